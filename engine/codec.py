@@ -1,0 +1,70 @@
+"""Values to JSON, and back: the round trip that law 7 asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+from engine.values.text import Json, Raw, Unknown
+
+T = TypeVar("T")
+
+UNKNOWN = "$unknown"
+"""The key that marks a field without an answer: ``{"$unknown": "why"}``."""
+
+
+def to_json(value: object) -> Json:
+    """*value* as JSON has it: dataclasses become objects, tuples arrays, enums their values."""
+    match value:
+        case Unknown(why=why):
+            return {UNKNOWN: why}
+        case Raw(value=inner):
+            return to_json(inner)
+        case Enum():
+            return to_json(value.value)
+        case str() | int() | float() | None:
+            return value
+        case Mapping():
+            return {str(key): to_json(it) for key, it in value.items()}
+        case list() | tuple():
+            return [to_json(it) for it in value]
+        case set() | frozenset():
+            return sorted((to_json(it) for it in value), key=str)
+        case _ if is_dataclass(value):
+            return {it.name.rstrip("_"): to_json(getattr(value, it.name)) for it in fields(value)}
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """The value of *kind* that ``to_json`` made *data* from.  Raises ValueError when it cannot be one."""
+    try:
+        return _converter().structure(data, kind)
+    except Exception as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from error
+
+
+@cache
+def _converter() -> Any:
+    from cattrs import Converter
+    from cattrs.gen import make_dict_structure_fn, override
+    from cattrs.strategies import configure_tagged_union
+
+    from engine.values import event, plan
+
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: data)
+    converter.register_structure_hook(Unknown, lambda data, _: Unknown(why=data[UNKNOWN]))
+
+    def structure_dataclass(kind: type[Any]) -> Any:
+        renamed = {it.name: override(rename=it.name.rstrip("_")) for it in fields(kind) if it.name.endswith("_")}
+        return make_dict_structure_fn(kind, converter, **renamed)
+
+    converter.register_structure_hook_factory(is_dataclass, structure_dataclass)
+    for union in (plan.Decision, event.Event):
+        configure_tagged_union(
+            union, converter, tag_name="kind", tag_generator=lambda kind: str(kind.__dataclass_fields__["kind"].default)
+        )
+    return converter

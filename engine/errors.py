@@ -1,0 +1,82 @@
+"""
+Everything that can go wrong, whose fault it is, and what the program exits with.
+
+RunbookError (1)
+├── ConfigError (2)          the user's file or command line is wrong; carries every problem with its place
+├── PluginError (1)          a file in a plugin folder does not keep its protocol: our fault
+├── TransportError (1)       the host could not be asked
+│   ├── Unreachable (4)      we never got in: nothing was sent
+│   └── ConnectionLost (1)   we were in: a write may or may not have happened
+├── ProbeError (1)           the host answered, but not with an answer
+├── Cancelled (130)          somebody asked us to stop
+└── ReadOnlyViolation (1)    a look tried to write: a bug, never a condition
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class RunbookError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Problem:
+    """One mistake in something a user wrote.  Lines and columns count from 1; 0 means the place is not known."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = ":".join(str(it) for it in (self.file, self.line, self.column) if it)
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}: {self.message}{hint}" if place else f"{self.message}{hint}"
+
+
+class ConfigError(RunbookError):
+    """A playbook, an inventory or a command line says something we cannot mean; nothing was connected to."""
+
+    exit_code = 2
+
+    def __init__(self, *problems: Problem | str) -> None:
+        self.problems = tuple(it if isinstance(it, Problem) else Problem(message=it) for it in problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class PluginError(RunbookError):
+    """A file in a plugin folder does not keep its protocol."""
+
+
+class TransportError(RunbookError):
+    """The host could not be asked."""
+
+
+class Unreachable(TransportError):
+    """No session could be opened; no command was sent."""
+
+    exit_code = 4
+
+
+class ConnectionLost(TransportError):
+    """The session died with a command in flight; what became of that command is unknown."""
+
+
+class ProbeError(RunbookError):
+    """A look was taken and produced nothing that can be believed."""
+
+
+class Cancelled(RunbookError):
+    """The run was asked to stop; what was in flight has been ended on the host, or is named in the message."""
+
+    exit_code = 130
+
+
+class ReadOnlyViolation(RunbookError):
+    """A look yielded a command that writes."""

@@ -1,0 +1,169 @@
+"""The doors between rooms: what a plugin must look like from outside, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, is_dataclass
+from types import ModuleType
+from typing import Any, Generic, Protocol, TypeVar
+
+from engine.errors import PluginError
+from engine.values.command import Command, Completed
+from engine.values.event import Event
+from engine.values.inventory import Host, Inventory
+from engine.values.plan import Decision, Target
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absent(Generic[S]):
+    """What a probe returns when the thing is proven not to be there: an answer, with an empty state."""
+
+    why: str
+    state: S
+
+
+Probe = Generator[Command | tuple[Command, ...], Any, S | Absent[S]]
+"""Yields looks, one or several at once; is sent a Completed, or as many in a tuple; returns a State.
+
+It does no I/O and takes no clock.  Raises ProbeError when it cannot know.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holds:
+    """The state is as the step demands."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fails:
+    """The state is not as the step demands."""
+
+    why: str
+
+
+class Interrupt(Protocol):
+    """How urgently the run is asked to end."""
+
+    def level(self) -> int:
+        """0: not at all; 1: end looks, let the write in flight finish; 2: end everything now."""
+        ...
+
+
+class Connection(Protocol):
+    """A way to run commands on one host.  Owned by one thread."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands* in this order and wait for all of them; later ones do not depend on earlier ones.
+
+        A command that exits with any code, times out, or cannot be started (126, 127) is a Completed.
+        Raises ConnectionLost when the line is gone, Cancelled when the run was asked to end.
+        Writes are passed one at a time, and are sent once.
+        """
+        ...
+
+    def close(self) -> None:
+        """Hang up.  Never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """What a run says about connections in general; times in seconds."""
+
+    connect_timeout: float = 10.0
+    strict_host_keys: bool = False
+    known_hosts: str = ""
+    """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
+    keepalive: float = 15.0
+
+
+class Transport(Protocol):
+    """A file in ``engine/transports``."""
+
+    def connect(self, host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
+        """Open a session.  Raises Unreachable, naming every address that was tried and why it failed."""
+        ...
+
+
+class InventoryFormat(Protocol):
+    """A file in ``engine/inventory`` that reads one format."""
+
+    def recognises(self, document: object) -> bool:
+        """Whether the parsed file is of this format."""
+        ...
+
+    def load(self, document: object, source: str) -> Inventory:
+        """The hosts in it.  Raises ConfigError with every mistake."""
+        ...
+
+
+class Reporter(Protocol):
+    """What a file in ``engine/reporters`` makes with its ``Reporter`` class."""
+
+    def on(self, event: Event) -> None:
+        """Take note of *event*."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, as a parameter."""
+
+    def now(self) -> float:
+        """Seconds on a monotonic clock."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; may return early when the run is asked to end."""
+        ...
+
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One file in ``engine/actions``, seen from outside.
+
+    The module has ``Args`` and ``State`` (frozen dataclasses) and ``probe(args)``, and for what it is for:
+
+    - ``decide(args, state) -> Decision`` if it can change something, and optionally
+      ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on the second look
+      gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
+      ``reach(args, state) -> tuple[Target, ...]``, the most that it may ever touch (default: the decision's targets);
+    - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
+    - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan.
+    """
+
+    name: str
+    summary: str
+    doc: str
+    Args: type[Any]
+    State: type[Any]
+    probe: Callable[[Any], Probe[Any]]
+    decide: Callable[[Any, Any], Decision] | None
+    settled: Callable[[Any, Any, Any], bool] | None
+    without: Callable[[Any, frozenset[str]], Any] | None
+    reach: Callable[[Any, Any], tuple[Target, ...]] | None
+    holds: Callable[[Any, Any], Holds | Fails] | None
+    waits: Callable[[Any], str] | None
+
+    @classmethod
+    def of(cls, module: ModuleType) -> Action:
+        """The action that *module* is.  Raises PluginError when the file does not keep the protocol."""
+        name = module.__name__.rpartition(".")[2]
+        lacks = [it for it in ("Args", "State", "probe") if not hasattr(module, it)]
+        lacks += [it for it in ("Args", "State") if hasattr(module, it) and not is_dataclass(getattr(module, it))]
+        if lacks or not module.__doc__:
+            raise PluginError(f"action {name!r} lacks {', '.join(lacks) or 'a docstring'}")
+        doc = module.__doc__.strip()
+        optional: Mapping[str, Any] = {
+            it: getattr(module, it, None) for it in ("decide", "settled", "without", "reach", "holds", "waits")
+        }
+        return cls(
+            name=name, summary=doc.splitlines()[0], doc=doc, Args=module.Args, State=module.State, probe=module.probe,
+            **optional,
+        )  # fmt: skip

@@ -1,0 +1,86 @@
+"""The one thing that touches a host: a command, and what came back."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    """Whether running a command can leave a trace on the host."""
+
+    READ = "read"
+    SCRATCH = "scratch"  # makes something of its own, and removes it again
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Something to run on one host; never a string that somebody glued together.
+
+    Either *script* is empty and *argv* is the program with its arguments, or *script* is POSIX sh text and
+    *argv* are its parameters ``$1``, ``$2`` ...
+    """
+
+    argv: tuple[str, ...] = ()
+    script: str = ""
+    effect: Effect
+    stdin: str = ""
+    timeout: float = 0.0
+    """Seconds, enforced on the host; 0 means the default of the effect (see ``judge``)."""
+    become: str = ""
+    """The user to become with sudo; empty for the one who logged in."""
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    accepts: tuple[int, ...] = (0,)
+    """Exit codes that are answers, not faults."""
+    foreign: bool = False
+    """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
+    unkillable: bool = False
+    """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
+
+    def __str__(self) -> str:
+        """The line that a person could paste into a shell to do the same."""
+        words = ["sh", "-c", self.script, "sh", *self.argv] if self.script else list(self.argv)
+        if self.env:
+            words = ["env", *(f"{name}={value}" for name, value in self.env), *words]
+        if self.become:
+            words = ["sudo", "-n", "-u", self.become, "--", *words]
+        line = shlex.join(words)
+        if self.cwd:
+            line = f"cd {shlex.quote(self.cwd)} && {line}"
+        return f"printf %s {shlex.quote(self.stdin)} | {line}" if self.stdin else line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """What became of a command that was sent."""
+
+    exit_code: int | None
+    """As the program returned it (128 + n for a signal, as shells say); None where there is none."""
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    timed_out: bool = False
+    survivors: tuple[str, ...] = ()
+    """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
+
+    def answers(self, command: Command) -> bool:
+        """Whether this is an answer to *command*, not a fault."""
+        return not self.timed_out and self.exit_code is not None and self.exit_code in command.accepts
+
+
+def read(*argv: str, accepts: tuple[int, ...] = (0,)) -> Command:
+    """A program that only looks."""
+    return Command(argv=argv, effect=Effect.READ, accepts=accepts)
+
+
+def read_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) -> Command:
+    """A POSIX sh script that only looks."""
+    return Command(script=script, argv=parameters, effect=Effect.READ, accepts=accepts)
+
+
+def write_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) -> Command:
+    """A POSIX sh script that changes the host."""
+    return Command(script=script, argv=parameters, effect=Effect.WRITE, accepts=accepts)

@@ -1,0 +1,79 @@
+"""Who we may touch, and how to get there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.values.text import Json
+
+
+class HostKeys(StrEnum):
+    """What to do about a host's SSH key."""
+
+    ACCEPT_NEW = "accept-new"  # an unknown key is accepted once and kept; a changed one is refused
+    STRICT = "strict"  # an unknown key is refused
+    IGNORE = "ignore"  # ephemeral machines and containers: keys change with every start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """One way to a host; *port* 0 means what ssh_config says, else 22."""
+
+    host: str
+    port: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.port else self.host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One machine of an inventory."""
+
+    name: str
+    addresses: tuple[Address, ...] = ()
+    """In order of preference; the next is tried on connection failures only."""
+    user: str = ""
+    """Empty: what ssh_config says, else the login name."""
+    key: str = ""
+    """Path of a private key on this machine (``~`` expanded); passed only if the file exists."""
+    transport: str = "ssh"
+    proxy: str = ""
+    """An SSH ProxyCommand for the last resort, if the inventory names one."""
+    status: str = "ready"
+    host_keys: HostKeys = HostKeys.ACCEPT_NEW
+    groups: tuple[str, ...] = ()
+    vars: Mapping[str, Json] = field(default_factory=dict)
+    """The host's fields as its file has them, secrets masked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Every host that the files name, in their order."""
+
+    hosts: tuple[Host, ...]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Group name to host names; derived groups and named ones together."""
+    secrets: tuple[str, ...] = ()
+    """Values of secret fields, to be masked wherever they might appear."""
+    digest: str = ""
+    """sha256 of the files read, hexadecimal."""
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A host that matched but is not taken, and the reason."""
+
+    host: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The hosts of a run, and those that were left out."""
+
+    hosts: tuple[Host, ...]
+    left_out: tuple[LeftOut, ...] = ()

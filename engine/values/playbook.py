@@ -1,0 +1,144 @@
+"""What the author wrote, after we understood it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.values.text import Json
+
+
+class Phase(StrEnum):
+    """The section of a playbook that a step stands in."""
+
+    DIAGNOSE = "diagnose"
+    REMEDIATE = "remediate"
+    VERIFY = "verify"
+
+
+class Severity(StrEnum):
+    """How bad a finding is; only error and critical drive remediation and make a verdict."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+    @property
+    def drives(self) -> bool:
+        """Whether remediation acts on it."""
+        return self in (Severity.ERROR, Severity.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """A place in a file; lines and columns count from 1."""
+
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A knob of a playbook."""
+
+    name: str
+    about: str
+    schema: Mapping[str, Json] = field(default_factory=dict)
+    """JSON Schema keywords that a value must satisfy."""
+    required: bool = False
+    default: Json = None
+    secret: bool = False
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a faulty look is taken again, and how many seconds apart."""
+
+    times: int = 0
+    every: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step as written; *args* may hold templates, to be rendered once per host when the plan is made."""
+
+    id: str
+    phase: Phase
+    action: str
+    args: Mapping[str, Json] = field(default_factory=dict)
+    """Literal values, template text, or ``Raw`` values anywhere in the tree."""
+    name: str = ""
+    when: str = ""
+    """An expression; empty is true."""
+    for_: tuple[str, ...] = ()
+    """Finding ids; empty in remediate means any present error or critical finding."""
+    after: tuple[str, ...] = ()
+    timeout: float = 0.0
+    """Seconds per command; 0: 30 for looks, 600 for writes."""
+    within: float = 0.0
+    every: float = 2.0
+    become: str = ""
+    """The user to become; empty for none."""
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    scratch: bool = False
+    ignore_failure: bool = False
+    confirm: bool = False
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRule:
+    """What some looks mean."""
+
+    id: str
+    when: str
+    severity: Severity
+    say: str
+    unless: tuple[str, ...] = ()
+    settle: float = 0.0
+    """Seconds to go on looking after a change before the next rung is taken."""
+    gone_for: float = 0.0
+    """Seconds that it must stay absent before it counts as gone."""
+    evidence: Mapping[str, str] = field(default_factory=dict)
+    """Name to expression."""
+    advise: tuple[str, ...] = ()
+    looks: tuple[str, ...] = ()
+    """The looks that *when* rests on, directly or through the arguments of other looks."""
+    where: Where = Where()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run may cost; 0 means no limit."""
+
+    deadline: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Playbook:
+    """A whole playbook."""
+
+    name: str
+    about: str = ""
+    hosts: str = ""
+    inputs: tuple[Input, ...] = ()
+    diagnose: tuple[Step, ...] = ()
+    findings: tuple[FindingRule, ...] = ()
+    remediate: tuple[Step, ...] = ()
+    verify: tuple[Step, ...] = ()
+    limits: Limits = Limits()
+    path: str = ""
+    digest: str = ""
+    """sha256 of the file, hexadecimal."""
+
+    def finding(self, finding_id: str) -> FindingRule:
+        """The rule with that id; the loader has proved that there is one."""
+        return next(it for it in self.findings if it.id == finding_id)

@@ -1,0 +1,169 @@
+"""What happened, in the shape of the JSON contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from engine.values.command import Command, Completed
+from engine.values.inventory import LeftOut
+from engine.values.plan import Finding, PlannedStep, Risk
+from engine.values.playbook import Phase
+from engine.values.text import Json
+
+
+class Status(StrEnum):
+    """Of a step."""
+
+    OK = "ok"  # looked, and nothing is to be done
+    CHANGED = "changed"  # done, and a second look agrees (or verified is false)
+    WOULD_CHANGE = "would_change"  # in a plan only
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    BLOCKED = "blocked"  # not sent: something before it, or ignorance, forbids it
+    DRIFTED = "drifted"  # not sent: the plan no longer describes the host
+    UNKNOWN = "unknown"  # sent, and nobody knows what became of it
+    UNREACHABLE = "unreachable"
+    CANCELLED = "cancelled"
+    OWED = "owed"
+
+
+class Verdict(StrEnum):
+    """Of a host; the first that applies, in this order."""
+
+    UNREACHABLE = "unreachable"
+    CANCELLED = "cancelled"
+    NOT_STARTED = "not_started"
+    DRIFTED = "drifted"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    PLANNED = "planned"
+    UNRESOLVED = "unresolved"
+    RESOLVED = "resolved"
+    HEALTHY = "healthy"
+
+
+class Mode(StrEnum):
+    """Whether a run stopped before the executor."""
+
+    PLAN = "plan"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentCommand:
+    """A command and what became of it, or (exit code None, in a plan) what would be sent."""
+
+    line: str
+    effect: str
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    timed_out: bool = False
+
+    @classmethod
+    def of(cls, command: Command, completed: Completed) -> SentCommand:
+        """The record of a command that was sent."""
+        return cls(
+            line=str(command), effect=command.effect.value, exit_code=completed.exit_code, stdout=completed.stdout,
+            stderr=completed.stderr, seconds=round(completed.seconds, 3), timed_out=completed.timed_out,
+        )  # fmt: skip
+
+    @classmethod
+    def planned(cls, command: Command) -> SentCommand:
+        """The record of a command that would be sent."""
+        return cls(line=str(command), effect=command.effect.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A process that a step ended, or would end."""
+
+    pid: int
+    user: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """One step on one host."""
+
+    id: str
+    name: str | None = None
+    phase: Phase
+    action: str
+    status: Status
+    why: str = ""
+    condition: str | None = None
+    ignored: bool = False
+    """The step failed, and ``ignore_failure`` keeps that out of the verdict."""
+    verified: bool = False
+    """A second look agreed (changed), or the look itself answered (ok)."""
+    seconds: float = 0.0
+    risk: Risk | None = None
+    diff: str | None = None
+    planned: str | None = None
+    """The summary of the change that was planned."""
+    victims: tuple[Victim, ...] = ()
+    state: Mapping[str, Json] = field(default_factory=dict)
+    commands: tuple[SentCommand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPlan:
+    """Everything that planning found out about one host, and what would be done there."""
+
+    host: str
+    looks: tuple[StepResult, ...] = ()
+    look_args: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """Rendered arguments of each look, by id: they are rendered once, when the plan is made."""
+    findings: tuple[Finding, ...] = ()
+    steps: tuple[PlannedStep, ...] = ()
+    verify_args: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    results: tuple[StepResult, ...] = ()
+    """The remediate and verify steps as a plan reports them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The plans of all hosts, with what they rest on."""
+
+    playbook: str
+    playbook_digest: str
+    inventory_digest: str
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    engine_version: str
+    hosts: tuple[HostPlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostResult:
+    """One host of a run; every host has one, whatever happened to it."""
+
+    host: str
+    verdict: Verdict
+    seconds: float = 0.0
+    error: str | None = None
+    findings: tuple[Finding, ...] = ()
+    steps: tuple[StepResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A whole run: the document of ``--output json``."""
+
+    format: int = 1
+    run: str
+    playbook: str
+    mode: Mode
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+    started_at: str
+    """ISO 8601, UTC."""
+    seconds: float
+    exit_code: int
+    left_out: tuple[LeftOut, ...] = ()
+    hosts: tuple[HostResult, ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """How many hosts have each verdict."""

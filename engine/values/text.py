@@ -1,0 +1,55 @@
+"""Shapes that text and JSON take on their way through the rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NewType, TypeAlias, Union
+
+Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]  # noqa: UP007 - recursive
+"""Anything that survives ``json.dumps`` and ``json.loads``."""
+
+Duration = NewType("Duration", float)
+"""Seconds.  In playbooks: a number, or text such as ``10s``, ``5m``, ``2h``, ``500ms``, ``1d``."""
+
+Size = NewType("Size", int)
+"""Bytes.  In playbooks: a number, or text such as ``16GiB``, ``100MB``."""
+
+ProcessPattern = NewType("ProcessPattern", str)
+"""A Python regular expression searched in a process's argv joined by spaces; one that matches everything is refused."""
+
+Regex = NewType("Regex", str)
+"""A Python regular expression."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Stands in a State field for an answer that could not be had; touching it makes an expression unknown."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A value under ``!raw``: kept as it is written, never rendered."""
+
+    value: Json
+
+
+def plural(number: int, noun: str, many: str = "") -> str:
+    """``1 process``, ``2 processes``: *number* with *noun* in the right form."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {many or noun + ('es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's')}"
+
+
+def seconds(value: float) -> str:
+    """A duration as people write it: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if value < 10:
+        return f"{value:.1f} s".replace(".0 ", " ")
+    whole = round(value)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")

@@ -1,0 +1,49 @@
+"""What every test shares: the real parts of this machine, and what was left out without them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+PROGRAMS = {
+    "sshd": "/usr/sbin/sshd",
+    "fuser": "fuser",
+    "lsof": "lsof",
+    "sudo": "sudo",
+    "busybox": "busybox",
+    "strace": "strace",
+    "tmux": "tmux",
+    "fish": "fish",
+    "tcsh": "tcsh",
+    "setpriv": "setpriv",
+}
+
+
+@cache
+def present(part: str) -> bool:
+    """Whether this machine has that real part."""
+    if part == "root":
+        return os.geteuid() == 0
+    if part == "lab":
+        return present("root") and subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode == 0
+    return shutil.which(PROGRAMS[part]) is not None or Path(PROGRAMS[part]).exists()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what this machine cannot do; with RUNBOOK_TEST_ALL=1 nothing may be left out."""
+    for item in items:
+        parts = [part for mark in item.iter_markers("real") for part in mark.args]
+        lacking = [part for part in parts if not present(part)]
+        if not lacking:
+            continue
+        if os.environ.get("RUNBOOK_TEST_ALL") == "1":
+            raise pytest.UsageError(f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out")
+        item.add_marker(pytest.mark.skip(reason=f"left out: this machine has no {', '.join(lacking)}"))
