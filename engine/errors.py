@@ -77,6 +77,11 @@ class Cancelled(RunbookError):
 
     exit_code = 130
 
+    def __init__(self, message: str, *, sent: bool = False) -> None:
+        self.sent = sent
+        """Whether the command that it ended had been sent."""
+        super().__init__(message)
+
 
 class ReadOnlyViolation(RunbookError):
     """A look yielded a command that writes."""

@@ -134,8 +134,13 @@ class Action:
       ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on the second look
       gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
       ``reach(args, state) -> tuple[Target, ...]``, the most that it may ever touch (default: the decision's targets);
+      Two more give words to a change: ``explain(args, before, after) -> str`` for a second look that disagrees, and
+      ``refused(command, completed) -> str`` for a command that was not answered as it should be (empty: nothing to add);
     - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
     - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan.
+
+    ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
+    ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
     """
 
     name: str
@@ -148,6 +153,10 @@ class Action:
     settled: Callable[[Any, Any, Any], bool] | None
     without: Callable[[Any, frozenset[str]], Any] | None
     reach: Callable[[Any, Any], tuple[Target, ...]] | None
+    explain: Callable[[Any, Any, Any], str] | None
+    refused: Callable[[Command, Completed], str] | None
+    objection: Callable[[Any], str] | None
+    by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
     waits: Callable[[Any], str] | None
 
@@ -161,7 +170,19 @@ class Action:
             raise PluginError(f"action {name!r} lacks {', '.join(lacks) or 'a docstring'}")
         doc = module.__doc__.strip()
         optional: Mapping[str, Any] = {
-            it: getattr(module, it, None) for it in ("decide", "settled", "without", "reach", "holds", "waits")
+            it: getattr(module, it, None)
+            for it in (
+                "decide",
+                "settled",
+                "without",
+                "reach",
+                "explain",
+                "refused",
+                "objection",
+                "by_hand",
+                "holds",
+                "waits",
+            )
         }
         return cls(
             name=name, summary=doc.splitlines()[0], doc=doc, Args=module.Args, State=module.State, probe=module.probe,

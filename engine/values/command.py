@@ -37,6 +37,8 @@ class Command:
     """Exit codes that are answers, not faults."""
     foreign: bool = False
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
+    owed: bool = False
+    """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 

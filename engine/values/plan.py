@@ -116,6 +116,8 @@ class PlannedStep:
     args: Mapping[str, Json] = field(default_factory=dict)
     """Rendered; what the action's ``Args`` are built from, now and when the step runs."""
     decision: Decision
+    ready: bool = True
+    """Its arguments are rendered, so that it may be looked at when its turn comes; else the decision stands."""
     condition: str | None = None
     """What it hinges on, in words; None when it is firm."""
     reach: tuple[Target, ...] = ()

@@ -29,6 +29,15 @@ class Status(StrEnum):
     OWED = "owed"
 
 
+class Fault(StrEnum):
+    """What kept a step from its end."""
+
+    NONE = "none"
+    COMMAND = "command"  # a command failed, timed out, or nobody knows what became of it: the host is stopped
+    LOOK = "look"  # a look did not answer: nothing that rests on it is known
+    GOAL = "goal"  # everything was done, and the second look still sees the fault
+
+
 class Verdict(StrEnum):
     """Of a host; the first that applies, in this order."""
 
@@ -99,6 +108,7 @@ class StepResult:
     condition: str | None = None
     ignored: bool = False
     """The step failed, and ``ignore_failure`` keeps that out of the verdict."""
+    fault: Fault = Fault.NONE
     verified: bool = False
     """A second look agreed (changed), or the look itself answered (ok)."""
     seconds: float = 0.0

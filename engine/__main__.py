@@ -1,0 +1,5 @@
+"""``python -m engine`` is ``runbook``."""
+
+from engine.cli import main
+
+main()

@@ -1,0 +1,124 @@
+"""Find the files that a user means, and read them into values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from engine.errors import ConfigError
+from engine.ports import Action
+from engine.values.inventory import Inventory
+from engine.values.playbook import Playbook
+from engine.values.text import Json
+
+ENDINGS = (".yaml", ".yml")
+DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
+LARGEST = 8 * 1024 * 1024
+"""Bytes that any file of ours may have."""
+
+
+def library() -> Path:
+    """The playbooks that ship with the package: beside it in a checkout, inside it where it is installed."""
+    inside = Path(__file__).parents[1] / "playbooks"
+    return inside if inside.is_dir() else Path(__file__).parents[2] / "playbooks"
+
+
+def find_playbook(name: str) -> Path:
+    """The file of playbook *name*: a path, then ``./playbooks``, then the library.  Raises ConfigError."""
+    if Path(name).is_file():
+        return Path(name)
+    for folder in (Path("playbooks"), library()):
+        for ending in ("", *ENDINGS):
+            if (folder / f"{name}{ending}").is_file():
+                return folder / f"{name}{ending}"
+    known = sorted({it.stem for it in playbook_files()})
+    near = get_close_matches(Path(name).stem, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
+
+
+def playbook_files() -> tuple[Path, ...]:
+    """Every playbook that a bare name can mean; ``./playbooks`` hides the library's of the same name."""
+    found: dict[str, Path] = {}
+    for folder in (Path("playbooks"), library()):
+        for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
+            if path.suffix in ENDINGS:
+                found.setdefault(path.stem, path)
+    return tuple(found[it] for it in sorted(found))
+
+
+def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
+    """The playbook in *path*.  Raises ConfigError with every mistake in it."""
+    from engine.lang.loader import load_playbook
+
+    return load_playbook(read_text(path), str(path), actions)
+
+
+def read_text(path: Path) -> str:
+    """The text of *path*.  Raises ConfigError when it cannot be had."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    if len(raw) > LARGEST:
+        raise ConfigError(f"{path} is larger than {LARGEST // 1024 // 1024} MiB; that is not one of our files")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
+
+
+def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
+    """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default."""
+    if given:
+        return tuple(Path(it).expanduser() for it in given)
+    if named := os.environ.get("RUNBOOK_INVENTORY"):
+        return tuple(Path(it).expanduser() for it in named.split(os.pathsep) if it)
+    if Path(DEFAULT_INVENTORY).is_file():
+        return (Path(DEFAULT_INVENTORY),)
+    raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
+
+
+def read_inventory(paths: Sequence[Path]) -> Inventory:
+    """Every host in *paths*.  Raises ConfigError with every mistake in them."""
+    from hashlib import sha256
+
+    from engine.inventory import read
+    from engine.lang.source import parse_inventory
+
+    texts = [(read_text(it), str(it)) for it in paths]
+    documents = [parse_inventory(text, source) for text, source in texts]
+    inventory = read([(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)])
+    digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
+    return replace(inventory, digest=digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenInputs:
+    """Values for the inputs of a playbook, as a command line has them."""
+
+    options: tuple[str, ...] = ()
+    """``NAME=VALUE`` each."""
+    file: str = ""
+
+
+def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
+    """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
+    from engine.lang.inputs import parse_input_option, resolve_inputs
+    from engine.lang.source import parse_playbook
+
+    values: dict[str, Json] = {}
+    if given.file:
+        tree = parse_playbook(read_text(Path(given.file)), given.file).value
+        if not isinstance(tree, Mapping):
+            raise ConfigError(f"{given.file}: expected a mapping of input names to values")
+        values.update(tree)
+    for option in given.options:
+        name, value = parse_input_option(option, playbook)
+        values[name] = value
+    return resolve_inputs(playbook, values)

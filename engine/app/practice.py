@@ -1,0 +1,74 @@
+"""The lab from the command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine import lab
+from engine.app.commands import Options, Person, run_playbook
+from engine.errors import ConfigError
+from engine.values.text import plural
+
+
+def up_text(directory: str, faults: Sequence[str]) -> str:
+    """Start the lab."""
+    it = lab.up(_options(directory, faults))
+    rows = [
+        f"  {host.name:14} {host.address:18} {', '.join(host.faults) or 'healthy'}" for host in lab.status(it.directory)
+    ]
+    return "\n".join(
+        [
+            f"{plural(len(rows), 'host')} up:",
+            *rows,
+            "",
+            f"runbook run zombie-gpu --hosts all -i {it.inventory}",
+            "runbook lab down",
+        ]
+    )
+
+
+def down_text(directory: str) -> str:
+    """Stop the lab."""
+    ended = lab.down(_directory(directory))
+    return f"ended: {', '.join(ended)}" if ended else "no lab is up"
+
+
+def status_text(directory: str) -> str:
+    """The lab's hosts."""
+    rows = lab.status(_directory(directory))
+    return "\n".join(map(str, rows)) if rows else "no lab is up (runbook lab up)"
+
+
+def faults_text() -> str:
+    """Every fault that a lab host can have."""
+    return "\n".join(f"{name:12} {sentence}" for name, sentence in lab.FAULTS.items())
+
+
+def open_shell(directory: str, host: str) -> None:
+    """Become an SSH session on *host*; does not return."""
+    argv = lab.shell_argv(_directory(directory), host)
+    if not shutil.which(argv[0]):
+        raise ConfigError(f"{argv[0]} is not installed; by hand: {' '.join(argv)}")
+    os.execvp(argv[0], argv)  # noqa: S606 - a tuple of words, no shell
+
+
+def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
+    """Start the lab, run, and stop it whatever happens."""
+    it = lab.up(_options(directory, faults))
+    try:
+        within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "hosts": options["hosts"] or "all"}
+        return run_playbook(playbook, within, person)
+    finally:
+        lab.down(it.directory)
+
+
+def _directory(given: str) -> Path:
+    return Path(given) if given else lab.default_directory()
+
+
+def _options(directory: str, faults: Sequence[str]) -> lab.LabOptions:
+    return lab.LabOptions(directory=_directory(directory), faults=tuple(faults))

@@ -1,0 +1,192 @@
+"""One run, from what was asked for to its exit code."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TextIO
+
+from engine import transports
+from engine.actions import discover
+from engine.errors import ConfigError
+from engine.executor import Consent
+from engine.fleet import Fleet, Planned, Stop
+from engine.judge import exit_code
+from engine.ports import ConnectOptions, Connection, Emit, Reporter
+from engine.shields import masked, masking
+from engine.values.event import Event, RunFinished, RunStarted
+from engine.values.inventory import Host, Inventory, Selection
+from engine.values.playbook import Playbook, Step
+from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
+from engine.values.text import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be run, where, and how."""
+
+    playbook: Playbook
+    inputs: Mapping[str, Json]
+    inventory: Inventory
+    selection: Selection
+    parallel: int = 32
+    force: bool = False
+    timeout: float = 0.0
+    """Seconds per command, for steps that set none."""
+    deadline: float = 0.0
+    detailed_exit_code: bool = False
+    options: ConnectOptions = field(default_factory=ConnectOptions)
+
+
+class SystemClock:
+    """The machine's monotonic clock; a sleep ends early when the run is asked to stop."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, or return within a tenth of a second of being asked to stop."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and not self._stop.level():
+            time.sleep(min(left, 0.1))
+
+
+Ask = Callable[[tuple[HostPlan, ...]], bool]
+"""Shows plans to a person, and says whether they agree."""
+
+
+class Run:
+    """A run on its way: what it is called, when it began, and who is told."""
+
+    def __init__(self, order: Order, reporters: Sequence[Reporter], stop: Stop) -> None:
+        self.order, self.stop = order, stop
+        self.started = datetime.now(UTC)
+        self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+        self.began = time.monotonic()
+        hidden = {it.name for it in order.playbook.inputs if it.secret}
+        self._mask = masking(
+            (*order.inventory.secrets, *(str(order.inputs[it]) for it in hidden if order.inputs.get(it)))
+        )
+        self.emit = self._fan_out(reporters)
+        self.fleet = self._fleet()
+
+    def plan_only(self) -> int:
+        """Look at every host and say what would be done.  Sends looks only.  Returns the exit code."""
+        self._start(Mode.PLAN)
+        planned = self.fleet.plan(self.order.selection.hosts)
+        return self._end(Mode.PLAN, self.fleet.conclude(planned))
+
+    def go(self, consent: Consent) -> int:
+        """Plan and do, host by host, without asking.  Returns the exit code."""
+        self._start(Mode.RUN)
+        return self._end(Mode.RUN, self.fleet.plan_and_carry_out(self.order.selection.hosts, consent))
+
+    def ask_and_go(self, ask: Ask) -> int:
+        """Plan, show, ask, and do what was shown.  Returns the exit code."""
+        if not self.order.playbook.remediate:
+            return self.go(Consent.NONE)
+        self._start(Mode.RUN)
+        planned = self.fleet.plan(self.order.selection.hosts)
+        if self.stop.level() or not _anything(planned):
+            return self._end(Mode.RUN, self.fleet.conclude(planned))
+        if not ask(tuple(masked(it.plan, self._mask) for it in planned if it.plan)):
+            self.stop.ask("declined: nothing was changed", level=1)
+            return self._end(Mode.PLAN, self.fleet.conclude(planned))
+        return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
+
+    def _start(self, mode: Mode) -> None:
+        hosts = tuple(it.name for it in self.order.selection.hosts)
+        self.emit(
+            RunStarted(
+                run=self.id,
+                playbook=self.order.playbook.name,
+                mode=mode,
+                hosts=hosts,
+                left_out=self.order.selection.left_out,
+            )  # fmt: skip
+        )
+
+    def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
+        order = self.order
+        interrupted = bool(self.stop.level()) and not self.stop.over
+        code = exit_code(hosts, interrupted=interrupted, over=self.stop.over, detailed=order.detailed_exit_code)
+        counted = Counter(it.verdict for it in hosts)
+        hidden = {it.name for it in order.playbook.inputs if it.secret}
+        result = RunResult(
+            run=self.id, playbook=order.playbook.name, mode=mode,
+            inputs={name: "***" if name in hidden else value for name, value in order.inputs.items()},
+            started_at=self.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            seconds=round(time.monotonic() - self.began, 3), exit_code=code, left_out=order.selection.left_out,
+            hosts=tuple(hosts), totals={it.value: counted[it] for it in Verdict if counted[it]},
+        )  # fmt: skip
+        self.emit(RunFinished(result=result))
+        return code
+
+    def _fan_out(self, reporters: Sequence[Reporter]) -> Emit:
+        lock = threading.Lock()
+
+        def emit(event: Event) -> None:
+            told = masked(event, self._mask)
+            with lock:
+                for reporter in reporters:
+                    reporter.on(told)
+
+        return emit
+
+    def _fleet(self) -> Fleet:
+        order, there = self.order, transports.discover()
+        clock = SystemClock(self.stop)
+        for host in order.selection.hosts:
+            if host.transport not in there:
+                known = ", ".join(sorted(there))
+                raise ConfigError(f"host {host.name}: no transport is called {host.transport!r}; there are: {known}")
+
+        def connect(host: Host) -> Connection:
+            return there[host.transport].connect(host, order.options, self.stop)
+
+        limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
+        facts = {"id": self.id, "playbook": order.playbook.name, "started_at": self.started.isoformat()}
+        return Fleet(
+            playbook=_with_timeout(order.playbook, order.timeout), inputs=order.inputs, run=facts, actions=discover(),
+            connect=connect, clock=clock, emit=self.emit, stop=self.stop, parallel=order.parallel, force=order.force,
+            deadline=clock.now() + limit if limit else 0.0,
+        )  # fmt: skip
+
+
+def _anything(planned: Sequence[Planned]) -> bool:
+    """Whether any plan would change something."""
+    return any(it.status is Status.WOULD_CHANGE for one in planned if one.plan for it in one.plan.results)
+
+
+def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
+    def given(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(replace(it, timeout=it.timeout or timeout) for it in steps)
+
+    if not timeout:
+        return playbook
+    return replace(
+        playbook, diagnose=given(playbook.diagnose), remediate=given(playbook.remediate), verify=given(playbook.verify)
+    )
+
+
+def reporters_for(output: str, stdout: TextIO, reports: Sequence[str]) -> tuple[Reporter, ...]:
+    """The reporter on stdout, and one for each report file.  Raises ConfigError; nothing was connected to."""
+    from engine import reporters
+
+    made = [reporters.make(output, stdout)]
+    for path in reports:
+        try:
+            stream = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed with the process, after the last event
+        except OSError as error:
+            raise ConfigError(f"--report {path}: {error.strerror}") from error
+        made.append(reporters.make(reporters.for_file(path), stream))
+    return tuple(made)

@@ -1,0 +1,92 @@
+"""Send the commands of one change, each once, and what is owed afterwards on every way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from engine.errors import Cancelled, ConnectionLost
+from engine.judge.looking import prepared
+from engine.judge.site import Site
+from engine.values.command import Command, Completed
+from engine.values.plan import Change
+from engine.values.playbook import Step
+from engine.values.result import SentCommand, Status
+from engine.values.text import seconds
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of a change's commands."""
+
+    status: Status = Status.CHANGED
+    """CHANGED when every command was answered as it should be; else FAILED, UNKNOWN or CANCELLED."""
+    why: str = ""
+    commands: list[SentCommand] = field(default_factory=list)
+    sent: bool = False
+    lost: str = ""
+    """Why the host cannot be asked any more; empty while it can."""
+
+    def ends(self, status: Status, why: str) -> None:
+        """Note the first thing that went wrong."""
+        if self.status is Status.CHANGED:
+            self.status, self.why = status, why
+        else:
+            self.why = f"{self.why}; {why}"
+
+
+def send(site: Site, step: Step, change: Change) -> Sent:
+    """Send *change*; never raises for what the host or the line does."""
+    done = Sent()
+    for command in change.commands:
+        _send(site, step, command, done)
+        if done.status is not Status.CHANGED:
+            break
+    if done.sent:
+        for command in change.finally_:
+            if done.lost:
+                done.why = f"{done.why}; not put back: {command}"
+                continue
+            _send(site, step, replace(command, owed=True), done)
+    return done
+
+
+def _send(site: Site, step: Step, command: Command, done: Sent) -> None:
+    command = prepared(command, step)
+    done_before = done.sent
+    done.sent = True
+    try:
+        (answer,) = site.connection.run(command)
+    except ConnectionLost as error:
+        done.lost = str(error)
+        done.ends(Status.UNKNOWN, f"the line was lost while this ran, and it is not sent again: {command} ({error})")
+        done.commands.append(SentCommand.planned(command))
+    except Cancelled as error:
+        done.sent = done_before or error.sent
+        done.ends(Status.CANCELLED, str(error))
+        if error.sent:
+            done.commands.append(SentCommand.planned(command))
+    else:
+        done.commands.append(SentCommand.of(command, answer))
+        if not answer.answers(command):
+            status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED
+            done.ends(status, _fault(site, step, command, answer))
+
+
+def _ended(command: Command, answer: Completed) -> bool:
+    """Whether the command is known to be over."""
+    return answer.timed_out and not command.unkillable and not answer.survivors
+
+
+def _fault(site: Site, step: Step, command: Command, answer: Completed) -> str:
+    action = site.action(step)
+    words = action.refused(command, answer) if action.refused else ""
+    if words:
+        return words
+    if answer.timed_out:
+        left = f"; still there: {', '.join(answer.survivors)}" if answer.survivors else ""
+        ended = "it was left running" if command.unkillable else "it was ended on the host"
+        return f"timed out after {seconds(command.timeout)}; {ended}{left}"
+    if answer.exit_code is None:
+        return "the host gave no exit code, so what became of it is not known"
+    said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
+    return f"exit code {answer.exit_code}" + (f": {said[-1].strip()}" if said else "")

@@ -1,0 +1,77 @@
+"""Hold the assertions of ``verify`` against the host, once it has been changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from engine.errors import Cancelled, TransportError
+from engine.judge.looking import Blind, Request, Seen, look
+from engine.judge.site import Site
+from engine.ports import Fails, Holds
+from engine.values.playbook import Step
+from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
+
+
+def verify(
+    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
+) -> Iterator[tuple[Step, StepResult]]:
+    """Every verify step with its result.  *lost*: why the host cannot be asked any more, or empty."""
+    for step in site.playbook.verify:
+        began = site.clock.now()
+        plain = next(it for it in plan.results if it.id == step.id and it.phase is step.phase)
+        try:
+            result = _verify(site, step, plan, plain, earlier, wrote, lost)
+        except Cancelled as error:
+            lost = str(error)
+            result = replace(plain, status=Status.CANCELLED, why=lost)
+        except TransportError as error:
+            lost = str(error)
+            result = replace(plain, status=Status.UNKNOWN, why=lost, fault=Fault.LOOK)
+        yield step, replace(result, seconds=round(site.clock.now() - began, 3))
+
+
+def _verify(
+    site: Site, step: Step, plan: HostPlan, plain: StepResult, earlier: list[StepResult], wrote: bool, lost: str
+) -> StepResult:
+    if lost:
+        return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {lost}", fault=Fault.LOOK)
+    if site.playbook.remediate and not wrote:
+        return replace(plain, status=Status.SKIPPED, why="nothing was changed")
+    for it in earlier:
+        if it.id in step.after and it.status not in (Status.OK, Status.CHANGED, Status.SKIPPED) and not it.ignored:
+            return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {it.status}")
+    if step.id not in plan.verify_args:
+        return plain
+    return _until_it_holds(site, Request(step=step, args=plan.verify_args[step.id]), plain)
+
+
+def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResult:
+    step, began = request.step, site.clock.now()
+    action = site.action(step)
+    commands: tuple[SentCommand, ...] = ()
+    while True:
+        (looked,) = look([request], site)
+        commands = (*commands, *looked.commands)[-20:]
+        match looked.outcome:
+            case Blind(why=why):
+                result = replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
+            case Seen(absent=why) if why:
+                return replace(plain, status=Status.SKIPPED, why=why, commands=commands)
+            case Seen(args=args) if action.holds is None:
+                assert action.waits is not None
+                result = replace(plain, status=Status.OK, why=action.waits(args), verified=True)
+            case Seen(args=args, state=state):
+                assert action.holds is not None
+                result = _held(plain, action.holds(args, state))
+        if result.status is Status.OK or site.clock.now() - began >= step.within:
+            return replace(result, commands=commands, ignored=step.ignore_failure and result.status is not Status.OK)
+        site.clock.sleep(step.every)
+
+
+def _held(plain: StepResult, judged: Holds | Fails) -> StepResult:
+    match judged:
+        case Holds(why=why):
+            return replace(plain, status=Status.OK, why=why, verified=True)
+        case Fails(why=why):
+            return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL)

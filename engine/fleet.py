@@ -1,0 +1,235 @@
+"""The same for many hosts: side by side, each with its own end, every one reported."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from engine.errors import Cancelled, ConnectionLost, TransportError
+from engine.executor import Consent, execute
+from engine.judge import Site, verdict
+from engine.judge.diagnosis import Diagnosis
+from engine.planner import make_plan
+from engine.ports import Action, Clock, Connection, Emit
+from engine.values.event import HostFinished, HostPlanned, HostStarted
+from engine.values.inventory import Host
+from engine.values.playbook import Playbook
+from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
+from engine.values.text import Json
+
+T = TypeVar("T")
+
+POLL = 0.1
+"""Seconds between two looks at whether the run was asked to stop."""
+
+
+class Stop:
+    """What everybody watches to know whether the run was asked to end, and why."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._level = 0
+        self.why = ""
+        self.over = False
+        """It was the deadline, not a person."""
+
+    def level(self) -> int:
+        """0: go on; 1: end looks, let writes in flight finish; 2: end everything now."""
+        return self._level
+
+    def ask(self, why: str, *, level: int = 0, over: bool = False) -> None:
+        """Ask to end: once more than before, or to *level*."""
+        with self._lock:
+            self._level = max(self._level, level or min(2, self._level + 1))
+            if not self.why:
+                self.why, self.over = why, over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A host whose plan is made, with the diagnosis that it rests on; or a host that already has its end."""
+
+    host: Host
+    plan: HostPlan | None = None
+    seen: Diagnosis | None = None
+    result: HostResult
+    """What is to be said of the host if nothing more is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The hosts of a run, and how to get to them."""
+
+    playbook: Playbook
+    inputs: Mapping[str, Json]
+    run: Mapping[str, Json]
+    actions: Mapping[str, Action]
+    connect: Callable[[Host], Connection]
+    clock: Clock
+    emit: Emit = field(repr=False)
+    """Called from many threads at once."""
+    stop: Stop
+    parallel: int = 32
+    force: bool = False
+    deadline: float = 0.0
+    """Seconds on the clock after which no more is begun; 0 for none."""
+
+    def plan(self, hosts: Sequence[Host]) -> tuple[Planned, ...]:
+        """Look at every host, and decide; sends looks only."""
+        return self._each(hosts, self._plan_one, lambda host, why: Planned(host=host, result=self._unbegun(host, why)))
+
+    def carry_out(self, planned: Sequence[Planned], consent: Consent) -> tuple[HostResult, ...]:
+        """Do what the plans show, or less; a host without a plan keeps the end that it has."""
+        by_name = {it.host.name: it for it in planned}
+        return self._each(
+            [it.host for it in planned],
+            lambda host: self._carry_out_one(by_name[host.name], consent),
+            lambda host, why: self._finish(self._unbegun(host, why)),
+        )
+
+    def plan_and_carry_out(self, hosts: Sequence[Host], consent: Consent) -> tuple[HostResult, ...]:
+        """Plan and execute host by host: the fresh look is the plan."""
+        return self._each(
+            hosts,
+            lambda host: self._both(host, consent),
+            lambda host, why: self._finish(self._unbegun(host, why)),
+        )
+
+    def conclude(self, planned: Sequence[Planned]) -> tuple[HostResult, ...]:
+        """The ends of hosts that are only planned."""
+        return tuple(self._finish(it.result) for it in planned)
+
+    def _each(
+        self, hosts: Sequence[Host], work: Callable[[Host], T], unbegun: Callable[[Host, str], T]
+    ) -> tuple[T, ...]:
+        """*work* on every host, at most ``parallel`` at a time; in the order of *hosts*."""
+        done: dict[str, T] = {}
+        waiting = list(hosts)
+        with ThreadPoolExecutor(max_workers=max(1, min(self.parallel, len(hosts) or 1))) as pool:
+            running = {}
+            while waiting or running:
+                while waiting and len(running) < self.parallel and not self.stop.level():
+                    host = waiting.pop(0)
+                    running[pool.submit(work, host)] = host
+                if self.stop.level() and waiting:
+                    for host in waiting:
+                        done[host.name] = unbegun(host, self.stop.why)
+                    waiting = []
+                ended, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
+                for it in ended:
+                    done[running.pop(it).name] = it.result()
+                if self.deadline and self.clock.now() >= self.deadline and not self.stop.level():
+                    self.stop.ask("the deadline of the run is over", level=1, over=True)
+        return tuple(done[it.name] for it in hosts)
+
+    def _site(self, host: Host, connection: Connection) -> Site:
+        return Site(
+            playbook=self.playbook, host=host, inputs=self.inputs, run=self.run, actions=self.actions,
+            connection=connection, clock=self.clock, emit=self.emit,
+        )  # fmt: skip
+
+    def _plan_one(self, host: Host) -> Planned:
+        began = self.clock.now()
+        self.emit(HostStarted(host=host.name))
+        return self._guarded(host, began, lambda: self._planned(host, began))
+
+    def _planned(self, host: Host, began: float, *, again: bool = True) -> Planned:
+        connection = self.connect(host)
+        try:
+            plan, seen = make_plan(self._site(host, connection), force=self.force)
+        except ConnectionLost:
+            if not again:
+                raise
+        else:
+            self.emit(HostPlanned(plan=plan))
+            return Planned(host=host, plan=plan, seen=seen, result=self._as_planned(plan, began))
+        finally:
+            connection.close()
+        return self._planned(host, began, again=False)  # nothing but looks was sent, so they may be sent again
+
+    def _as_planned(self, plan: HostPlan, began: float) -> HostResult:
+        steps = (*plan.looks, *plan.results)
+        return HostResult(
+            host=plan.host, verdict=verdict(self.playbook, steps, plan.findings), findings=plan.findings, steps=steps,
+            seconds=round(self.clock.now() - began, 3),
+        )  # fmt: skip
+
+    def _carry_out_one(self, planned: Planned, consent: Consent) -> HostResult:
+        if planned.plan is None or planned.seen is None:
+            return self._finish(planned.result)
+        plan, seen, began = planned.plan, planned.seen, self.clock.now()
+        if not any(it.status in (Status.WOULD_CHANGE, Status.BLOCKED) for it in plan.results):
+            return self._finish(planned.result)
+        ended = self._guarded(planned.host, began, lambda: self._executed(planned.host, plan, seen, consent, began))
+        return self._finish(ended.result)
+
+    def _executed(self, host: Host, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
+        connection = self.connect(host)
+        try:
+            return self._execute(self._site(host, connection), plan, seen, consent, began)
+        finally:
+            connection.close()
+
+    def _both(self, host: Host, consent: Consent) -> HostResult:
+        began = self.clock.now()
+        self.emit(HostStarted(host=host.name))
+        return self._finish(self._guarded(host, began, lambda: self._planned_and_executed(host, consent, began)).result)
+
+    def _planned_and_executed(self, host: Host, consent: Consent, began: float, *, again: bool = True) -> Planned:
+        connection = self.connect(host)
+        try:
+            site = self._site(host, connection)
+            try:
+                plan, seen = make_plan(site, force=self.force)
+            except ConnectionLost:
+                if not again:
+                    raise
+            else:
+                return self._execute(site, plan, seen, consent, began)
+        finally:
+            connection.close()
+        return self._planned_and_executed(host, consent, began, again=False)
+
+    def _execute(self, site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
+        outcome = execute(site, plan, seen, consent, force=self.force)
+        result = HostResult(
+            host=plan.host, verdict=verdict(self.playbook, outcome.steps, outcome.findings), error=outcome.error,
+            findings=outcome.findings, steps=outcome.steps, seconds=round(self.clock.now() - began, 3),
+        )  # fmt: skip
+        return Planned(host=site.host, plan=plan, seen=seen, result=result)
+
+    def _guarded(self, host: Host, began: float, work: Callable[[], Planned]) -> Planned:
+        """*work*, with every way of failing made a result: one bad host harms no other."""
+        try:
+            return work()
+        except TransportError as error:
+            ended = (Verdict.UNREACHABLE, Status.UNREACHABLE, str(error))
+        except Cancelled as error:
+            ended = (Verdict.CANCELLED, Status.CANCELLED, str(error) or self.stop.why)
+        except Exception as error:
+            ended = (Verdict.FAILED, Status.FAILED, f"internal error: {type(error).__name__}: {error}")
+        word, status, why = ended
+        spent = round(self.clock.now() - began, 3)
+        steps = _all_steps(self.playbook, status, why)
+        return Planned(
+            host=host, result=HostResult(host=host.name, verdict=word, error=why, steps=steps, seconds=spent)
+        )
+
+    def _unbegun(self, host: Host, why: str) -> HostResult:
+        steps = _all_steps(self.playbook, Status.BLOCKED, f"not started: {why}")
+        return HostResult(host=host.name, verdict=Verdict.NOT_STARTED, error=why, steps=steps)
+
+    def _finish(self, result: HostResult) -> HostResult:
+        self.emit(HostFinished(result=result))
+        return result
+
+
+def _all_steps(playbook: Playbook, status: Status, why: str) -> tuple[StepResult, ...]:
+    """Every step of *playbook* with the same end: no step goes unreported."""
+    return tuple(
+        StepResult(id=it.id, name=it.name or None, phase=it.phase, action=it.action, status=status, why=why)
+        for it in (*playbook.diagnose, *playbook.remediate, *playbook.verify)
+    )

@@ -1,0 +1,63 @@
+"""Hold the findings of a playbook against what the looks saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.judge.site import Site, States
+from engine.lang.templates import Scope, evaluate, say, value_of
+from engine.values.plan import Finding, Presence
+from engine.values.playbook import FindingRule
+from engine.values.text import Json, Unknown
+
+
+def evaluate_findings(site: Site, states: States, before: Mapping[str, Finding] | None = None) -> tuple[Finding, ...]:
+    """Every finding of the playbook, in its order.
+
+    *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
+    the words and the evidence that it was found by.
+    """
+    scope = site.scope(states)
+    found: dict[str, Finding] = {}
+    for rule in site.playbook.findings:
+        finding = _evaluate(rule, scope, found)
+        was = (before or {}).get(rule.id)
+        if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:
+            finding = Finding(
+                id=was.id, severity=was.severity, status=Presence.GONE, say=was.say, why=finding.why,
+                evidence=was.evidence, advise=(),
+            )  # fmt: skip
+        found[rule.id] = finding
+    return tuple(found.values())
+
+
+def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
+    truth = evaluate(rule.when, scope)
+    superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
+    match truth:
+        case Unknown(why=why):
+            status, reason = Presence.UNKNOWN, why
+        case True if superseded:
+            status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
+        case True:
+            status, reason = Presence.PRESENT, None
+        case _:
+            status, reason = Presence.ABSENT, None
+    present = status is Presence.PRESENT
+    return Finding(
+        id=rule.id,
+        severity=rule.severity,
+        status=status,
+        say=say(rule.say, scope) if status is not Presence.ABSENT else "",
+        why=reason,
+        evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
+        advise=tuple(say(it, scope) for it in rule.advise) if status is not Presence.ABSENT else (),
+    )
+
+
+def _evidence(expression: str, scope: Scope) -> Json:
+    match value_of(expression, scope):
+        case Unknown(why=why):
+            return f"unknown: {why}"
+        case value:
+            return value

@@ -1,0 +1,134 @@
+"""Drive the probes of many steps side by side, sending each round's commands together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import ConfigError, ProbeError, ReadOnlyViolation
+from engine.judge.site import Site
+from engine.lang.arguments import build
+from engine.ports import Absent, Probe
+from engine.shields import ReadOnly
+from engine.values.command import Command, Completed, Effect
+from engine.values.playbook import Step
+from engine.values.result import SentCommand
+from engine.values.text import Json
+
+LOOK_TIMEOUT = 30.0
+WRITE_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A step whose state is wanted, with its rendered arguments."""
+
+    step: Step
+    args: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The look answered."""
+
+    args: Any
+    """The action's own ``Args``."""
+    state: Any
+    """The action's own ``State``."""
+    absent: str = ""
+    """Why the thing is proven not to be there; empty where it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blind:
+    """The look did not answer."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What one step's probe saw, and what was sent for it."""
+
+    outcome: Seen | Blind
+    commands: tuple[SentCommand, ...]
+    seconds: float
+
+
+class _Driven:
+    """A probe on its way from its first question to its state."""
+
+    def __init__(self, request: Request, site: Site) -> None:
+        self.step = request.step
+        self.outcome: Seen | Blind | None = None
+        self.sent: list[tuple[Command, Completed]] = []
+        self.asked: tuple[Command, ...] = ()
+        self._single = False
+        try:
+            self._args = build(site.action(request.step).Args, request.args)
+        except ConfigError as error:
+            self.outcome = Blind(why=f"arguments: {error}")
+            return
+        self._probe: Probe[Any] = site.action(request.step).probe(self._args)
+        self._advance(None)
+
+    def answer(self, answers: tuple[Completed, ...]) -> None:
+        """Hand the probe what came back for what it asked."""
+        self.sent.extend(zip(self.asked, answers, strict=True))
+        self._advance(answers[0] if self._single else answers)
+
+    def _advance(self, reply: Any) -> None:
+        try:
+            asked = self._probe.send(reply)
+        except StopIteration as done:
+            self.asked = ()
+            match done.value:
+                case Absent(why=why, state=state):
+                    self.outcome = Seen(args=self._args, state=state, absent=why)
+                case state:
+                    self.outcome = Seen(args=self._args, state=state)
+        except ProbeError as error:
+            self.asked, self.outcome = (), Blind(why=str(error))
+        else:
+            self._single = isinstance(asked, Command)
+            self.asked = tuple(prepared(it, self.step) for it in ((asked,) if isinstance(asked, Command) else asked))
+
+
+def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
+    """What each of *requests* sees, in their order; each round of questions is one call to the connection.
+
+    Raises TransportError and Cancelled as the connection does.
+    """
+    began = site.clock.now()
+    driven = [_Driven(it, site) for it in requests]
+    shield = ReadOnly(site.connection, scratch=any(it.step.scratch for it in requests))
+    ended: dict[int, float] = {}
+    while waiting := [it for it in driven if it.outcome is None]:
+        answers = list(shield.run(*(command for it in waiting for command in it.asked)))
+        for it in waiting:
+            mine, answers = answers[: len(it.asked)], answers[len(it.asked) :]
+            it.answer(tuple(mine))
+            ended[id(it)] = site.clock.now()
+    return tuple(
+        Looked(
+            outcome=it.outcome or Blind(why="the look gave no answer"),
+            commands=tuple(SentCommand.of(command, completed) for command, completed in it.sent),
+            seconds=round(ended.get(id(it), began) - began, 3),
+        )
+        for it in driven
+    )
+
+
+def prepared(command: Command, step: Step) -> Command:
+    """*command* with what the step says about every command of it."""
+    if command.effect is Effect.SCRATCH and not step.scratch:
+        raise ReadOnlyViolation(f"step {step.id} does not say `scratch: true`, and would send: {command}")
+    default = WRITE_TIMEOUT if command.effect is Effect.WRITE else LOOK_TIMEOUT
+    return replace(
+        command,
+        timeout=step.timeout or command.timeout or default,
+        become=command.become or step.become,
+        env=(*command.env, *step.env),
+        cwd=command.cwd or step.cwd,
+    )

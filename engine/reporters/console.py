@@ -1,0 +1,178 @@
+"""Plain lines for people: each host as it ends, then everything once, hosts that are alike together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TextIO, assert_never
+
+from engine.facts.folding import fold
+from engine.values.event import (
+    Event,
+    HostFinished,
+    HostPlanned,
+    HostStarted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    Waiting,
+)
+from engine.values.plan import Finding, Presence
+from engine.values.playbook import Phase
+from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, StepResult, Verdict, Victim
+from engine.values.text import plural, seconds
+
+ENDINGS = ("txt", "log")
+
+SHOWN_VICTIMS = 20
+SHOWN_HOSTS = 40
+"""Blocks printed in the recap; the rest is counted."""
+
+
+class Reporter:
+    """Writes lines to a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._plans: dict[str, HostPlan] = {}
+
+    def on(self, event: Event) -> None:
+        """Say what is worth a line."""
+        match event:
+            case RunStarted():
+                what = "dry run, nothing is changed" if event.mode is Mode.PLAN else "run"
+                self._say(f"{event.playbook}: {what}, on {plural(len(event.hosts), 'host')} ({fold(event.hosts)})")
+                for why, hosts in _grouped((it.why, it.host) for it in event.left_out).items():
+                    self._say(f"left out: {fold(hosts)} ({why})")
+                self._say("")
+            case HostPlanned():
+                self._plans[event.plan.host] = event.plan
+            case HostStarted():
+                pass
+            case StepFinished(host=host, result=result):
+                if result.status not in (Status.OK, Status.SKIPPED) and result.phase is not Phase.DIAGNOSE:
+                    self._say(f"{host}: {_step_line(result)}")
+            case Waiting(host=host, why=why):
+                self._say(f"{host}: {why}")
+            case HostFinished(result=result):
+                reason = f": {result.error}" if result.error else ""
+                self._say(f"{result.host}: {result.verdict} ({seconds(result.seconds)}){reason}")
+            case RunFinished(result=result):
+                for line in recap(result):
+                    self._say(line)
+            case _:
+                assert_never(event)
+
+    def show_plans(self, plans: Iterable[HostPlan]) -> None:
+        """The plans, for the person who is asked."""
+        blocks = _grouped((tuple(_plan_lines(it)), it.host) for it in plans)
+        for lines, hosts in blocks.items():
+            if lines:
+                self._say(f"{fold(hosts)}:")
+                for line in lines:
+                    self._say(f"  {line}")
+
+    def _say(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+def recap(result: RunResult) -> list[str]:
+    """The end of a run: every host once, those that are alike together, then the counts."""
+    blocks = _grouped((tuple(_host_lines(it)), it.host) for it in result.hosts)
+    lines = [""]
+    for number, (block, hosts) in enumerate(blocks.items()):
+        if number == SHOWN_HOSTS:
+            lines.append(f"... and {plural(len(blocks) - SHOWN_HOSTS, 'more group')} of hosts: see --output json")
+            break
+        lines.append(f"{fold(hosts)}: {block[0]}")
+        lines.extend(f"  {it}" for it in block[1:])
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
+    lines += ["", f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"]
+    if result.left_out:
+        lines.append(f"left out: {fold([it.host for it in result.left_out])}")
+    if result.exit_code:
+        lines.append(f"exit code {result.exit_code}")
+    return lines
+
+
+def _host_lines(host: HostResult) -> list[str]:
+    lines = [str(host.verdict)]
+    if host.error:
+        lines.append(host.error)
+        if host.verdict in (Verdict.UNREACHABLE, Verdict.NOT_STARTED, Verdict.CANCELLED):
+            return lines
+    lines += [line for it in host.findings for line in _finding_lines(it)]
+    for step in host.steps:
+        lines += _step_lines(step)
+    if host.verdict in (Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN):
+        advice = [it for finding in host.findings if _there(finding) for it in finding.advise]
+        lines += (
+            ["what a person can do:", *(f"  {number}. {it}" for number, it in enumerate(advice, 1))] if advice else []
+        )
+    return lines
+
+
+def _there(finding: Finding) -> bool:
+    return finding.severity.drives and finding.status in (Presence.PRESENT, Presence.UNKNOWN)
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    if finding.status is Presence.ABSENT:
+        return []
+    said = finding.say or finding.id
+    head = f"{finding.severity} {finding.id}: {said}"
+    match finding.status:
+        case Presence.GONE:
+            return [f"gone: {finding.id} (was: {said})"]
+        case Presence.UNKNOWN:
+            return [f"unknown: {finding.id}: {finding.why}"]
+        case _:
+            return [head, *(f"  {name}: {value}" for name, value in finding.evidence.items())]
+
+
+def _step_lines(step: StepResult) -> list[str]:
+    if step.phase is Phase.DIAGNOSE and step.status in (Status.OK, Status.SKIPPED):
+        return [f"{step.id}: {step.why}"] if step.why else []
+    if step.status is Status.SKIPPED and not step.condition:
+        return []
+    lines = [_step_line(step)]
+    lines += [f"  {it}" for it in _victims(step.victims)]
+    lines += [f"  | {it}" for it in (step.diff or "").splitlines()]
+    if step.status is Status.WOULD_CHANGE and not step.victims:
+        lines += [f"  $ {_short(it.line)}" for it in step.commands if it.effect == "write"]
+    return lines
+
+
+def _step_line(step: StepResult) -> str:
+    word = {Status.WOULD_CHANGE: "would change"}.get(step.status, str(step.status))
+    notes = [str(step.risk)] if step.risk and step.status is Status.WOULD_CHANGE else []
+    notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
+    notes += ["failure ignored"] if step.ignored else []
+    notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
+    return f"{word} {step.id}: {step.why}" + (f" [{'; '.join(notes)}]" if notes else "")
+
+
+def _victims(victims: tuple[Victim, ...]) -> list[str]:
+    lines = [f"pid {it.pid} ({it.user}) {_short(it.command)}" for it in victims[:SHOWN_VICTIMS]]
+    if len(victims) > SHOWN_VICTIMS:
+        lines.append(f"... and {len(victims) - SHOWN_VICTIMS} more: see --output json")
+    return lines
+
+
+def _plan_lines(plan: HostPlan) -> list[str]:
+    planned = [
+        line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in _step_lines(it)
+    ]
+    return [*(line for it in plan.findings for line in _finding_lines(it)), *planned] if planned else []
+
+
+def _short(line: str, most: int = 150) -> str:
+    line = " ".join(line.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _grouped(pairs: Iterable[tuple[object, str]]) -> Mapping[object, list[str]]:
+    groups: dict[object, list[str]] = {}
+    for key, host in pairs:
+        groups.setdefault(key, []).append(host)
+    return groups

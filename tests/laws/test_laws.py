@@ -1,0 +1,298 @@
+"""The laws of the house (design), held against any host and any mischief.
+
+Each test names the mutants that it has been seen to kill: break that line, and it goes red.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laws.toys import ACTIONS, ToyHost, book, end, look_at, restart, rule, site
+
+from engine.codec import from_json, to_json
+from engine.errors import ReadOnlyViolation
+from engine.executor import Consent, execute
+from engine.judge import verdict
+from engine.planner import make_plan
+from engine.values import event
+from engine.values.command import Effect
+from engine.values.plan import Change, Presence
+from engine.values.playbook import Phase, Playbook, Step
+from engine.values.result import HostPlan, Status, Verdict
+
+words = st.sampled_from(["train", "serve", "zombie", "ssh"])
+tables = st.dictionaries(st.integers(2, 30), st.tuples(st.integers(1, 3), words), max_size=6)
+
+
+@st.composite
+def playbooks(draw: st.DrawFn) -> Playbook:
+    """Playbooks with and without findings, with rungs that hinge on each other."""
+    steps: list[Step] = []
+    with_findings = draw(st.booleans())
+    for number in range(draw(st.integers(1, 4))):
+        earlier = [it.id for it in steps]
+        keys: dict = {"after": tuple(draw(st.lists(st.sampled_from(earlier), unique=True))) if earlier else ()}
+        if with_findings and draw(st.booleans()):
+            keys["for_"] = ("held",)
+        keys["ignore_failure"] = draw(st.booleans())
+        make = end(draw(words), f"s{number}", **keys) if draw(st.integers(0, 3)) else restart(f"s{number}", **keys)
+        steps.append(make)
+    looks = (look_at(draw(words)),)
+    return book(*steps, findings=(rule(),) if with_findings else (), diagnose=looks)
+
+
+def planned_and_run(made: Playbook, host: ToyHost, consent=Consent.SHOWN, moved=None):
+    where = site(made, host)
+    plan, seen = make_plan(where)
+    looked = list(host.sent)
+    if moved is not None:
+        host.procs = dict(moved)
+    host.sent.clear()
+    return plan, looked, execute(where, plan, seen, consent)
+
+
+@settings(max_examples=150, deadline=None)
+@given(playbooks(), tables)
+def test_law_1_a_plan_only_looks(made, table):
+    """Mutants: judge/looking.py ``ReadOnly(...)`` replaced by the bare connection (with the next test)."""
+    host = ToyHost(procs=dict(table))
+    before = dict(host.procs), host.since
+    make_plan(site(made, host))
+    assert all(it.effect is Effect.READ for it in host.sent)
+    assert (host.procs, host.since) == before
+
+
+def test_law_1_a_look_that_writes_is_stopped_before_it_reaches_the_host():
+    """Mutants: shields.py ``if it.effect not in allowed`` negated or removed; looking.py without the shield."""
+    liar = Step(id="seen", phase=Phase.DIAGNOSE, action="liar")
+    host = ToyHost(procs={1: (1, "init")})
+    with pytest.raises(ReadOnlyViolation):
+        make_plan(site(book(diagnose=(liar,)), host))
+    assert host.procs == {1: (1, "init")}
+    assert host.sent == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(playbooks(), tables, st.none() | tables, st.frozensets(words), st.frozensets(words))
+def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, respawns):
+    """Mutants: narrowing.py ``extra`` emptied; ``without`` skipped; ``if not change.targets`` returning the change."""
+    host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
+    plan, _, outcome = planned_and_run(made, host, moved=moved)
+    shown = {it.key for step in plan.steps if isinstance(step.decision, Change) for it in step.decision.targets}
+    shown |= {it.key for step in plan.steps for it in step.reach}
+    restarts_shown = sum(
+        1 for it in plan.steps if isinstance(it.decision, Change) and it.decision.commands[0].argv == ("restart",)
+    )
+    killed = [key for it in host.writes() if it.argv[0] == "kill" for key in it.argv[1:]]
+    assert set(killed) <= shown
+    assert sum(1 for it in host.writes() if it.argv == ("restart",)) <= restarts_shown
+    assert [it.id for it in made.remediate] == [it.id for it in outcome.steps if it.phase is Phase.REMEDIATE]
+
+
+def test_law_2_a_new_target_is_left_alone_and_named():
+    """Mutants: running.py without the note of what was spared; narrowing.py returning the wide change."""
+    host = ToyHost(procs={4: (1, "zombie")})
+    _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
+    (step,) = outcome.steps
+    assert host.procs == {9: (7, "zombie")}
+    assert step.status is Status.CHANGED
+    assert "left alone" in step.why
+    assert "pid 9" in step.why
+
+
+def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target():
+    """Mutants: toys' key without the start time shows what identity is for; narrowing.py ``extra == wanted`` removed."""
+    host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie")})
+    _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={5: (1, "zombie")})
+    assert [it.argv for it in host.writes()] == [("kill", "5:1")]
+    assert outcome.steps[0].status is Status.CHANGED
+
+    host = ToyHost(procs={4: (1, "zombie")})
+    _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (99, "zombie")})
+    assert host.writes() == []
+    assert outcome.steps[0].status is Status.DRIFTED
+
+
+def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
+    """Mutants: running.py narrowing whatever the consent."""
+    host = ToyHost(procs={4: (1, "zombie")})
+    made = book(end("zombie", "k"))
+    _, _, outcome = planned_and_run(made, host, consent=Consent.YES, moved={4: (1, "zombie"), 9: (7, "zombie")})
+    assert host.procs == {}
+    assert outcome.steps[0].status is Status.CHANGED
+
+
+@settings(max_examples=200, deadline=None)
+@given(playbooks(), tables, st.frozensets(words), st.frozensets(words))
+def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
+    """Mutants: running.py ``settled`` always true; the second look left out."""
+    host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
+    _, _, outcome = planned_and_run(made, host)
+    for step, result in zip(made.remediate, [it for it in outcome.steps if it.phase is Phase.REMEDIATE], strict=True):
+        if result.status is Status.CHANGED:
+            assert result.verified
+            writes = [number for number, it in enumerate(result.commands) if it.effect == "write"]
+            assert writes
+            assert any(it.effect == "read" for it in result.commands[writes[-1] + 1 :])
+        if step.action == "end" and result.status is Status.CHANGED:
+            assert step.args["word"] not in stubborn | respawns
+        if result.status in (Status.OK, Status.BLOCKED, Status.DRIFTED, Status.SKIPPED):
+            assert not any(it.effect == "write" for it in result.commands)
+
+
+def test_law_4_a_broken_step_stops_the_host_and_names_itself():
+    """Mutants: running.py ``self.broken`` never set; sending.py ignoring the exit code."""
+    host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}, kill_exit=3)
+    _, _, outcome = planned_and_run(book(end("zombie", "one"), end("serve", "two"), restart("three")), host)
+    assert [it.status for it in outcome.steps] == [Status.FAILED, Status.BLOCKED, Status.BLOCKED]
+    assert all("one" in it.why for it in outcome.steps[1:])
+    assert len(host.writes()) == 1
+
+
+def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
+    """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; watching.py without a recheck."""
+    host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))
+    made = book(
+        end("zombie", "one", for_=("held",)), restart("two", for_=("held",)), restart("three", after=("one",)),
+        findings=(rule(),), diagnose=(look_at("zombie"),),
+    )  # fmt: skip
+    _, _, outcome = planned_and_run(made, host)
+    steps = {it.id: it for it in outcome.steps}
+    assert steps["one"].status is Status.FAILED
+    assert steps["two"].status is Status.CHANGED
+    assert steps["three"].status is Status.BLOCKED
+    assert "one" in steps["three"].why
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNRESOLVED
+
+
+def test_law_4_the_ladder_stops_when_the_host_is_cured():
+    """Mutants: running.py ``_barrier`` without the recheck; gates.py opening for a finding that is gone."""
+    host = ToyHost(procs={4: (1, "zombie")})
+    made = book(
+        end("zombie", "one", for_=("held",)), restart("two", for_=("held",)), findings=(rule(gone_for=3.0),),
+        diagnose=(look_at("zombie"),),
+    )  # fmt: skip
+    _, _, outcome = planned_and_run(made, host)
+    steps = {it.id: it for it in outcome.steps}
+    assert steps["two"].status is Status.SKIPPED
+    assert host.since == 0
+    assert outcome.findings[0].status is Presence.GONE
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.RESOLVED
+
+
+def test_law_4_a_failed_rung_does_not_fail_the_host_when_the_finding_is_gone():
+    """Mutants: verdicts.py ``_breaks`` without the finding."""
+    host = ToyHost(procs={4: (1, "zombie")}, kill_exit=3)
+    made = book(end("zombie", "one", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
+    _, _, outcome = planned_and_run(made, host)
+    assert next(it for it in outcome.steps if it.id == "one").status is Status.FAILED
+    assert outcome.findings[0].status is Presence.GONE
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.RESOLVED
+
+
+@settings(max_examples=200, deadline=None)
+@given(playbooks(), tables, st.integers(0, 14))
+def test_law_5_a_write_is_sent_once_and_a_lost_line_makes_it_unknown(made, table, lose_at):
+    """Mutants: sending.py retrying after ConnectionLost; UNKNOWN turned into FAILED; ``lost`` not kept."""
+    host = ToyHost(procs=dict(table))
+    where = site(made, host)
+    plan, seen = make_plan(where)
+    host.sent.clear()
+    host.lose_at = lose_at
+    outcome = execute(where, plan, seen, Consent.YES)
+    lost = host.sent[lose_at] if len(host.sent) > lose_at else None
+    steps = [it for it in outcome.steps if it.phase is Phase.REMEDIATE]
+    assert [it.id for it in steps] == [it.id for it in made.remediate]
+    if lost is None:
+        return
+    assert len(host.sent) == lose_at + 1, "nothing is sent after the line is lost"
+    if lost.effect is Effect.WRITE:
+        assert Status.UNKNOWN in {it.status for it in steps}
+        assert host.sent.count(lost) == len([it for it in host.sent if it is lost or it == lost])
+        assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+    assert outcome.error
+
+
+def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
+    """Mutants: sending.py without ``finally_``; sending it although nothing was sent."""
+    host = ToyHost(procs={})
+    _, _, _ = planned_and_run(book(restart("one")), host)
+    assert [it.argv[0] for it in host.writes()] == ["restart", "light-on"]
+    assert host.writes()[1].owed
+
+    host = ToyHost(procs={})
+    where = site(book(restart("one")), host)
+    plan, seen = make_plan(where)
+    host.sent.clear()
+    host.lose_at = 1
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.argv[0] for it in host.writes()] == ["restart"]
+    assert "light-on" in outcome.steps[0].why
+
+
+def test_law_6_ignorance_is_not_health():
+    """Mutants: findings.py turning Unknown into ABSENT; gates.py opening for unknown; verdicts.py without _ignorant."""
+    host = ToyHost(procs={4: (1, "zombie")}, blind=True)
+    made = book(end("zombie", "one", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
+    plan, _, outcome = planned_and_run(made, host, consent=Consent.YES)
+    assert plan.findings[0].status is Presence.UNKNOWN
+    assert host.writes() == []
+    assert next(it for it in outcome.steps if it.id == "one").status is Status.BLOCKED
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+
+
+def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
+    """Mutants: findings.py making every finding unknown when one look is."""
+    host = ToyHost(procs={4: (1, "zombie")}, blind=True)
+    made = book(findings=(rule(when="false and seen.matches"),), diagnose=(look_at("zombie"),))
+    plan, _ = make_plan(site(made, host))
+    assert plan.findings[0].status is Presence.ABSENT
+
+
+@settings(max_examples=100, deadline=None)
+@given(playbooks(), tables, st.booleans())
+def test_law_7_everything_said_survives_a_json_round_trip(made, table, blind):
+    """Mutants: codec.py without the tagged unions; ``for_`` and ``finally_`` keeping their underscore on one side."""
+    host = ToyHost(procs=dict(table), blind=blind)
+    events: list = []
+    where = site(made, host, events)
+    plan, seen = make_plan(where)
+    execute(where, plan, seen, Consent.YES)
+    again = from_json(HostPlan, json.loads(json.dumps(to_json(plan))))
+    assert to_json(again) == to_json(plan)
+    assert [it.decision for it in again.steps] == [it.decision for it in plan.steps]
+    for it in [*events, event.HostPlanned(plan=plan)]:
+        text = json.dumps(to_json(it))
+        assert to_json(from_json(event.Event, json.loads(text))) == json.loads(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(playbooks(), tables)
+def test_law_8_a_second_run_of_a_cured_host_sends_no_write(made, table):
+    """Mutants: planner.py ignoring the gate; running.py sending for NoChange."""
+    made = replace(made, remediate=tuple(it for it in made.remediate if it.action == "end"))
+    host = ToyHost(procs=dict(table))
+    planned_and_run(made, host, consent=Consent.YES)
+    host.sent.clear()
+    plan, seen = make_plan(site(made, host))
+    outcome = execute(site(made, host), plan, seen, Consent.YES)
+    assert host.writes() == []
+    assert {it.status for it in outcome.steps} <= {Status.OK, Status.SKIPPED}
+
+
+def test_nothing_risky_is_done_without_a_terminal_or_a_yes():
+    """Mutants: running.py without the consent check."""
+    made = book(end("zombie", "k", confirm=True))
+    host = ToyHost(procs={4: (1, "zombie")})
+    _, _, outcome = planned_and_run(made, host, consent=Consent.NONE)
+    assert outcome.steps[0].status is Status.BLOCKED
+    assert "--yes" in outcome.steps[0].why
+    assert host.writes() == []
+
+
+def test_the_toys_cover_every_kind_of_action():
+    assert {it.name for it in ACTIONS.values() if it.decide} == {"end", "restart"}
