@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from engine.values.text import Json, Raw, Unknown
 
@@ -55,7 +55,7 @@ def _converter() -> Any:
     from engine.values import event, plan
 
     converter = Converter(forbid_extra_keys=True)
-    converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: data)
+    converter.register_structure_hook_func(_is_json, lambda data, _: data)
     converter.register_structure_hook(Unknown, lambda data, _: Unknown(why=data[UNKNOWN]))
 
     def structure_dataclass(kind: type[Any]) -> Any:
@@ -68,3 +68,9 @@ def _converter() -> Any:
             union, converter, tag_name="kind", tag_generator=lambda kind: str(kind.__dataclass_fields__["kind"].default)
         )
     return converter
+
+
+def _is_json(kind: Any) -> bool:
+    """Whether *kind* is ``Json``, in any of the forms that resolving its recursion leaves."""
+    members = set(get_args(kind))
+    return kind is Json or {str, int, float, bool} <= members
