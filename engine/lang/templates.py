@@ -252,7 +252,15 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
         pieces = [_known(it) for it in template.root_render_func(template.new_context(scope.names()))]
     except UnknownTouched:
         raise
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
+    except (
+        TemplateError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise ConfigError(_reason(text, error)) from error
     single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
     if single and not whole:
@@ -317,7 +325,9 @@ def names(text: str) -> frozenset[tuple[str, str]]:
     found = {(it.name, "") for it in tree.find_all(nodes.Name) if it.name in free}
     deeper: set[tuple[str, str]] = set()
     for it in tree.find_all((nodes.Getattr, nodes.Getitem)):
-        attribute = it.attr if isinstance(it, nodes.Getattr) else it.arg.value if isinstance(it.arg, nodes.Const) else None
+        attribute = (
+            it.attr if isinstance(it, nodes.Getattr) else it.arg.value if isinstance(it.arg, nodes.Const) else None
+        )
         if isinstance(it.node, nodes.Name) and it.node.name in free and isinstance(attribute, str):
             deeper.add((it.node.name, attribute))
     with_attribute = {name for name, _ in deeper}

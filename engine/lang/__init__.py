@@ -1,0 +1,1 @@
+"""Text to values: YAML with places, schema, templates, the loader."""

@@ -1,0 +1,197 @@
+"""Rendered values to an action's own Args: every mistake at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from engine.errors import ConfigError, Problem
+from engine.lang.patterns import objection_to
+from engine.lang.quantities import duration, size
+from engine.values.text import Duration, ProcessPattern, Regex, Size
+
+T = TypeVar("T")
+
+Problems = list[Problem]
+
+
+def build(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The *kind* (a frozen dataclass) that *values* describe.  Raises ConfigError with every mistake.
+
+    Each Problem's message begins with the path within the arguments.
+    """
+    problems: Problems = []
+    made = _dataclass(kind, values, "", problems)
+    if problems or made is None:
+        raise ConfigError(*problems)
+    return made
+
+
+def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> T | None:
+    if not isinstance(values, Mapping):
+        problems.append(Problem(message=f"{_at(path)}expected a mapping, got {_kind(values)}"))
+        return None
+    known = {it.name.rstrip("_"): it for it in fields(kind)}  # type: ignore[arg-type]
+    hints = get_type_hints(kind)
+    before = len(problems)
+    for name in values:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            problems.append(Problem(message=f"{_at(path)}unknown key {name!r}", hint=hint))
+    given: dict[str, Any] = {}
+    for name, it in known.items():
+        if name in values:
+            given[it.name] = _value(
+                hints[it.name], values[name], f"{path}.{name}" if path else name, it.metadata, problems
+            )
+        elif it.default is MISSING and it.default_factory is MISSING:
+            problems.append(Problem(message=f"{_at(path)}{name!r} is missing"))
+    if len(problems) > before:
+        return None
+    try:
+        return kind(**given)
+    except ValueError as error:
+        problems.append(Problem(message=f"{_at(path)}{error}"))
+        return None
+
+
+def _value(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
+    before = len(problems)
+    made = _converted(kind, value, path, rules, problems)
+    if len(problems) == before:
+        _check_bounds(made, path, rules, problems)
+    return made
+
+
+def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
+    if kind in _SPECIAL:
+        return _attempt(_SPECIAL[kind], value, path, problems)
+    origin = get_origin(kind)
+    if origin is Literal:
+        if value not in get_args(kind):
+            choices = ", ".join(map(str, get_args(kind)))
+            near = get_close_matches(str(value), [str(it) for it in get_args(kind)], n=1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            problems.append(Problem(message=f"{path}: {value!r} is none of: {choices}", hint=hint))
+        return value
+    if origin is tuple:
+        return _many(get_args(kind)[0], value, path, rules, problems)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _dataclass(kind, value, path, problems)
+    if origin in (Union, UnionType):
+        return _union(get_args(kind), value, path, rules, problems)
+    if origin is not None and issubclass(origin, Mapping):
+        return _mapping(get_args(kind)[1], value, path, problems)
+    return _scalar(kind, value, path, problems)
+
+
+def _many(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        problems.append(Problem(message=f"{path}: expected a list, got {_kind(value)}"))
+        return ()
+    if len(value) < rules.get("min_items", 0):
+        problems.append(Problem(message=f"{path}: needs at least {rules['min_items']} item(s)"))
+    inner = {name: it for name, it in rules.items() if name != "min_items"}
+    return tuple(_value(kind, it, f"{path}[{number}]", inner, problems) for number, it in enumerate(value))
+
+
+def _mapping(kind: Any, value: Any, path: str, problems: Problems) -> Any:
+    if not isinstance(value, Mapping):
+        problems.append(Problem(message=f"{path}: expected a mapping, got {_kind(value)}"))
+        return {}
+    return {str(name): _value(kind, it, f"{path}.{name}", {}, problems) for name, it in value.items()}
+
+
+def _union(kinds: tuple[Any, ...], value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
+    if {str, int, float, bool} <= set(kinds):
+        return value
+    attempts: list[Problems] = []
+    for kind in kinds:
+        own: Problems = []
+        made = _converted(kind, value, path, rules, own)
+        if not own:
+            return made
+        attempts.append(own)
+    problems.extend(min(attempts, key=len))
+    return None
+
+
+def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
+    if kind is Any or kind is object:
+        return value
+    if kind in (None, NoneType) and value is None:
+        return None
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if kind in (str, int, bool) and type(value) is kind:
+        return value
+    wanted = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, str(kind))
+    problems.append(Problem(message=f"{path}: expected {wanted}, got {_kind(value)}"))
+    return value
+
+
+def _check_bounds(value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and "minimum" in rules and value < rules["minimum"]:
+        problems.append(Problem(message=f"{path}: {value} is below {rules['minimum']}"))
+    if number and "maximum" in rules and value > rules["maximum"]:
+        problems.append(Problem(message=f"{path}: {value} is above {rules['maximum']}"))
+    if isinstance(value, str) and len(value) < rules.get("min_length", 0):
+        problems.append(Problem(message=f"{path}: needs at least {rules['min_length']} character(s)"))
+
+
+def _attempt(convert: Callable[[Any], Any], value: Any, path: str, problems: Problems) -> Any:
+    try:
+        return convert(value)
+    except ConfigError as error:
+        problems.append(Problem(message=f"{path}: {error.problems[0].message}"))
+        return value
+
+
+def _regex(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"expected a regular expression, got {_kind(value)}")
+    try:
+        re.compile(value)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ConfigError(f"{value!r} is no regular expression: {error}") from error
+    return value
+
+
+def _process_pattern(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"expected a pattern, got {_kind(value)}")
+    if why := objection_to(value):
+        raise ConfigError(f"pattern {value!r} is refused: {why}")
+    return value
+
+
+_SPECIAL: Mapping[Any, Callable[[Any], Any]] = {
+    Duration: duration,
+    Size: size,
+    Regex: _regex,
+    ProcessPattern: _process_pattern,
+}
+
+
+def _at(path: str) -> str:
+    return f"{path}: " if path else ""
+
+
+def _kind(value: object) -> str:
+    names = {
+        bool: "true or false",
+        str: "text",
+        int: "a number",
+        float: "a number",
+        NoneType: "nothing",
+        list: "a list",
+    }
+    word = names.get(type(value), "a mapping" if isinstance(value, Mapping) else type(value).__name__)
+    shown = repr(value)
+    return f"{word} ({shown})" if isinstance(value, str | int | float) and len(shown) <= 60 else word

@@ -1,0 +1,179 @@
+"""The shape of a playbook as JSON Schema, and its violations in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+
+from engine.errors import Problem
+from engine.lang.source import Document
+from engine.values.playbook import Severity
+from engine.values.text import Json
+
+NOT_YET = {
+    "step": ("each", "include", "once", "retry", "if_changed", "if_failed", "on", "tags", "skip_tags", "always"),
+    "limits": ("batches", "stop_after", "attempts"),
+}
+"""Keys of the language that this version does not know yet: refused, never ignored."""
+
+ID = r"^[A-Za-z_][A-Za-z0-9_]*$"
+TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1}
+TEXTS: Mapping[str, Json] = {"type": "array", "items": TEXT}
+IDS: Mapping[str, Json] = {
+    "oneOf": [{"type": "string", "pattern": ID}, {"type": "array", "items": {"type": "string", "pattern": ID}}]
+}
+QUANTITY: Mapping[str, Json] = {"type": ["string", "number"]}
+FLAG: Mapping[str, Json] = {"type": "boolean"}
+
+STEP_KEYS: Mapping[str, Json] = {
+    "id": {"type": "string", "pattern": ID},
+    "name": TEXT,
+    "when": {"type": ["string", "boolean"]},
+    "for": IDS,
+    "after": IDS,
+    "timeout": QUANTITY,
+    "within": QUANTITY,
+    "every": QUANTITY,
+    "become": {"type": ["boolean", "string"]},
+    "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    "cwd": TEXT,
+    "scratch": FLAG,
+    "ignore_failure": FLAG,
+    "confirm": FLAG,
+}
+
+FINDING: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["id", "when", "severity"],
+    "additionalProperties": False,
+    "properties": {
+        "id": {"type": "string", "pattern": ID},
+        "when": {"type": ["string", "boolean"]},
+        "severity": {"enum": [it.value for it in Severity]},
+        "say": TEXT,
+        "unless": IDS,
+        "settle": QUANTITY,
+        "gone_for": QUANTITY,
+        "evidence": {"type": "object", "additionalProperties": {"type": "string"}},
+        "advise": {"oneOf": [TEXT, TEXTS]},
+    },
+}
+
+
+def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
+    """The shape of a playbook; the arguments of *actions* are checked against their own types (``arguments``)."""
+    step: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**STEP_KEYS, **dict.fromkeys(actions, True)},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "required": ["name"],
+        "additionalProperties": False,
+        "properties": {
+            "name": TEXT,
+            "about": TEXT,
+            "hosts": TEXT,
+            "inputs": {"type": "object", "additionalProperties": {"type": "object", "required": ["about"]}},
+            "diagnose": {"type": "array", "items": step},
+            "findings": {"type": "array", "items": FINDING},
+            "remediate": {"type": "array", "items": step},
+            "verify": {"type": "array", "items": step},
+            "limits": {"type": "object", "additionalProperties": False, "properties": {"deadline": QUANTITY}},
+        },
+    }
+
+
+def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
+    """What is wrong with *value*, in words."""
+    errors = Draft202012Validator(dict(schema)).iter_errors(value)
+    return [f"{_path(it)}{words}" for it in errors for _, words, _ in _said(it)]
+
+
+def schema_fault(schema: Mapping[str, Json]) -> str:
+    """Why *schema* is no JSON Schema; empty when it is one."""
+    try:
+        Draft202012Validator.check_schema(dict(schema))
+    except SchemaError as error:
+        return str(error.message)
+    return ""
+
+
+def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Problem]:
+    """Every violation of *schema* in *document*, with its place."""
+    for error in Draft202012Validator(dict(schema)).iter_errors(document.value):
+        for path, words, hint in _said(error):
+            yield document.problem(path, words, hint)
+
+
+def _path(error: ValidationError) -> str:
+    words = "".join(f"[{it}]" if isinstance(it, int) else f".{it}" for it in error.absolute_path).lstrip(".")
+    return f"{words}: " if words else ""
+
+
+def _said(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    path = tuple(error.absolute_path)
+    match error.validator:
+        case "additionalProperties":
+            known = list(error.schema.get("properties", {}))
+            for key in error.instance:
+                if key not in known:
+                    yield (*path, key), *_unknown_key(str(key), known, path)
+        case "required":
+            missing = [it for it in error.validator_value if it not in error.instance]
+            named = error.message.partition("'")[2].partition("'")[0]
+            if named in missing:
+                yield path, f"{named!r} is missing", ""
+        case "type":
+            wanted = error.validator_value
+            words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
+            yield path, f"expected {words}, got {_shown(error.instance)}", ""
+        case "enum":
+            choices = [str(it) for it in error.validator_value]
+            near = get_close_matches(str(error.instance), choices, n=1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            yield path, f"{_shown(error.instance)} is none of: {', '.join(choices)}", hint
+        case "pattern" if error.validator_value == ID:
+            yield path, f"{_shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
+        case "minLength" | "minItems":
+            yield path, "must not be empty", ""
+        case "oneOf" | "anyOf":
+            deepest = max(error.context or [error], key=lambda it: len(it.absolute_path))
+            if deepest is error:
+                yield path, "has the wrong form", ""
+            else:
+                yield from _said(deepest)
+        case _:
+            yield path, f"{error.message[:200]}", ""
+
+
+def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tuple[str, str]:
+    place = "limits" if path[:1] == ("limits",) else "step"
+    if key in NOT_YET[place] and path:
+        return f"not supported yet: {key!r}", "remove it; this version would otherwise ignore it"
+    near = get_close_matches(key, known, n=1)
+    return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else ""
+
+
+_TYPES = {
+    "object": "a mapping", "array": "a list", "string": "text", "number": "a number", "integer": "a whole number",
+    "boolean": "true or false", "null": "nothing",
+}  # fmt: skip
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case Mapping():
+            return "a mapping"
+        case list():
+            return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,226 @@
+"""YAML text to plain values, with the place of every key and item."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from engine.errors import ConfigError, Problem
+from engine.values.playbook import Where
+from engine.values.text import Raw
+
+Path = tuple[str | int, ...]
+
+LARGEST_PLAYBOOK = 1024 * 1024
+LARGEST_INVENTORY = 8 * 1024 * 1024
+DEEPEST = 50
+MOST_NODES = 200_000
+"""Values that a file may have once its aliases are followed: what a bomb runs into."""
+
+RAW = "!raw"
+MERGE = "tag:yaml.org,2002:merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file, parsed."""
+
+    value: Any
+    file: str
+    places: Mapping[Path, tuple[int, int]] = field(repr=False)
+
+    def where(self, path: Path) -> Where:
+        """The place of the key or item at *path*; of the nearest thing around it where there is none."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.places:
+                line, column = self.places[path[:length]]
+                return Where(file=self.file, line=line, column=column)
+        return Where(file=self.file, line=1, column=1)
+
+    def problem(self, path: Path, message: str, hint: str = "") -> Problem:
+        """A mistake at *path*."""
+        at = self.where(path)
+        return Problem(file=at.file, line=at.line, column=at.column, message=message, hint=hint)
+
+
+class _PlaybookLoader(yaml.SafeLoader):
+    """YAML 1.2's booleans and numbers; dates stay text."""
+
+
+class _InventoryLoader(yaml.SafeLoader):
+    """YAML 1.1's booleans, as other programs read these files; dates stay text."""
+
+
+def _without(loader: type[yaml.SafeLoader], *tags: str) -> None:
+    loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in pairs if tag not in tags]
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_without(_InventoryLoader, "tag:yaml.org,2002:timestamp")
+_without(_PlaybookLoader, *(f"tag:yaml.org,2002:{it}" for it in ("timestamp", "bool", "int", "float")))
+_PlaybookLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)  # type: ignore[no-untyped-call]
+_PlaybookLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"^(?:[-+]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15})$"), list("-+0123456789")
+)  # type: ignore[no-untyped-call]
+_PlaybookLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?$"),
+    list("-+0123456789."),
+)  # type: ignore[no-untyped-call]
+
+
+def parse_playbook(text: str, file: str) -> Document:
+    """A playbook, or another file of ours.  Raises ConfigError with every mistake in its YAML."""
+    return _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, raw=True)
+
+
+def parse_inventory(text: str, file: str) -> Document:
+    """An inventory, which other programs read too.  Raises ConfigError with every mistake in its YAML."""
+    return _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, raw=False)
+
+
+def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *, raw: bool) -> Document:
+    if len(text) > largest:
+        raise ConfigError(Problem(file=file, message=f"larger than {largest // 1024} KiB"))
+    _refuse_depth(text, file)
+    try:
+        made = loader(text)
+        try:
+            root = made.get_single_node()
+        finally:
+            made.dispose()  # type: ignore[no-untyped-call]
+    except yaml.YAMLError as error:
+        raise ConfigError(_yaml_problem(error, file)) from error
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(Problem(file=file, message=f"cannot be read as YAML: {error}")) from error
+    reading = _Reading(file, loader, raw=raw)
+    value = reading.value(root, (), 0) if root is not None else None
+    if reading.problems:
+        raise ConfigError(*sorted(reading.problems))
+    return Document(value, file, reading.places)
+
+
+def _refuse_depth(text: str, file: str) -> None:
+    """Nesting so deep that the parser itself would break (its recursion has a limit of its own)."""
+    depth = deepest = 0
+    for found in re.finditer(r"[\[\]{}]", text):
+        depth += 1 if found[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    dashes = max((len(it) for it in re.findall(r"^[ ]*((?:[-?:] )+)", text, flags=re.MULTILINE)), default=0)
+    if deepest > 4 * DEEPEST or dashes > 4 * DEEPEST:
+        raise ConfigError(Problem(file=file, message=f"nested deeper than {DEEPEST} levels"))
+
+
+def _yaml_problem(error: yaml.YAMLError, file: str) -> Problem:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
+        return Problem(file=file, line=mark.line + 1, column=mark.column + 1, message=words)
+    if isinstance(error, yaml.reader.ReaderError):
+        return Problem(
+            file=file, message=f"a character that YAML does not allow (#x{ord(str(error.character)[0]):04x})"
+        )
+    return Problem(file=file, message=f"cannot be read as YAML: {error}")
+
+
+class _Reading:
+    """Turns nodes into plain values, noting places and mistakes."""
+
+    def __init__(self, file: str, loader: type[yaml.SafeLoader], *, raw: bool) -> None:
+        self.places: dict[Path, tuple[int, int]] = {}
+        self.problems: list[Problem] = []
+        self._file, self._raw, self._count, self._stopped = file, raw, 0, False
+        self._scalars = loader("")
+        self._open: list[int] = []
+
+    def value(self, node: Any, path: Path, depth: int) -> Any:
+        """The plain value of *node*."""
+        self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
+        self._count += 1
+        if self._count > MOST_NODES or depth > DEEPEST or id(node) in self._open:
+            return self._too_much(node, depth)
+        if self._stopped:
+            return None
+        if node.tag == RAW and self._raw:
+            node.tag = self._scalars.resolve(type(node), getattr(node, "value", None), (True, False))  # type: ignore[no-untyped-call]
+            return Raw(self.value(node, path, depth))
+        self._open.append(id(node))
+        try:
+            match node:
+                case yaml.MappingNode():
+                    return self._mapping(node, path, depth)
+                case yaml.SequenceNode():
+                    return self._sequence(node, path, depth)
+                case _:
+                    return self._scalar(node)
+        finally:
+            self._open.pop()
+
+    def _mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
+        if not node.tag.startswith("tag:yaml.org,2002:"):
+            return self._wrong(node, f"the tag {node.tag} means nothing here") or {}
+        made: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == MERGE:
+                merged = self.value(value_node, path, depth + 1)
+                for part in merged if isinstance(merged, list) else [merged]:
+                    made.update({name: it for name, it in (part or {}).items() if name not in made})
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._wrong(key_node, "a key must be plain text")
+                continue
+            key = key_node.value
+            if key in made and (*path, key) in self.places:
+                self._wrong(
+                    key_node, f"the key {key!r} stands twice; the first is on line {self.places[(*path, key)][0]}"
+                )
+                continue
+            self.places[(*path, key)] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            made[key] = self.value(value_node, (*path, key), depth + 1)
+        return made
+
+    def _sequence(self, node: Any, path: Path, depth: int) -> list[Any]:
+        if not node.tag.startswith("tag:yaml.org,2002:"):
+            self._wrong(node, f"the tag {node.tag} means nothing here")
+        return [self.value(it, (*path, number), depth + 1) for number, it in enumerate(node.value)]
+
+    def _scalar(self, node: Any) -> Any:
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        try:
+            match kind:
+                case "null":
+                    return None
+                case "bool":
+                    return self._scalars.construct_yaml_bool(node)
+                case "int":
+                    return self._scalars.construct_yaml_int(node) if len(node.value) < 300 else node.value
+                case "float":
+                    number = self._scalars.construct_yaml_float(node)
+                    return number if abs(number) < float("inf") else node.value
+                case "str" | "timestamp" | "value":
+                    return node.value
+        except ValueError:
+            return node.value
+        return self._wrong(node, f"the tag {node.tag} means nothing here")
+
+    def _wrong(self, node: Any, message: str) -> Any:
+        mark = node.start_mark
+        self.problems.append(Problem(file=self._file, line=mark.line + 1, column=mark.column + 1, message=message))
+        return None
+
+    def _too_much(self, node: Any, depth: int) -> Any:
+        if not self._stopped:
+            self._stopped = True
+            deep = depth > DEEPEST or id(node) in self._open
+            words = (
+                f"nested deeper than {DEEPEST} levels" if deep else f"more than {MOST_NODES} values (aliases counted)"
+            )
+            self._wrong(node, words)
+        return None
