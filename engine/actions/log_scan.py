@@ -1,0 +1,228 @@
+"""Search the ends of log files on the host for known signatures."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from engine.errors import ProbeError
+from engine.ports import Probe
+from engine.values.command import Completed, read_script
+from engine.values.text import Json, Unknown
+
+FILE_BYTES = 1 << 20
+"""What is read of one file at most, from its end."""
+
+ALL_BYTES = 16 << 20
+"""What is read of all files together at most."""
+
+LINE = 10_000
+"""Characters of a line that are looked at."""
+
+KEPT = 200
+"""Matches that are kept; all are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Where to search, and what for."""
+
+    files: tuple[str, ...] = field(
+        default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
+    )
+    signatures: Mapping[str, Json] = field(
+        metadata={"about": "Name to Python regular expression, searched in each line.", "min_items": 1}
+    )
+    text: str = field(default="", metadata={"about": "Search this text instead of files."})
+    lines: int = field(
+        default=1000, metadata={"about": "How many of the last lines of each file to read.", "minimum": 1}
+    )
+    newest: int = field(default=0, metadata={"about": "Read only so many files, the newest; 0: all.", "minimum": 0})
+    ignore_case: bool = field(default=False, metadata={"about": "Upper and lower case are the same."})
+
+    def __post_init__(self) -> None:
+        if bool(self.files) == bool(self.text):
+            raise ValueError("give exactly one of `files` and `text`")
+        for name, pattern in self.signatures.items():
+            if not isinstance(pattern, str) or not pattern:
+                raise ValueError(f"signature {name}: a regular expression is wanted")
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"signature {name}: not a regular expression: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A line with a signature in it."""
+
+    signature: str
+    file: str
+    line: int
+    """From the file's beginning where all of it was read; else negative, from its end: -1 is the last line."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastLine:
+    """Where a log stands."""
+
+    file: str
+    text: str
+    age: float | Unknown
+    """Seconds since the file was last written to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was read, and what was in it."""
+
+    files: tuple[str, ...] = field(metadata={"about": "The files that were read."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
+    unreadable: tuple[str, ...] = field(
+        default=(), metadata={"about": "Files that could not be read, or were too much."}
+    )
+    matches: tuple[Match, ...] | Unknown = field(
+        metadata={
+            "about": "Lines with a signature (signature, file, line, text), the latest 200; unknown if none was read."
+        }
+    )
+    counts: Mapping[str, int | Unknown] = field(metadata={"about": "How many lines have each signature."})
+    found: tuple[str, ...] | Unknown = field(metadata={"about": "Names of the signatures that were found."})
+    last: tuple[LastLine, ...] = field(default=(), metadata={"about": "Each file's last line (file, text, age)."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read the ends of the files in one script; they are searched here."""
+    if args.text:
+        return _searched(args, (_File(path="text", whole=True, lines=tuple(args.text.split("\n"))),), (), ())
+    limits = (str(args.lines), str(FILE_BYTES), str(ALL_BYTES), str(args.newest))
+    done: Completed = yield read_script(_READ, *limits, *args.files)
+    if done.timed_out:
+        raise ProbeError(f"the files could not be read in time: {', '.join(args.files)}")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"the files could not be read (exit code {done.exit_code})")
+    return _searched(args, *_files(done.stdout))
+
+
+_READ = r"""
+LC_ALL=C; export LC_ALL
+lines=$1 most=$2 left=$3 newest=$4; shift 4
+now=$(date +%s)
+IFS='
+'
+names=
+for glob in "$@"; do
+    case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
+    any=
+    for file in $glob; do
+        [ -f "$file" ] || continue
+        any=yes
+        case "$IFS$names" in *"$IFS$file$IFS"*) ;; *) names=$names$file$IFS ;; esac
+    done
+    [ -n "$any" ] || printf 'missing %s\n' "$glob"
+done
+set -f
+[ -n "$names" ] || exit 0
+if [ "$newest" -gt 0 ]; then names=$(ls -1td -- $names | head -n "$newest"); fi
+for file in $names; do
+    if [ ! -r "$file" ]; then printf 'unreadable %s\n' "$file"; continue; fi
+    size=$(wc -c <"$file") || { printf 'unreadable %s\n' "$file"; continue; }
+    written=$(stat -c %Y -- "$file" 2>/dev/null)
+    part=$((size < most ? size : most))
+    left=$((left - part))
+    if [ $left -lt 0 ]; then printf 'unreadable %s\n' "$file"; continue; fi
+    printf 'file %s %s %s\n' $((size > most)) "${written:+$((now - written))}" "$file"
+    tail -c "$most" -- "$file" | tail -n "$((lines + 1))" | sed 's/^/ /'
+    echo
+done
+exit 0
+"""
+"""Content is indented by one space, so that no line of a log can pass for one of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    path: str
+    whole: bool
+    lines: tuple[str, ...]
+    age: float | Unknown = field(default_factory=lambda: Unknown(why="not a file"))
+
+
+def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[str, ...]]:
+    """The files, the globs without a match, and what could not be read."""
+    heads: list[tuple[str, list[str]]] = []
+    for line in output.split("\n"):
+        if line.startswith(" ") and heads:
+            heads[-1][1].append(line[1:].removesuffix("\r"))
+        elif line:
+            heads.append((line, []))
+    told = [(head.partition(" "), lines) for head, lines in heads]
+    missing = tuple(rest for (kind, _, rest), _ in told if kind == "missing")
+    unreadable = tuple(rest for (kind, _, rest), _ in told if kind == "unreadable")
+    return tuple(_file(rest, lines) for (kind, _, rest), lines in told if kind == "file"), missing, unreadable
+
+
+def _file(head: str, lines: list[str]) -> _File:
+    cut, age, path = (*head.split(" ", 2), "", "")[:3]
+    known = age.lstrip("-").isdigit()
+    return _File(
+        path=path,
+        whole=cut == "0",
+        lines=tuple(lines),
+        age=max(0.0, float(age)) if known else Unknown(why="this host's stat does not say when it was written"),
+    )
+
+
+def _searched(args: Args, files: tuple[_File, ...], missing: tuple[str, ...], unreadable: tuple[str, ...]) -> State:
+    flags = re.IGNORECASE if args.ignore_case else 0
+    patterns = {name: re.compile(str(it), flags) for name, it in args.signatures.items()}
+    hits = [it for file in files for it in _hits(file, patterns, args)]
+    counts: dict[str, int | Unknown] = {name: sum(it.signature == name for it in hits) for name in patterns}
+    blind = _blind(args, files, unreadable)
+    if blind:
+        counts = {name: count or blind for name, count in counts.items()}
+    return State(
+        files=tuple(it.path for it in files),
+        missing=missing,
+        unreadable=unreadable,
+        matches=blind if blind and not hits else tuple(hits[-KEPT:]),
+        counts=counts,
+        found=blind
+        if blind and not hits
+        else tuple(name for name in patterns if any(it.signature == name for it in hits)),
+        last=tuple(it for it in map(_last, files) if it),
+    )
+
+
+def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[str, ...]) -> Unknown | None:
+    """Why finding nothing would not mean that there is nothing."""
+    if unreadable:
+        return Unknown(why=f"could not be read, or too much together: {', '.join(unreadable[:5])}")
+    if not files:
+        return Unknown(why=f"no file matches {', '.join(args.files)}")
+    return None
+
+
+def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> Iterator[Match]:
+    lines = file.lines[-args.lines :]
+    whole = file.whole and len(lines) == len(file.lines)
+    for at, line in enumerate(lines):
+        for name, pattern in patterns.items():
+            if pattern.search(line[:LINE]):
+                number = at + 1 if whole else at - len(lines)
+                yield Match(signature=name, file=file.path, line=number, text=line[:LINE].strip())
+
+
+def _last(file: _File) -> LastLine | None:
+    text = next((it.strip() for it in reversed(file.lines) if it.strip()), None)
+    return LastLine(file=file.path, text=text[-LINE:], age=file.age) if text is not None else None
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste."""
+    flags = "-niE" if args.ignore_case else "-nE"
+    files = " ".join(args.files) or "FILE"
+    return tuple(f"grep {flags} {shlex.quote(str(it))} {files}" for it in args.signatures.values())
