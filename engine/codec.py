@@ -41,9 +41,10 @@ def to_json(value: object) -> Json:
 def from_json(kind: type[T], data: Any) -> T:
     """The value of *kind* that ``to_json`` made *data* from.  Raises ValueError when it cannot be one."""
     try:
-        return _converter().structure(data, kind)
+        made: T = _converter().structure(data, kind)
     except Exception as error:
-        raise ValueError(f"not a {kind.__name__}: {error}") from error
+        raise ValueError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
+    return made
 
 
 @cache
@@ -59,14 +60,15 @@ def _converter() -> Any:
     converter.register_structure_hook(Unknown, lambda data, _: Unknown(why=data[UNKNOWN]))
 
     def structure_dataclass(kind: type[Any]) -> Any:
-        renamed = {it.name: override(rename=it.name.rstrip("_")) for it in fields(kind) if it.name.endswith("_")}
+        renamed: dict[str, Any] = {
+            it.name: override(rename=it.name.rstrip("_")) for it in fields(kind) if it.name.endswith("_")
+        }
         return make_dict_structure_fn(kind, converter, **renamed)
 
     converter.register_structure_hook_factory(is_dataclass, structure_dataclass)
-    for union in (plan.Decision, event.Event):
-        configure_tagged_union(
-            union, converter, tag_name="kind", tag_generator=lambda kind: str(kind.__dataclass_fields__["kind"].default)
-        )
+    unions: tuple[Any, ...] = (plan.Decision, event.Event)
+    for union in unions:
+        configure_tagged_union(union, converter, tag_name="kind", tag_generator=_tag)
     return converter
 
 
@@ -74,3 +76,8 @@ def _is_json(kind: Any) -> bool:
     """Whether *kind* is ``Json``, in any of the forms that resolving its recursion leaves."""
     members = set(get_args(kind))
     return kind is Json or {str, int, float, bool} <= members
+
+
+def _tag(kind: Any) -> str:
+    """The ``kind`` of a member of a union: the default of that field."""
+    return next(str(it.default) for it in fields(kind) if it.name == "kind")

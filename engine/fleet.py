@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -109,7 +109,7 @@ class Fleet:
         done: dict[str, T] = {}
         waiting = list(hosts)
         with ThreadPoolExecutor(max_workers=max(1, min(self.parallel, len(hosts) or 1))) as pool:
-            running = {}
+            running: dict[Future[T], Host] = {}
             while waiting or running:
                 while waiting and len(running) < self.parallel and not self.stop.level():
                     host = waiting.pop(0)
@@ -127,9 +127,15 @@ class Fleet:
 
     def _site(self, host: Host, connection: Connection) -> Site:
         return Site(
-            playbook=self.playbook, host=host, inputs=self.inputs, run=self.run, actions=self.actions,
-            connection=connection, clock=self.clock, emit=self.emit,
-        )  # fmt: skip
+            playbook=self.playbook,
+            host=host,
+            inputs=self.inputs,
+            run=self.run,
+            actions=self.actions,
+            connection=connection,
+            clock=self.clock,
+            emit=self.emit,
+        )
 
     def _plan_one(self, host: Host) -> Planned:
         began = self.clock.now()
@@ -153,9 +159,12 @@ class Fleet:
     def _as_planned(self, plan: HostPlan, began: float) -> HostResult:
         steps = (*plan.looks, *plan.results)
         return HostResult(
-            host=plan.host, verdict=verdict(self.playbook, steps, plan.findings), findings=plan.findings, steps=steps,
+            host=plan.host,
+            verdict=verdict(self.playbook, steps, plan.findings),
+            findings=plan.findings,
+            steps=steps,
             seconds=round(self.clock.now() - began, 3),
-        )  # fmt: skip
+        )
 
     def _carry_out_one(self, planned: Planned, consent: Consent) -> HostResult:
         if planned.plan is None or planned.seen is None:
@@ -196,9 +205,13 @@ class Fleet:
     def _execute(self, site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
         outcome = execute(site, plan, seen, consent, force=self.force)
         result = HostResult(
-            host=plan.host, verdict=verdict(self.playbook, outcome.steps, outcome.findings), error=outcome.error,
-            findings=outcome.findings, steps=outcome.steps, seconds=round(self.clock.now() - began, 3),
-        )  # fmt: skip
+            host=plan.host,
+            verdict=verdict(self.playbook, outcome.steps, outcome.findings),
+            error=outcome.error,
+            findings=outcome.findings,
+            steps=outcome.steps,
+            seconds=round(self.clock.now() - began, 3),
+        )
         return Planned(host=site.host, plan=plan, seen=seen, result=result)
 
     def _guarded(self, host: Host, began: float, work: Callable[[], Planned]) -> Planned:

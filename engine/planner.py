@@ -32,9 +32,14 @@ def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
     verify_args, verifying = _verify(site, seen)
     steps = tuple(planned_result(it, planned_step) for it, planned_step in zip(drafts, planned, strict=True))
     plan = HostPlan(
-        host=site.host.name, looks=seen.results, look_args=seen.args, findings=findings, steps=planned,
-        verify_args=verify_args, results=(*steps, *verifying),
-    )  # fmt: skip
+        host=site.host.name,
+        looks=seen.results,
+        look_args=seen.args,
+        findings=findings,
+        steps=planned,
+        verify_args=verify_args,
+        results=(*steps, *verifying),
+    )
     return plan, seen
 
 
@@ -158,7 +163,7 @@ def _verify(site: Site, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]],
                         action=step.action,
                         status=Status.SKIPPED,
                         why="looked at after the change" if site.playbook.remediate else "looked at in a run",
-                    )  # fmt: skip
+                    )
                 )
     return args, results
 
@@ -167,10 +172,17 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
     """A planned step as a plan reports it."""
     step, decision = draft.step, planned.decision
     plain = StepResult(
-        id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=Status.OK,
-        condition=planned.condition, fault=draft.fault, state=draft.state, commands=draft.commands,
+        id=step.id,
+        name=step.name or None,
+        phase=step.phase,
+        action=step.action,
+        status=Status.OK,
+        condition=planned.condition,
+        fault=draft.fault,
+        state=draft.state,
+        commands=draft.commands,
         ignored=step.ignore_failure and isinstance(decision, Blocked) and draft.fault is not Fault.NONE,
-    )  # fmt: skip
+    )
     match decision:
         case NoChange(why=why):
             return replace(plain, status=Status.OK, why=why, verified=True)

@@ -12,6 +12,7 @@ from engine.values.command import Command, Completed
 from engine.values.event import Event
 from engine.values.inventory import Host, Inventory
 from engine.values.plan import Decision, Target
+from engine.values.playbook import Where
 
 S = TypeVar("S")
 
@@ -89,15 +90,22 @@ class Transport(Protocol):
         ...
 
 
+Place = Callable[[tuple[str | int, ...]], Where]
+"""The place of a key or an item in a file, by its path: ``("hosts", "gpu-01", "ssh_port")``."""
+
+
 class InventoryFormat(Protocol):
-    """A file in ``engine/inventory`` that reads one format."""
+    """A file in ``engine/inventory`` that reads one format: a module with these two functions."""
 
     def recognises(self, document: object) -> bool:
         """Whether the parsed file is of this format."""
         ...
 
-    def load(self, document: object, source: str) -> Inventory:
-        """The hosts in it.  Raises ConfigError with every mistake."""
+    def load(self, document: object, source: str, where: Place) -> Inventory:
+        """The hosts in it, each in the groups that follow from its fields; *source* is the file's name.
+
+        ``groups:`` is read over all files together, not here.  Raises ConfigError with every mistake.
+        """
         ...
 
 
@@ -185,6 +193,11 @@ class Action:
             )
         }
         return cls(
-            name=name, summary=doc.splitlines()[0], doc=doc, Args=module.Args, State=module.State, probe=module.probe,
+            name=name,
+            summary=doc.splitlines()[0],
+            doc=doc,
+            Args=module.Args,
+            State=module.State,
+            probe=module.probe,
             **optional,
-        )  # fmt: skip
+        )

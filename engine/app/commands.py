@@ -91,14 +91,21 @@ def _or_problems(problems: list[Problem], work: Any) -> Any:
 
 
 def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
-    limits = {name: duration(options[name]) if options[name] else 0.0 for name in ("timeout", "deadline")}
+    timeout, deadline = (duration(options[it]) if options[it] else 0.0 for it in ("timeout", "deadline"))
     connecting = ConnectOptions(
         connect_timeout=duration(options["connect_timeout"]), strict_host_keys=options["strict_host_keys"]
     )
     return Order(
-        playbook=playbook, inputs=inputs, parallel=options["parallel"], force=bool(options.get("force")),
-        detailed_exit_code=bool(options.get("detailed_exitcode")), options=connecting, **limits, **rest,
-    )  # fmt: skip
+        playbook=playbook,
+        inputs=inputs,
+        parallel=options["parallel"],
+        force=bool(options.get("force")),
+        detailed_exit_code=bool(options.get("detailed_exitcode")),
+        options=connecting,
+        timeout=timeout,
+        deadline=deadline,
+        **rest,
+    )
 
 
 def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False) -> int:

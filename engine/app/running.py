@@ -112,7 +112,7 @@ class Run:
                 mode=mode,
                 hosts=hosts,
                 left_out=self.order.selection.left_out,
-            )  # fmt: skip
+            )
         )
 
     def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
@@ -122,12 +122,17 @@ class Run:
         counted = Counter(it.verdict for it in hosts)
         hidden = {it.name for it in order.playbook.inputs if it.secret}
         result = RunResult(
-            run=self.id, playbook=order.playbook.name, mode=mode,
+            run=self.id,
+            playbook=order.playbook.name,
+            mode=mode,
             inputs={name: "***" if name in hidden else value for name, value in order.inputs.items()},
             started_at=self.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
-            seconds=round(time.monotonic() - self.began, 3), exit_code=code, left_out=order.selection.left_out,
-            hosts=tuple(hosts), totals={it.value: counted[it] for it in Verdict if counted[it]},
-        )  # fmt: skip
+            seconds=round(time.monotonic() - self.began, 3),
+            exit_code=code,
+            left_out=order.selection.left_out,
+            hosts=tuple(hosts),
+            totals={it.value: counted[it] for it in Verdict if counted[it]},
+        )
         self.emit(RunFinished(result=result))
         return code
 
@@ -156,10 +161,18 @@ class Run:
         limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
         facts = {"id": self.id, "playbook": order.playbook.name, "started_at": self.started.isoformat()}
         return Fleet(
-            playbook=_with_timeout(order.playbook, order.timeout), inputs=order.inputs, run=facts, actions=discover(),
-            connect=connect, clock=clock, emit=self.emit, stop=self.stop, parallel=order.parallel, force=order.force,
+            playbook=_with_timeout(order.playbook, order.timeout),
+            inputs=order.inputs,
+            run=facts,
+            actions=discover(),
+            connect=connect,
+            clock=clock,
+            emit=self.emit,
+            stop=self.stop,
+            parallel=order.parallel,
+            force=order.force,
             deadline=clock.now() + limit if limit else 0.0,
-        )  # fmt: skip
+        )
 
 
 def _anything(planned: Sequence[Planned]) -> bool:

@@ -241,9 +241,13 @@ _UNSUCCESSFUL = (Status.FAILED, Status.BLOCKED, Status.UNKNOWN, Status.DRIFTED, 
 
 def _plain(step: Step, planned: PlannedStep) -> StepResult:
     return StepResult(
-        id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=Status.OK,
+        id=step.id,
+        name=step.name or None,
+        phase=step.phase,
+        action=step.action,
+        status=Status.OK,
         condition=planned.condition,
-    )  # fmt: skip
+    )
 
 
 def _ended(result: StepResult) -> str:

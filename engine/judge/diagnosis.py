@@ -86,25 +86,46 @@ def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
     match looked.outcome:
         case Blind(why=why):
             result = StepResult(
-                id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=Status.FAILED, why=why,
-                fault=Fault.LOOK, ignored=step.ignore_failure, seconds=looked.seconds, commands=looked.commands,
-            )  # fmt: skip
+                id=step.id,
+                name=step.name or None,
+                phase=step.phase,
+                action=step.action,
+                status=Status.FAILED,
+                why=why,
+                fault=Fault.LOOK,
+                ignored=step.ignore_failure,
+                seconds=looked.seconds,
+                commands=looked.commands,
+            )
             return result, Unknown(why=f"{step.id}: {why}")
         case Seen(state=state, absent=absent):
             seen = to_json(state)
             result = StepResult(
-                id=step.id, name=step.name or None, phase=step.phase, action=step.action,
-                status=Status.SKIPPED if absent else Status.OK, why=absent, verified=True, seconds=looked.seconds,
-                state=seen if isinstance(seen, Mapping) else {"value": seen}, commands=looked.commands,
-            )  # fmt: skip
+                id=step.id,
+                name=step.name or None,
+                phase=step.phase,
+                action=step.action,
+                status=Status.SKIPPED if absent else Status.OK,
+                why=absent,
+                verified=True,
+                seconds=looked.seconds,
+                state=seen if isinstance(seen, Mapping) else {"value": seen},
+                commands=looked.commands,
+            )
             return result, seen
 
 
 def _not_taken(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
     return StepResult(
-        id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=status, why=why, fault=fault,
+        id=step.id,
+        name=step.name or None,
+        phase=step.phase,
+        action=step.action,
+        status=status,
+        why=why,
+        fault=fault,
         ignored=step.ignore_failure and status is Status.BLOCKED,
-    )  # fmt: skip
+    )
 
 
 def _patiently(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:

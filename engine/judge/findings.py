@@ -24,14 +24,20 @@ def evaluate_findings(site: Site, states: States, before: Mapping[str, Finding] 
         was = (before or {}).get(rule.id)
         if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:
             finding = Finding(
-                id=was.id, severity=was.severity, status=Presence.GONE, say=was.say, why=finding.why,
-                evidence=was.evidence, advise=(),
-            )  # fmt: skip
+                id=was.id,
+                severity=was.severity,
+                status=Presence.GONE,
+                say=was.say,
+                why=finding.why,
+                evidence=was.evidence,
+                advise=(),
+            )
         found[rule.id] = finding
     return tuple(found.values())
 
 
 def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
+    reason: str | None
     truth = evaluate(rule.when, scope)
     superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
     match truth:

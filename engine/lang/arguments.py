@@ -117,7 +117,7 @@ def _union(kinds: tuple[Any, ...], value: Any, path: str, rules: Mapping[str, An
         if not own:
             return made
         attempts.append(own)
-    problems.extend(min(attempts, key=len))
+    problems.extend(min(attempts, key=lambda it: len(it)))
     return None
 
 

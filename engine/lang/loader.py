@@ -59,11 +59,18 @@ class _Building:
         diagnose = self._steps("diagnose", Phase.DIAGNOSE)
         limits = tree.get("limits")
         return Playbook(
-            name=name if isinstance(name, str) else stem, about=_text(tree.get("about")), hosts=_text(tree.get("hosts")),
-            inputs=self._inputs(), diagnose=diagnose, findings=self._findings(diagnose),
-            remediate=self._steps("remediate", Phase.REMEDIATE), verify=self._steps("verify", Phase.VERIFY),
-            limits=Limits(deadline=self._seconds(_mapping(limits), "deadline", ("limits",))), path=file, digest=digest,
-        )  # fmt: skip
+            name=name if isinstance(name, str) else stem,
+            about=_text(tree.get("about")),
+            hosts=_text(tree.get("hosts")),
+            inputs=self._inputs(),
+            diagnose=diagnose,
+            findings=self._findings(diagnose),
+            remediate=self._steps("remediate", Phase.REMEDIATE),
+            verify=self._steps("verify", Phase.VERIFY),
+            limits=Limits(deadline=self._seconds(_mapping(limits), "deadline", ("limits",))),
+            path=file,
+            digest=digest,
+        )
 
     def _wrong(self, path: Path, message: str, hint: str = "") -> None:
         self._problems.append(self._document.problem(path, message, hint))
@@ -92,9 +99,14 @@ class _Building:
             if "default" not in tree and tree.get("required") is not True:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
             it = Input(
-                name=name, about=_text(tree.get("about")), schema=schema, required=tree.get("required") is True,
-                default=_unraw(tree.get("default")), secret=tree.get("secret") is True, where=self._document.where(path),
-            )  # fmt: skip
+                name=name,
+                about=_text(tree.get("about")),
+                schema=schema,
+                required=tree.get("required") is True,
+                default=_unraw(tree.get("default")),
+                secret=tree.get("secret") is True,
+                where=self._document.where(path),
+            )
             if "default" in tree:
                 for words in faults(it, it.default):
                     self._wrong((*path, "default"), f"the default of {name} is not as its schema says: {words}")
@@ -125,14 +137,24 @@ class _Building:
             self._wrong(path, "a look needs an id, so that findings can name it")
         seconds = {it: self._seconds(tree, it, path) for it in ("timeout", "within")}
         return Step(
-            id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}", phase=phase, action=action,
-            args=args, name=_text(tree.get("name")), when=_expression(tree.get("when")), for_=_ids(tree.get("for")),
-            after=_ids(tree.get("after")), every=self._seconds(tree, "every", path, 2.0), become=_become(tree.get("become")),
+            id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}",
+            phase=phase,
+            action=action,
+            args=args,
+            name=_text(tree.get("name")),
+            when=_expression(tree.get("when")),
+            for_=_ids(tree.get("for")),
+            after=_ids(tree.get("after")),
+            every=self._seconds(tree, "every", path, 2.0),
+            become=_become(tree.get("become")),
             env=tuple((str(name), _scalar(it)) for name, it in _mapping(tree.get("env")).items()),
-            cwd=_text(tree.get("cwd")), scratch=tree.get("scratch") is True,
-            ignore_failure=tree.get("ignore_failure") is True, confirm=tree.get("confirm") is True,
-            where=self._document.where(path), **seconds,
-        )  # fmt: skip
+            cwd=_text(tree.get("cwd")),
+            scratch=tree.get("scratch") is True,
+            ignore_failure=tree.get("ignore_failure") is True,
+            confirm=tree.get("confirm") is True,
+            where=self._document.where(path),
+            **seconds,
+        )
 
     def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
         trees = self._tree.get("findings")
@@ -146,22 +168,27 @@ class _Building:
             advise = tree.get("advise", [])
             made.append(
                 FindingRule(
-                    id=tree["id"], when=when, say=_text(tree.get("say")) or tree["id"],
+                    id=tree["id"],
+                    when=when,
+                    say=_text(tree.get("say")) or tree["id"],
                     severity=Severity(severity) if severity in list(Severity) else Severity.ERROR,
-                    unless=_ids(tree.get("unless")), settle=self._seconds(tree, "settle", path),
+                    unless=_ids(tree.get("unless")),
+                    settle=self._seconds(tree, "settle", path),
                     gone_for=self._seconds(tree, "gone_for", path),
                     evidence={name: _text(it) for name, it in _mapping(tree.get("evidence")).items()},
                     advise=tuple(map(_text, [advise] if isinstance(advise, str) else advise)),
-                    looks=_looks_behind(when, diagnose), where=self._document.where(path),
+                    looks=_looks_behind(when, diagnose),
+                    where=self._document.where(path),
                 )
-            )  # fmt: skip
+            )
         return tuple(made)
 
 
 def _looks_behind(when: str, diagnose: tuple[Step, ...]) -> tuple[str, ...]:
     """The looks that *when* names, and those that their arguments and conditions name."""
     by_id = {it.id: it for it in diagnose}
-    wanted, found = [when], []
+    wanted = [when]
+    found: list[str] = []
     while wanted:
         text = wanted.pop()
         try:

@@ -117,7 +117,8 @@ def _path(error: ValidationError) -> str:
     return f"{words}: " if words else ""
 
 
-def _said(error: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    error: Any = violation
     path = tuple(error.absolute_path)
     match error.validator:
         case "additionalProperties":
@@ -162,9 +163,14 @@ def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tup
 
 
 _TYPES = {
-    "object": "a mapping", "array": "a list", "string": "text", "number": "a number", "integer": "a whole number",
-    "boolean": "true or false", "null": "nothing",
-}  # fmt: skip
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
 
 
 def _shown(value: object) -> str:

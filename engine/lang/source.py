@@ -66,15 +66,15 @@ _without(_InventoryLoader, "tag:yaml.org,2002:timestamp")
 _without(_PlaybookLoader, *(f"tag:yaml.org,2002:{it}" for it in ("timestamp", "bool", "int", "float")))
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)  # type: ignore[no-untyped-call]
+)
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:int", re.compile(r"^(?:[-+]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15})$"), list("-+0123456789")
-)  # type: ignore[no-untyped-call]
+)
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?$"),
     list("-+0123456789."),
-)  # type: ignore[no-untyped-call]
+)
 
 
 def parse_playbook(text: str, file: str) -> Document:
@@ -96,7 +96,7 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *,
         try:
             root = made.get_single_node()
         finally:
-            made.dispose()  # type: ignore[no-untyped-call]
+            made.dispose()
     except yaml.YAMLError as error:
         raise ConfigError(_yaml_problem(error, file)) from error
     except (RecursionError, ValueError) as error:
@@ -164,7 +164,7 @@ class _Reading:
             self._open.pop()
 
     def _mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
-        if not node.tag.startswith("tag:yaml.org,2002:"):
+        if node.tag != "tag:yaml.org,2002:map":
             return self._wrong(node, f"the tag {node.tag} means nothing here") or {}
         made: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -187,7 +187,7 @@ class _Reading:
         return made
 
     def _sequence(self, node: Any, path: Path, depth: int) -> list[Any]:
-        if not node.tag.startswith("tag:yaml.org,2002:"):
+        if node.tag != "tag:yaml.org,2002:seq":
             self._wrong(node, f"the tag {node.tag} means nothing here")
         return [self.value(it, (*path, number), depth + 1) for number, it in enumerate(node.value)]
 

@@ -47,10 +47,8 @@ class Scope:
 class _View(Mapping[str, Any]):
     """A JSON object whose keys are attributes, also where a dict has a method of that name."""
 
-    __slots__ = ("_inner",)
-
     def __init__(self, inner: Mapping[str, Json]) -> None:
-        object.__setattr__(self, "_inner", inner)
+        self._inner = inner
 
     def __getitem__(self, key: str) -> Any:
         return _known(_view(self._inner[key]))
@@ -194,7 +192,8 @@ def evaluate(expression: str, scope: Scope) -> bool | Unknown:
 def value_of(expression: str, scope: Scope) -> Json | Unknown:
     """What *expression* gives, as JSON; Unknown when it touches what no look could answer.  Raises ConfigError."""
     try:
-        return _native(_as_template(expression), scope)
+        found: Json = _native(_as_template(expression), scope)
+        return found
     except UnknownTouched as error:
         return Unknown(why=str(error))
 
@@ -323,12 +322,15 @@ def names(text: str) -> frozenset[tuple[str, str]]:
     except (TemplateError, RecursionError) as error:
         raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
     found = {(it.name, "") for it in tree.find_all(nodes.Name) if it.name in free}
-    deeper: set[tuple[str, str]] = set()
-    for it in tree.find_all((nodes.Getattr, nodes.Getitem)):
-        attribute = (
-            it.attr if isinstance(it, nodes.Getattr) else it.arg.value if isinstance(it.arg, nodes.Const) else None
-        )
-        if isinstance(it.node, nodes.Name) and it.node.name in free and isinstance(attribute, str):
-            deeper.add((it.node.name, attribute))
+    deeper = {
+        pair for it in tree.find_all((nodes.Getattr, nodes.Getitem)) if (pair := _first_step(it)) and pair[0] in free
+    }
     with_attribute = {name for name, _ in deeper}
     return frozenset(deeper | {it for it in found if it[0] not in with_attribute})
+
+
+def _first_step(node: Any) -> tuple[str, str] | None:
+    """The name and the attribute of ``name.attribute`` or ``name['attribute']``."""
+    constant = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const)
+    attribute = node.attr if isinstance(node, nodes.Getattr) else node.arg.value if constant else None
+    return (node.node.name, attribute) if isinstance(node.node, nodes.Name) and isinstance(attribute, str) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TextIO, assert_never
+from typing import TextIO, TypeVar, assert_never
 
 from engine.facts.folding import fold
 from engine.values.event import (
@@ -20,6 +20,8 @@ from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, StepResult, Verdict, Victim
 from engine.values.text import plural, seconds
+
+K = TypeVar("K")
 
 ENDINGS = ("txt", "log")
 
@@ -171,8 +173,8 @@ def _short(line: str, most: int = 150) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _grouped(pairs: Iterable[tuple[object, str]]) -> Mapping[object, list[str]]:
-    groups: dict[object, list[str]] = {}
+def _grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
+    groups: dict[K, list[str]] = {}
     for key, host in pairs:
         groups.setdefault(key, []).append(host)
     return groups

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.values.playbook import Where
 from engine.values.text import Json
 
 
@@ -42,11 +43,16 @@ class Host:
     transport: str = "ssh"
     proxy: str = ""
     """An SSH ProxyCommand for the last resort, if the inventory names one."""
+    proxy_env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Secrets that *proxy* takes from its environment, so that they stand on no command line."""
+    placeholder: str = ""
+    """What stands where its address should be, such as ``<public-ip>``: such a host is never connected to."""
     status: str = "ready"
     host_keys: HostKeys = HostKeys.ACCEPT_NEW
     groups: tuple[str, ...] = ()
     vars: Mapping[str, Json] = field(default_factory=dict)
     """The host's fields as its file has them, secrets masked."""
+    where: Where = field(default_factory=Where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +62,7 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Group name to host names; derived groups and named ones together."""
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values of secret fields, to be masked wherever they might appear."""
     digest: str = ""
     """sha256 of the files read, hexadecimal."""

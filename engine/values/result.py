@@ -76,9 +76,14 @@ class SentCommand:
     def of(cls, command: Command, completed: Completed) -> SentCommand:
         """The record of a command that was sent."""
         return cls(
-            line=str(command), effect=command.effect.value, exit_code=completed.exit_code, stdout=completed.stdout,
-            stderr=completed.stderr, seconds=round(completed.seconds, 3), timed_out=completed.timed_out,
-        )  # fmt: skip
+            line=str(command),
+            effect=command.effect.value,
+            exit_code=completed.exit_code,
+            stdout=completed.stdout,
+            stderr=completed.stderr,
+            seconds=round(completed.seconds, 3),
+            timed_out=completed.timed_out,
+        )
 
     @classmethod
     def planned(cls, command: Command) -> SentCommand:

@@ -157,9 +157,12 @@ def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
     """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; watching.py without a recheck."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))
     made = book(
-        end("zombie", "one", for_=("held",)), restart("two", for_=("held",)), restart("three", after=("one",)),
-        findings=(rule(),), diagnose=(look_at("zombie"),),
-    )  # fmt: skip
+        end("zombie", "one", for_=("held",)),
+        restart("two", for_=("held",)),
+        restart("three", after=("one",)),
+        findings=(rule(),),
+        diagnose=(look_at("zombie"),),
+    )
     _, _, outcome = planned_and_run(made, host)
     steps = {it.id: it for it in outcome.steps}
     assert steps["one"].status is Status.FAILED
@@ -173,9 +176,11 @@ def test_law_4_the_ladder_stops_when_the_host_is_cured():
     """Mutants: running.py ``_barrier`` without the recheck; gates.py opening for a finding that is gone."""
     host = ToyHost(procs={4: (1, "zombie")})
     made = book(
-        end("zombie", "one", for_=("held",)), restart("two", for_=("held",)), findings=(rule(gone_for=3.0),),
+        end("zombie", "one", for_=("held",)),
+        restart("two", for_=("held",)),
+        findings=(rule(gone_for=3.0),),
         diagnose=(look_at("zombie"),),
-    )  # fmt: skip
+    )
     _, _, outcome = planned_and_run(made, host)
     steps = {it.id: it for it in outcome.steps}
     assert steps["two"].status is Status.SKIPPED

@@ -106,11 +106,15 @@ ACTIONS = {
     "procs": action("procs", Args=WordArgs, State=Procs, probe=probe, holds=holds),
     "end": action("end", Args=WordArgs, State=Procs, probe=probe, decide=decide, without=without, holds=holds),
     "restart": action(
-        "restart", Args=NoArgs, State=Since, probe=probe_since, decide=decide_restart,
+        "restart",
+        Args=NoArgs,
+        State=Since,
+        probe=probe_since,
+        decide=decide_restart,
         settled=lambda args, before, after: after.since != before.since,
     ),
     "liar": action("liar", Args=NoArgs, State=Since, probe=probe_writes),
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -189,9 +193,15 @@ class ToyClock:
 
 def site(book: Playbook, host: ToyHost, events: list | None = None) -> Site:
     return Site(
-        playbook=book, host=Host(name="h"), inputs={}, run={"id": "r"}, actions=ACTIONS, connection=host,
-        clock=ToyClock(), emit=(events if events is not None else []).append,
-    )  # fmt: skip
+        playbook=book,
+        host=Host(name="h"),
+        inputs={},
+        run={"id": "r"},
+        actions=ACTIONS,
+        connection=host,
+        clock=ToyClock(),
+        emit=(events if events is not None else []).append,
+    )
 
 
 def look_at(word: str, step_id: str = "seen") -> Step:
@@ -208,11 +218,17 @@ def restart(step_id: str, **keys) -> Step:
 
 def rule(finding_id: str = "held", when: str = "seen.matches", **keys) -> FindingRule:
     plain = FindingRule(
-        id=finding_id, when=when, severity=Severity.ERROR, say="{{ seen.matches | length }} there", looks=("seen",),
+        id=finding_id,
+        when=when,
+        severity=Severity.ERROR,
+        say="{{ seen.matches | length }} there",
+        looks=("seen",),
         advise=("call somebody",),
-    )  # fmt: skip
+    )
     return replace(plain, **keys)
 
 
 def book(*steps: Step, findings=(), diagnose=(), verify=()) -> Playbook:
-    return Playbook(name="toy", diagnose=tuple(diagnose), findings=tuple(findings), remediate=steps, verify=tuple(verify))
+    return Playbook(
+        name="toy", diagnose=tuple(diagnose), findings=tuple(findings), remediate=steps, verify=tuple(verify)
+    )
