@@ -118,9 +118,9 @@ def _section(head: str, body: str, complaints: str) -> Section:
     return Section(
         name=name,
         fields=tuple(it for it in fields.split(",") if it),
-        lines=tuple(it for it in map(_flat, whole.split("\n")) if it),
-        cut=_flat(cut),
-        stderr=tuple(it for it in map(_flat, complaints.split("\n")) if it),
+        lines=tuple(it for it in map(one_line, whole.split("\n")) if it),
+        cut=one_line(cut),
+        stderr=tuple(it for it in map(one_line, complaints.split("\n")) if it),
         exit_code=int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 5 else None,
     )
 
@@ -128,7 +128,7 @@ def _section(head: str, body: str, complaints: str) -> Section:
 def _why_nothing(done: Completed) -> str:
     if done.timed_out:
         return hung(done)
-    said = next((it for it in map(_flat, (done.stderr + "\n" + done.stdout).split("\n")) if it), "")
+    said = next((it for it in map(one_line, (done.stderr + "\n" + done.stdout).split("\n")) if it), "")
     if done.exit_code == STUCK:
         return f"{said}; it is not asked again while that one hangs"
     if done.exit_code == 127:
@@ -188,5 +188,5 @@ def missing(value: str) -> Unknown:
     return Unknown(why=f"nvidia-smi prints {value[:60]}" if value else "nvidia-smi prints nothing")
 
 
-def _flat(line: str) -> str:
+def one_line(line: str) -> str:
     return " ".join(line.split())

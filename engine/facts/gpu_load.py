@@ -1,0 +1,100 @@
+"""Whether a GPU is busy, idle, or wedged: three answers, and the third is Unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from engine.facts.gpus import App, Gpu, Reading
+from engine.values.text import Unknown
+
+EMPTY = 1024.0
+"""MiB: what an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
+
+
+def busy(gpu: Gpu, above: float) -> bool | Unknown:
+    """Whether it was busier than *above* percent on every look."""
+    if _only_starting(gpu):
+        return False
+    seen = gpu.samples or (gpu.utilization,)
+    if any(not isinstance(it, Unknown) and it <= above for it in seen):
+        return False
+    return next((it for it in seen if isinstance(it, Unknown)), True)
+
+
+def idle(gpu: Gpu, below: float) -> bool | Unknown:
+    """Whether it was at *below* percent, or less, on every look."""
+    if _only_starting(gpu):
+        return True
+    seen = gpu.samples or (gpu.utilization,)
+    if any(not isinstance(it, Unknown) and it > below for it in seen):
+        return False
+    return next((it for it in seen if isinstance(it, Unknown)), True)
+
+
+def _only_starting(gpu: Gpu) -> bool:
+    """Whether its percentage is the driver's own work: without persistence each look starts the driver anew.
+
+    An idle L40S then shows 100 % with 0 MiB in use; whatever really runs on a GPU uses memory.
+    """
+    return gpu.persistence is False and gpu.memory_used == 0
+
+
+def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
+    """Whether it is broken for whoever comes next: the driver asks for a reset, or it is busy for nobody.
+
+    *held*: a process of this host has its device node open; *listed*: nvidia-smi lists a process on it.
+    """
+    if gpu.requires_reset is True:
+        return True
+    at_work = busy(gpu, above)
+    if at_work is False or held is True or listed is True:
+        return False
+    if isinstance(at_work, Unknown):
+        return False if _never_told(gpu) and _empty(gpu) else at_work
+    return next((it for it in (held, listed) if isinstance(it, Unknown)), True)
+
+
+def _never_told(gpu: Gpu) -> bool:
+    """Whether this kind of GPU, or its mode, never says how busy it is: nothing is wrong with that."""
+    told = gpu.utilization
+    return isinstance(told, Unknown) and ("MIG" in told.why or "[N/A]" in told.why or "[Not Supported]" in told.why)
+
+
+def _empty(gpu: Gpu) -> bool:
+    return not isinstance(gpu.memory_used, Unknown) and gpu.memory_used < EMPTY
+
+
+def listed_on(gpu: Gpu, apps: tuple[App, ...] | Unknown) -> bool | Unknown:
+    """Whether nvidia-smi lists a process on *gpu*."""
+    if isinstance(apps, Unknown):
+        return apps
+    if any(it.gpu_uuid == gpu.uuid for it in apps if it.gpu_uuid):
+        return True
+    if any(not it.gpu_uuid.startswith("GPU-") for it in apps) or not gpu.uuid:
+        return Unknown(why="nvidia-smi lists processes without saying on which GPU")
+    return False
+
+
+def those(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
+    """The keys of the GPUs that pass *test*; Unknown where none does and one cannot be told."""
+    answers = [(it.key, test(it)) for it in gpus]
+    found = tuple(key for key, answer in answers if answer is True)
+    return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
+
+
+def complaints(reading: Reading) -> tuple[str, ...]:
+    """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
+    told = list(reading.errors)
+    for gpu in reading.gpus:
+        action = gpu.recovery_action
+        if not isinstance(action, Unknown) and action != "None" and "reset" not in action.lower():
+            told.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
+        if gpu.remap_failed is True:
+            told.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be replaced; it needs service")
+    return tuple(told)
+
+
+def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:
+    """Each of *names* (UUID, bus id or index) with the GPU that is called so; None where there is none."""
+    there = tuple(gpus)
+    return {name: next((it for it in there if it.is_called(name)), None) for name in names}
