@@ -8,10 +8,10 @@ from typing import Literal
 
 from engine.errors import ProbeError
 from engine.facts.gpu_load import chosen, listed_on, wedged
-from engine.facts.gpu_reset import refusal, reset, set_persistence
 from engine.facts.gpu_users import Users, ask_users, read_users
 from engine.facts.nvidia import Gpu, Reading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
 from engine.facts.nvlink import Links, ask_links, obstacle, read_links, together
+from engine.facts.resetting import refusal, reset, set_persistence
 from engine.ports import Absent, Probe
 from engine.values.command import Command, Completed, read
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -154,10 +154,9 @@ def _not_there(state: State) -> list[str]:
 def _not_told(args: Args, state: State) -> list[str]:
     if args.only == "any":
         return []
-    unknown = [(it, state.wedged[it.key]) for it in state.gpus]
-    return [
-        f"{_said((it,))}: not known whether it is wedged ({why.why})" for it, why in unknown if isinstance(why, Unknown)
-    ]
+    answers = [(it, state.wedged[it.key]) for it in state.gpus]
+    words = "not known whether it is wedged"
+    return [f"{_said((it,))}: {words} ({answer.why})" for it, answer in answers if isinstance(answer, Unknown)]
 
 
 def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:

@@ -19,6 +19,10 @@ _WATCHING = (
 """Daemons that hold every GPU and use none."""
 
 
+_FIRST = ("systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit")
+"""First processes that start others and open no GPU; in containers nobody may look at theirs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """A process with a device node open."""
@@ -70,35 +74,52 @@ class Users:
         return nodes[gpu.index] if gpu.index < len(nodes) else ""
 
 
-def ask_users() -> Command:
-    """Every process with ``/dev/nvidia0`` ... open."""
-    return read_script(_ASK)
+def ask_users(root: str = "") -> Command:
+    """Every process with ``/dev/nvidia0`` ... open; *root* is where the file system begins."""
+    return read_script(_ASK, root)
 
 
 _ASK = r"""
 LC_ALL=C; export LC_ALL
-ls -l /proc/[0-9]*/fd 2>&1 | grep -E '^/proc/[0-9]+/fd:|-> /dev/nvidia[0-9]|ermission denied' | while read -r line; do
+cd "$1/proc" || exit 1
+last=
+ls -l [0-9]*/fd 2>&1 | grep -E '^[0-9]+/fd:|-> /dev/nvidia[0-9]|ermission denied' | while read -r line; do
+    comm=
     case $line in
-        /proc/*/fd:) pid=${line#/proc/}; pid=${pid%/fd:} ;;
-        *'-> /dev/nvidia'[0-9]*) comm=; read -r comm 2>/dev/null <"/proc/$pid/comm"; echo "user $pid ${line##*-> } $comm" ;;
-        *'ermission denied'*) echo blind ;;
+        [0-9]*/fd:) pid=${line%/fd:} ;;
+        *'-> /dev/nvidia'[0-9]*)
+            read -r comm 2>/dev/null <"$pid/comm"
+            echo "user $pid ${line##*-> } $comm" ;;
+        *'ermission denied'*)
+            hidden=${line%%/fd*}; hidden=${hidden##*[!0-9]}
+            [ "$hidden" = "$last" ] && continue
+            last=$hidden
+            read -r comm 2>/dev/null <"$hidden/comm"
+            echo "blind $hidden - $comm" ;;
     esac
 done
-[ -r /proc/self/stat ] && echo looked
+[ -d 1 ] || echo 'blind 1 - hidden'  # hidepid: processes of others do not even show
+[ -r self/stat ] && echo looked
 """
 
 
 def read_users(done: Completed, presence: GpuPresence) -> Users:
     """What the walk of /proc saw; a walk that did not come to its end knows nothing."""
-    lines = done.stdout.splitlines()
     by_node: dict[str, dict[int, User]] = {}
-    for line in lines:
+    hidden: list[User] = []
+    for line in done.stdout.splitlines():
         kind, pid, node, comm = (*line.split(" ", 3), "", "", "", "")[:4]
-        if kind == "user" and pid.isascii() and pid.isdigit() and len(pid) < 10:
-            by_node.setdefault(node, {})[int(pid)] = User(pid=int(pid), comm=comm.removeprefix("(deleted)").strip())
+        if kind not in ("user", "blind") or not (pid.isascii() and pid.isdigit() and len(pid) < 10):
+            continue
+        user = User(pid=int(pid), comm=comm.removeprefix("(deleted)").strip())
+        if kind == "user":
+            by_node.setdefault(node, {})[user.pid] = user
+        elif user.comm not in _FIRST:
+            hidden.append(user)
     blind = ""
-    if done.timed_out or done.exit_code != 0 or "looked" not in lines:
+    if done.timed_out or done.exit_code != 0 or "looked" not in done.stdout.splitlines():
         blind = "/proc could not be walked"
-    elif "blind" in lines:
-        blind = f"{lines.count('blind')} processes of other users could not be looked at: it needs root"
+    elif hidden:
+        more = f" and {len(hidden) - 3} more" if len(hidden) > 3 else ""
+        blind = f"what {', '.join(map(str, hidden[:3]))}{more} has open could not be looked at: it needs root"
     return Users(by_node={node: tuple(it.values()) for node, it in by_node.items()}, blind=blind, presence=presence)

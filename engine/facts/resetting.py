@@ -15,9 +15,7 @@ _PATH = "PATH=$PATH:/usr/bin:/usr/local/nvidia/bin; LC_ALL=C; export PATH LC_ALL
 _RESET = _PATH + 'exec nvidia-smi --gpu-reset -i "$1" </dev/null'
 _PERSISTENCE = _PATH + 'exec nvidia-smi -i "$1" -pm "$2" </dev/null'
 
-_USED = re.compile(
-    r"in use by another client|currently (?:being )?used? by|is currently in use|in use by another", re.I
-)
+_USED = re.compile(r"in use by another|currently (?:being )?used by|currently in use", re.I)
 _FORBIDDEN = re.compile(r"insufficient permissions|not permitted|permission denied|operation not permitted", re.I)
 _UNSUPPORTED = re.compile(r"not supported|unsupported", re.I)
 _LOST = re.compile(r"is lost|fallen off the bus", re.I)
@@ -53,7 +51,8 @@ def refusal(command: Command, completed: Completed) -> str:
             f"daemon such as DCGM, a display server or the device plugin (exit code {completed.exit_code})"
         )
     if completed.exit_code == 4 or _FORBIDDEN.search(said):
-        return f"not permitted here: {said or 'exit code 4'} (in a container only the provider can: stop the pod and start it)"
+        said = said or f"exit code {completed.exit_code}"
+        return f"not permitted here: {said} (in a container only the provider can: stop the pod and start it)"
     if _LOST.search(said):
         return f"{which} has fallen off the bus: only a reboot of the host brings it back"
     if _UNSUPPORTED.search(said):
