@@ -1,0 +1,120 @@
+"""The fields of one host as a file has them, read with every mistake noted at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.errors import Problem
+from engine.inventory.masking import is_secret, text_of
+from engine.ports import Place
+from engine.values.playbook import Where
+
+Path = tuple[str | int, ...]
+
+
+YES = frozenset({"true", "yes", "on", "1"})
+NO = frozenset({"false", "no", "off", "0"})
+
+
+def problem_at(where: Where, message: str, hint: str = "") -> Problem:
+    """A mistake in the place *where*."""
+    return Problem(file=where.file, line=where.line, column=where.column, message=message, hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """Where mistakes in one file are written down."""
+
+    source: str
+    where: Place
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, path: Path, message: str, hint: str = "") -> None:
+        """Note that *message* is wrong with what stands at *path*."""
+        self.problems.append(problem_at(self.at(path), message, hint))
+
+    def at(self, path: Path) -> Where:
+        """The place of *path*, with the name of the file at least."""
+        place = self.where(path)
+        return place if place.file else replace(place, file=self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """One host's fields under the names that ``distributed_hosts.yaml`` gives them."""
+
+    values: Mapping[str, object]
+    path: Path
+    notes: Notes
+    spelled: Mapping[str, str] = field(default_factory=dict)
+    """Our name of a field to the file's, where they differ."""
+
+    def wrong(self, key: str, message: str, hint: str = "") -> None:
+        """Note a mistake in the field *key*."""
+        written = self.spelled.get(key, key)
+        place = (*self.path, written)
+        self.notes.add(place, f"{'.'.join(map(str, place))}: {message}", hint)
+
+    def text(self, key: str) -> str:
+        """The text of *key*, stripped; empty where it is absent, null, or wrong.  An unquoted number is its digits."""
+        value = self.values.get(key)
+        match value:
+            case None:
+                return ""
+            case str():
+                return value.strip()
+            case int() if not isinstance(value, bool):
+                return text_of(value)
+        self.wrong(key, f"expected text, not {said(key, value)}", "" if _is_tree(value) else "put it in quotes")
+        return ""
+
+    def word(self, key: str) -> str:
+        """The text of *key* if it is one word that no program can take for an option; else empty, and noted."""
+        text = self.text(key)
+        if text and (text.startswith("-") or any(it.isspace() or not it.isprintable() for it in text)):
+            self.wrong(key, f"expected one word that does not begin with '-', not {said(key, text)}")
+            return ""
+        return text
+
+    def port(self, key: str) -> int:
+        """The TCP port in *key*; 0 where it is absent, null, or wrong."""
+        value = self.values.get(key)
+        if value is None or value == "":
+            return 0
+        number = value
+        if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 20:
+            number = int(value)
+        if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= 65535:
+            return number
+        self.wrong(key, f"expected a port from 1 to 65535, not {said(key, value)}")
+        return 0
+
+    def flag(self, key: str) -> bool:
+        """Whether *key* says yes; absent and null say no."""
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        word = str(value).strip().lower() if isinstance(value, str) else text_of(value)
+        if word not in YES | NO:
+            self.wrong(key, f"expected true or false, not {said(key, value)}")
+        return word in YES
+
+
+def said(key: str, value: object) -> str:
+    """*value* in the words of a mistake: short, and without showing a secret."""
+    match value:
+        case Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case None:
+            return "nothing"
+    if is_secret(key, value):
+        return f"a {type(value).__name__}"
+    shown = repr(value) if isinstance(value, str) else text_of(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _is_tree(value: object) -> bool:
+    return isinstance(value, Mapping | list | tuple)

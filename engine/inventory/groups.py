@@ -1,0 +1,156 @@
+"""The groups of hosts: those that follow from their fields, and those that a file names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.errors import ConfigError, Problem
+from engine.inventory.fields import Notes, problem_at, said
+from engine.inventory.names import NAME, mistake_in, nearest
+from engine.values.inventory import Host
+from engine.values.playbook import Where
+
+PROVIDER = re.compile(r"(vast|runpod|nebius|vultr|hetzner|lambda|aws|gcp|azure|coreweave|crusoe)-.", re.IGNORECASE)
+"""Prefixes of host names that tell whose machine it is."""
+
+NO_GPU = frozenset({"", "none", "no", "false", "null", "n/a", "na", "-", "0", "cpu"})
+"""What stands under ``gpu:`` where there is none; it is text, also ``none``."""
+
+NVIDIA = re.compile(r"nvidia|geforce|[rg]tx|tesla|quadro", re.IGNORECASE)
+
+NOT_CUDA = re.compile(
+    r"\b(mps|apple|amd|radeon|instinct|mi\d{3}\w*|rocm|gaudi\w*|intel)\b|^m[1-9](\s+(pro|max|ultra)\b.*)?$",
+    re.IGNORECASE,
+)
+"""Labels of GPUs that are not NVIDIA's: Apple's ``M3 Max (MPS)``, AMD's ``MI300X``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedGroup:
+    """A group as a file names it."""
+
+    name: str
+    members: tuple[str, ...]
+    where: Where
+
+
+def traits(host: Host) -> dict[str, str]:
+    """What groups *host* by its fields: kind to value, such as ``role: gpu_selfplay``, ``device: gpu``."""
+    found = {
+        "role": _text(host.vars.get("role")),
+        "status": host.status,
+        "provider": provider(host),
+        "device": "gpu" if has_cuda(host) else "cpu",
+        "region": _text(host.vars.get("region")),
+    }
+    return {kind: value for kind, value in found.items() if value}
+
+
+def provider(host: Host) -> str:
+    """Whose machine it is: its field ``provider``, else by the prefix of its name; empty where neither tells."""
+    if told := _text(host.vars.get("provider")):
+        return told
+    if host.name.lower() == "localhost" or host.name.lower().startswith("mac-"):
+        return "local"
+    found = PROVIDER.match(host.name)
+    return found[1].lower() if found else ""
+
+
+def has_cuda(host: Host) -> bool:
+    """Whether the inventory says that *host* has a GPU of NVIDIA; ``cuda_capable`` goes before the label."""
+    told = _text(host.vars.get("cuda_capable")).lower()
+    if told:
+        return told in ("true", "yes", "on", "1")
+    label = _text(host.vars.get("gpu"))
+    return label.lower() not in NO_GPU and bool(NVIDIA.search(label) or not NOT_CUDA.search(label))
+
+
+def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:
+    """Values that two kinds share but not for the same hosts, with those kinds: no group is made of such a value."""
+    kinds: dict[str, dict[str, set[str]]] = {}
+    for host in hosts:
+        for kind, value in traits(host).items():
+            kinds.setdefault(value, {}).setdefault(kind, set()).add(host.name)
+    return {
+        value: tuple(members) for value, members in kinds.items() if len({frozenset(it) for it in members.values()}) > 1
+    }
+
+
+def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Host, ...], dict[str, tuple[str, ...]]]:
+    """*hosts*, each with its groups, and every group with its hosts.  Raises ConfigError with every clash of names."""
+    derived = _derived(hosts)
+    if clashes := tuple(_clashes(hosts, derived, named)):
+        raise ConfigError(*clashes)
+    together = {name: set(members) for name, members in derived.items()}
+    for group in named:
+        together.setdefault(group.name, set()).update(group.members)
+    groups = {name: tuple(it.name for it in hosts if it.name in members) for name, members in together.items()}
+    of_host = {it.name: tuple(name for name, members in groups.items() if it.name in members) for it in hosts}
+    return tuple(replace(it, groups=of_host[it.name]) for it in hosts), groups
+
+
+def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
+    """The groups under ``groups:``; mistakes go to *notes*."""
+    section = document.get("groups") if isinstance(document, Mapping) else None
+    if section is None:
+        return ()
+    if not isinstance(section, Mapping):
+        notes.add(("groups",), f"groups: expected a mapping of group names to lists of hosts, not {said('', section)}")
+        return ()
+    return tuple(it for name, members in section.items() if (it := _named(name, members, notes)))
+
+
+def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
+    path = ("groups", name) if isinstance(name, str | int) else ("groups",)
+    if mistake := mistake_in(name):
+        notes.add(path, f"the group name {said('', name)} cannot be used", mistake)
+        return None
+    if not isinstance(members, list | tuple):
+        notes.add(path, f"groups.{name}: expected a list of host names, not {said('', members)}")
+        return None
+    wrong = [number for number, it in enumerate(members) if mistake_in(it)]
+    for number in wrong:
+        notes.add((*path, number), f"groups.{name}: expected the name of a host, not {said('', members[number])}")
+    names = tuple(str(it) for number, it in enumerate(members) if number not in wrong)
+    return NamedGroup(name=str(name), members=names, where=notes.at(path))
+
+
+def _derived(hosts: Sequence[Host]) -> dict[str, tuple[str, ...]]:
+    unclear = ambiguous(hosts)
+    found: dict[str, list[str]] = {}
+    for host in hosts:
+        for value in dict.fromkeys(traits(host).values()):
+            if value not in unclear and NAME.fullmatch(value):
+                found.setdefault(value, []).append(host.name)
+    return {name: tuple(members) for name, members in found.items()}
+
+
+def _clashes(
+    hosts: Sequence[Host], derived: Mapping[str, tuple[str, ...]], named: Sequence[NamedGroup]
+) -> Iterable[Problem]:
+    by_name = {it.name: it for it in hosts}
+    taken = {value: kind for it in hosts for kind, value in traits(it).items()}
+    for name, members in derived.items():
+        if name in by_name and members != (name,):
+            kind = taken[name]
+            words = (
+                f"{name} is the name of a host and also the {kind} of {len(members)}: --hosts {name} would mean either"
+            )
+            yield problem_at(by_name[name].where, words, "rename the host")
+    for group in named:
+        if group.name in by_name:
+            yield problem_at(group.where, f"the group {group.name} has the name of a host", "rename the group")
+        elif group.name in taken:
+            words = f"the group {group.name} is also what hosts are grouped by ({taken[group.name]}: {group.name})"
+            yield problem_at(group.where, words, "rename the group")
+        for member in group.members:
+            if member not in by_name:
+                near = nearest(member, by_name)
+                hint = f"did you mean {near}?" if near else ""
+                yield problem_at(group.where, f"groups.{group.name}: no host is called {member}", hint)
+
+
+def _text(value: object) -> str:
+    return str(value).strip() if isinstance(value, str | int | float) else ""

@@ -1,0 +1,184 @@
+"""One host's fields to a Host, whatever format they came in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from engine.errors import ConfigError, Problem
+from engine.inventory.fields import Fields, Notes, Path, problem_at, said
+from engine.inventory.masking import secrets_in, shown
+from engine.inventory.names import mistake_in
+from engine.values.inventory import Address, Host, HostKeys, Inventory
+from engine.values.text import Json
+
+DEFAULT_KEY = "~/.ssh/id_cluster"
+DEFAULT_STATUS = "ready"
+SSH_PORT = 22
+
+TUNNEL_ENV = (
+    ("cloudflare_service_token_id", "TUNNEL_SERVICE_TOKEN_ID"),
+    ("cloudflare_service_token_secret", "TUNNEL_SERVICE_TOKEN_SECRET"),
+)
+"""Where ``cloudflared access ssh`` looks for a service token when no flag gives one."""
+
+
+def hosts_in(section: object, path: Path, notes: Notes, spelled: Mapping[str, str] | None = None) -> tuple[Host, ...]:
+    """The hosts of a mapping of names to fields, which stands at *path*; mistakes go to *notes*.
+
+    *spelled* gives our names of fields that the format calls otherwise.
+    """
+    if not isinstance(section, Mapping):
+        notes.add(path, f"{path[-1]}: expected a mapping of host names to their fields, not {said('', section)}")
+        return ()
+    if not section:
+        notes.add(path, f"{path[-1]}: names no hosts")
+    return tuple(
+        host for name, fields in section.items() if (host := host_in(name, fields, (*path, name), notes, spelled))
+    )
+
+
+def host_in(
+    name: object, fields: object, path: Sequence[object], notes: Notes, spelled: Mapping[str, str] | None = None
+) -> Host | None:
+    """The host *name* with *fields*, or None where it cannot be called so or has no fields."""
+    place = tuple(it for it in path if isinstance(it, str | int))
+    dotted = ".".join(map(str, path))
+    if mistake := mistake_in(name):
+        notes.add(place, f"{dotted}: the host name {said('', name)} cannot be used", mistake)
+        return None
+    if fields is not None and not isinstance(fields, Mapping):
+        notes.add(place, f"{dotted}: expected a mapping of fields, not {said('', fields)}")
+        return None
+    spelled = spelled or {}
+    values = {str(key): it for key, it in (fields or {}).items()}
+    ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
+    read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={it: spelled[it] for it in ours})
+    return host_of(str(name), read)
+
+
+def host_of(name: str, fields: Fields) -> Host:
+    """The host that *fields* describe.  A ``user@`` in ``ssh_host`` goes before ``ssh_user``."""
+    transport = fields.word("transport") or "ssh"
+    user, addresses, placeholder = _ways(name, fields)
+    proxy, proxy_env = _tunnel(fields)
+    local = transport == "local"
+    ephemeral, container = fields.flag("is_ephemeral"), fields.flag("is_container")
+    _check_traits(fields)
+    return Host(
+        name=name,
+        addresses=() if local else addresses,
+        user=user,
+        key=_key(fields),
+        transport=transport,
+        proxy="" if local else proxy,
+        proxy_env=() if local else proxy_env,
+        placeholder="" if local or addresses or proxy else placeholder,
+        status=fields.text("status").lower() or DEFAULT_STATUS,
+        host_keys=HostKeys.IGNORE if ephemeral or container else HostKeys.ACCEPT_NEW,
+        vars=_vars(fields),
+        where=fields.notes.at(fields.path),
+    )
+
+
+def _check_traits(fields: Fields) -> None:
+    """What groups are formed by; ``gpu: no`` is a boolean in YAML 1.1, and an answer."""
+    for key in ("role", "region", "provider"):
+        fields.text(key)
+    fields.flag("cuda_capable")
+    if isinstance(fields.values.get("gpu"), Mapping | list | tuple):
+        fields.text("gpu")
+
+
+def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inventory:
+    """What a format returns.  Raises ConfigError with everything in *notes*."""
+    notes.problems.extend(named_twice(hosts))
+    if notes.problems:
+        raise ConfigError(*notes.problems)
+    return Inventory(hosts=tuple(hosts), secrets=secrets_in(document), sources=(notes.source,))
+
+
+def named_twice(hosts: Sequence[Host]) -> list[Problem]:
+    """A mistake for every host whose name an earlier one has, with both places."""
+    first: dict[str, Host] = {}
+    problems = []
+    for host in hosts:
+        known = first.setdefault(host.name, host)
+        if known is not host:
+            words = f"the host {host.name} is also in {known.where}"
+            problems.append(problem_at(host.where, words, "keep one of them"))
+    return problems
+
+
+def _ways(name: str, fields: Fields) -> tuple[str, tuple[Address, ...], str]:
+    """The user, the addresses in order of preference, and the placeholder that stands in place of one."""
+    named, sign, written = _address(fields, "ssh_host").rpartition("@")
+    if sign and not (named and written):
+        fields.wrong("ssh_host", f"expected user@host, not {said('', named + sign + written)}")
+    user = fields.word("ssh_user")
+    user, port = named or user, fields.port("ssh_port")
+    tailscale, fallback = _address(fields, "tailscale_ip"), _address(fields, "fallback_host")
+    if not sign and fields.values.get("ssh_host") in (None, ""):
+        written = name
+    ways = [("tailscale_ip", tailscale, SSH_PORT), ("ssh_host", written, port), ("fallback_host", fallback, port)]
+    placeholders = [text for _, text, _ in ways if text and is_placeholder(text)]
+    found: dict[tuple[str, int], Address] = {}
+    for key, text, number in ways:
+        if text and not is_placeholder(text) and (host := _host_part(key, text, fields)):
+            found.setdefault((host, number or SSH_PORT), Address(host=host, port=number))
+    return user, tuple(found.values()), placeholders[0] if placeholders else ""
+
+
+def _address(fields: Fields, key: str) -> str:
+    text = fields.text(key)
+    return text if is_placeholder(text) else fields.word(key)
+
+
+def _host_part(key: str, text: str, fields: Fields) -> str:
+    """The name or number of a machine in *text*; empty, and noted, where there is none."""
+    if re.fullmatch(r"\[[0-9A-Fa-f:.]+(%\w+)?\]", text):
+        return text[1:-1]
+    if re.fullmatch(r"[^:]+:\d+", text):
+        fields.wrong(key, f"expected an address without a port, not {said(key, text)}", "the port goes into ssh_port")
+        return ""
+    if text.startswith("-") or re.search(r"[/\\@'\"`;|&()\[\]]", text):
+        fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
+        return ""
+    return text
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether *text* stands for an address that somebody has yet to fill in: ``<public-ip>``, ``100.x.x.x``."""
+    if re.search(r"[<>{}$*]", text):
+        return True
+    if re.fullmatch(r"(?i)your[-_][\w-]+|change[-_]?me|replace[-_]?me|todo|tbd|fixme|placeholder", text):
+        return True
+    return bool(re.fullmatch(r"(?i)(\d+|x+)(\.(\d+|x+)){3}", text)) and "x" in text.lower()
+
+
+def _key(fields: Fields) -> str:
+    """The path of the private key; the default one only where there is such a file."""
+    written = fields.text("ssh_key")
+    path = os.path.expanduser(written or DEFAULT_KEY)
+    return path if written or os.path.isfile(path) else ""
+
+
+def _tunnel(fields: Fields) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The ProxyCommand through a Cloudflare tunnel, and what it takes from its environment."""
+    hostname = fields.word("cloudflare_tunnel")
+    tokens = tuple((name, text) for key, name in TUNNEL_ENV if (text := fields.text(key)))
+    if not hostname or is_placeholder(hostname):
+        return "", ()
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", hostname):
+        fields.wrong("cloudflare_tunnel", f"expected the host name of a tunnel, not {said('', hostname)}")
+        return "", ()
+    return f"cloudflared access ssh --hostname {hostname}", tokens
+
+
+def _vars(fields: Fields) -> Mapping[str, Json]:
+    try:
+        return shown(fields.values)
+    except ValueError as error:
+        fields.notes.add(fields.path, f"{'.'.join(map(str, fields.path))}: {error}")
+        return {}

@@ -1,0 +1,28 @@
+"""The old form: ``standard_hosts:`` and ``vast_hosts:``, each a mapping with short names of fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.inventory.fields import Notes
+from engine.inventory.hosts import hosts_in, inventory_of
+from engine.ports import Place
+from engine.values.inventory import Inventory
+
+SECTIONS = ("standard_hosts", "vast_hosts")
+SPELLED = {"ssh_host": "host", "ssh_user": "user", "ssh_port": "port", "ringrift_path": "remote_path"}
+"""Our name of a field to the old one; both sections may use either."""
+
+
+def recognises(document: object) -> bool:
+    """Whether *document* has one of the two sections."""
+    return isinstance(document, Mapping) and any(it in document for it in SECTIONS)
+
+
+def load(document: object, source: str, where: Place) -> Inventory:
+    """The hosts of both sections.  Raises ConfigError with every mistake."""
+    notes = Notes(source=source, where=where)
+    sections = document if isinstance(document, Mapping) else {}
+    there = [it for it in SECTIONS if sections.get(it) is not None] or [it for it in SECTIONS if it in sections]
+    hosts = [host for it in there for host in hosts_in(sections[it], (it,), notes, SPELLED)]
+    return inventory_of(hosts, document, notes)

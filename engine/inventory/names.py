@@ -1,0 +1,30 @@
+"""What hosts and groups may be called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+NAME = re.compile(r"\w[\w.:+-]*")
+"""No space and no sign that means something in a pattern of hosts, so that every name can be written in one."""
+
+RULE = "a name may have letters, digits and . _ - : +"
+
+RESERVED = "all"
+
+
+def mistake_in(name: object) -> str:
+    """Why nothing may be called *name*; empty if it may."""
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        return "is not text; put it in quotes"
+    if not NAME.fullmatch(str(name)):
+        return RULE
+    return f"{RESERVED!r} means every host" if str(name) == RESERVED else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The one of *known* that somebody who wrote *name* most likely meant; empty if none is near."""
+    folded = {it.casefold(): it for it in known}
+    near = get_close_matches(name.casefold(), folded, n=1)
+    return folded[near[0]] if near else ""
