@@ -148,7 +148,7 @@ class Run:
         return emit
 
     def _fleet(self) -> Fleet:
-        order, there = self.order, transports.discover()
+        order, there = self.order, transports.names()
         clock = SystemClock(self.stop)
         for host in order.selection.hosts:
             if host.transport not in there:
@@ -156,7 +156,7 @@ class Run:
                 raise ConfigError(f"host {host.name}: no transport is called {host.transport!r}; there are: {known}")
 
         def connect(host: Host) -> Connection:
-            return there[host.transport].connect(host, order.options, self.stop)
+            return transports.load(host.transport).connect(host, order.options, self.stop)
 
         limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
         facts = {"id": self.id, "playbook": order.playbook.name, "started_at": self.started.isoformat()}

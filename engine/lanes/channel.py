@@ -1,0 +1,42 @@
+"""What a transport brings: channels to a shell on the host."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.errors import ConnectionLost
+
+
+class Channel(Protocol):
+    """A program on the host, by its three streams.  Every method raises ConnectionLost when the line is gone."""
+
+    def send(self, data: bytes) -> None:
+        """Write all of *data* to its stdin."""
+        ...
+
+    def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:
+        """What came on stdout and on stderr, and whether both are at their end; waits for *seconds* at most."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it.  Never raises."""
+        ...
+
+
+class Opener(Protocol):
+    """A live line to the host."""
+
+    def open(self, line: str) -> Channel:
+        """Hand *line* to the login shell on a channel of its own.  Raises ConnectionLost."""
+        ...
+
+    def stands(self) -> bool:
+        """Whether the line is still there."""
+        ...
+
+    def close(self) -> None:
+        """Hang up.  Never raises."""
+        ...
+
+
+__all__ = ["Channel", "ConnectionLost", "Opener"]

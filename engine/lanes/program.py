@@ -1,0 +1,138 @@
+"""The sh programs that lanes and leashes run, and the frames that are sent to them."""
+
+from __future__ import annotations
+
+import shlex
+
+from engine.values.command import Command, Effect
+
+BOOT = """sh -c 'IFS= read -r l;eval "$l"'"""
+"""What is handed to the login shell, whichever that is: no newline, no ``!``, one pair of single quotes."""
+
+READER = (
+    'N=$(printf "\\nx");N=${N%x};'
+    'while IFS= read -r n;do c=;while [ "$n" -gt 0 ];do IFS= read -r l||exit 0;c=$c$l$N;n=$((n-1));done;eval "$c";done'
+)
+"""The line that BOOT evaluates: read a count, that many lines, evaluate them, and again.
+
+A frame that was cut off in the middle is never run.
+"""
+
+LEASH = r"""
+trap '' PIPE HUP
+all=
+say() { printf '%s\n' "$*" 2>/dev/null; }
+nap() { sleep 0.1 2>/dev/null || sleep 1; }
+lives() {
+  kill -s 0 -- "-$1" 2>/dev/null || return 1
+  for f in /proc/[0-9]*/stat; do
+    { IFS= read -r s <"$f"; } 2>/dev/null || continue
+    p=${s%% *}; k=${s#* (}; k=${k%)*}; s=${s##*) }
+    case $s in Z*|X*) continue;; esac
+    g=${s#* }; g=${g#* }; g=${g%% *}
+    [ "$g" = "$1" ] || continue
+    [ -z "$2" ] || say "survivor $2 $p ${s%% *} $k"
+    [ -n "$2" ] || return 0
+  done
+  return 1
+}
+escaped() {
+  grep -s -l "RUNBOOK_LANE=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r f; do
+    p=${f#/proc/}; kill -s KILL "${p%/environ}" 2>/dev/null
+  done
+}
+finish() {
+  kill -s TERM -- "-$1" 2>/dev/null; kill -s CONT -- "-$1" 2>/dev/null
+  i=0; while [ "$i" -lt "$3" ] && lives "$1" ''; do nap; i=$((i+1)); done
+  kill -s KILL -- "-$1" 2>/dev/null
+  escaped "$2"; escaped "$2"
+  i=0; while [ "$i" -lt 5 ] && lives "$1" ''; do nap; i=$((i+1)); done
+  lives "$1" "$2"
+  say "over $2"
+}
+begin() {
+  (
+    trap 'kill "$z" 2>/dev/null; exit 0' TERM
+    i=0
+    while [ "$i" -lt "$3" ]; do
+      sleep 1 & z=$!; wait "$z"; i=$((i+1))
+      kill -s 0 -- "-$1" 2>/dev/null || exit 0
+    done
+    trap '' TERM
+    [ "$4" = never ] || finish "$1" "$2" "$5"
+    say "late $2"
+  ) &
+  eval "t_$2=$!"
+}
+done_() {
+  eval "t=\${t_$1:-}"; [ -z "$t" ] || kill -s TERM "$t" 2>/dev/null
+  eval "t_$1="
+}
+say ready
+while IFS=' ' read -r verb group lane a b c; do
+  case $verb in
+    hold) all="$all $group:$lane:look";;
+    write) all="$all $group:$lane:write"; begin "$group" "$lane" "$a" "$b" "$c";;
+    begin) begin "$group" "$lane" "$a" "$b" "$c";;
+    end) done_ "$lane";;
+    drop) done_ "$lane"; m=; for it in $all; do [ "${it#*:}" = "$lane:look" ] || [ "${it#*:}" = "$lane:write" ] || m="$m $it"; done; all=$m;;
+    finish) done_ "$lane"; finish "$group" "$lane" "$a";;
+  esac
+done
+for it in $all; do
+  case $it in *:look) it=${it%:look}; done_ "${it#*:}"; finish "${it%%:*}" "${it#*:}" 3;; esac
+done
+"""
+"""Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended."""
+
+GREETING = r"""
+RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
+IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }
+printf 'lane %(lane)s %%s %%s\n' "${s%%%% *}" "$(id -un 2>/dev/null || id -u)"
+"""
+"""The first frame of a lane: names itself in the environment, says its process group and its user."""
+
+
+def frame(text: str) -> bytes:
+    """*text* as a lane reads it: the number of its lines, and the lines."""
+    body = text if text.endswith("\n") else text + "\n"
+    return f"{body.count(chr(10))}\n{body}".encode("utf-8", "surrogateescape")
+
+
+def greeting(lane: str) -> str:
+    """The first frame of the lane named *lane*."""
+    return GREETING % {"lane": lane}
+
+
+def exec_line(become: str) -> str:
+    """What is handed to the login shell to open a channel for the user *become* (empty: who logged in)."""
+    if not become:
+        return f"exec {BOOT}"
+    return f"exec sudo -n -u {shlex.quote(become)} -- {BOOT}"
+
+
+def command_text(command: Command, token: str) -> str:
+    """The frame that runs *command* and then marks both streams with *token*."""
+    body = _body(command)
+    marks = f"r=$?; printf '\\n{token} %d\\n' \"$r\"; printf '\\n{token}\\n' >&2"
+    if command.effect is not Effect.WRITE:
+        return f"{body}\n{marks}\n"
+    relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
+    return f"exec 4>&2\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }} 6>&1 4>&4 | {relay} 4>&-; }}\n"
+
+
+def _body(command: Command) -> str:
+    """A subshell that runs *command* with its own stdin, and nothing of ours open."""
+    parts = [f"cd -- {shlex.quote(command.cwd)} || exit 126"] if command.cwd else []
+    parts += [f"export {name}={shlex.quote(value)}" for name, value in command.env]
+    if command.script:
+        parts.append("set -- " + " ".join(map(shlex.quote, command.argv)))
+        parts.append("unset n c l N r")
+        parts.append(f"eval {shlex.quote(command.script)}")
+    else:
+        parts.append("exec " + " ".join(map(shlex.quote, command.argv)))
+    closed = " 4>&- 6>&-" if command.effect is Effect.WRITE else ""
+    inside = "( " + "\n".join(parts) + "\n)"
+    if command.stdin:
+        return f"printf %s {shlex.quote(command.stdin)} | {inside}{closed}"
+    return f"{inside} </dev/null{closed}"

@@ -1,0 +1,84 @@
+"""What a lane says, taken apart at the marks behind each command."""
+
+from __future__ import annotations
+
+KEPT = 4 * 1024 * 1024
+"""Bytes kept of the beginning, and as many of the end, of one stream of one command."""
+
+
+class Capture:
+    """The bytes of one stream of one command: the beginning and the end of it, when it is too long."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._head, self._tail, self._cut = bytearray(), bytearray(), 0
+
+    def add(self, data: bytes) -> None:
+        """Take *data* in."""
+        room = self._kept - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * self._kept:
+            over = len(self._tail) - self._kept
+            self._cut += over
+            del self._tail[:over]
+
+    def text(self) -> str:
+        """All of it, or both ends with a line between them that says how much is missing."""
+        over = max(0, len(self._tail) - self._kept)
+        cut, tail = self._cut + over, self._tail[over:]
+        head = self._head.decode("utf-8", "replace")
+        if not cut:
+            return (self._head + tail).decode("utf-8", "replace")
+        return f"{head}\n[... {cut} bytes left out ...]\n{tail.decode('utf-8', 'replace')}"
+
+
+class Stream:
+    """One stream of a lane: bytes in, and out come captures, each with the words of the mark behind it."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+        self._capture = Capture()
+
+    def feed(self, data: bytes) -> None:
+        """Take in what came over the channel."""
+        self._waiting += data
+
+    def take(self, token: str) -> tuple[str, str] | None:
+        """The text before the mark *token* and the word behind it; None while the mark has not come."""
+        mark = f"\n{token}".encode()
+        at = self._waiting.find(mark)
+        end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1
+        if at < 0 or end < 0:
+            safe = len(self._waiting) - len(mark) - 16 if at < 0 else at
+            if safe > 0:
+                self._capture.add(bytes(self._waiting[:safe]))
+                del self._waiting[:safe]
+            return None
+        self._capture.add(bytes(self._waiting[:at]))
+        word = self._waiting[at + len(mark) : end].decode("ascii", "replace").strip()
+        del self._waiting[: end + 1]
+        text, self._capture = self._capture.text(), Capture()
+        return text, word
+
+    def rest(self) -> str:
+        """Everything that has come and belongs to no mark."""
+        self._capture.add(bytes(self._waiting))
+        self._waiting.clear()
+        text, self._capture = self._capture.text(), Capture()
+        return text
+
+    def line(self, beginning: str) -> str | None:
+        """The first whole line that begins so, and nothing before it any more; None while it has not come."""
+        start = beginning.encode()
+        at = 0 if self._waiting.startswith(start) else self._waiting.find(b"\n" + start) + 1
+        if at == 0 and not self._waiting.startswith(start):
+            return None
+        end = self._waiting.find(b"\n", at)
+        if end < 0:
+            return None
+        found = self._waiting[at:end].decode("utf-8", "replace")
+        del self._waiting[: end + 1]
+        return found

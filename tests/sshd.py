@@ -1,0 +1,107 @@
+"""The system's own sshd on loopback: as many hosts as there are 127.x.y.z addresses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.values.inventory import Address, Host, HostKeys
+
+
+@dataclass
+class Sshd:
+    """A running sshd, and what is needed to log in."""
+
+    address: str
+    port: int
+    key: Path
+    folder: Path
+    process: subprocess.Popen
+
+    def host(self, name: str = "h", **fields) -> Host:
+        """It as a host of an inventory."""
+        plain = {"addresses": (Address(host=self.address, port=self.port),), "user": "root", "key": str(self.key)}
+        return Host(**{"name": name, "host_keys": HostKeys.IGNORE, **plain, **fields})
+
+    def sessions(self) -> list[int]:
+        """The pids of the processes that serve a connection."""
+        return children_of(self.process.pid)
+
+    def cut(self) -> None:
+        """Kill every process that serves a connection: the line is gone, and nobody says good-bye."""
+        for pid in self.sessions():
+            for it in (pid, *children_of(pid, name="sshd")):
+                os.kill(it, signal.SIGKILL)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=5)
+
+
+def children_of(parent: int, name: str = "") -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        comm, _, rest = text.partition("(")[2].rpartition(")")
+        if int(rest.split()[1]) == parent and (not name or comm.startswith(name)):
+            found.append(int(stat.parent.name))
+    return found
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return probe.getsockname()[1]
+
+
+def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path)], check=True)
+    return path
+
+
+def start_sshd(folder: Path, address: str = "127.0.0.1", port: int = 0, *, key: Path | None = None, extra: str = "") -> Sshd:
+    """Start one; *extra* are further lines of its configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.makedirs("/run/sshd", exist_ok=True)
+    port = port or free_port(address)
+    if key is None:
+        key = make_key(folder / "key")
+    if not (folder / "host_key").exists():
+        make_key(folder / "host_key")
+    (folder / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
+    config = f"""\
+ListenAddress {address}
+Port {port}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin yes
+StrictModes no
+UsePAM no
+MaxStartups 500:30:1000
+{extra}
+"""
+    (folder / "sshd_config").write_text(config)
+    log = (folder / "log").open("ab")
+    process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
+    log.close()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return Sshd(address, port, key, folder, process)
+    process.kill()
+    raise RuntimeError((folder / "log").read_text())
