@@ -33,7 +33,10 @@ def present(part: str) -> bool:
     if part == "root":
         return os.geteuid() == 0
     if part == "lab":
-        return present("root") and subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode == 0
+        return (
+            present("root")
+            and subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode == 0
+        )
     return shutil.which(PROGRAMS[part]) is not None or Path(PROGRAMS[part]).exists()
 
 
@@ -45,5 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not lacking:
             continue
         if os.environ.get("RUNBOOK_TEST_ALL") == "1":
-            raise pytest.UsageError(f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out")
+            raise pytest.UsageError(
+                f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out"
+            )
         item.add_marker(pytest.mark.skip(reason=f"left out: this machine has no {', '.join(lacking)}"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ class Sshd:
     key: Path
     folder: Path
     process: subprocess.Popen
+    welcome: Path
 
     def host(self, name: str = "h", **fields) -> Host:
         """It as a host of an inventory."""
@@ -41,6 +44,7 @@ class Sshd:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(timeout=5)
+        shutil.rmtree(self.welcome)
 
 
 def children_of(parent: int, name: str = "") -> list[int]:
@@ -76,12 +80,14 @@ def start_sshd(folder: Path, address: str = "127.0.0.1", port: int = 0, *, key: 
         key = make_key(folder / "key")
     if not (folder / "host_key").exists():
         make_key(folder / "host_key")
-    (folder / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
+    welcome = Path(tempfile.mkdtemp(prefix="runbook-sshd-"))  # other users must be able to read it
+    welcome.chmod(0o755)
+    (welcome / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
     config = f"""\
 ListenAddress {address}
 Port {port}
 HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/authorized_keys
+AuthorizedKeysFile {welcome}/authorized_keys
 PidFile none
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -102,6 +108,6 @@ MaxStartups 500:30:1000
         except OSError:
             time.sleep(0.02)
         else:
-            return Sshd(address, port, key, folder, process)
+            return Sshd(address, port, key, folder, process, welcome)
     process.kill()
     raise RuntimeError((folder / "log").read_text())

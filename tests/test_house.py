@@ -29,7 +29,11 @@ def test_rooms_stand_on_the_page_from_top_to_bottom_as_the_layers_do():
     layers = re.search(r"layers = \[(.*?)\]", (ENGINE.parent / "pyproject.toml").read_text(), flags=re.DOTALL)
     assert layers
     order = re.findall(r"\w+", layers.group(1))
-    storey = {room: number for number, line in enumerate(re.findall(r'"(.*?)"', layers.group(1))) for room in re.findall(r"\w+", line)}
+    storey = {
+        room: number
+        for number, line in enumerate(re.findall(r'"(.*?)"', layers.group(1)))
+        for room in re.findall(r"\w+", line)
+    }
     assert set(order) == set(rooms_on_the_page())
     storeys = [storey[it] for it in rooms_on_the_page()]
     assert storeys == sorted(storeys)

@@ -73,15 +73,15 @@ def _open(host: Host, address: Address, proxy: str, options: ConnectOptions) -> 
         connection.open()
     except Exception as error:
         connection.close()
-        raise _translated(error, connection, host) from error
+        raise _translated(error, connection, host, options) from error
     return connection
 
 
-def _translated(error: Exception, connection: fabric.Connection, host: Host) -> Exception:
+def _translated(error: Exception, connection: fabric.Connection, host: Host, options: ConnectOptions) -> Exception:
     """The one place where the words of paramiko and of the sockets become ours."""
     match error:
         case paramiko.BadHostKeyException():
-            return Unreachable(_changed_key(error))
+            return Unreachable(_changed_key(error, connection.port, OwnFile(options.known_hosts)))
         case _UnknownKey():
             return Unreachable(str(error))
         case paramiko.PasswordRequiredException():
@@ -92,7 +92,7 @@ def _translated(error: Exception, connection: fabric.Connection, host: Host) -> 
         case NoValidConnectionsError():
             causes = {_reason(it) for it in error.errors.values()}
             return _Next(", ".join(sorted(causes)))
-        case paramiko.SSHException() if "banner" in str(error).lower():
+        case paramiko.SSHException() if "banner" in str(error).lower() or "No existing session" in str(error):
             return _Next("it accepts connections but says no SSH banner")
         case OSError() | EOFError() | paramiko.SSHException():
             return _Next(_reason(error))
@@ -145,12 +145,14 @@ def _set_host_keys(client: paramiko.SSHClient, host: Host, options: ConnectOptio
     client.set_missing_host_key_policy(_Policy(mode, own))
 
 
-def _changed_key(error: paramiko.BadHostKeyException) -> str:
-    where = place_of(error.hostname, known_files(OwnFile("")))
+def _changed_key(error: paramiko.BadHostKeyException, port: int, own: OwnFile) -> str:
+    name = error.hostname if port == 22 or error.hostname.startswith("[") else f"[{error.hostname}]:{port}"
+    where = place_of(name, known_files(own))
     known = f" (known from {where})" if where else ""
     return (
         f"its host key has changed: expected {error.expected_key.fingerprint}{known}, got {error.key.fingerprint}; "
-        f"if the machine was really set up anew, remove the old line: ssh-keygen -R '{error.hostname}'"
+        f"if the machine was really set up anew, remove the old key: ssh-keygen -R '{name}'"
+        + (f" -f {own.path}" if where.startswith(str(own.path)) else "")
     )
 
 

@@ -1,0 +1,232 @@
+"""A pretended nvidia-smi that obeys the rules of the real one, and a way to run a probe against this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from engine.values.command import Command, Completed
+
+SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}
+
+KNOWN = {
+    "index": "0",
+    "uuid": "GPU-0a1b2c3d-0000-1111-2222-000000000000",
+    "pci.bus_id": "00000000:97:00.0",
+    "name": "NVIDIA H100 80GB HBM3",
+    "driver_version": "570.133.20",
+    "persistence_mode": "Enabled",
+    "memory.used": "0",
+    "memory.total": "81559",
+    "utilization.gpu": "0",
+    "temperature.gpu": "31",
+    "pstate": "P0",
+    "compute_mode": "Default",
+    "mig.mode.current": "Disabled",
+    "ecc.mode.current": "Enabled",
+    "gpu_recovery_action": "None",
+    "remapped_rows.pending": "No",
+    "remapped_rows.failure": "No",
+    "compute_cap": "9.0",
+}
+
+
+def uuid(number: int) -> str:
+    return f"GPU-0a1b2c3d-0000-1111-2222-{number:012x}"
+
+
+def gpu(index: int = 0, **values: str) -> dict[str, str]:
+    """A row of a healthy, idle H100; keys with ``_`` for ``.`` where the field has one."""
+    plain = {**KNOWN, "index": str(index), "uuid": uuid(index), "pci.bus_id": f"00000000:{0x90 + index:02X}:00.0"}
+    for key, value in values.items():
+        name = key if key in KNOWN else key.replace("_", ".")
+        name = {"persistence.mode": "persistence_mode", "compute.mode": "compute_mode"}.get(name, name)
+        assert name in KNOWN, name
+        plain[name] = value
+    return plain
+
+
+@dataclass
+class Pretended:
+    """What the nvidia-smi on PATH says; ``install`` writes it."""
+
+    gpus: list[dict[str, str]] = field(default_factory=lambda: [gpu()])
+    later: list[dict[str, str]] | None = None
+    """What it says from the second call on that asks for utilization alone."""
+    apps: str = ""
+    fields: frozenset[str] = frozenset(KNOWN)
+    between: dict[int, str] = field(default_factory=dict)
+    """Lines on stdout before the row with that number."""
+    stderr: str = ""
+    exit_code: int = 0
+    instead: str | None = None
+    """Said instead of everything."""
+    hangs_at: int = 0
+    """The number of the call that never answers; 0: none."""
+    dies_after: int = 0
+    """Bytes of its answer after which it is killed; 0: never."""
+    status: str = ""
+    links: str = ""
+
+    def install(self, folder: Path) -> Path:
+        """Write it to *folder*, and its log of calls beside it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        program = folder / "nvidia-smi"
+        program.write_text(self._script(folder))
+        program.chmod(0o755)
+        return folder
+
+    def _script(self, folder: Path) -> str:
+        q = shlex.quote
+        queries = ""
+        cases = []
+        for at in range(len(self.gpus)):
+            if at in self.between:
+                queries += f"echo {q(self.between[at])}\n"
+            queries += f"row {at}\n"
+        queries += f"echo {q(self.between[len(self.gpus)])}\n" if len(self.gpus) in self.between else ""
+        for at, row in enumerate(self.gpus):
+            second = (self.later or self.gpus)[at] if at < len(self.later or self.gpus) else row
+            cases += [f"{at}:{name}) v={q(value)} ;;" for name, value in row.items()]
+            cases += [f"later:{at}:{name}) v={q(value)} ;;" for name, value in second.items()]
+        instead, kill = "", f"| head -c {self.dies_after}; kill -9 $$" if self.dies_after else ""
+        if self.instead is not None:
+            instead = f"printf '%s' {q(self.instead)}; printf '%s' {q(self.stderr)} >&2; exit {self.exit_code}"
+        return f"""#!/bin/sh
+log={q(str(folder / "calls"))}
+echo "$*" >>"$log"
+[ "$(wc -l <"$log")" = {self.hangs_at} ] && exec sleep 1000
+{instead}
+row() {{
+    line= IFS=,
+    for f in $fields; do
+        case "$when$1:$f" in
+            {chr(10).join(cases)}
+        esac
+        line="$line${{line:+, }}$v"
+    done
+    unset IFS
+    echo "$line"
+}}
+case "$1" in
+--query-gpu=*)
+    fields=${{1#--query-gpu=}}
+    [ "$2" = '--format=csv,noheader,nounits' ] || exit 2
+    for f in $(echo "$fields" | tr , ' '); do
+        case " {" ".join(sorted(self.fields))} " in *" $f "*) ;; *)
+            printf 'Field "%s" is not a valid field to query.\\n\\n' "$f"; exit 2 ;;
+        esac
+    done
+    when=; [ "$fields" = index,uuid,utilization.gpu ] && when=later:
+    {{
+    {queries}
+    }} {kill}
+    printf '%s' {q(self.stderr)} >&2
+    exit {self.exit_code} ;;
+--query-compute-apps=*) printf '%s' {q(self.apps)}; exit 0 ;;
+-q) printf '%s' {q(self.status)}; exit 0 ;;
+nvlink) printf '%s' {q(self.links)}; exit 0 ;;
+esac
+exit 2
+"""
+
+
+def calls(folder: Path) -> list[str]:
+    log = folder / "calls"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@dataclass
+class Here:
+    """A connection to this machine, in the simplest way, with *path* before everything else."""
+
+    path: Path | None = None
+    root: Path | None = None
+    """Where looks at the file system begin that may begin anywhere."""
+    uid: str = ""
+    """Said instead of the real answer to ``id -u``."""
+    shell: tuple[str, ...] = ("dash",)
+    timeout: float = 30.0
+    sent: list[Command] = field(default_factory=list)
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        return tuple(map(self._run, commands))
+
+    def _run(self, command: Command) -> Completed:
+        self.sent.append(command)
+        if self.root and command.script and command.argv == ("",):
+            command = replace(command, argv=(str(self.root),))
+        if self.uid and command.argv == ("id", "-u"):
+            return Completed(exit_code=0, stdout=f"{self.uid}\n")
+        argv = [*self.shell, "-c", command.script, "sh", *command.argv] if command.script else list(command.argv)
+        env = {**os.environ, **dict(command.env)}
+        if self.path:
+            env["PATH"] = f"{self.path}:{env['PATH']}"
+        began = time.monotonic()
+        with subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            late = False
+            try:
+                out, err = process.communicate(timeout=min(self.timeout, command.timeout or self.timeout))
+            except subprocess.TimeoutExpired:
+                late = True
+                os.killpg(process.pid, signal.SIGKILL)
+                out, err = process.communicate()
+        code = process.returncode
+        return Completed(
+            exit_code=None if late else code if code >= 0 else 128 - code,
+            stdout=out.decode("utf-8", "replace"),
+            stderr=err.decode("utf-8", "replace"),
+            seconds=time.monotonic() - began,
+            timed_out=late,
+        )
+
+
+def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=(), holders=()) -> Path:
+    """A file system with *gpus* GPUs (as ``gpu`` numbers them), and with what else is given.
+
+    *holders*: (pid, comm, node) of processes with a device node open.
+    """
+    pci = [*pci, *((f"0000:{0x90 + at:02x}:00.0", "0x10de", "0x030200") for at in range(gpus))]
+    minors = [*minors, *((f"0000:{0x90 + at:02x}:00.0", at) for at in range(gpus))]
+    (root / "sys/bus/pci/devices").mkdir(parents=True)
+    (root / "dev").mkdir()
+    for bus, vendor, kind in pci:
+        device = root / "sys/bus/pci/devices" / bus
+        device.mkdir()
+        (device / "vendor").write_text(f"{vendor}\n")
+        (device / "class").write_text(f"{kind}\n")
+    for node in [*nodes, *(f"nvidia{at}" for at in range(gpus))]:
+        (root / "dev" / node).touch()
+    for bus, minor in minors:
+        card = root / "proc/driver/nvidia/gpus" / bus
+        card.mkdir(parents=True)
+        (card / "information").write_text(f"Model: \t NVIDIA H100\nDevice Minor: \t {minor}\nGPU Firmware: \t x\n")
+    for pid, comm, node in [(1, "systemd", "null"), *holders]:
+        (root / f"proc/{pid}/fd").mkdir(parents=True)
+        (root / f"proc/{pid}/comm").write_text(f"{comm}\n")
+        (root / f"proc/{pid}/fd/3").symlink_to(f"/dev/{node}")
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/stat").write_text("1 (sh) S 0")
+    return root
+
+
+def drive(probe, connection):
+    """What *probe* returns when its questions are answered by *connection*."""
+    reply = None
+    while True:
+        try:
+            asked = probe.send(reply)
+        except StopIteration as done:
+            return done.value
+        reply = connection.run(asked)[0] if isinstance(asked, Command) else connection.run(*asked)
+
+
+__all__ = ["KNOWN", "SHELLS", "Here", "Pretended", "calls", "drive", "gpu", "plant", "uuid"]

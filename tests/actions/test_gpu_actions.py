@@ -1,0 +1,320 @@
+"""Looking at GPUs, holding that they are idle, and resetting them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from actions.pretended import Here, Pretended, calls, drive, gpu, plant, uuid
+from engine.actions import gpu_idle, gpu_reset, nvidia_smi
+from engine.codec import to_json
+from engine.errors import ProbeError
+from engine.ports import Absent, Action, Fails, Holds
+from engine.values.command import Completed, Effect
+from engine.values.plan import Blocked, Change, NoChange, Risk
+from engine.values.text import Duration, Unknown
+
+FAST = {"apart": Duration(0.1)}
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_reset, "APART", 0.1)
+
+    def make(pretended: Pretended | None = None, *, gpus: int = 1, holders=(), uid="0", timeout=30.0) -> Here:
+        path = pretended.install(tmp_path / "bin") if pretended else None
+        root = plant(tmp_path / "root", gpus=gpus, holders=holders)
+        return Here(path=path, root=root, uid=uid, timeout=timeout)
+
+    return make
+
+
+def look(here: Here, **args):
+    return drive(nvidia_smi.probe(nvidia_smi.Args(**{**FAST, **args})), here)
+
+
+def test_a_host_without_a_gpu_is_proven_to_have_none(host):
+    seen = look(host(gpus=0), expect_gpus=4)
+    assert isinstance(seen, Absent)
+    assert (seen.state.count, seen.state.missing, seen.state.wedged) == (0, 4, ())
+
+
+def test_a_gpu_on_the_bus_without_a_tool_is_no_healthy_host(host):
+    with pytest.raises(ProbeError, match="no nvidia-smi"):
+        look(host(None, gpus=1))
+
+
+def test_a_healthy_host_in_one_round_and_two_questions_to_the_driver_and_one_for_processes(host, tmp_path):
+    here = host(Pretended(gpus=[gpu(0), gpu(1, memory_used="1000")]), gpus=2)
+    state = look(here, expect_gpus=2)
+    assert (state.count, state.missing, state.names) == (2, 0, ("NVIDIA H100 80GB HBM3",))
+    assert (state.busy, state.idle, state.wedged, state.requires_reset) == ((), (uuid(0), uuid(1)), (), ())
+    assert (state.exclusive, state.mig, state.errors, state.listed) == ((), (), (), ())
+    assert state.memory_free_mib == {uuid(0): 81559.0, uuid(1): 80559.0}
+    assert len(calls(tmp_path / "bin")) == 3
+    assert all(it.effect is Effect.READ for it in here.sent)
+
+
+BUSY = {"utilization_gpu": "97"}
+
+
+def test_a_gpu_that_is_busy_for_nobody_is_wedged(host):
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY), gpu(1)]), gpus=2))
+    assert (state.busy, state.wedged) == ((uuid(0),), (uuid(0),))
+
+
+def test_a_gpu_with_a_holder_that_nvidia_smi_does_not_list_is_not_wedged(host):
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)]), holders=[(70, "python", "nvidia0")]))
+    assert (state.busy, state.wedged) == ((uuid(0),), ())
+
+
+def test_a_gpu_with_a_listed_process_is_not_wedged(host):
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)], apps=f"{uuid(0)}, 4711, python, 100\n")))
+    assert (state.wedged, state.listed) == ((), (4711,))
+
+
+def test_a_gpu_that_was_busy_for_a_moment_only_is_not_wedged(host):
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)], later=[gpu(0)])))
+    assert (state.busy, state.idle, state.wedged) == ((), (), ())
+
+
+def test_what_is_not_told_is_unknown_in_the_state_and_in_its_json(host):
+    state = look(host(Pretended(gpus=[gpu(0, utilization_gpu="ERR!", compute_mode="[Unknown Error]")])))
+    for value in (state.busy, state.wedged, state.exclusive):
+        assert isinstance(value, Unknown)
+    assert to_json(state)["gpus"][0]["utilization"] == {"$unknown": "nvidia-smi prints ERR!"}
+    assert state.idle == ()
+
+
+def test_compute_modes_and_mig_are_named(host):
+    rows = [
+        gpu(0, compute_mode="Exclusive_Process"),
+        gpu(1, compute_mode="Prohibited"),
+        gpu(2, mig_mode_current="Enabled"),
+    ]
+    state = look(host(Pretended(gpus=rows), gpus=3))
+    assert state.exclusive == (uuid(0), uuid(1))
+    assert state.mig == (uuid(2),)
+
+
+def test_a_gpu_that_is_lost_is_an_error_beside_the_others(host):
+    line = "Unable to determine the device handle for GPU 0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
+    state = look(host(Pretended(gpus=[gpu(0)], between={1: line}, exit_code=15), gpus=2), expect_gpus=2)
+    assert (state.count, state.missing, state.lost) == (1, 1, ("0000:91:00.0",))
+    assert state.errors[0].startswith("Unable to determine")
+
+
+def idle_holds(here: Here, **args):
+    made = gpu_idle.Args(**args)
+    seen = drive(gpu_idle.probe(made), here)
+    return seen if isinstance(seen, Absent) else gpu_idle.holds(made, seen)
+
+
+def test_idle_holds_for_idle_gpus_and_names_the_busy_one(host):
+    here = host(Pretended(gpus=[gpu(0), gpu(1, **BUSY)]), gpus=2)
+    assert isinstance(idle_holds(here, gpus=(uuid(0),)), Holds)
+    verdict = idle_holds(here)
+    assert isinstance(verdict, Fails)
+    assert f"GPU 1 ({uuid(1)}) is 97 % busy" in verdict.why
+    assert isinstance(idle_holds(here, below=97), Holds)
+
+
+def test_unknown_is_never_idle(host):
+    here = host(Pretended(gpus=[gpu(0), gpu(1, utilization_gpu="[Unknown Error]")]), gpus=2)
+    with pytest.raises(ProbeError, match="not known whether it is idle"):
+        idle_holds(here)
+    assert isinstance(idle_holds(here, gpus=("0",)), Holds)
+
+
+def test_memory_counts_when_asked(host):
+    here = host(Pretended(gpus=[gpu(0, memory_used="70000")]))
+    assert isinstance(idle_holds(here), Holds)
+    assert isinstance(idle_holds(here, memory_below_mib=1000), Fails)
+
+
+def test_a_gpu_that_is_gone_is_not_idle(host):
+    verdict = idle_holds(host(Pretended()), gpus=("0", uuid(7)))
+    assert isinstance(verdict, Fails)
+    assert uuid(7) in verdict.why
+
+
+def test_no_gpu_at_all_is_absent_for_idle_too(host):
+    assert isinstance(idle_holds(host(gpus=0)), Absent)
+
+
+def decided(here: Here, *gpus: str, **args):
+    made = gpu_reset.Args(gpus=gpus, **args)
+    state = drive(gpu_reset.probe(made), here)
+    return state if isinstance(state, Absent) else gpu_reset.decide(made, state)
+
+
+SICK = {"gpu_recovery_action": "Reset"}
+
+
+def test_no_gpu_named_is_never_every_gpu(host):
+    here = host(Pretended(gpus=[gpu(0, **SICK)]))
+    assert decided(here) == NoChange(why="no GPU was asked for")
+    assert here.sent == []
+
+
+def test_a_wedged_gpu_is_reset_by_uuid_with_its_persistence_off_and_on_again(host):
+    change = decided(host(Pretended(gpus=[gpu(0, **SICK), gpu(1)]), gpus=2), "0", "1")
+    assert isinstance(change, Change)
+    assert [it.argv for it in change.commands] == [(uuid(0), "0"), (uuid(0),)]
+    assert [it.argv for it in change.finally_] == [(uuid(0), "1")]
+    assert "--gpu-reset" in change.commands[1].script
+    assert (change.commands[1].unkillable, change.commands[1].timeout) == (True, 600.0)
+    assert {it.effect for it in (*change.commands, *change.finally_)} == {Effect.WRITE}
+    assert [(it.kind, it.key) for it in change.targets] == [("gpu", uuid(0))]
+    assert change.risk is Risk.RESETS_HARDWARE
+
+
+def test_persistence_that_was_off_stays_off(host):
+    change = decided(host(Pretended(gpus=[gpu(0, persistence_mode="Disabled", **SICK)])), uuid(0))
+    assert (len(change.commands), change.finally_) == (1, ())
+
+
+def test_all_means_all_and_only_where_it_is_written(host):
+    change = decided(host(Pretended(gpus=[gpu(0), gpu(1)]), gpus=2), "all", only="any")
+    assert [it.key for it in change.targets] == [uuid(0), uuid(1)]
+    assert [it.argv for it in change.commands if it.unkillable] == [(uuid(0),), (uuid(1),)]
+
+
+def test_a_gpu_in_order_is_left_alone_unless_any_is_said(host):
+    here = host(Pretended())
+    assert isinstance(decided(here, "0"), NoChange)
+    assert isinstance(decided(here, "0", only="any"), Change)
+
+
+PEERS = f"GPU 0: X (UUID: {uuid(0)})\n\t Link 0: 25.781 GB/s\nGPU 1: X (UUID: {uuid(1)})\n\t Link 0: 25.781 GB/s\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "parts", "args", "words"),
+    [
+        (SICK, {"uid": "1000"}, {}, "become: true"),
+        (SICK, {"holders": [(70, "python", "nvidia0")]}, {}, r"held by pid 70 \(python\)"),
+        (SICK, {"holders": [(70, "nv-hostengine", "nvidia0")]}, {}, "nv-hostengine"),
+        ({**SICK, "mig_mode_current": "Enabled"}, {}, {}, "MIG"),
+        ({"gpu_recovery_action": "Reboot"}, {}, {"only": "any"}, "reboot of the host"),
+        ({"utilization_gpu": "ERR!"}, {}, {}, "not known whether it is wedged"),
+        ({**SICK, "compute_cap": "7.0"}, {}, {}, "NVLink"),
+    ],
+)
+def test_what_stands_in_the_way_blocks_and_is_named(host, row, parts, args, words):
+    here = host(Pretended(gpus=[gpu(0, **row), gpu(1)], links=PEERS), gpus=2, **parts)
+    decision = decided(here, uuid(0), **args)
+    assert isinstance(decision, Blocked)
+    assert re.search(words, decision.why)
+
+
+def test_every_obstacle_is_named_at_once(host):
+    rows = [gpu(0, mig_mode_current="Enabled", **SICK)]
+    decision = decided(host(Pretended(gpus=rows), uid="7", holders=[(70, "x", "nvidia0")]), "0")
+    assert [word in decision.why for word in ("root", "MIG", "pid 70")] == [True] * 3
+
+
+def test_force_allows_mig_and_peers_and_nothing_else(host):
+    rows = [gpu(0, mig_mode_current="Enabled", compute_cap="7.0", **SICK), gpu(1)]
+    here = host(Pretended(gpus=rows, links=PEERS), gpus=2)
+    assert isinstance(decided(here, "0", force=True), Change)
+    held = plant(here.path.parent / "held", gpus=2, holders=[(70, "x", "nvidia0")])
+    here.root = held
+    assert isinstance(decided(here, "0", force=True), Blocked)
+
+
+def test_old_peers_that_are_all_named_are_reset_by_one_command(host):
+    rows = [gpu(0, compute_cap="7.0", **SICK), gpu(1, compute_cap="7.0", **SICK)]
+    change = decided(host(Pretended(gpus=rows, links=PEERS), gpus=2), "0", "1")
+    assert [it.argv for it in change.commands if it.unkillable] == [(f"{uuid(0)},{uuid(1)}",)]
+
+
+LOST = "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
+
+
+@pytest.mark.parametrize("name", ["0000:91:00.0", uuid(1)])
+def test_a_gpu_that_fell_off_the_bus_needs_a_reboot(host, name):
+    decision = decided(host(Pretended(gpus=[gpu(0)], between={1: LOST}, exit_code=15), gpus=2), name)
+    assert isinstance(decision, Blocked)
+    assert "only a reboot" in decision.why
+
+
+def test_a_gpu_that_is_not_there_is_named(host):
+    assert "no GPU of this host is called 9 (1 GPU there)" in decided(host(Pretended()), "9").why
+
+
+def test_a_driver_that_hangs_is_not_asked_about_links(host, tmp_path):
+    with pytest.raises(ProbeError, match="did not answer"):
+        decided(host(Pretended(hangs_at=1), timeout=0.5), "0")
+    assert len(calls(tmp_path / "bin")) == 1
+
+
+def states(host, before: dict, after: dict | None, **later):
+    made = gpu_reset.Args(gpus=(uuid(0),))
+    here = host(Pretended(gpus=[gpu(0, **before), gpu(1)]), gpus=2)
+    first = drive(gpu_reset.probe(made), here)
+    rows = [gpu(0, **after)] if after is not None else []
+    here.path = Pretended(gpus=[*rows, gpu(1)]).install(here.path.parent / "after")
+    return made, first, drive(gpu_reset.probe(made), here)
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        ({}, ""),
+        (None, "not there any more"),
+        (SICK, "still wants a reset"),
+        ({"persistence_mode": "Disabled"}, "persistence mode was on"),
+        (BUSY, "still busy for nobody"),
+    ],
+)
+def test_a_reset_is_settled_when_the_gpu_is_back_as_it_was(host, after, words):
+    made, first, then = states(host, SICK, after)
+    assert gpu_reset.settled(made, first, then) is (not words)
+    assert words in gpu_reset.explain(made, first, then)
+
+
+def test_without_leaves_out_a_gpu_and_reach_names_those_there(host):
+    made = gpu_reset.Args(gpus=("all",), only="any")
+    state = drive(gpu_reset.probe(made), host(Pretended(gpus=[gpu(0), gpu(1)]), gpus=2))
+    assert [it.key for it in gpu_reset.reach(made, state)] == [uuid(0), uuid(1)]
+    change = gpu_reset.decide(made, gpu_reset.without(state, frozenset({uuid(0)})))
+    assert [it.key for it in change.targets] == [uuid(1)]
+    assert all(uuid(0) not in it.argv for it in (*change.commands, *change.finally_))
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said", "words"),
+    [
+        (
+            255,
+            "The following GPUs could not be reset:\n  GPU 00000000:1B:00.0: In use by another client\n",
+            "0000:1b:00.0",
+        ),
+        (255, "GPU 00000000:1B:00.0 is currently in use by another process.", "another client uses 0000:1b:00.0"),
+        (4, "Unable to reset: Insufficient Permissions", "not permitted here"),
+        (3, "Resetting GPU 00000000:1B:00.0 is not supported.", "not supported here"),
+        (15, "GPU 0000:1B:00.0 is lost", "only a reboot"),
+        (127, "", "no nvidia-smi"),
+        (1, "something else", ""),
+    ],
+)
+def test_a_refusal_is_told_in_words(host, exit_code, said, words):
+    change = decided(host(Pretended(gpus=[gpu(0, **SICK)])), "0")
+    told = gpu_reset.refused(change.commands[-1], Completed(exit_code=exit_code, stdout=said))
+    assert words in told
+    assert bool(told) is bool(words)
+
+
+def test_the_commands_reach_nvidia_smi_as_they_should(host, tmp_path):
+    here = host(Pretended(gpus=[gpu(0, **SICK)]))
+    change = decided(here, "0")
+    (tmp_path / "bin/calls").unlink()
+    here.run(*change.commands, *change.finally_)
+    assert calls(tmp_path / "bin") == [f"-i {uuid(0)} -pm 0", f"--gpu-reset -i {uuid(0)}", f"-i {uuid(0)} -pm 1"]
+
+
+@pytest.mark.parametrize("module", [nvidia_smi, gpu_idle, gpu_reset])
+def test_each_keeps_the_protocol(module):
+    assert Action.of(module).summary.endswith(".")

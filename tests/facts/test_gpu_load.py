@@ -1,0 +1,180 @@
+"""Busy, idle and wedged each have three answers, and Unknown is none of the other two."""
+
+from __future__ import annotations
+
+import pytest
+from actions.pretended import SHELLS, Here, plant, uuid
+
+from engine.facts.gpu_load import busy, complaints, idle, listed_on, those, wedged
+from engine.facts.gpu_users import ask_users, read_users
+from engine.facts.gpus import App, Gpu, Reading
+from engine.facts.nvidia import ask_presence, read_presence
+from engine.facts.nvlink import Links, obstacle, together
+from engine.values.text import Unknown
+
+DARK = Unknown(why="nvidia-smi prints ERR!")
+
+
+def seen(*samples, **parts) -> Gpu:
+    plain = {"index": 0, "uuid": uuid(0), "bus_id": "0000:90:00.0", "persistence": True, "requires_reset": False}
+    return Gpu(**{**plain, "utilization": samples[-1], "samples": samples, **parts})
+
+
+@pytest.mark.parametrize(
+    ("samples", "is_busy", "is_idle"),
+    [
+        ((0.0, 0.0), False, True),
+        ((5.0, 5.0), False, True),
+        ((6.0, 90.0), True, False),
+        ((90.0, 0.0), False, False),
+        ((DARK, 0.0), False, DARK),
+        ((DARK, 90.0), DARK, False),
+        ((DARK, DARK), DARK, DARK),
+        ((90.0, Unknown(why="no second look")), Unknown(why="no second look"), False),
+    ],
+)
+def test_busy_is_both_looks_and_idle_is_both_looks(samples, is_busy, is_idle):
+    assert busy(seen(*samples), 5) == is_busy
+    assert idle(seen(*samples), 5) == is_idle
+
+
+def test_a_percentage_that_only_the_look_itself_caused_is_no_work():
+    started = seen(100.0, 100.0, persistence=False, memory_used=0.0)
+    assert (busy(started, 5), idle(started, 5)) == (False, True)
+    assert busy(seen(100.0, 100.0, persistence=False, memory_used=700.0), 5) is True
+    assert busy(seen(100.0, 100.0, persistence=True, memory_used=0.0), 5) is True
+
+
+NO_HOLDER = Unknown(why="it needs root")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "held", "listed", "answer"),
+    [
+        (seen(90.0, 90.0), False, False, True),
+        (seen(90.0, 90.0), True, False, False),
+        (seen(90.0, 90.0), False, True, False),
+        (seen(90.0, 90.0), NO_HOLDER, False, NO_HOLDER),
+        (seen(90.0, 90.0), False, NO_HOLDER, NO_HOLDER),
+        (seen(90.0, 90.0), NO_HOLDER, True, False),
+        (seen(0.0, 0.0), False, False, False),
+        (seen(0.0, 0.0), NO_HOLDER, NO_HOLDER, False),
+        (seen(DARK, DARK), False, False, DARK),
+        (seen(DARK, DARK), True, False, False),
+        (seen(0.0, 0.0, requires_reset=True), True, True, True),
+        (seen(0.0, 0.0, requires_reset=DARK), False, False, False),
+        (seen(90.0, 90.0, requires_reset=DARK), False, False, True),
+    ],
+)
+def test_wedged_is_a_reset_that_the_driver_wants_or_work_for_nobody(gpu, held, listed, answer):
+    assert wedged(gpu, 5, held, listed) == answer
+
+
+@pytest.mark.parametrize(("memory", "answer"), [(0.0, False), (600.0, False), (40_000.0, None), (DARK, None)])
+def test_a_gpu_that_never_says_how_busy_it_is_counts_as_unused_only_when_it_is_empty(memory, answer):
+    told = Unknown(why="MIG: the driver does not say")
+    verdict = wedged(seen(told, told, memory_used=memory), 5, False, False)
+    assert verdict is answer if answer is not None else isinstance(verdict, Unknown)
+
+
+def test_a_process_listed_on_no_gpu_may_be_on_any():
+    app = App(gpu_uuid="", pid=7, name="x", memory_mib=DARK)
+    assert isinstance(listed_on(seen(0.0), (app,)), Unknown)
+    assert listed_on(seen(0.0), ()) is False
+    assert listed_on(seen(0.0), (App(gpu_uuid=uuid(0), pid=7, name="x", memory_mib=1.0),)) is True
+    assert listed_on(seen(0.0), (App(gpu_uuid=uuid(5), pid=7, name="x", memory_mib=1.0),)) is False
+
+
+def test_a_list_names_what_is_known_and_is_unknown_only_when_it_would_be_empty():
+    one, other = seen(90.0, 90.0), seen(DARK, DARK, uuid=uuid(1))
+    assert those((one, other), lambda it: busy(it, 5)) == (uuid(0),)
+    assert those((other,), lambda it: busy(it, 5)) == DARK
+    assert those((), lambda it: busy(it, 5)) == ()
+
+
+def test_what_a_reset_cannot_mend_is_a_complaint():
+    broken = seen(0.0, recovery_action="Reboot", remap_failed=True)
+    told = complaints(Reading(gpus=(broken, seen(0.0, recovery_action="Reset")), errors=("infoROM is corrupted",)))
+    assert len(told) == 3
+    assert "Reboot" in told[1]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("holders", "on_0", "on_1"),
+    [
+        ([], (), ()),
+        ([(71, "python3", "nvidia0")], ("pid 71 (python3)",), ()),
+        ([(71, "python3", "nvidia1"), (9, "my tool: x", "nvidia1")], (), ("pid 71 (python3)", "pid 9 (my tool: x)")),
+        ([(71, "python3", "nvidia10"), (5, "python3", "nvidiactl"), (6, "x", "nvidia-uvm")], (), ()),
+        ([(71, "nvidia-persiste", "nvidia0"), (72, "nvidia-smi", "nvidia0")], (), ()),
+    ],
+)
+def test_who_has_a_device_open_is_who_stands_in_the_way(tmp_path, shell, holders, on_0, on_1):
+    here = Here(shell=SHELLS[shell])
+    root = str(plant(tmp_path, gpus=2, holders=holders))
+    present, walked = here.run(ask_presence(root), ask_users(root))
+    users = read_users(walked, read_presence(present))
+    assert sorted(users.of(seen(0.0))) == sorted(on_0)
+    assert sorted(users.of(seen(0.0, uuid=uuid(1), bus_id="0000:91:00.0"))) == sorted(on_1)
+
+
+def test_a_daemon_that_only_watches_stands_in_the_way_of_a_reset_and_does_no_work(tmp_path):
+    root = str(plant(tmp_path, gpus=1, holders=[(71, "nv-hostengine", "nvidia0")]))
+    present, walked = Here().run(ask_presence(root), ask_users(root))
+    users = read_users(walked, read_presence(present))
+    assert users.held(seen(0.0)) is False
+    assert users.of(seen(0.0)) == ("pid 71 (nv-hostengine)",)
+
+
+def test_a_process_that_may_not_be_looked_at_makes_holding_unknown(tmp_path):
+    root = str(plant(tmp_path, gpus=1))
+    present, walked = Here().run(ask_presence(root), ask_users(root))
+    denied = walked.stdout + "blind 44 - vllm\n"
+    users = read_users(type(walked)(exit_code=0, stdout=denied), read_presence(present))
+    assert isinstance(users.held(seen(0.0)), Unknown)
+    first = walked.stdout + "blind 1 - systemd\n"
+    assert read_users(type(walked)(exit_code=0, stdout=first), read_presence(present)).held(seen(0.0)) is False
+
+
+@pytest.mark.real("root", "setpriv")
+def test_somebody_who_is_not_root_does_not_know_who_holds_a_gpu(tmp_path):
+    nobody = Here(shell=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash"))
+    present, walked = nobody.run(ask_presence(), ask_users())
+    assert "needs root" in read_users(walked, read_presence(present)).blind
+
+
+def test_a_walk_that_did_not_end_knows_nothing(tmp_path):
+    users = read_users(Here().run(ask_users("/nowhere"))[0], read_presence(Here().run(ask_presence())[0]))
+    assert isinstance(users.of(seen(0.0)), Unknown)
+
+
+def linked(*uuids: str, kind: float | Unknown = 9.0, switches: bool = True, manager: bool = True) -> Links:
+    return Links(
+        linked=uuids, capability={uuid(at): kind for at in range(8)}, switches=switches, fabric_manager=manager
+    )  # fmt: skip
+
+
+ONE, TWO = seen(0.0), seen(0.0, uuid=uuid(1))
+
+
+@pytest.mark.parametrize(
+    ("links", "gpus", "refused", "groups"),
+    [
+        (linked(), (ONE,), False, 1),
+        (linked(uuid(0), uuid(1)), (ONE,), False, 1),
+        (linked(uuid(0), uuid(1), kind=8.0), (ONE,), False, 1),
+        (linked(uuid(0), uuid(1), kind=8.0, manager=False), (ONE,), True, 1),
+        (linked(uuid(0), uuid(1), kind=8.0, manager=False), (ONE, TWO), False, 1),
+        (linked(uuid(0), uuid(1), kind=8.0, switches=False, manager=False), (ONE, TWO), False, 2),
+        (linked(uuid(0), uuid(1), kind=7.0), (ONE,), True, 1),
+        (linked(uuid(0), uuid(1), kind=7.0), (ONE, TWO), False, 1),
+        (linked(uuid(0), uuid(1), kind=DARK), (ONE,), True, 1),
+        (linked(uuid(1), kind=DARK), (ONE,), False, 1),
+        (Links(linked=DARK, capability={}, switches=True, fabric_manager=True), (ONE, TWO), True, 1),
+        (Links(linked=DARK, capability={uuid(0): 9.0}, switches=True, fabric_manager=False), (ONE,), False, 1),
+    ],
+)
+def test_nvlink_peers_are_reset_together_where_the_vendor_says_so(links, gpus, refused, groups):
+    assert bool(obstacle(gpus, links)) is refused
+    assert len(together(gpus, links)) == groups

@@ -1,0 +1,99 @@
+"""What is left on the host when our side is gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
+
+from engine.errors import ConnectionLost
+from engine.ports import ConnectOptions
+
+
+def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
+    told = {
+        "transport": host.transport, "addresses": [it.host for it in host.addresses],
+        "port": host.addresses[0].port if host.addresses else 0, "user": host.user, "key": host.key,
+    }  # fmt: skip
+    client = Path(__file__).with_name("client.py")
+    argv = [sys.executable, str(client), json.dumps(told), effect, text, str(timeout)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "connected\n"
+    return process
+
+
+def appears(path: Path, within: float = 10.0) -> bool:
+    deadline = time.monotonic() + within
+    while not path.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def killed(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout
+    process.stdout.close()
+
+
+def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):  # noqa: F811
+    process = started(host, "read", f"trap '' TERM HUP; echo > {tmp_path}/begun; sleep {mark}; sleep {mark}", 60)
+    assert appears(tmp_path / "begun")
+    assert living(mark)
+    killed(process)
+    assert gone(mark, within=5)
+
+
+def test_kill_9_of_our_side_lets_a_write_run_to_its_end_once(host, tmp_path, mark):  # noqa: F811
+    log = tmp_path / "log"
+    text = f"echo begun >> {log}; echo noise; sleep 1.5; echo noise; echo noise >&2; echo ended >> {log}; : {mark}"
+    process = started(host, "write", text, 60)
+    assert appears(log)
+    killed(process)
+    time.sleep(2.5)
+    assert log.read_text() == "begun\nended\n"
+
+
+def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tmp_path, mark):  # noqa: F811
+    process = started(host, "write", f"echo > {tmp_path}/begun; trap '' TERM; sleep {mark}; sleep {mark}", 3)
+    assert appears(tmp_path / "begun")
+    killed(process)
+    time.sleep(1)
+    assert living(mark), "a write is not ended because our side is gone"
+    assert gone(mark, within=12)
+
+
+@pytest.mark.real("sshd", "root")
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_path, interrupt, mark):  # noqa: F811
+    import threading
+
+    from sshd import start_sshd
+
+    from engine.transports import ssh
+
+    server = start_sshd(tmp_path / "sshd")
+    try:
+        connection = ssh.connect(server.host(), ConnectOptions(), interrupt)
+        assert connection.run(look("true"))[0].exit_code == 0
+        threading.Timer(0.7, server.cut).start()
+        make = change if effect == "write" else script
+        began = time.monotonic()
+        with pytest.raises(ConnectionLost):
+            connection.run(make(f"echo x >> {tmp_path}/log; sleep 2; echo y >> {tmp_path}/log; sleep 0; : {mark}", timeout=30))
+        assert time.monotonic() - began < 5
+        with pytest.raises(ConnectionLost):
+            connection.run(look("true"))
+        connection.close()
+        time.sleep(2)
+        assert (tmp_path / "log").read_text() == ("x\ny\n" if effect == "write" else "x\n")
+    finally:
+        server.stop()

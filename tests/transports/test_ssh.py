@@ -1,0 +1,144 @@
+"""Getting in: addresses, keys, host keys, users, and shells of every kind."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from sshd import free_port, make_key, start_sshd
+from transports.test_conformance import change, look, script
+
+from engine.errors import Unreachable
+from engine.ports import ConnectOptions
+from engine.transports import ssh
+from engine.values.inventory import Address, HostKeys
+
+pytestmark = pytest.mark.real("sshd", "root")
+
+
+def connected(host, interrupt, **options):
+    return ssh.connect(host, ConnectOptions(**{"connect_timeout": 3, **options}), interrupt)
+
+
+def refusal(host, interrupt, **options) -> str:
+    with pytest.raises(Unreachable) as caught:
+        connected(host, interrupt, **options)
+    return str(caught.value)
+
+
+def test_the_next_address_is_tried_when_one_does_not_answer(sshd, interrupt):
+    nobody = Address(host="127.0.0.9", port=free_port("127.0.0.9"))
+    there = Address(host=sshd.address, port=sshd.port)
+    connection = connected(sshd.host(addresses=(nobody, there)), interrupt)
+    assert connection.run(look("echo", "in"))[0].stdout == "in\n"
+    connection.close()
+    text = refusal(sshd.host(addresses=(nobody, Address(host="no-such-host.invalid"))), interrupt)
+    assert f"{nobody}: connection refused" in text
+    assert "no-such-host.invalid: the name is not known" in text
+
+
+def test_a_refused_login_is_final_and_says_who(sshd, interrupt, tmp_path):
+    other = make_key(tmp_path / "other")
+    there = Address(host=sshd.address, port=sshd.port)
+    text = refusal(sshd.host(addresses=(there, there), key=str(other)), interrupt)
+    assert text.count("login as root") == 1
+
+
+def test_an_encrypted_key_without_an_agent_is_named(sshd, interrupt, tmp_path, monkeypatch):
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    locked = make_key(tmp_path / "locked", passphrase="secret words")
+    assert "is encrypted" in refusal(sshd.host(key=str(locked)), interrupt)
+
+
+def test_a_server_without_a_banner_costs_one_connect_timeout(interrupt, sshd):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        taken: list = []
+        threading.Thread(target=lambda: taken.append(mute.accept()), daemon=True).start()
+        began = time.monotonic()
+        port = mute.getsockname()[1]
+        text = refusal(sshd.host(addresses=(Address(host="127.0.0.1", port=port),)), interrupt, connect_timeout=2)
+        assert time.monotonic() - began < 6
+        assert "banner" in text
+        for it, _ in taken:
+            it.close()
+
+
+def test_an_unknown_host_key_is_kept_once_and_a_changed_one_is_refused(tmp_path, interrupt, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    server = start_sshd(tmp_path / "one")
+    host = server.host(host_keys=HostKeys.ACCEPT_NEW)
+    own = tmp_path / "config" / "runbook" / "known_hosts"
+    assert "not known" in refusal(host, interrupt, strict_host_keys=True)
+    assert not own.exists()
+    many = [threading.Thread(target=lambda: connected(host, interrupt).close()) for _ in range(6)]
+    for it in many:
+        it.start()
+    for it in many:
+        it.join()
+    assert [it.split(" ")[0] for it in own.read_text().splitlines()] == [f"[127.0.0.1]:{server.port}"]
+    connected(host, interrupt, strict_host_keys=True).close()
+    server.stop()
+    (tmp_path / "one" / "host_key").unlink()
+    (tmp_path / "one" / "host_key.pub").unlink()
+    again = start_sshd(tmp_path / "one", port=server.port, key=server.key)
+    try:
+        text = refusal(host, interrupt)
+        assert "has changed" in text
+        assert f"{own}:1" in text
+        connected(again.host(), interrupt).close()
+    finally:
+        again.stop()
+
+
+@pytest.fixture(scope="module")
+def accounts():
+    """Users with different login shells, and with and without sudo; removed afterwards."""
+    shells = {"rb-dash": "/bin/dash", "rb-fish": "/usr/bin/fish", "rb-tcsh": "/bin/tcsh", "rb-plain": "/bin/bash"}
+    shells = {name: shell for name, shell in shells.items() if Path(shell).exists()}
+    for name, shell in shells.items():
+        subprocess.run(["userdel", "-rf", name], capture_output=True, check=False)
+        subprocess.run(["useradd", "-m", "-s", shell, "-p", "*", name], check=True)
+    sudoers = Path("/etc/sudoers.d/runbook-test")
+    if sudoers.parent.is_dir():
+        sudoers.write_text("".join(f"{it} ALL=(ALL) NOPASSWD: ALL\n" for it in shells if it != "rb-plain"))
+    yield shells
+    sudoers.unlink(missing_ok=True)
+    for name in shells:
+        subprocess.run(["userdel", "-rf", name], capture_output=True, check=False)
+
+
+@pytest.mark.real("fish", "tcsh", "sudo")
+@pytest.mark.parametrize("user", ["rb-dash", "rb-fish", "rb-tcsh"])
+def test_any_login_shell_and_sudo_without_a_password(user, accounts, sshd, interrupt):
+    Path(f"/home/{user}/.bashrc").write_text("echo noise from bashrc\n")
+    connection = connected(sshd.host(user=user), interrupt)
+    plain, root = connection.run(look("id", "-un"), look("id", "-un", become="root"))
+    assert (plain.stdout, root.stdout) == (f"{user}\n", "root\n")
+    odd, = connection.run(script('printf %s "$1"', "a'b\"c\n$HOME`x`\\!", become="root"))
+    assert odd.stdout == "a'b\"c\n$HOME`x`\\!"
+    written, = connection.run(change("cat; id -un", stdin="input\n", become="root"))
+    assert written.stdout == "input\nroot\n"
+    hung, = connection.run(script("trap '' TERM; sleep 4711.25; sleep 4711.25", timeout=1.0, become="root"))
+    assert hung.timed_out
+    assert not subprocess.run(["pgrep", "-f", "sleep 4711.25"], capture_output=True, check=False).stdout
+    connection.close()
+
+
+@pytest.mark.real("sudo")
+def test_a_refused_sudo_is_an_answer_that_says_so(accounts, sshd, interrupt):
+    connection = connected(sshd.host(user="rb-plain"), interrupt)
+    refused, fine = connection.run(look("id", become="root"), look("echo", "fine"))
+    assert refused.exit_code == 1
+    assert "sudo to root is refused" in refused.stderr
+    assert fine.stdout == "fine\n"
+    connection.close()
+
+
+def test_root_needs_no_sudo_to_be_root(sshd, interrupt):
+    connection = connected(sshd.host(), interrupt)
+    assert connection.run(look("id", "-un", become="root"))[0].stdout == "root\n"
+    connection.close()
