@@ -20,6 +20,9 @@ from engine.values.text import Unknown, plural
 BUSY_ABOVE = 5.0
 """Percent; what is busier than this on two looks, for nobody, is wedged."""
 
+APART = 2.0
+"""Seconds between the two looks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
@@ -63,7 +66,7 @@ def probe(args: Args) -> Probe[State]:
     """Look at the GPUs, at who holds them, and (only where a reset may come) at what joins them."""
     if not args.gpus:
         return State()
-    questions = (ask_presence(), ask_gpus(2, apps=True), ask_users(), read("id", "-u"))
+    questions = (ask_presence(), ask_gpus(APART, apps=True), ask_users(), read("id", "-u"))
     present, smi, users, whoami = yield questions
     presence = read_presence(present)
     if presence.absent:

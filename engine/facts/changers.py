@@ -148,6 +148,8 @@ def _verbs(program: str, words: list[str]) -> list[str]:
     """The words that may be what the program is told to do; options with values may stand before it."""
     if program in ("docker", "podman", "nerdctl"):
         return words[1:2] if words[:1] and words[0] in _GROUPS else words[:1]
+    if program == "service":
+        return words[1:2]
     return words[:3] if program in ("git", "ip", "kubectl") else words[:1]
 
 
@@ -179,6 +181,8 @@ def _unwrapped(argv: list[str]) -> list[str]:
         name = argv[0].rpartition("/")[2]
         if re.match(r"[A-Za-z_]\w*=", argv[0]):
             argv = argv[1:]
+        elif name == "command" and argv[1:2] in (["-v"], ["-V"]):
+            return []
         elif name in _WRAPPERS:
             argv = argv[1:]
             while argv and argv[0].startswith("-"):

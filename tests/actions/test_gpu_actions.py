@@ -99,7 +99,7 @@ def test_compute_modes_and_mig_are_named(host):
 
 
 def test_a_gpu_that_is_lost_is_an_error_beside_the_others(host):
-    line = "Unable to determine the device handle for GPU 0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
+    line = "Unable to determine the device handle for GPU 0000:91:00.0: GPU is lost.  Reboot the system"
     state = look(host(Pretended(gpus=[gpu(0)], between={1: line}, exit_code=15), gpus=2), expect_gpus=2)
     assert (state.count, state.missing, state.lost) == (1, 1, ("0000:91:00.0",))
     assert state.errors[0].startswith("Unable to determine")
