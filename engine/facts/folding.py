@@ -21,13 +21,13 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _folded(names: list[str]) -> str:
-    """What ClusterShell makes of *names*; empty where it is not the same names."""
+    """What ClusterShell makes of *names*; empty where it cannot be asked."""
     try:
         from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
         from ClusterShell.RangeSet import AUTOSTEP_DISABLED
 
         nodes = NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP, autostep=AUTOSTEP_DISABLED)
         nodes.fold_axis = None  # the system's settings of ClusterShell have no say here
-        return str(nodes) if set(nodes) == set(names) else ""
+        return str(nodes)
     except Exception:  # a broken settings file of ClusterShell must not cost us a report
         return ""

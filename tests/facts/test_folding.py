@@ -15,6 +15,7 @@ from engine.facts.folding import fold
         (["gpu-01", "gpu-01"], "gpu-01"),
         ([f"gpu-{number:02}" for number in range(1, 39)], "gpu-[01-38]"),
         (["b", "a"], "a,b"),
+        (["odd,name", "b", "odd,name"], "odd,name,b"),
         (["gpu-9", "gpu-10"], "gpu-[9-10]"),
         (["r1n1", "r1n2", "r2n1", "r2n2"], "r[1-2]n[1-2]"),
         (["gpu-1", "gpu-3", "gpu-5"], "gpu-[1,3,5]"),

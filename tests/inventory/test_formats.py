@@ -79,6 +79,11 @@ def test_a_section_of_the_old_form_may_be_empty_beside_the_other():
     assert [it.name for it in inventory("standard_hosts:\nvast_hosts: {v: {host: 10.1.0.1}}").hosts] == ["v"]
 
 
+def test_where_the_old_form_has_a_field_under_both_names_the_new_one_counts():
+    found = inventory("vast_hosts: {v: {host: 10.1.0.1, ssh_host: 10.1.0.2, port: 1, ssh_port: 2}}")
+    assert found.hosts[0].addresses == (Address(host="10.1.0.2", port=2),)
+
+
 def test_the_list_form_is_read():
     found = inventory("""
         hosts:
@@ -265,10 +270,10 @@ def test_a_file_is_of_one_format(text, format_):
 def test_a_format_alone_says_all_that_is_wrong():
     from engine.errors import ConfigError
 
-    value, file, where = document("hosts: {a: {ssh_port: x}, b: 3}")
+    value, file, where = document("hosts: {a: {ssh_port: x}, b: 3, 1: {}, '1': {}}")
     with pytest.raises(ConfigError) as caught:
         discover()["distributed_hosts"].load(value, file, where)
-    assert len(caught.value.problems) == 2
+    assert len(caught.value.problems) == 3
 
 
 def test_a_file_that_recognises_but_cannot_load_is_our_fault(monkeypatch):

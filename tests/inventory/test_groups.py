@@ -17,6 +17,7 @@ from tests.inventory.texts import host, inventory, mistakes
         ("gpu: 4090", "gpu"),
         ("gpu: Tesla M4", "gpu"),
         ("gpu: M40", "gpu"),
+        ("gpu: RTX 4090 beside Intel UHD", "gpu"),
         ("gpu: yes", "gpu"),
         ("gpu: none", "cpu"),
         ("gpu: None", "cpu"),
@@ -59,6 +60,11 @@ def test_only_a_gpu_of_nvidia_makes_a_gpu_host(gpu, device):
 )
 def test_the_prefix_of_a_name_tells_the_provider(name, provider):
     assert set(host("", name=name).groups) - {"cpu", "ready"} == ({provider} if provider else set())
+
+
+def test_a_provider_that_the_file_names_goes_before_the_prefix():
+    assert "colo" in host("provider: colo", name="vast-1").groups
+    assert "vast" not in host("provider: colo", name="vast-1").groups
 
 
 def test_a_host_is_in_the_groups_of_its_role_its_status_and_its_region():

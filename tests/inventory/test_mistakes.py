@@ -85,6 +85,7 @@ def test_a_mistake_in_the_old_form_names_the_field_as_it_is_written():
         ("hosts: []", "hosts: names no hosts"),
         ("hosts: [a]", "hosts.0: expected a mapping with a name, not 'a'"),
         ("hosts: [{host: a}]", "hosts.0: lacks a name"),
+        ("standard_hosts:", "standard_hosts: expected a mapping of host names to their fields, not nothing"),
         ("standard_hosts: {}", "standard_hosts: names no hosts"),
         ("hosts: {all: {}}", "the host name 'all' cannot be used ('all' means every host)"),
         ("hosts: {yes: {}}", "the host name True cannot be used (is not text; put it in quotes)"),

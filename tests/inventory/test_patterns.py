@@ -20,7 +20,7 @@ FLEET = inventory(
     "hosts:\n"
     + "".join(f"  gpu-{number:02}: {{gpu: H100, role: trainer, cores: {number}}}\n" for number in range(1, 13))
     + """
-  cpu-1: {role: voter, region: eu-north1, p2p: true, tags: [fast, big]}
+  cpu-1: {role: voter, region: eu-north1, p2p: true, tags: [fast, big], note: 'slot [1,2]', status: ' READY '}
   cpu-2: {role: voter, region: us-east1, p2p: false, note: null}
   vast-1: {gpu: RTX 4090, ssh_host: <ip>}
   vast-2: {gpu: RTX 4090, status: offline}
@@ -57,7 +57,7 @@ def refused(pattern: str) -> str:
         ("gpu-[0-1]1", "gpu-[01,11]"),
         ("gpu-[0-1][1-2]", "gpu-[01-02,11-12]"),
         ("gpu-[0-1]*", "gpu-[01-12]"),
-        ("[cpu-1]".replace("[", "").replace("]", ""), "cpu-1"),
+        ("note=slot [1,2]", "cpu-1"),
         ("rack-1", "cpu-1,gpu-[01-02]"),
         ("gpu", "gpu-[01-12]"),
         ("cpu", "cpu-[1-2]"),

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from engine.inventory import read
 from engine.inventory.masking import is_secret
+from engine.values.playbook import Where
 from tests.inventory.texts import host, inventory, mistakes
 
 KEPT = """
@@ -65,6 +67,18 @@ def test_a_mistake_does_not_say_the_secret_that_it_is_about():
 def test_words_that_are_no_secret_values_do_not_blank_the_output():
     found = inventory("hosts: {a: {api_token: none, use_token: true, password: '', token: null, secret: 'true'}}")
     assert found.secrets == ()
+
+
+def test_a_private_key_is_a_secret_wherever_it_stands():
+    found = host("notes: [plain, '-----BEGIN PRIVATE KEY----- MIIEvQIBADANBg']")
+    assert found.vars["notes"] == ["plain", "***"]
+
+
+def test_secrets_are_looked_for_once_in_what_stands_in_many_places():
+    section: dict[str, object] = {"api_token": "found-in-the-loop"}
+    section["again"] = [section] * 10
+    found = read([({"hosts": {"a": {}}, "other": section}, "a.yaml", lambda path: Where())])
+    assert found.secrets == ("found-in-the-loop",)
 
 
 @pytest.mark.parametrize(
