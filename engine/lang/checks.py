@@ -11,7 +11,16 @@ from typing import Any
 from engine.errors import ConfigError, Problem
 from engine.lang.arguments import build
 from engine.lang.source import Document, Path
-from engine.lang.templates import Scope, UnknownTouched, fault_in, fault_in_expression, is_template, names, render
+from engine.lang.templates import (
+    Scope,
+    UnknownTouched,
+    evaluate,
+    fault_in,
+    fault_in_expression,
+    is_template,
+    names,
+    render,
+)
 from engine.ports import Action
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.text import Json, Raw, Unknown
@@ -178,6 +187,8 @@ class _Checking:
         looks = {it.id: Unknown(why="not looked at yet") for it in self._book.diagnose}
         scope = Scope(inputs=defaults, looks=looks)
         open_inputs = {it.name for it in self._book.inputs if it.required}
+        if step.when and not open_inputs and self._never_by_default(step.when, scope):
+            return
         ready: dict[str, Json] = {}
         late: set[str] = set()
         for key, tree in step.args.items():
@@ -197,6 +208,14 @@ class _Checking:
             return
         if action.objection and not late and (why := action.objection(args)):
             yield self._problem(path, f"{step.action}: {why}")
+
+    @staticmethod
+    def _never_by_default(when: str, scope: Scope) -> bool:
+        """Whether *when* is false with every input at its default, so that its arguments may be empty."""
+        try:
+            return evaluate(when, scope) is False
+        except ConfigError:
+            return False
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name looks and their fields."""

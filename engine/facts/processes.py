@@ -1,0 +1,216 @@
+"""The processes of a host, each known by its pid and start time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from engine.errors import ProbeError
+from engine.facts.process_script import PROCESSES
+from engine.values.command import Command, Completed, read_script
+from engine.values.text import Unknown, seconds
+
+COMMAND = 4096
+"""Characters of a command line that are kept."""
+
+TICKS = 100
+"""Clock ticks in a second, as /proc counts them (USER_HZ: 100 on every architecture that GPUs are put into)."""
+
+_CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])|/job_(\d+)")
+_SERVERS = ("sshd", "sshd-session", "sshd-auth", "dropbear")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process; *pid* and *start* together are never another's."""
+
+    pid: int
+    start: int
+    """Clock ticks since boot."""
+    ppid: int
+    user: str
+    """The name, or the number where /etc/passwd has none."""
+    state: str
+    """A letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
+    command: str
+    """The arguments joined by spaces; ``[name]`` where there are none."""
+    seconds: float | Unknown
+    """How long it has been running."""
+    devices: tuple[str, ...] = ()
+    """The device nodes (or files asked for) that it has open."""
+    container: str = ""
+    """The container's id (12 digits) or the Slurm job (``job_123``), where the host can tell."""
+    listed: bool | Unknown = False
+    """Whether nvidia-smi lists it."""
+
+    @property
+    def key(self) -> str:
+        """Its identity as a target."""
+        return f"{self.pid}:{self.start}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A process with what only we need to know of it."""
+
+    process: Process
+    name: str
+    """What the kernel calls it; at most 15 characters, and the process may choose them."""
+    argv: tuple[str, ...]
+    group: int
+    terminal: bool
+    """Whether it has one."""
+    threads: int
+    read: bool = True
+    """Whether its arguments could be read."""
+
+    @property
+    def line(self) -> str:
+        """What patterns are searched in: the arguments joined by spaces; empty where there are none."""
+        return " ".join(self.argv)
+
+    @property
+    def defunct(self) -> bool:
+        """Whether it has ended and holds nothing but its pid: not even a thread of it lives."""
+        return self.process.state in "ZXx" and self.threads <= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Every process of a host, but kernel threads and what we started ourselves."""
+
+    rows: Mapping[int, Row]
+    way_in: tuple[int, ...]
+    """Our own shell's ancestors, nearest first."""
+    uid: int
+    hidden: str = ""
+    """Why there may be processes that are not in it; empty: there are none."""
+    own: frozenset[int] = field(default_factory=frozenset)
+    """Our own processes, which are left out of *rows*."""
+
+    def unread(self) -> tuple[Process, ...]:
+        """The processes whose arguments could not be read."""
+        return tuple(it.process for it in self.rows.values() if not it.read)
+
+
+def ask_processes() -> Command:
+    """Every process of the host."""
+    return read_script(PROCESSES)
+
+
+def read_processes(done: Completed) -> Table:
+    """The processes in *done*.  Raises ProbeError when they cannot be believed."""
+    if done.timed_out:
+        raise ProbeError(f"the processes could not be read within {seconds(done.seconds)}: /proc itself may hang")
+    if done.exit_code != 0:
+        said = done.stderr.strip().split("\n")[-1]
+        raise ProbeError(f"the processes could not be read (exit code {done.exit_code})" + (f": {said}" if said else ""))
+    return table_of(done.stdout.split("\n"))
+
+
+def table_of(lines: list[str]) -> Table:
+    """The processes in the lines of the script.  Raises ProbeError when they cannot be believed."""
+    told = [it.partition(" ")[::2] for it in lines]
+    me, shell, uid, up = next((rest.split() for kind, rest in told if kind == "self"), (0, 0, -1, "-"))
+    users = dict(rest.split(" ", 1) for kind, rest in told if kind == "u" and " " in rest)
+    arguments, stuck = _arguments(rest for kind, rest in told if kind == "a")
+    uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
+    rows = dict(_rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, uptime))
+    if int(me) not in rows or int(shell) not in (int(me), *_above(rows, int(me))):
+        raise ProbeError("/proc shows the processes of another pid namespace: its pids cannot be trusted here")
+    way_in = _above(rows, int(shell))
+    own = _own(rows, int(shell), way_in)
+    hidden = "" if 1 in rows else "this user may not see the processes of others (/proc is mounted with hidepid)"
+    kept = {pid: row for pid, row in rows.items() if pid not in own}
+    return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own)
+
+
+def _arguments(told: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
+    """The arguments by pid, and the pids (or ``all``) whose arguments could not be read."""
+    found: dict[str, list[str]] = {}
+    stuck: frozenset[str] = frozenset()
+    for one in told:
+        pid, _, argument = one.partition(" ")
+        if pid == "again":
+            found.clear()
+        elif pid == "stuck":
+            stuck = frozenset(argument.split())
+        else:
+            found.setdefault(pid, []).append(argument.replace("\x01", "\n"))
+    return found, stuck
+
+
+def _rows(
+    told: Iterable[str],
+    users: Mapping[str, str],
+    arguments: Mapping[str, list[str]],
+    stuck: frozenset[str],
+    uptime: float,
+) -> Iterator[tuple[int, Row]]:
+    for line in told:
+        pid, state, ppid, group, terminal, threads, start, uid, cgroup, name = line.split(" ", 9)
+        argv = tuple(arguments.get(pid, ()))
+        name = name.replace("\x01", "\n")
+        age = uptime - int(start) / TICKS
+        process = Process(
+            pid=int(pid),
+            start=int(start),
+            ppid=int(ppid),
+            user=users.get(uid, uid),
+            state=state,
+            command=" ".join(argv)[:COMMAND] or f"[{name}]",
+            seconds=round(age, 2) if age >= 0 else Unknown(why="the host's uptime is not known, or not the kernel's"),
+            container=_container(cgroup),
+        )
+        read = bool(argv) or state in "ZXx" or not stuck & {pid, "all"}
+        yield (
+            process.pid,
+            Row(
+                process=process,
+                name=name,
+                argv=argv,
+                group=int(group),
+                terminal=terminal != "0",
+                threads=int(threads),
+                read=read,
+            ),
+        )
+
+
+def _container(cgroup: str) -> str:
+    found = _CONTAINER.findall(cgroup)
+    if not found:
+        return ""
+    container, job = found[-1]
+    return container[:12] if container else f"job_{job}"
+
+
+def _above(rows: Mapping[int, Row], pid: int) -> tuple[int, ...]:
+    """The ancestors of *pid*, nearest first."""
+    found: list[int] = []
+    while pid in rows and (pid := rows[pid].process.ppid) and pid not in found:
+        found.append(pid)
+    return tuple(found)
+
+
+def _own(rows: Mapping[int, Row], shell: int, way_in: tuple[int, ...]) -> frozenset[int]:
+    """Our shell and everything below it; over SSH, everything below the server's end of our connection."""
+    server = next((it for it in way_in if it in rows and _is_server(rows[it])), 0)
+    top = {shell, server} if server > 1 else {shell}
+    below: dict[int, list[int]] = {}
+    for pid, row in rows.items():
+        below.setdefault(row.process.ppid, []).append(pid)
+    found: set[int] = set()
+    waiting = list(top)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += below.get(one, [])
+    return frozenset(found - set(way_in))
+
+
+def _is_server(row: Row) -> bool:
+    first = row.argv[0].split(":")[0].rpartition("/")[2] if row.argv else ""
+    return row.name in _SERVERS or first in _SERVERS
