@@ -17,7 +17,7 @@ from engine.errors import ConfigError
 from engine.executor import Consent
 from engine.fleet import Fleet, Planned, Stop
 from engine.judge import exit_code
-from engine.ports import ConnectOptions, Connection, Emit, Reporter
+from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking
 from engine.values.event import Event, RunFinished, RunStarted
 from engine.values.inventory import Host, Inventory, Selection

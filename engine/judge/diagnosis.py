@@ -9,7 +9,7 @@ from engine.codec import to_json
 from engine.errors import ConfigError
 from engine.judge.looking import Blind, Looked, Request, Seen, look
 from engine.judge.site import Site, States
-from engine.lang.templates import Scope, UnknownTouched, evaluate, names, render
+from engine.lang.templates import Scope, UnknownTouched, evaluate, is_template, names, render
 from engine.values.playbook import Phase, Step
 from engine.values.result import Fault, Status, StepResult
 from engine.values.text import Json, Raw, Unknown
@@ -168,7 +168,7 @@ def _named_in(tree: object) -> set[str]:
         case Raw():
             return set()
         case str():
-            return {root for root, _ in names(tree)} if "{" in tree else set()
+            return {root for root, _ in names(tree)} if is_template(tree) else set()
         case Mapping():
             return set().union(*map(_named_in, tree.values()))
         case list() | tuple():

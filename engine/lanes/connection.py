@@ -51,8 +51,10 @@ class LaneConnection:
                 self._leashes[user].drops(lane)
         except ConnectionLost:
             pass
-        for it in (*self._lanes.values(), *self._leashes.values()):
-            it.close()
+        for lane in self._lanes.values():
+            lane.close()
+        for leash in self._leashes.values():
+            leash.close()
         self._lanes, self._leashes = {}, {}
         self._opener.close()
 

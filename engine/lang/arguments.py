@@ -110,14 +110,14 @@ def _mapping(kind: Any, value: Any, path: str, problems: Problems) -> Any:
 def _union(kinds: tuple[Any, ...], value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
     if {str, int, float, bool} <= set(kinds):
         return value
-    attempts: list[Problems] = []
+    attempts: list[list[Problem]] = []
     for kind in kinds:
-        own: Problems = []
+        own: list[Problem] = []
         made = _converted(kind, value, path, rules, own)
         if not own:
             return made
         attempts.append(own)
-    problems.extend(min(attempts, key=lambda it: len(it)))
+    problems.extend(sorted(attempts, key=len)[0])
     return None
 
 

@@ -101,7 +101,7 @@ def _host_lines(host: HostResult) -> list[str]:
     lines = [str(host.verdict)]
     if host.error:
         lines.append(host.error)
-        if host.verdict in (Verdict.UNREACHABLE, Verdict.NOT_STARTED, Verdict.CANCELLED):
+        if all(it.why == host.error or host.verdict is Verdict.NOT_STARTED for it in host.steps):
             return lines
     lines += [line for it in host.findings for line in _finding_lines(it)]
     for step in host.steps:

@@ -26,7 +26,9 @@ class _Process:
             start_new_session=True,
             bufsize=0,
         )
-        assert self._process.stdin and self._process.stdout and self._process.stderr
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
         self._stdin, self._out, self._err = self._process.stdin, self._process.stdout, self._process.stderr
         self._open = {self._out.fileno(), self._err.fileno()}
 

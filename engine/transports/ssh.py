@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-
+import os
 import select
+import shlex
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +62,7 @@ def _open(host: Host, address: Address, proxy: str, options: ConnectOptions) -> 
     if host.key and Path(host.key).expanduser().is_file():
         kwargs |= {"key_filename": str(Path(host.key).expanduser()), "look_for_keys": False}
     if proxy:
-        kwargs["sock"] = paramiko.ProxyCommand(proxy)
+        kwargs["sock"] = _Proxy(proxy, host.proxy_env)
     connection = fabric.Connection(
         address.host,
         user=host.user or None,
@@ -75,6 +78,16 @@ def _open(host: Host, address: Address, proxy: str, options: ConnectOptions) -> 
         connection.close()
         raise _translated(error, connection, host, options) from error
     return connection
+
+
+class _Proxy(paramiko.ProxyCommand):
+    """A ProxyCommand whose secrets stand in its environment, never on its command line."""
+
+    def __init__(self, command: str, env: tuple[tuple[str, str], ...]) -> None:
+        self.cmd = shlex.split(command)
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.process = subprocess.Popen(self.cmd, bufsize=0, env={**os.environ, **dict(env)}, **pipes)
+        self.timeout = None
 
 
 def _translated(error: Exception, connection: fabric.Connection, host: Host, options: ConnectOptions) -> Exception:
@@ -222,7 +235,5 @@ class _Line:
 
     def close(self) -> None:
         """Hang up."""
-        try:
+        with contextlib.suppress(Exception):  # hanging up has nobody left to complain to
             self._connection.close()
-        except Exception:  # noqa: S110 - hanging up has nobody left to complain to
-            pass
