@@ -181,9 +181,10 @@ def test_all_means_all_and_only_where_it_is_written(host):
     assert [it.argv for it in change.commands if it.unkillable] == [(uuid(0),), (uuid(1),)]
 
 
-def test_a_gpu_in_order_is_left_alone_unless_any_is_said(host):
+def test_a_gpu_in_order_is_left_alone_unless_any_is_said(host, tmp_path):
     here = host(Pretended())
     assert isinstance(decided(here, "0"), NoChange)
+    assert not any("nvlink" in it for it in calls(tmp_path / "bin"))
     assert isinstance(decided(here, "0", only="any"), Change)
 
 

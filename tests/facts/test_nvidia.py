@@ -192,6 +192,20 @@ def test_one_that_dies_in_the_middle_of_a_row_never_gives_half_a_row(tmp_path, s
     assert reading.errors
 
 
+def test_a_row_that_ends_without_a_newline_is_cut_off_even_where_it_has_every_field():
+    fields = ("index", "uuid", "name", "utilization.gpu", "memory.total", "memory.used")
+    head = f"{FRAME} begin gpus {','.join(fields)}\n"
+    body = f"0, {uuid(0)}, H100, 0, 81559, 70123\n1, {uuid(1)}, H100, 0, 81559, 7"
+    reading = read_gpus(Completed(exit_code=0, stdout=f"{head}{body}\n{FRAME} end 137\n"))
+    assert [it.memory_used for it in reading.gpus] == [70123.0]
+    assert any(it.startswith("cut off: 1, ") for it in reading.errors)
+
+
+def test_a_percentage_beyond_a_hundred_is_no_percentage():
+    (only,) = read_gpus(answered(row(0, utilization_gpu="4294967295"))).gpus
+    assert isinstance(only.utilization, Unknown)
+
+
 def test_the_host_without_the_tool_says_so(tmp_path):
     bare = tmp_path / "bin"
     bare.mkdir()
