@@ -1,12 +1,14 @@
-"""Which processes of a host have the device node of a GPU open."""
+"""Which processes of a host have a GPU's device node open, and whether they stand in the way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.errors import ProbeError
 from engine.facts.gpus import Gpu, GpuPresence
-from engine.values.command import Command, Completed, read_script
+from engine.facts.holders import GPUS, Walk, ask_holders, read_holders
+from engine.values.command import Command, Completed
 from engine.values.text import Unknown
 
 _PASSING = ("nvidia-persiste", "nvidia-smi")
@@ -19,107 +21,88 @@ _WATCHING = (
 """Daemons that hold every GPU and use none."""
 
 
-_FIRST = ("systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runit")
-"""First processes that start others and open no GPU; in containers nobody may look at theirs."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """A process with a device node open."""
 
     pid: int
-    comm: str
+    name: str
+    """As the kernel calls it."""
 
     def __str__(self) -> str:
-        return f"pid {self.pid} ({self.comm})"
+        return f"pid {self.pid} ({self.name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Who has which node open."""
+    """Who has which GPU's node open."""
 
-    by_node: Mapping[str, tuple[User, ...]]
+    by_number: Mapping[int, tuple[User, ...]]
+    """By the number in the node's name: 0 is ``/dev/nvidia0``."""
     blind: str
-    """Why some processes could not be looked at; empty: all could."""
+    """Why there may be others; empty: there are none."""
     presence: GpuPresence
 
     def of(self, gpu: Gpu) -> tuple[str, ...] | Unknown:
         """Everyone who stands in the way of a reset, in words."""
-        users = self._on(gpu)
+        users = self._on(gpu, _PASSING)
         return users if isinstance(users, Unknown) else tuple(str(it) for it in users)
 
     def held(self, gpu: Gpu) -> bool | Unknown:
         """Whether a process may be at work on it; daemons that only watch are none."""
-        users = self._on(gpu, _WATCHING)
+        users = self._on(gpu, (*_PASSING, *_WATCHING))
         return users if isinstance(users, Unknown) else bool(users)
 
-    def _on(self, gpu: Gpu, leave_out: tuple[str, ...] = ()) -> tuple[User, ...] | Unknown:
-        skipped = (*_PASSING, *leave_out)
-        there = {node: [it for it in users if it.comm not in skipped] for node, users in self.by_node.items()}
-        node = self._node(gpu)
-        found = tuple(there.get(node, ()))
+    def _on(self, gpu: Gpu, leave_out: tuple[str, ...]) -> tuple[User, ...] | Unknown:
+        there = {
+            number: tuple(it for it in users if it.name not in leave_out) for number, users in self.by_number.items()
+        }
+        number = self._number(gpu)
+        found = there.get(number, ()) if number is not None else ()
         if found:
             return found
         if self.blind:
             return Unknown(why=self.blind)
-        if not node and any(there.values()):
+        if number is None and any(there.values()):
             return Unknown(why="the driver does not say which device node is whose")
         return ()
 
-    def _node(self, gpu: Gpu) -> str:
-        """Its device node: by the driver's own table, else in the order of the nodes, if there are as many."""
-        minors, nodes = self.presence.minors, sorted(self.presence.nodes, key=lambda it: (len(it), it))
-        if minors:
-            return f"/dev/nvidia{minors[gpu.bus_id]}" if gpu.bus_id in minors else ""
-        return nodes[gpu.index] if gpu.index < len(nodes) else ""
+    def _number(self, gpu: Gpu) -> int | None:
+        """The number of its node: by the driver's own table; without one, in the order of the nodes that are there."""
+        if self.presence.minors:
+            return self.presence.minors.get(gpu.bus_id)
+        numbers = sorted(
+            int(it) for it in (it.removeprefix("/dev/nvidia") for it in self.presence.nodes) if it.isdigit()
+        )
+        return numbers[gpu.index] if gpu.index < len(numbers) else None
 
 
-def ask_users(root: str = "") -> Command:
-    """Every process with ``/dev/nvidia0`` ... open; *root* is where the file system begins."""
-    return read_script(_ASK, root)
-
-
-_ASK = r"""
-LC_ALL=C; export LC_ALL
-cd "$1/proc" || exit 1
-last=
-ls -l [0-9]*/fd 2>&1 | grep -E '^[0-9]+/fd:|-> /dev/nvidia[0-9]|ermission denied' | while read -r line; do
-    comm=
-    case $line in
-        [0-9]*/fd:) pid=${line%/fd:} ;;
-        *'-> /dev/nvidia'[0-9]*)
-            read -r comm 2>/dev/null <"$pid/comm"
-            echo "user $pid ${line##*-> } $comm" ;;
-        *'ermission denied'*)
-            hidden=${line%%/fd*}; hidden=${hidden##*[!0-9]}
-            [ "$hidden" = "$last" ] && continue
-            last=$hidden
-            read -r comm 2>/dev/null <"$hidden/comm"
-            echo "blind $hidden - $comm" ;;
-    esac
-done
-[ -d 1 ] || echo 'blind 1 - hidden'  # hidepid: processes of others do not even show
-[ -r self/stat ] && echo looked
-"""
+def ask_users() -> Command:
+    """Every process with ``/dev/nvidia0`` ... open."""
+    return ask_holders(GPUS)
 
 
 def read_users(done: Completed, presence: GpuPresence) -> Users:
-    """What the walk of /proc saw; a walk that did not come to its end knows nothing."""
-    by_node: dict[str, dict[int, User]] = {}
-    hidden: list[User] = []
-    for line in done.stdout.splitlines():
-        kind, pid, node, comm = (*line.split(" ", 3), "", "", "", "")[:4]
-        if kind not in ("user", "blind") or not (pid.isascii() and pid.isdigit() and len(pid) < 10):
-            continue
-        user = User(pid=int(pid), comm=comm.removeprefix("(deleted)").strip())
-        if kind == "user":
-            by_node.setdefault(node, {})[user.pid] = user
-        elif user.comm not in _FIRST:
-            hidden.append(user)
-    blind = ""
-    if done.timed_out or done.exit_code != 0 or "looked" not in done.stdout.splitlines():
-        blind = "/proc could not be walked"
-    elif hidden:
-        more = f" and {len(hidden) - 3} more" if len(hidden) > 3 else ""
-        blind = f"what {', '.join(map(str, hidden[:3]))}{more} has open could not be looked at: it needs root"
-    return Users(by_node={node: tuple(it.values()) for node, it in by_node.items()}, blind=blind, presence=presence)
+    """Who holds what.  Never raises: a walk that cannot be believed knows of nobody."""
+    try:
+        walk = read_holders(done)
+    except ProbeError as error:
+        return Users(by_number={}, blind=str(error), presence=presence)
+    by_number: dict[int, list[User]] = {}
+    for pid, nodes in walk.open.items():
+        user = User(pid=pid, name=walk.table.rows[pid].name)
+        for number in {it.gpu for it in nodes if it.gpu is not None}:
+            by_number.setdefault(number, []).append(user)
+    return Users(
+        by_number={number: tuple(users) for number, users in by_number.items()}, blind=_blind(walk), presence=presence
+    )  # fmt: skip
+
+
+def _blind(walk: Walk) -> str:
+    if walk.table.hidden:
+        return walk.table.hidden
+    if not walk.unseen:
+        return ""
+    named = [f"pid {pid} ({walk.table.rows[pid].name})" for pid in sorted(walk.unseen)]
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return f"what {', '.join(named[:3])}{more} has open could not be looked at: it needs root"

@@ -189,11 +189,8 @@ class Here:
         )
 
 
-def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=(), holders=()) -> Path:
-    """A file system with *gpus* GPUs (as ``gpu`` numbers them), and with what else is given.
-
-    *holders*: (pid, comm, node) of processes with a device node open.
-    """
+def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=()) -> Path:
+    """A file system with *gpus* GPUs (as ``gpu`` numbers them), and with what else is given."""
     pci = [*pci, *((f"0000:{0x90 + at:02x}:00.0", "0x10de", "0x030200") for at in range(gpus))]
     minors = [*minors, *((f"0000:{0x90 + at:02x}:00.0", at) for at in range(gpus))]
     (root / "sys/bus/pci/devices").mkdir(parents=True)
@@ -209,12 +206,6 @@ def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=(), holders=())
         card = root / "proc/driver/nvidia/gpus" / bus
         card.mkdir(parents=True)
         (card / "information").write_text(f"Model: \t NVIDIA H100\nDevice Minor: \t {minor}\nGPU Firmware: \t x\n")
-    for pid, comm, node in [(1, "systemd", "null"), *holders]:
-        (root / f"proc/{pid}/fd").mkdir(parents=True)
-        (root / f"proc/{pid}/comm").write_text(f"{comm}\n")
-        (root / f"proc/{pid}/fd/3").symlink_to(f"/dev/{node}")
-    (root / "proc/self").mkdir(parents=True)
-    (root / "proc/self/stat").write_text("1 (sh) S 0")
     return root
 
 

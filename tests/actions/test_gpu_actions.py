@@ -10,8 +10,10 @@ from actions.pretended import Here, Pretended, calls, drive, gpu, plant, uuid
 from engine.actions import gpu_idle, gpu_reset, nvidia_smi
 from engine.codec import to_json
 from engine.errors import ProbeError
+from engine.facts.gpu_users import User, Users
+from engine.facts.gpus import GpuPresence
 from engine.ports import Absent, Action, Fails, Holds
-from engine.values.command import Completed, Effect
+from engine.values.command import Completed, Effect, read
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.text import Duration, Unknown
 
@@ -20,13 +22,26 @@ FAST = {"apart": Duration(0.1)}
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
+    """A machine with a pretended nvidia-smi, and *holders*: (pid, name, number of the GPU's node)."""
     monkeypatch.setattr(gpu_reset, "APART", 0.1)
+    monkeypatch.setattr(nvidia_smi, "ask_users", lambda: read("true"))
+    monkeypatch.setattr(gpu_reset, "ask_users", lambda: read("true"))
+
+    def hold(holders) -> None:
+        def users(_: Completed, presence: GpuPresence) -> Users:
+            numbers = {number for _, _, number in holders}
+            held = {at: tuple(User(pid=pid, name=name) for pid, name, on in holders if on == at) for at in numbers}
+            return Users(by_number=held, blind="", presence=presence)
+
+        monkeypatch.setattr(nvidia_smi, "read_users", users)
+        monkeypatch.setattr(gpu_reset, "read_users", users)
 
     def make(pretended: Pretended | None = None, *, gpus: int = 1, holders=(), uid="0", timeout=30.0) -> Here:
+        hold(holders)
         path = pretended.install(tmp_path / "bin") if pretended else None
-        root = plant(tmp_path / "root", gpus=gpus, holders=holders)
-        return Here(path=path, root=root, uid=uid, timeout=timeout)
+        return Here(path=path, root=plant(tmp_path / "root", gpus=gpus), uid=uid, timeout=timeout)
 
+    make.hold = hold
     return make
 
 
@@ -65,7 +80,7 @@ def test_a_gpu_that_is_busy_for_nobody_is_wedged(host):
 
 
 def test_a_gpu_with_a_holder_that_nvidia_smi_does_not_list_is_not_wedged(host):
-    state = look(host(Pretended(gpus=[gpu(0, **BUSY)]), holders=[(70, "python", "nvidia0")]))
+    state = look(host(Pretended(gpus=[gpu(0, **BUSY)]), holders=[(70, "python", 0)]))
     assert (state.busy, state.wedged) == ((uuid(0),), ())
 
 
@@ -195,8 +210,8 @@ PEERS = f"GPU 0: X (UUID: {uuid(0)})\n\t Link 0: 25.781 GB/s\nGPU 1: X (UUID: {u
     ("row", "parts", "args", "words"),
     [
         (SICK, {"uid": "1000"}, {}, "become: true"),
-        (SICK, {"holders": [(70, "python", "nvidia0")]}, {}, r"held by pid 70 \(python\)"),
-        (SICK, {"holders": [(70, "nv-hostengine", "nvidia0")]}, {}, "nv-hostengine"),
+        (SICK, {"holders": [(70, "python", 0)]}, {}, r"held by pid 70 \(python\)"),
+        (SICK, {"holders": [(70, "nv-hostengine", 0)]}, {}, "nv-hostengine"),
         ({**SICK, "mig_mode_current": "Enabled"}, {}, {}, "MIG"),
         ({"gpu_recovery_action": "Reboot"}, {}, {"only": "any"}, "reboot of the host"),
         ({"utilization_gpu": "ERR!"}, {}, {}, "not known whether it is wedged"),
@@ -212,7 +227,7 @@ def test_what_stands_in_the_way_blocks_and_is_named(host, row, parts, args, word
 
 def test_every_obstacle_is_named_at_once(host):
     rows = [gpu(0, mig_mode_current="Enabled", **SICK)]
-    decision = decided(host(Pretended(gpus=rows), uid="7", holders=[(70, "x", "nvidia0")]), "0")
+    decision = decided(host(Pretended(gpus=rows), uid="7", holders=[(70, "x", 0)]), "0")
     assert [word in decision.why for word in ("root", "MIG", "pid 70")] == [True] * 3
 
 
@@ -220,8 +235,7 @@ def test_force_allows_mig_and_peers_and_nothing_else(host):
     rows = [gpu(0, mig_mode_current="Enabled", compute_cap="7.0", **SICK), gpu(1)]
     here = host(Pretended(gpus=rows, links=PEERS), gpus=2)
     assert isinstance(decided(here, "0", force=True), Change)
-    held = plant(here.path.parent / "held", gpus=2, holders=[(70, "x", "nvidia0")])
-    here.root = held
+    host.hold([(70, "x", 0)])
     assert isinstance(decided(here, "0", force=True), Blocked)
 
 

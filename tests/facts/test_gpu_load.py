@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from actions.pretended import SHELLS, Here, plant, uuid
+from actions.pretended import Here, uuid
 
 from engine.facts.gpu_load import busy, complaints, idle, listed_on, those, wedged
-from engine.facts.gpu_users import ask_users, read_users
-from engine.facts.gpus import App, Gpu, Reading
+from engine.facts.gpu_users import User, Users, ask_users, read_users
+from engine.facts.gpus import App, Gpu, GpuPresence, Reading
 from engine.facts.nvidia import ask_presence, read_presence
 from engine.facts.nvlink import Links, obstacle, together
+from engine.values.command import Completed
 from engine.values.text import Unknown
 
 DARK = Unknown(why="nvidia-smi prints ERR!")
@@ -99,54 +100,80 @@ def test_what_a_reset_cannot_mend_is_a_complaint():
     assert "Reboot" in told[1]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+def users(*held: tuple[int, str, int], blind: str = "", minors=None, nodes=2) -> Users:
+    by_number: dict[int, tuple[User, ...]] = {}
+    for pid, name, number in held:
+        by_number[number] = (*by_number.get(number, ()), User(pid=pid, name=name))
+    table = {"0000:90:00.0": 0, "0000:91:00.0": 1} if minors is None else minors
+    presence = GpuPresence(pci=2, nodes=tuple(f"/dev/nvidia{it}" for it in range(nodes)), minors=table)
+    return Users(by_number=by_number, blind=blind, presence=presence)
+
+
+SECOND = seen(0.0, index=1, uuid=uuid(1), bus_id="0000:91:00.0")
+
+
 @pytest.mark.parametrize(
-    ("holders", "on_0", "on_1"),
+    ("held", "on_0", "on_1"),
     [
-        ([], (), ()),
-        ([(71, "python3", "nvidia0")], ("pid 71 (python3)",), ()),
-        ([(71, "python3", "nvidia1"), (9, "my tool: x", "nvidia1")], (), ("pid 71 (python3)", "pid 9 (my tool: x)")),
-        ([(71, "python3", "nvidia10"), (5, "python3", "nvidiactl"), (6, "x", "nvidia-uvm")], (), ()),
-        ([(71, "nvidia-persiste", "nvidia0"), (72, "nvidia-smi", "nvidia0")], (), ()),
+        ((), (), ()),
+        (((71, "python3", 0),), ("pid 71 (python3)",), ()),
+        (((71, "python3", 1), (9, "my tool: x", 1)), (), ("pid 71 (python3)", "pid 9 (my tool: x)")),
+        (((71, "python3", 10),), (), ()),
+        (((71, "nvidia-persiste", 0), (72, "nvidia-smi", 0)), (), ()),
+        (((71, "nv-hostengine", 0),), ("pid 71 (nv-hostengine)",), ()),
     ],
 )
-def test_who_has_a_device_open_is_who_stands_in_the_way(tmp_path, shell, holders, on_0, on_1):
-    here = Here(shell=SHELLS[shell])
-    root = str(plant(tmp_path, gpus=2, holders=holders))
-    present, walked = here.run(ask_presence(root), ask_users(root))
-    users = read_users(walked, read_presence(present))
-    assert sorted(users.of(seen(0.0))) == sorted(on_0)
-    assert sorted(users.of(seen(0.0, uuid=uuid(1), bus_id="0000:91:00.0"))) == sorted(on_1)
+@pytest.mark.parametrize("minors", [None, {}])
+def test_who_has_a_device_open_is_who_stands_in_the_way(held, on_0, on_1, minors):
+    known = users(*held, minors=minors)
+    assert (known.of(seen(0.0)), known.of(SECOND)) == (on_0, on_1)
 
 
-def test_a_daemon_that_only_watches_stands_in_the_way_of_a_reset_and_does_no_work(tmp_path):
-    root = str(plant(tmp_path, gpus=1, holders=[(71, "nv-hostengine", "nvidia0")]))
-    present, walked = Here().run(ask_presence(root), ask_users(root))
-    users = read_users(walked, read_presence(present))
-    assert users.held(seen(0.0)) is False
-    assert users.of(seen(0.0)) == ("pid 71 (nv-hostengine)",)
+def test_the_drivers_own_table_says_which_node_is_whose():
+    crossed = users((71, "python3", 0), minors={"0000:90:00.0": 1, "0000:91:00.0": 0})
+    assert (crossed.held(seen(0.0)), crossed.held(SECOND)) == (False, True)
 
 
-def test_a_process_that_may_not_be_looked_at_makes_holding_unknown(tmp_path):
-    root = str(plant(tmp_path, gpus=1))
-    present, walked = Here().run(ask_presence(root), ask_users(root))
-    denied = walked.stdout + "blind 44 - vllm\n"
-    users = read_users(type(walked)(exit_code=0, stdout=denied), read_presence(present))
-    assert isinstance(users.held(seen(0.0)), Unknown)
-    first = walked.stdout + "blind 1 - systemd\n"
-    assert read_users(type(walked)(exit_code=0, stdout=first), read_presence(present)).held(seen(0.0)) is False
+def test_a_daemon_that_only_watches_does_no_work():
+    assert users((71, "nv-hostengine", 0)).held(seen(0.0)) is False
+    assert users((71, "python3", 0)).held(seen(0.0)) is True
 
 
-@pytest.mark.real("root", "setpriv")
-def test_somebody_who_is_not_root_does_not_know_who_holds_a_gpu(tmp_path):
-    nobody = Here(shell=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash"))
-    present, walked = nobody.run(ask_presence(), ask_users())
-    assert "needs root" in read_users(walked, read_presence(present)).blind
+def test_a_gpu_whose_node_is_not_known_is_free_only_when_every_node_is():
+    assert users(minors={"0000:aa:00.0": 0}).held(seen(0.0)) is False
+    assert isinstance(users((71, "python3", 0), minors={"0000:aa:00.0": 0}).held(seen(0.0)), Unknown)
+    assert isinstance(users((71, "python3", 0), minors={}, nodes=0).held(seen(0.0)), Unknown)
 
 
-def test_a_walk_that_did_not_end_knows_nothing(tmp_path):
-    users = read_users(Here().run(ask_users("/nowhere"))[0], read_presence(Here().run(ask_presence())[0]))
-    assert isinstance(users.of(seen(0.0)), Unknown)
+def test_a_process_that_may_not_be_looked_at_makes_holding_unknown():
+    known = users((71, "python3", 1), blind="what pid 5 (x) has open could not be looked at")
+    assert isinstance(known.held(seen(0.0)), Unknown)
+    assert known.held(SECOND) is True
+
+
+PRIVATE = r"""
+mount -t tmpfs none /dev && mknod /dev/null c 1 3 && mknod /dev/urandom c 1 9 || exit 9
+: >/dev/nvidia0; : >/dev/nvidia1; : >/dev/nvidiactl
+sleep 60 3</dev/nvidia0 4</dev/nvidiactl & holder=$!
+dash "$@"; code=$?
+kill $holder; exit $code
+"""
+
+
+@pytest.mark.real("lab")
+def test_a_process_that_really_has_a_node_open_is_seen():
+    here = Here(shell=("unshare", "--mount", "--propagation", "private", "dash", "-c", PRIVATE, "sh"))
+    present, walked = here.run(ask_presence(), ask_users())
+    known = read_users(walked, read_presence(present))
+    assert [it.name for it in known.by_number[0]] == ["sleep"]
+    assert set(known.by_number) == {0}
+    assert known.presence.nodes == ("/dev/nvidia0", "/dev/nvidia1")
+
+
+def test_a_walk_that_did_not_end_knows_nothing():
+    presence = GpuPresence(pci=1)
+    for done in (Completed(exit_code=None, timed_out=True), Completed(exit_code=1), Completed(exit_code=0, stdout="x")):
+        assert isinstance(read_users(done, presence).of(seen(0.0)), Unknown)
 
 
 def linked(*uuids: str, kind: float | Unknown = 9.0, switches: bool = True, manager: bool = True) -> Links:
