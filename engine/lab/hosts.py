@@ -1,0 +1,259 @@
+"""Start, show and end the hosts of a lab."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from engine.errors import ConfigError
+from engine.lab.faults import hosts_of
+from engine.lab.scripts import INIT, JOB, SMI, SSHD
+
+NEEDED = ("/usr/sbin/sshd", "unshare", "ssh-keygen", "mount", "setsid")
+STARTS_WITHIN = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabOptions:
+    """What kind of lab; *faults* such as ``gpu-01=leftovers+busy``, none for one host of every kind."""
+
+    directory: Path
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabHost:
+    """One host of a lab; *pid* and *start* name its outer process on this machine, 0 where there is none."""
+
+    name: str
+    address: str
+    port: int
+    faults: tuple[str, ...]
+    pid: int = 0
+    start: str = ""
+
+    @property
+    def lives(self) -> bool:
+        """Whether its processes are there."""
+        return bool(self.pid) and _start_of(self.pid) == self.start
+
+    def __str__(self) -> str:
+        state = "up" if self.lives else "no processes" if not self.pid else "gone"
+        return f"{self.name:12} {self.address}:{self.port}  {state:13} {', '.join(self.faults)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """A lab that is up."""
+
+    directory: Path
+    inventory: Path
+    hosts: tuple[LabHost, ...]
+
+    def state(self, name: str) -> Path:
+        """The folder in which host *name* keeps its state, as its nvidia-smi sees it."""
+        return self.directory / "hosts" / name / "state"
+
+
+def default_directory() -> Path:
+    """Where a lab keeps its files when nobody says."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"runbook-lab-{os.geteuid()}"  # noqa: S108 - the user's own, mode 0700
+
+
+def up(options: LabOptions) -> Lab:
+    """Start a lab; one that is up in the same directory is ended first.  Raises ConfigError when it cannot be."""
+    wanted = hosts_of(options.faults)
+    _must_be_able()
+    down(options.directory)
+    folder = options.directory.resolve()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
+    _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "runbook lab", "-f", str(folder / "key"))
+    net, port = _place(folder)
+    hosts: list[LabHost] = []
+    try:
+        for number, (name, faults) in enumerate(wanted):
+            hosts.append(_start(folder, name, f"{net}.{number + 1}", port, faults, number))
+            _remember(folder, hosts)
+        for it in hosts:
+            _wait_until_up(folder, it)
+    except BaseException:
+        down(options.directory)
+        raise
+    return Lab(directory=folder, inventory=_write_inventory(folder, hosts), hosts=tuple(hosts))
+
+
+def down(directory: Path) -> tuple[str, ...]:
+    """End the lab in *directory*; the names of the hosts that were ended.  Safe to call when there is none."""
+    hosts = status(directory)
+    if not hosts and not (directory / "lab.json").exists():
+        return ()
+    for it in hosts:
+        if it.lives:
+            os.kill(it.pid, signal.SIGKILL)  # its namespace, and all that lives in it, ends with it
+    deadline = time.monotonic() + 10
+    while any(it.lives for it in hosts) and time.monotonic() < deadline:
+        _reap(hosts)
+        time.sleep(0.02)
+    _reap(hosts)
+    for _ in range(50):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            break
+        time.sleep(0.1)
+    return tuple(it.name for it in hosts)
+
+
+def status(directory: Path) -> tuple[LabHost, ...]:
+    """The hosts of the lab in *directory*; none when there is no lab."""
+    try:
+        known = json.loads((directory / "lab.json").read_text())
+    except FileNotFoundError:
+        return ()
+    return tuple(LabHost(**{**it, "faults": tuple(it["faults"])}) for it in known)
+
+
+def shell_argv(directory: Path, host: str) -> tuple[str, ...]:
+    """What to execute for an SSH session on *host*.  Raises ConfigError when there is no such host."""
+    known = {it.name: it for it in status(directory)}
+    if host not in known:
+        raise ConfigError(f"the lab has no host {host!r}; it has: {', '.join(known) or 'none (runbook lab up)'}")
+    it = known[host]
+    trust = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
+    return ("ssh", "-p", str(it.port), "-i", str(directory.resolve() / "key"), *trust, f"root@{it.address}")
+
+
+def _must_be_able() -> None:
+    if os.geteuid() != 0:
+        raise ConfigError("the lab makes namespaces and mounts, which needs root: run it with sudo")
+    missing = [it for it in NEEDED if not shutil.which(it)]
+    if missing:
+        raise ConfigError(f"the lab needs {', '.join(missing)} (Debian: apt-get install openssh-server util-linux)")
+    tried = subprocess.run(("unshare", "--mount", "--pid", "--uts", "--fork", "true"), capture_output=True, check=False)
+    if tried.returncode:
+        said = tried.stderr.decode(errors="replace").strip()
+        raise ConfigError(f"this machine allows no namespaces ({said}); in a container: run it with CAP_SYS_ADMIN")
+
+
+def _place(folder: Path) -> tuple[str, int]:
+    """A loopback net and a port of this directory's own, free on every address."""
+    seed = int.from_bytes(hashlib.sha256(str(folder).encode()).digest()[:6], "big")
+    net = f"127.{64 + seed % 128}.{seed // 128 % 250}"
+    for offset in range(200):
+        port = 2200 + (seed // 40000 + offset * 7) % 20000
+        with socket.socket() as probe:
+            try:
+                probe.bind((f"{net}.1", port))
+            except OSError:
+                continue
+            return net, port
+    raise ConfigError(f"no port is free on {net}.1")
+
+
+def _start(folder: Path, name: str, address: str, port: int, faults: tuple[str, ...], number: int) -> LabHost:
+    plain = LabHost(name=name, address=address, port=port, faults=faults)
+    if "down" in faults:
+        return plain
+    home = folder / "hosts" / name
+    files = home / "files"
+    files.mkdir(parents=True)
+    if "mute" in faults:
+        return _running(plain, (sys.executable, "-m", "engine.lab.mute", address, str(port)), home)
+    _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(files / "host_key"))
+    for file, text in {
+        "init": INIT,
+        "job": JOB,
+        "nvidia-smi": SMI,
+        "sshd_config": SSHD.format(address=address, port=port),
+    }.items():
+        (files / file).write_text(text)
+        (files / file).chmod(0o755)
+    (files / "host_key").chmod(0o600)
+    shutil.copy(folder / "key.pub", files / "authorized_keys")
+    spaces = ("unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child=KILL")
+    inside = ("/bin/sh", str(files / "init"), str(home), name, " ".join(faults), str(number % 2))
+    return _running(plain, (*spaces, *inside), home)
+
+
+def _running(host: LabHost, argv: Sequence[str], home: Path) -> LabHost:
+    with (home / "log").open("ab") as log:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    process.returncode = 0  # it outlives us; `down` ends it by pid and start time
+    return LabHost(**{**asdict(host), "pid": process.pid, "start": _start_of(process.pid)})
+
+
+def _wait_until_up(folder: Path, host: LabHost) -> None:
+    if not host.pid:
+        return
+    deadline = time.monotonic() + STARTS_WITHIN
+    while time.monotonic() < deadline and host.lives:
+        try:
+            socket.create_connection((host.address, host.port), timeout=1).close()
+        except OSError:
+            time.sleep(0.03)
+        else:
+            return
+    log = (folder / "hosts" / host.name / "log").read_text(errors="replace").strip().splitlines()
+    raise ConfigError(f"the lab host {host.name} did not start: {log[-1] if log else 'it said nothing'}")
+
+
+def _remember(folder: Path, hosts: Sequence[LabHost]) -> None:
+    fresh = folder / "lab.json.new"
+    fresh.write_text(json.dumps([asdict(it) for it in hosts], indent=1))
+    fresh.rename(folder / "lab.json")
+
+
+def _write_inventory(folder: Path, hosts: Sequence[LabHost]) -> Path:
+    lines = ["# The hosts of a lab on this machine: throw-away, and only the GPU is pretended.", "hosts:"]
+    for it in hosts:
+        gpu = "none" if "no_gpu" in it.faults else "2x H100 (lab)"
+        lines += [
+            f"  {it.name}:",
+            f"    ssh_host: {it.address}",
+            f"    ssh_port: {it.port}",
+            "    ssh_user: root",
+            f"    ssh_key: {folder / 'key'}",
+            f"    gpu: {gpu}",
+            f"    role: {'cpu_selfplay' if gpu == 'none' else 'gpu_training_primary'}",
+            "    status: ready",
+            "    is_ephemeral: true",
+        ]
+    path = folder / "distributed_hosts.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _start_of(pid: int) -> str:
+    """The start time of *pid* in clock ticks; empty where there is no such process, or only a dead one."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if words[0] in "ZX" else words[19]
+
+
+def _reap(hosts: Sequence[LabHost]) -> None:
+    """Take the exit codes of those that were our own children."""
+    for it in hosts:
+        if it.pid:
+            try:
+                os.waitpid(it.pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigError(f"{argv[0]}: {done.stderr.strip() or done.stdout.strip()}")
