@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from actions.pretended import KNOWN, SHELLS, Here, Pretended, calls, gpu, plant, uuid
 from hypothesis import given
@@ -190,6 +199,35 @@ def test_one_that_dies_in_the_middle_of_a_row_never_gives_half_a_row(tmp_path, s
         return
     assert all(it.memory_total == 81559.0 and it.remap_failed is False for it in reading.gpus)
     assert reading.errors
+
+
+STUCK = """
+import ctypes, os, time
+open("/proc/self/comm", "w").write("nvidia-smi")
+VFORK = 0x4000  # the parent waits in state D until the child ends
+if ctypes.CDLL(None).syscall(56, VFORK | 17, 0, 0, 0, 0) == 0:
+    time.sleep(60)
+    os._exit(0)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of the system call is that of x86-64")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_driver_in_which_another_nvidia_smi_is_stuck_is_not_asked(tmp_path, shell):
+    here = Here(path=Pretended().install(tmp_path), shell=SHELLS[shell])
+    asking = ask_gpus()
+    young = replace(asking, script=asking.script.replace("-gt 30", "-ge 0"))
+    with subprocess.Popen([sys.executable, "-c", STUCK], start_new_session=True) as stuck:
+        try:
+            stat = Path(f"/proc/{stuck.pid}/stat")
+            while "(nvidia-smi) D " not in stat.read_text():
+                time.sleep(0.02)
+            with pytest.raises(ProbeError, match=rf"nvidia-smi \(pid {stuck.pid}\) is stuck in the driver"):
+                read_gpus(here.run(young)[0])
+            assert calls(tmp_path) == []
+            assert read_gpus(here.run(asking)[0]).gpus
+        finally:
+            os.killpg(stuck.pid, signal.SIGKILL)
 
 
 def test_a_row_that_ends_without_a_newline_is_cut_off_even_where_it_has_every_field():
