@@ -165,7 +165,7 @@ field() { # $1 GPU, $2 field
   esac
 }
 rows() { # $1 fields, $2 format, $3 GPUs
-  for f in $(echo "$1" | tr , ' '); do field 0 "$f" >/dev/null || { field 0 "$f"; exit 2; }; done
+  for f in $(echo "$1" | tr , ' '); do (field 0 "$f") >/dev/null || { field 0 "$f"; exit 2; }; done
   case $2 in *noheader*) ;; *) echo "$1" | sed 's/,/, /g';; esac
   bad=0
   for g in $3; do

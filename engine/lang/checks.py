@@ -131,6 +131,10 @@ class _Checking:
             yield self._problem(
                 (*path, step.action), "a look changes nothing", "a command with `do` belongs under remediate"
             )
+        if step.phase is Phase.VERIFY and step.action == "command" and "do" in step.args:
+            yield self._problem((*path, step.action), "an assertion changes nothing", "use argv or script")
+        if step.phase is Phase.REMEDIATE and step.action == "command" and "do" not in step.args:
+            yield self._problem((*path, step.action), "this command only looks", "put what changes something under `do`")
         for key, phases in _ONLY_IN.items():
             if key in tree and step.phase not in phases:
                 where = " and ".join(phases)

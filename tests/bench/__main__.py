@@ -1,0 +1,100 @@
+"""What our looks cost over SSH, beside the floor and beside Fabric's own ``run``: ``make bench``.
+
+Every round connects to the same sshd on loopback, sends the same ten commands in three ways, and hangs up.  The floor is
+one exec of the whole script; nothing over SSH can be cheaper.  Each figure is the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import fabric
+from sshd import Sshd, start_sshd
+
+from engine.ports import ConnectOptions
+from engine.transports import ssh
+from engine.values.command import Command, Effect
+
+ROUNDS = 20
+COMMANDS = tuple(f"echo {number}; uname -r" for number in range(10))
+
+
+class Never:
+    """Nobody interrupts a benchmark."""
+
+    def level(self) -> int:
+        return 0
+
+
+def ours(server: Sshd) -> None:
+    connection = ssh.connect(server.host(), ConnectOptions(), Never())
+    done = connection.run(*(Command(script=it, effect=Effect.READ, timeout=30) for it in COMMANDS))
+    assert [it.stdout.split()[0] for it in done] == [str(it) for it in range(10)]
+    connection.close()
+
+
+def one_by_one(server: Sshd) -> None:
+    connection = ssh.connect(server.host(), ConnectOptions(), Never())
+    for it in COMMANDS:
+        assert connection.run(Command(script=it, effect=Effect.READ, timeout=30))[0].exit_code == 0
+    connection.close()
+
+
+def opened(server: Sshd) -> fabric.Connection:
+    keys = {"key_filename": str(server.key), "look_for_keys": False, "allow_agent": False}
+    return fabric.Connection(server.address, user="root", port=server.port, connect_kwargs=keys)
+
+
+def floor(server: Sshd) -> None:
+    with opened(server) as connection:
+        connection.open()
+        channel = connection.transport.open_session()
+        channel.exec_command("sh -c '" + "\n".join(COMMANDS) + "'")
+        assert channel.makefile().read().count(b"\n") == 20
+        assert channel.recv_exit_status() == 0
+
+
+def fabric_run(server: Sshd) -> None:
+    with opened(server) as connection:
+        for it in COMMANDS:
+            connection.run(it, hide=True, in_stream=False)
+
+
+def bare(server: Sshd) -> None:
+    with opened(server) as connection:
+        connection.open()
+
+
+def measured(way: Callable[[Sshd], None], server: Sshd) -> float:
+    began = time.perf_counter()
+    way(server)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    ways = {"connect only": bare, "floor: one exec": floor, "runbook: one call": ours,
+            "runbook: ten calls": one_by_one, "Fabric: ten runs": fabric_run}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_sshd(Path(folder))
+        try:
+            measured(ours, server)
+            times = {name: [] for name in ways}
+            for _ in range(ROUNDS):
+                for name, way in ways.items():
+                    times[name].append(measured(way, server))
+        finally:
+            server.stop()
+    base = statistics.median(times["floor: one exec"])
+    for name, each in times.items():
+        middle = statistics.median(each)
+        print(f"{name:20} {middle * 1000:7.1f} ms   {middle / base:5.2f} x the floor")
+
+
+main()

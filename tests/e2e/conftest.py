@@ -1,0 +1,96 @@
+"""The program itself, on lab hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine import lab
+
+PROGRAM = (sys.executable, "-m", "engine")
+
+
+@dataclass
+class Said:
+    """What a run of the program said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict:
+        return json.loads(self.out)
+
+    def host(self, name: str) -> dict:
+        return next(it for it in self.document["hosts"] if it["host"] == name)
+
+    def step(self, host: str, step: str) -> dict:
+        return next(it for it in self.host(host)["steps"] if it["id"] == step)
+
+    def finding(self, host: str, finding: str) -> dict:
+        return next(it for it in self.host(host)["findings"] if it["id"] == finding)
+
+    def writes(self) -> list[str]:
+        return [
+            command["line"]
+            for host in self.document["hosts"]
+            for step in host["steps"]
+            for command in step["commands"]
+            if command["effect"] == "write" and command["exit_code"] is not None
+        ]
+
+
+def runbook(*argv: str, cwd: Path | None = None, timeout: float = 120, **env: str) -> Said:
+    """Run the program without a terminal."""
+    done = subprocess.run(
+        (*PROGRAM, *argv), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout, check=False, cwd=cwd,
+        env={**os.environ, **env},
+    )  # fmt: skip
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass
+class Practice:
+    """A lab that is up."""
+
+    lab: lab.Lab
+
+    def run(self, playbook: str, *argv: str, hosts: str = "all", output: str = "json", **keys) -> Said:
+        where = ("-i", str(self.lab.inventory), "--hosts", hosts, "--output", output)
+        return runbook("run", playbook, *where, *argv, **keys)
+
+    def exec(self, host: str, text: str) -> str:
+        """What *text* prints on *host*, by plain ssh."""
+        argv = lab.shell_argv(self.lab.directory, host)
+        done = subprocess.run((*argv, text), capture_output=True, text=True, timeout=30, check=False)
+        return done.stdout
+
+    def commands(self, host: str) -> set[str]:
+        """The command lines that live on *host*."""
+        lines = self.exec(host, "ps -eo stat=,args=").splitlines()
+        return {it.split(None, 1)[1] for it in lines if not it.startswith("Z")}
+
+    def calls(self, host: str) -> list[str]:
+        """What nvidia-smi was asked on *host*."""
+        return (self.lab.state(host) / "calls").read_text().splitlines()
+
+
+@pytest.fixture
+def practice(tmp_path):
+    """A function that brings up lab hosts: ``practice("gpu-01=leftovers+busy", ...)``."""
+    made = []
+
+    def start(*faults: str) -> Practice:
+        made.append(lab.up(lab.LabOptions(directory=tmp_path / f"lab{len(made)}", faults=faults)))
+        return Practice(made[-1])
+
+    yield start
+    for it in made:
+        lab.down(it.directory)

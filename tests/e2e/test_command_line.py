@@ -1,0 +1,176 @@
+"""What a mistyped command line, an interrupt and a terminal do."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from e2e.conftest import PROGRAM, runbook
+
+LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
+
+
+@pytest.fixture
+def inventory(tmp_path) -> Path:
+    path = tmp_path / "hosts.yaml"
+    path.write_text(LOCAL)
+    return path
+
+
+def playbook(tmp_path: Path, text: str, name: str = "toy") -> str:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(f"name: {name}\n{text}")
+    return str(path)
+
+
+def test_help_is_quick_and_imports_no_ssh_no_jinja_no_rich():
+    code = "import sys, engine.cli; print([it for it in ('paramiko', 'fabric', 'jinja2', 'rich', 'jsonschema', 'yaml') if it in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert "zombie-gpu" in runbook("--help").out
+
+
+@pytest.mark.parametrize("command", ["run", "exec", "hosts", "check", "show", "list", "actions", "lab"])
+def test_every_command_has_help(command):
+    said = runbook(command, "--help")
+    assert said.code == 0
+    assert "Usage" in said.out
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [("heer", "here"), ("gpuu", "gpu"), ("here,!here", "no hosts"), ("here-[1-3]", "here-"), ("there*,", "")],
+)
+def test_a_mistyped_target_is_an_error_with_a_suggestion_before_any_connection(inventory, pattern, words):
+    said = runbook("run", "zombie-gpu", "--hosts", pattern, "-i", str(inventory))
+    assert said.code == 2
+    assert said.out == ""
+    assert words in said.err
+
+
+def test_every_mistake_of_a_run_is_reported_at_once(inventory, tmp_path):
+    bad = playbook(tmp_path, "diagnos: []\nfindings:\n  - {id: x, when: nope.x, severity: bad}\n")
+    said = runbook("run", bad, "--hosts", "heer", "-i", str(inventory), "-e", "nosuch=1")
+    assert said.code == 2
+    for words in ("toy.yaml:2:1", "diagnose", "nope", "severity", "bad", "heer"):
+        assert words in said.err, words
+
+
+def test_hosts_shows_who_is_taken_and_who_is_left_out_and_why(inventory):
+    said = runbook("hosts", "-i", str(inventory))
+    assert said.code == 0
+    assert "1 host taken: here" in said.out
+    assert "left out: there (status: offline)" in said.out
+    assert "there" in runbook("hosts", "there", "-i", str(inventory)).out
+
+
+AWKWARD = ["a b", "", "-n", "--", "'", '"', "$HOME", "`id`", "\\", "\n", "a\nb", "é漢", "{}", "@x", "*", "!", "~", "#", "%s", "\t"]
+
+
+@pytest.mark.parametrize("way", [(), ("--read",)])
+def test_exec_passes_every_argument_unchanged_and_returns_what_the_program_says(inventory, way):
+    said = runbook("exec", "here", *way, "-i", str(inventory), "--output", "json", "--yes", "--", "printf", "%s\\0", *AWKWARD)
+    assert said.code == 0, said.err
+    (command,) = said.step("here", "exec")["commands"][-1:]
+    assert command["stdout"] == "".join(f"{it}\0" for it in AWKWARD)
+    assert runbook("exec", "here", *way, "-i", str(inventory), "--yes", "--", "false").code == 1
+
+
+def test_exec_shows_what_the_host_said(inventory):
+    said = runbook("exec", "here", "--read", "-i", str(inventory), "--", "echo", "hello there")
+    assert "hello there" in said.out
+
+
+def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path):
+    book = playbook(
+        tmp_path, "diagnose:\n  - id: hung\n    timeout: 2s\n    command: {script: \"trap '' TERM; sleep 4123.5; sleep 4123.5\"}\n"
+    )
+    began = time.monotonic()
+    said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
+    step = said.step("here", "hung")
+    assert step["status"] == "failed"
+    assert step["commands"][0]["timed_out"]
+    assert said.host("here")["verdict"] == "unknown"
+    assert said.code == 1
+    assert step["seconds"] < 4
+    assert time.monotonic() - began < 8
+    assert not subprocess.run(["pgrep", "-f", "sleep 4123.5"], capture_output=True, check=False).stdout
+
+
+def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path):
+    book = playbook(tmp_path, "diagnose:\n  - id: long\n    timeout: 60s\n    command: {argv: [sleep, '4124.5']}\n")
+    argv = (*PROGRAM, "run", book, "--hosts", "here,there", "--include-not-ready", "--parallel", "1", "-i", str(inventory), "--output", "json")
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 10
+    while not subprocess.run(["pgrep", "-f", "^sleep 4124.5"], capture_output=True, check=False).stdout:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode == 130
+    import json
+
+    hosts = {it["host"]: it["verdict"] for it in json.loads(out)["hosts"]}
+    assert hosts == {"here": "cancelled", "there": "not_started"}
+    assert not subprocess.run(["pgrep", "-f", "^sleep 4124.5"], capture_output=True, check=False).stdout
+
+
+def test_a_deadline_stops_the_run_with_5(inventory, tmp_path):
+    book = playbook(tmp_path, "diagnose:\n  - id: long\n    timeout: 60s\n    command: {argv: [sleep, '30']}\n")
+    said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--deadline", "1s", "--output", "json")
+    assert said.code == 5
+    assert said.host("here")["verdict"] == "cancelled"
+
+
+def on_terminal(argv: tuple[str, ...], answer: str) -> tuple[int, str]:
+    """Run the program with a terminal as stdin; what it said on stderr."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(argv, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    os.write(ours, answer.encode())
+    out, err = process.communicate(timeout=30)
+    os.close(ours)
+    return process.returncode, out + err
+
+
+@pytest.mark.parametrize(("answer", "code", "done"), [("y\n", 0, True), ("n\n", 130, False), ("\n", 130, False)])
+def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, code, done):
+    mark = tmp_path / "mark"
+    book = playbook(tmp_path, f"remediate:\n  - id: touch\n    command: {{do: {{argv: [touch, {mark}]}}}}\n")
+    argv = (*PROGRAM, "run", book, "--hosts", "here", "-i", str(inventory))
+    got, said = on_terminal(argv, answer)
+    assert "Do this on 1 host?" in said
+    assert "touch" in said
+    assert got == code
+    assert mark.exists() is done
+
+
+def test_json_is_one_document_and_nothing_else(inventory, tmp_path):
+    book = playbook(tmp_path, "diagnose:\n  - id: up\n    command: {argv: [uptime]}\n")
+    said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
+    assert said.document["format"] == 1
+    assert set(said.host("here")["steps"][0]) == {
+        "id", "name", "phase", "action", "status", "why", "condition", "ignored", "verified", "seconds", "risk", "diff",
+        "planned", "victims", "state", "commands",
+    }  # fmt: skip
+
+
+def test_secrets_reach_no_output(tmp_path):
+    inventory = tmp_path / "hosts.yaml"
+    inventory.write_text("hosts:\n  here: {transport: local, gpu: none, api_token: s3cr3t-val/ue}\n")
+    book = playbook(
+        tmp_path,
+        "inputs:\n  password: {about: A secret., type: string, secret: true, required: true}\n"
+        "diagnose:\n  - id: said\n    command: {argv: [echo, '{{ inputs.password }}', 's3cr3t-val/ue', '{{ host.api_token }}']}\n",
+    )
+    for output in ("json", "console", "jsonl"):
+        said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "-e", "password=hunter2hunter2", "--output", output)
+        assert said.code == 0, said.err
+        assert "hunter2" not in said.out + said.err
+        assert "s3cr3t" not in said.out + said.err

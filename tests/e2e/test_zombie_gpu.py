@@ -1,0 +1,141 @@
+"""The main job, on real SSH, real processes and real signals; only the GPU is pretended."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytestmark = pytest.mark.real("lab", "sshd")
+
+DEAD = ("sglang/launch_server.py --model-path", "torchrun --nproc_per_node=2 examples", "gsm8k_grpo.py --rank 1", "areal.launcher")
+LIVE = ("torchrun --nproc_per_node=2 train.py --live", "train.py --rank 0", "train.py --rank 1")
+
+
+def there(lines: set[str], parts: tuple[str, ...]) -> list[bool]:
+    return [any(part in line for line in lines) for part in parts]
+
+
+def test_a_dry_run_shows_who_would_die_and_changes_nothing(practice):
+    lab = practice("gpu-01=leftovers", "gpu-02=leftovers+busy", "gpu-03=nameless")
+    before = {it: lab.commands(it) for it in ("gpu-01", "gpu-02", "gpu-03")}
+    said = lab.run("zombie-gpu", "--dry-run")
+    assert said.code == 0, said.err
+    assert said.document["mode"] == "plan"
+    assert said.document["totals"] == {"planned": 3}
+    victims = [it["command"] for it in said.step("gpu-01", "stop_leftovers")["victims"]]
+    assert there(set(victims), DEAD) == [True] * 4
+    assert {it["user"] for it in said.step("gpu-01", "stop_leftovers")["victims"]} == {"root"}
+    assert said.finding("gpu-02", "in_use")["status"] == "present"
+    spared = [it["command"] for it in said.step("gpu-02", "stop_leftovers")["victims"]]
+    assert there(set(spared), LIVE) == [False] * 3
+    assert [it["command"].split()[1] for it in said.step("gpu-03", "end_holders")["victims"]] == ["exporter"]
+    assert said.writes() == []
+    assert {it: lab.commands(it) for it in before} == before
+    assert not [it for host in before for it in lab.calls(host) if "reset" in it or "-pm" in it or it.startswith("persist")]
+
+
+def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
+    lab = practice("gpu-01=leftovers", "gpu-02=leftovers+busy+daemon", "gpu-03=stubborn+nameless", "cpu-01=no_gpu")
+    said = lab.run("zombie-gpu", "--yes")
+    assert said.code == 0, said.out + said.err
+    assert said.document["totals"] == {"resolved": 3, "healthy": 1}
+    assert there(lab.commands("gpu-01"), DEAD) == [False] * 4
+    assert there(lab.commands("gpu-02"), DEAD) == [False] * 4
+    assert there(lab.commands("gpu-02"), (*LIVE, "nvidia-persistenced")) == [True] * 4
+    assert not any("--stubborn" in it or "exporter" in it for it in lab.commands("gpu-03"))
+    assert said.finding("gpu-01", "held")["status"] == "gone"
+    assert said.step("gpu-01", "stop_leftovers")["verified"] is True
+    again = lab.run("zombie-gpu", "--yes")
+    assert again.code == 0
+    assert again.document["totals"] == {"healthy": 4}
+    assert again.writes() == []
+
+
+def test_without_a_terminal_and_without_yes_processes_are_ended_but_nothing_is_reset(practice):
+    lab = practice("gpu-01=leftovers", "gpu-02=resettable")
+    said = lab.run("zombie-gpu")
+    assert said.host("gpu-01")["verdict"] == "resolved"
+    assert said.step("gpu-02", "reset")["status"] == "blocked"
+    assert "--yes" in said.step("gpu-02", "reset")["why"]
+    assert not any(it.startswith("reset") for it in lab.calls("gpu-02"))
+    assert said.code == 1
+
+
+def test_a_gpu_that_wants_a_reset_gets_one_alone_and_persistence_comes_back(practice):
+    lab = practice("gpu-01=resettable")
+    said = lab.run("zombie-gpu", "--yes")
+    assert said.step("gpu-01", "reset")["status"] == "changed", said.out
+    assert said.host("gpu-01")["verdict"] == "resolved"
+    assert [it for it in lab.calls("gpu-01") if it.startswith("reset ")] == ["reset  0"]
+    assert (lab.lab.state("gpu-01") / "pm.0").read_text() == "Enabled\n"
+
+
+def test_a_gpu_busy_with_nobody_on_it_ends_in_honest_advice(practice):
+    lab = practice("gpu-01=wedged")
+    said = lab.run("zombie-gpu", "--yes")
+    assert said.code == 1
+    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
+    assert said.finding("gpu-01", "wedged")["status"] == "present"
+    assert any("stop the pod" in it for it in said.finding("gpu-01", "wedged")["advise"])
+    assert said.step("gpu-01", "reset")["ignored"] is True
+
+
+def test_what_comes_back_is_named_and_the_host_stays_unresolved(practice):
+    lab = practice("gpu-01=respawner")
+    said = lab.run("zombie-gpu", "--yes")
+    assert said.code == 1
+    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
+    step = said.step("gpu-01", "stop_leftovers")
+    assert step["status"] == "failed"
+    assert "anew" in step["why"] or "respawn" in step["why"]
+
+
+def test_a_hanging_nvidia_smi_makes_the_host_unknown_and_nothing_is_killed_there(practice):
+    lab = practice("gpu-01=smi_hangs+leftovers", "gpu-02=leftovers")
+    before = lab.commands("gpu-01")
+    began = time.monotonic()
+    said = lab.run("zombie-gpu", "--yes", "--timeout", "3s")
+    assert said.code == 1
+    assert said.host("gpu-01")["verdict"] == "unknown"
+    assert said.host("gpu-02")["verdict"] == "resolved"
+    assert there(lab.commands("gpu-01"), DEAD) == [True] * 4
+    assert before <= lab.commands("gpu-01")
+    assert time.monotonic() - began < 60
+    assert not any("nvidia-smi" in it for it in lab.commands("gpu-01")), "a hung look is ended"
+
+
+@pytest.mark.parametrize("fault", ["smi_fails", "smi_noise"])
+def test_an_nvidia_smi_that_complains_is_never_health(practice, fault):
+    lab = practice(f"gpu-01={fault}")
+    said = lab.run("zombie-gpu", "--yes")
+    assert said.code == 1
+    assert said.host("gpu-01")["verdict"] in ("unknown", "unresolved")
+    assert said.writes() == []
+
+
+def test_one_host_down_and_one_mute_delay_nobody_and_are_named(practice):
+    lab = practice("gpu-01=leftovers", "gpu-02=down", "gpu-03=mute", "gpu-04=healthy")
+    said = lab.run("zombie-gpu", "--yes", "--connect-timeout", "2s")
+    assert said.code == 4
+    assert said.document["totals"] == {"unreachable": 2, "resolved": 1, "healthy": 1}
+    assert "connection refused" in said.host("gpu-02")["error"]
+    assert "banner" in said.host("gpu-03")["error"]
+    assert {it["status"] for it in said.host("gpu-02")["steps"]} == {"unreachable"}
+    assert said.host("gpu-04")["seconds"] < 10
+
+
+def test_spare_busy_false_ends_what_is_at_work_too(practice):
+    lab = practice("gpu-01=busy")
+    said = lab.run("zombie-gpu", "--yes", "-e", "spare_busy=false")
+    assert there(lab.commands("gpu-01"), LIVE) == [False] * 3, said.out
+    assert said.code == 0
+
+
+def test_the_console_says_the_same_to_people(practice):
+    lab = practice("gpu-01=leftovers", "gpu-02=healthy", "gpu-03=healthy", "gpu-04=down")
+    said = lab.run("zombie-gpu", "--dry-run", output="console")
+    assert "gpu-[02-03]: healthy" in said.out
+    assert "would change stop_leftovers" in said.out
+    assert "connection refused" in said.out
+    assert "1 unreachable, 1 planned, 2 healthy" in said.out
