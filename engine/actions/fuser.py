@@ -1,7 +1,7 @@
 """End the processes that have a device, or a file, open.
 
-Who that is, is read from /proc: no fuser and no lsof is needed.  A process is ended as (pid, start time), looked at
-again right before each signal.  Our own shell and what is above it, PID 1, sshd and protected daemons are never ended.
+Who that is, is read from /proc: no fuser and no lsof is needed. A process is ended by pid and start time, read again
+right before each signal. PID 1, what our own connection hangs on, and protected daemons are left alone.
 """
 
 from __future__ import annotations
@@ -9,83 +9,101 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.errors import ProbeError
-from engine.facts import victims
-from engine.facts.leftover import look_at_processes
-from engine.facts.victims import Victims as State
-from engine.ports import Absent, Probe
+from engine.facts import holding
+from engine.facts.holding import Holding, look_at
+from engine.facts.paths import objection_to_paths
+from engine.facts.victims import Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.ports import Probe
 from engine.values.plan import Decision
-from engine.values.text import Duration
+from engine.values.text import Duration, Unknown
+
+State = Holding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     """Whose holders are ended, and how."""
 
-    paths: tuple[str, ...] = field(metadata={"about": "Devices or files, as globs of absolute paths.", "min_items": 1})
-    only: Literal["all", "leftover"] = field(
+    paths: tuple[str, ...] = field(
+        metadata={"about": "Devices or files, as globs of absolute paths; directories are left out.", "min_items": 1}
+    )
+    only: Literal["leftover", "all"] = field(
         default="all", metadata={"about": "leftover spares every process whose job keeps a GPU busy."}
     )
     busy_above: float = field(
         default=5,
-        metadata={"about": "At work is above this (percent, two looks 2 s apart).", "minimum": 0, "maximum": 100},
+        metadata={
+            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "minimum": 0,
+            "maximum": 100,
+        },
     )
-    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT"] = field(
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
         default="KILL", metadata={"about": "The first signal."}
     )
     grace: Duration = field(
-        default=Duration(10.0), metadata={"about": "How long the first signal may take.", "minimum": 0, "maximum": 500}
+        default=Duration(10.0),
+        metadata={"about": "How long the first signal may take; it is over as soon as all are gone.", "minimum": 0},
     )
-    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "What the rest gets."})
+    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "The signal for those that remain."})
     allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names of protected daemons that may be ended after all."}
+        default=(), metadata={"about": "Protected programs that may be ended after all, by name."}
+    )
+    max_victims: int = field(
+        default=0, metadata={"about": "With more victims than this, none is ended; 0: any number.", "minimum": 0}
     )
 
-    def __post_init__(self) -> None:
-        """Refuse what could mean every process: a path that is not absolute, or a whole file system."""
-        for it in self.paths:
-            if not it.startswith("/") or it.strip("/*?") == "":
-                raise ValueError(f"paths: {it!r} is no absolute path of a device or a file")
+
+def objection(args: Args) -> str:
+    """Why the holders of these paths must not be ended; empty: they may."""
+    return objection_to_paths(args.paths)
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; ask about the GPUs only if somebody holds a path and *only* is leftover."""
-    paths = (*args.paths, "/dev/nvidia*") if args.only == "leftover" else args.paths
-    table = yield from look_at_processes(paths)
-    wanted = [it for it in table.nodes if any(_matches(it, glob) for glob in args.paths)]
-    if not wanted:
-        return Absent(why=f"there is no {' or '.join(args.paths)}", state=State())
-    found = tuple(it for it in table.processes if set(it.devices) & set(wanted))
-    if not found and table.unseen:
-        raise ProbeError(f"who holds them is not known: {table.unseen} processes cannot be looked into without root")
-    return (yield from victims.choose(found, table, args.allow, args.only, args.busy_above))
-
-
-def _matches(path: str, glob: str) -> bool:
-    from fnmatch import fnmatchcase
-
-    return fnmatchcase(path, glob) and path.count("/") == glob.count("/")
+    """Walk /proc; look at the GPUs only if somebody holds a path and it matters."""
+    return (yield from look_at(args.paths, args.allow, args.busy_above, apart=args.only == "leftover"))
 
 
 def decide(args: Args, state: State) -> Decision:
-    """End whoever holds them."""
-    what = f"holding {' or '.join(args.paths)}"
-    return victims.decision(state, what, signal=args.signal, grace=args.grace, then=args.then)
+    """End who holds them."""
+    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
+    spared += [f"pid {it.pid}: {it.why}" for it in state.protected]
+    what = f"{'that is left over ' if args.only == 'leftover' else ''}holds {' or '.join(args.paths)}"
+    return decision(_victims(args, state), _manner(args), what, spared)
 
 
-def without(state: State, keys: frozenset[str]) -> State:
-    """Leave out victims by their keys."""
-    return victims.without(state, keys)
+def settled(args: Args, before: State, after: State) -> bool:
+    """Every victim is gone, and none has come anew."""
+    return gone(_seen(args, before), _seen(args, after))
 
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who came anew."""
-    return victims.explain(before, after)
+    return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the processes of *keys*."""
+    return holding.without(state, keys)
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look first; fuser -k would end every holder, monitoring daemons included."""
+    """Look first; `fuser -k` would end every holder, monitoring daemons too."""
+    lines = (f"fuser -v {' '.join(args.paths)} 2>&1", f"kill -s {args.signal} PID...")
     return (
-        f"fuser -v {' '.join(args.paths)} 2>&1      # who holds them (as root)",
-        f"kill -s {args.signal} PID ...   # those that are left over; not `fuser -k`, which ends every holder",
+        lines
+        if args.then == "nothing" or args.signal == "KILL"
+        else (*lines, f"sleep {args.grace:g}; kill -s KILL PID...")
     )
+
+
+def _victims(args: Args, state: State) -> Processes:
+    return state.processes if args.only == "all" else state.leftover
+
+
+def _seen(args: Args, state: State) -> Seen:
+    return Seen(found=state.processes, victims=_victims(args, state))
+
+
+def _manner(args: Args) -> Manner:
+    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

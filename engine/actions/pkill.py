@@ -1,25 +1,24 @@
 """End processes by what their command lines say: a signal, some time, then another.
 
-Patterns are Python regular expressions, searched in the argv joined by spaces, on this side: no pattern ever stands on
-the host's command line.  A process is ended as (pid, start time), looked at again right before each signal.  Our own
-shell and what is above it, PID 1, sshd and protected daemons are never ended.
+Patterns are Python regular expressions, searched in the arguments joined by spaces, on this side: none ever stands on
+the host's command line. A process is ended by pid and start time, read again right before each signal. PID 1, what our
+own connection hangs on, and protected daemons are left alone.
 """
 
 from __future__ import annotations
 
-import re
+import shlex
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.facts import victims
-from engine.facts.leftover import look_at_processes
-from engine.facts.processes import Process, Table
-from engine.facts.victims import Victims as State
+from engine.facts import matching
+from engine.facts.matching import Matching, look_for
+from engine.facts.victims import Manner, Processes, Seen, decision, disagreement, gone, said
 from engine.ports import Probe
 from engine.values.plan import Decision
-from engine.values.text import Duration, ProcessPattern, plural
+from engine.values.text import Duration, ProcessPattern, Unknown
 
-Signal = Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"]
+State = Matching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,62 +28,75 @@ class Args:
     patterns: tuple[ProcessPattern, ...] = field(
         metadata={"about": "Searched in command lines; one that matches everything is refused.", "min_items": 1}
     )
-    only: Literal["all", "leftover"] = field(
+    only: Literal["leftover", "all"] = field(
         default="all", metadata={"about": "leftover spares every process whose job keeps a GPU busy."}
     )
     busy_above: float = field(
         default=5,
-        metadata={"about": "At work is above this (percent, two looks 2 s apart).", "minimum": 0, "maximum": 100},
+        metadata={
+            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "minimum": 0,
+            "maximum": 100,
+        },
     )
-    signal: Signal = field(default="TERM", metadata={"about": "The first signal."})
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
+        default="TERM", metadata={"about": "The first signal."}
+    )
     grace: Duration = field(
-        default=Duration(10.0), metadata={"about": "How long the first signal may take.", "minimum": 0, "maximum": 500}
+        default=Duration(10.0),
+        metadata={"about": "How long the first signal may take; it is over as soon as all are gone.", "minimum": 0},
     )
-    then: Literal["KILL", "TERM", "nothing"] = field(default="KILL", metadata={"about": "What the rest gets."})
+    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "The signal for those that remain."})
     allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names of protected daemons that may be ended after all."}
+        default=(), metadata={"about": "Protected programs that may be ended after all, by name."}
     )
-
-
-def matching(patterns: tuple[ProcessPattern, ...], table: Table) -> tuple[Process, ...]:
-    """The processes whose command line contains one of *patterns*; our own are not even looked at."""
-    compiled = [re.compile(it) for it in patterns]
-    return tuple(
-        it
-        for it in table.processes
-        if it.command and it.pid not in table.own and any(one.search(it.command) for one in compiled)
+    max_victims: int = field(
+        default=0, metadata={"about": "With more victims than this, none is ended; 0: any number.", "minimum": 0}
     )
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; ask about the GPUs only if somebody matches and *only* is leftover."""
-    table = yield from look_at_processes(("/dev/nvidia*",) if args.only == "leftover" else ())
-    found = matching(args.patterns, table)
-    return (yield from victims.choose(found, table, args.allow, args.only, args.busy_above))
+    """Read /proc; look at the GPUs only if somebody matches and it matters."""
+    return (yield from look_for(args.patterns, args.allow, args.busy_above, apart=args.only == "leftover"))
 
 
 def decide(args: Args, state: State) -> Decision:
-    """End whoever matches."""
-    what = (
-        f"matching {' or '.join(args.patterns)}"
-        if len(args.patterns) < 3
-        else f"matching {plural(len(args.patterns), 'pattern')}"
-    )
-    return victims.decision(state, what, signal=args.signal, grace=args.grace, then=args.then)
+    """End who matches."""
+    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
+    spared += [f"pid {it.pid}: {it.why}" for it in state.protected]
+    what = f"{'that is left over ' if args.only == 'leftover' else ''}matches {' or '.join(args.patterns)}"
+    return decision(_victims(args, state), _manner(args), what, spared)
 
 
-def without(state: State, keys: frozenset[str]) -> State:
-    """Leave out victims by their keys."""
-    return victims.without(state, keys)
+def settled(args: Args, before: State, after: State) -> bool:
+    """Every victim is gone, and none has come anew."""
+    return gone(_seen(args, before), _seen(args, after))
 
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who came anew."""
-    return victims.explain(before, after)
+    return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the processes of *keys*."""
+    return matching.without(state, keys)
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look first; then signal the pids that you have looked at, not the pattern."""
-    lines = [f"pgrep -af -- '{it}'      # look who that is; your own shell may match too" for it in args.patterns]
-    lines += [f"kill -s {args.signal} PID ...   # the pids that are left over, not the pattern"]
-    return (*lines, *((f"sleep {args.grace:g}; kill -s {args.then} PID ...",) if args.then != "nothing" else ()))
+    """Look first; then signal the pids that were looked at, not the pattern."""
+    lines = [f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns]
+    lines.append(f"kill -s {args.signal} PID...")
+    return (*lines, f"sleep {args.grace:g}; kill -s KILL PID...") if args.then == "KILL" else tuple(lines)
+
+
+def _victims(args: Args, state: State) -> Processes:
+    return state.matches if args.only == "all" else state.leftover
+
+
+def _seen(args: Args, state: State) -> Seen:
+    return Seen(found=state.matches, victims=_victims(args, state))
+
+
+def _manner(args: Args) -> Manner:
+    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

@@ -1,16 +1,21 @@
-"""Find processes by what their command lines say, and tell the left-over ones from those at work."""
+"""Find processes by what their command lines say, and tell those left over from those at work.
+
+Patterns are Python regular expressions, searched in the arguments joined by spaces, on this side: none ever stands on
+the host's command line. The GPUs are asked only if somebody matches.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+import shlex
+from dataclasses import dataclass, field
 
-from engine.facts.leftover import look_at_load, look_at_processes, told_apart
-from engine.facts.processes import Process
-from engine.facts.protected import protection
-from engine.facts.victims import Spared, spared
+from engine.errors import ProbeError
+from engine.facts.matching import Matching, look_for
+from engine.facts.victims import named
 from engine.ports import Fails, Holds, Probe
 from engine.values.text import ProcessPattern, Unknown, plural
+
+State = Matching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,56 +27,29 @@ class Args:
     )
     busy_above: float = field(
         default=5,
-        metadata={"about": "At work is above this (percent, two looks 2 s apart).", "minimum": 0, "maximum": 100},
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """Who was found."""
-
-    matches: tuple[Process, ...] = field(default=(), metadata={"about": "Every process that matches and may be ended."})
-    leftover: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose job keeps no GPU busy; unknown if the GPUs cannot be asked."}
-    )
-    at_work: tuple[Process, ...] | Unknown = field(default=(), metadata={"about": "Those whose job keeps a GPU busy."})
-    protected: tuple[Spared, ...] = field(default=(), metadata={"about": "Those that are never ended, with why."})
-    stuck: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Those in state D: waiting inside the kernel, they cannot be killed."}
+        metadata={
+            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "minimum": 0,
+            "maximum": 100,
+        },
     )
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; ask about the GPUs only if somebody matches."""
-    table = yield from look_at_processes(("/dev/nvidia*",))
-    compiled = [re.compile(it) for it in args.patterns]
-    found = tuple(
-        it
-        for it in table.processes
-        if it.command and it.pid not in table.own and any(one.search(it.command) for one in compiled)
-    )
-    why = {it.key: protection(it, table) for it in found}
-    matches = tuple(it for it in found if not why[it.key])
-    plain = State(
-        matches=matches,
-        leftover=matches,
-        protected=spared(found, why),
-        stuck=tuple(it for it in matches if it.state == "D"),
-    )
-    if not matches:
-        return plain
-    load = yield from look_at_load()
-    apart = told_apart(matches, table, load, args.busy_above)
-    return replace(plain, leftover=apart.leftover, at_work=apart.at_work)
+    """Read /proc; look at the GPUs, and again at /proc, only if somebody matches."""
+    return (yield from look_for(args.patterns, (), args.busy_above, apart=True))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """None of them is there."""
+    """None matches."""
+    if isinstance(state.matches, Unknown):
+        raise ProbeError(state.matches.why)
     if not state.matches:
-        return Holds(why="no process matches")
-    return Fails(why=f"{plural(len(state.matches), 'process')} there: {', '.join(map(str, state.matches[:5]))}")
+        return Holds(why=f"no process matches {' or '.join(args.patterns)}")
+    verb = "matches" if len(state.matches) == 1 else "match"
+    return Fails(why=f"{plural(len(state.matches), 'process')} {verb}: {named(state.matches)}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look at the whole command lines."""
-    return tuple(f"pgrep -af -- '{it}'" for it in args.patterns)
+    """The lines that a person would paste."""
+    return tuple(f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns)

@@ -1,119 +1,122 @@
-"""End processes by pid and start time, and by nothing else."""
+"""End processes by pid and start time: a signal, some time, then another; whoever has a victim's pid now is spared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from engine.facts.processes import Process
 from engine.values.command import Command, write_script
-from engine.values.plan import Target
 
-FATES: Mapping[str, str] = {
-    "gone": "ended",
-    "absent": "was gone already",
-    "reused": "was gone already, and its pid has another process now",
-    "mine": "is our own shell or above it, and was left alone",
-    "denied": "may not be ended by us",
-    "survives": "survives",
-}
+LAST_WAIT = 5.0
+"""Seconds that the last signal is given."""
 
-END = r"""
-LC_ALL=C; export LC_ALL
-first=$1; second=$2; tenths=$3; after=$4; shift 4
-nap() { sleep 0.1 2>/dev/null || sleep 1; }
-identity() {
-  state=; start=
-  { IFS= read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
-  while :; do case $line in *') '*) break;; esac; return 1; done
-  line=${line##*) }; state=${line%% *}
-  set -- $line; start=${20}
-  case $state in Z|X) [ -d "/proc/$2/task" ] || return 1;; esac
-}
-there() {
-  identity "${1%%:*}" || return 1
-  [ "$start" = "${1#*:}" ] || return 1
-  case $state in Z|X) return 1;; esac
-  return 0
-}
-mine=" $$ 1 $PPID "; p=$PPID
-while [ "${p:-0}" -gt 1 ] 2>/dev/null; do
-  { IFS= read -r line <"/proc/$p/stat"; } 2>/dev/null || break
-  line=${line##*) }; line=${line#* }; p=${line%% *}; mine="$mine$p "
-done
-left=; denied=
-for v in "$@"; do
-  pid=${v%%:*}
-  case $mine in *" $pid "*) echo "mine $v"; continue;; esac
-  if there "$v"; then
-    if kill -s "$first" "$pid" 2>/dev/null; then left="$left $v"
-    elif there "$v"; then denied="$denied $v"; echo "denied $v"
-    else echo "gone $v"; fi
-  elif [ -n "$start" ] && [ "$start" != "${v#*:}" ]; then echo "reused $v"
-  else echo "absent $v"; fi
-done
-settle() {
-  i=0
-  while [ "$i" -lt "$1" ] && [ -n "$left" ]; do
-    still=
-    for v in $left; do
-      if there "$v"; then still="$still $v"; else echo "gone $v"; fi
-    done
-    left=$still
-    [ -z "$left" ] || nap
-    i=$((i+1))
-  done
-}
-settle "$tenths"
-if [ -n "$left" ] && [ "$second" != nothing ]; then
-  for v in $left; do there "$v" && kill -s "$second" "${v%%:*}" 2>/dev/null; done
-  settle "$after"
-fi
-for v in $left; do if there "$v"; then echo "survives $v $state"; else echo "gone $v"; left2=; fi; done
-for v in $left; do there "$v" && exit 1; done
-[ -z "$denied" ] || exit 1
-exit 0
-"""
-"""``FIRST SECOND TENTHS TENTHS PID:START...``: each pid's start time is read again right before each signal."""
-
-AFTER_SECOND = 50
-"""Tenths of a second that the second signal may take: the driver frees a large context in seconds."""
+USUAL = 600.0
+"""Seconds that a write may take if it does not say otherwise."""
 
 
 def end_processes(victims: Iterable[Process], signal: str, grace: float, then: str) -> Command:
-    """End *victims*: *signal*, up to *grace* seconds, then the signal *then* (``nothing`` for none).
+    """Send *signal*, wait up to *grace* seconds, send *then* (or ``nothing``) to the rest, wait up to 5 s.
 
-    No pattern and no name ever stands on the host's command line, so that nothing can match itself.  Exit code 1 says
-    that some survive; the second look says which.
+    Exit code 0: all of them are gone; 1: some survive, or were refused, which a second look shows.
     """
-    tenths = str(max(1, round(grace * 10)))
-    return write_script(END, signal, then, tenths, str(AFTER_SECOND), *(it.key for it in victims), accepts=(0, 1))
+    first_wait = max(grace, LAST_WAIT) if signal == "KILL" else grace
+    second = "nothing" if signal == "KILL" else then
+    waits = (str(round(it * 100)) for it in (first_wait, LAST_WAIT))
+    keys = tuple(it.key for it in sorted(victims, key=lambda it: it.start))
+    command = write_script(_END, signal, second, *waits, *keys, accepts=(0, 1))
+    needs = first_wait + LAST_WAIT + 60
+    if needs <= USUAL:
+        return command
+    return Command(script=_END, argv=command.argv, effect=command.effect, accepts=(0, 1), timeout=needs)
 
 
-def targets(victims: Iterable[Process]) -> tuple[Target, ...]:
-    """*victims* as the targets of a change."""
-    return tuple(
-        Target(kind="process", key=it.key, say=str(it), pid=it.pid, user=it.user, command=it.command) for it in victims
-    )
+_END = r"""
+LC_ALL=C; export LC_ALL
+first=$1 then=$2 wait1=$3 wait2=$4; shift 4
+stat_of() {  # pid: sets state, start, parent and threads; fails where there is no such process
+    all=
+    { while IFS= read -r line || [ -n "$line" ]; do all=$all$line; done </proc/"$1"/stat; } 2>/dev/null || return 1
+    case $all in *') '*) ;; *) return 1 ;; esac
+    set -- ${all##*) }  # the name before it may hold anything
+    state=$1 parent=$2 threads=${18} start=${20}
+}
+is_there() {  # pid:start, alive, or defunct with a thread that still lives
+    stat_of "${1%:*}" && [ "$start" = "${1#*:}" ] || return 1
+    case $state in Z|X|x) [ "$threads" -gt 1 ] || return 1 ;; esac
+}
+now() {
+    IFS=' ' read -r up rest </proc/uptime || return 1
+    up=${up%.*}${up#*.}; up=${up#0}
+}
+send() {  # signal, pid:start; looks at the start time and signals in one go
+    is_there "$2" || return 0
+    if kill -s "$1" "${2%:*}" 2>/dev/null; then
+        [ "$state" != T ] || [ "$1" = KILL ] || kill -s CONT "${2%:*}" 2>/dev/null
+    elif is_there "$2"; then denied="$denied $2 "
+    fi
+}
+await() {  # hundredths of a second: until all in $left are gone, or the time is over
+    now || exit 3
+    end=$((up + $1))
+    while :; do
+        still=
+        for one in $left; do
+            if is_there "$one"; then still="$still $one"; else echo "${one%:*} gone"; fi
+        done
+        left=$still
+        [ -n "$left" ] || return 0
+        now; [ "$up" -lt "$end" ] || return 0
+        sleep 0.1 2>/dev/null || sleep 1
+    done
+}
+IFS=' ' read -r me rest </proc/self/stat && stat_of "$me" || { echo '/proc cannot be read' >&2; exit 3; }
+ours=" 0 1 " up=$me
+while [ "$up" -gt 1 ] && stat_of "$up"; do ours="$ours$up "; up=$parent; done
+case $ours in *" $$ "*) ;; *) echo '/proc shows the pids of another pid namespace' >&2; exit 3 ;; esac
+left= denied= refused=
+for one; do
+    case $one in *[!0-9:]*|:*|*:|*:*:*) echo "not a pid and a start time: $one" >&2; exit 3 ;; *:*) ;; *) exit 3 ;; esac
+    case $ours in *" ${one%:*} "*) echo "${one%:*} refused: our own connection hangs on it"; refused=1; continue ;; esac
+    if is_there "$one"; then left="$left $one"
+    elif stat_of "${one%:*}" && [ "$start" != "${one#*:}" ]; then echo "${one%:*} reused: another process has that pid"
+    else echo "${one%:*} was gone"
+    fi
+done
+for one in $left; do send "$first" "$one"; done
+await "$wait1"
+if [ -n "$left" ] && [ "$then" != nothing ]; then
+    denied=
+    for one in $left; do send "$then" "$one"; done
+    await "$wait2"
+fi
+for one in $left; do
+    is_there "$one" || { echo "${one%:*} gone"; continue; }
+    refused=1
+    case $denied in *" $one "*) echo "${one%:*} not permitted" ;; *) echo "${one%:*} survives in state $state" ;; esac
+done
+[ -z "$refused" ] || exit 1
+exit 0
+"""
+"""``$1`` signal, ``$2`` second signal, ``$3`` and ``$4`` hundredths of a second, then ``pid:start`` ...
+
+No pattern stands here, so that nothing can match itself.  A stopped process is woken to take its signal.
+"""
 
 
-def survival(before: Iterable[Process], after: Iterable[Process], shown: Mapping[str, str]) -> str:
-    """Words for a second look that still sees somebody: who survived in which state, and who came anew.
-
-    *shown* is the state of every process that is there now, by its key.
-    """
-    victims = {it.key: it for it in before}
-    survivors = [
-        f"pid {it.pid} survives in state {shown[key]}{_meaning(shown[key])}"
-        for key, it in victims.items()
-        if key in shown
-    ]
-    fresh = [f"pid {it.pid} ({it.command[:60]})" for it in after if it.key not in victims]
-    words = [", ".join(survivors)] if survivors else []
-    words += [f"started anew: {', '.join(fresh)}; something restarts them, so stop that first"] if fresh else []
+def survival(left: Iterable[Process], fresh: Iterable[Process], last: str) -> str:
+    """Why a second look disagrees: who is *left* after the signal *last*, and which *fresh* ones have come."""
+    words = [_survivor(it, last) for it in left]
+    started = [f"pid {it.pid} ({it.command[:60]})" for it in fresh]
+    if started:
+        more = f" and {len(started) - 5} more" if len(started) > 5 else ""
+        words.append(f"respawned as {', '.join(started[:5])}{more}: stop first what starts this anew")
     return "; ".join(words)
 
 
-def _meaning(state: str) -> str:
-    if state == "D":
-        return " (waiting inside the kernel: it cannot be killed; only a reset or a reboot helps)"
-    return " (defunct: its parent must reap it)" if state == "Z" else ""
+def _survivor(process: Process, last: str) -> str:
+    if process.state == "D":
+        return (
+            f"pid {process.pid} survives {last} in state D: it hangs in the kernel and cannot be killed; "
+            "that takes a reset of the device or a reboot"
+        )
+    return f"pid {process.pid} survives {last} in state {process.state} ({process.user})"

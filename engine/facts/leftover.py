@@ -1,147 +1,174 @@
-"""Which processes are left over from a dead job, and which are at work."""
+"""What is left over, and what is at work: a process is at work when a GPU that its job holds is busy.
+
+Whoever is not sure is told so: an unknown is never taken for left over.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from engine.errors import ProbeError
-from engine.facts.gpu_load import busy
-from engine.facts.gpus import Gpu, GpuPresence, Reading
-from engine.facts.nvidia import ask_gpus, ask_presence, read_presence
-from engine.facts.nvidia_reading import read_gpus
-from engine.facts.processes import Process, Table, ask_processes, read_processes
-from engine.values.command import Command
+from engine.facts.families import families, worst
+from engine.facts.gpu_load import idle
+from engine.facts.holders import Node, Walk
+from engine.facts.nvidia import App, Gpu, GpuPresence, Reading, ask_gpus, ask_presence, read_gpus, read_presence
+from engine.values.command import Command, Completed
 from engine.values.text import Unknown
 
 APART = 2.0
 """Seconds between the two looks at how busy a GPU is."""
 
-EVERYBODYS = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
-"""Nodes that every CUDA process opens: they do not say which GPU."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is known of the GPUs."""
+    """How busy the GPUs of a host are, and which processes nvidia-smi lists on them."""
 
-    presence: GpuPresence
     reading: Reading | Unknown
+    presence: GpuPresence | Unknown
+    above: float
+    """Percent: a GPU that was busier on one of the looks is busy."""
 
     @property
-    def apps(self) -> tuple[Any, ...] | Unknown:
+    def absent(self) -> bool:
+        """Whether it is proven that the host has no NVIDIA GPU."""
+        return not isinstance(self.presence, Unknown) and self.presence.absent
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that nvidia-smi shows."""
+        return () if isinstance(self.reading, Unknown) else self.reading.gpus
+
+    @property
+    def apps(self) -> tuple[App, ...] | Unknown:
         """What nvidia-smi lists."""
+        if self.absent:
+            return ()
         return self.reading if isinstance(self.reading, Unknown) else self.reading.apps
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sorted:
-    """Candidates, told apart."""
-
-    leftover: tuple[Process, ...] | Unknown
-    at_work: tuple[Process, ...] | Unknown
-    gpus: tuple[str, ...] | Unknown
-    """The GPUs that left-over processes hold."""
+    def pids(self) -> frozenset[int] | Unknown:
+        """The pids that nvidia-smi lists; they may belong to another pid namespace."""
+        apps = self.apps
+        if isinstance(apps, Unknown):
+            return apps
+        nameless = next((it.pid for it in apps if isinstance(it.pid, Unknown)), None)
+        return nameless or frozenset(it.pid for it in apps if not isinstance(it.pid, Unknown))
 
 
-def look_at_processes(paths: Iterable[str]) -> Generator[Command, Any, Table]:
-    """The process table, and who has *paths* open."""
-    return read_processes((yield ask_processes(paths)))
+def ask_load() -> tuple[Command, Command]:
+    """What ``read_load`` needs: it takes as long as the two looks at the GPUs are apart."""
+    return ask_presence(), ask_gpus(APART, apps=True)
 
 
-def look_at_load() -> Generator[tuple[Command, ...], Any, Load]:
-    """Two looks at the GPUs; an nvidia-smi that does not answer is known as that, and not asked again."""
-    present, asked = yield (ask_presence(), ask_gpus(APART, apps=True))
-    presence = read_presence(present)
-    if presence.absent:
-        return Load(presence=presence, reading=Reading(gpus=(), apps=()))
+def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
+    """What is known of the GPUs.  Never raises: what is not known is Unknown."""
+    there: GpuPresence | Unknown
+    reading: Reading | Unknown
     try:
-        return Load(presence=presence, reading=read_gpus(asked))
+        there = read_presence(presence)
     except ProbeError as error:
-        return Load(presence=presence, reading=Unknown(why=str(error)))
+        there = Unknown(why=str(error))
+    try:
+        reading = read_gpus(gpus)
+    except ProbeError as error:
+        reading = Unknown(why=str(error))
+    return Load(reading=reading, presence=there, above=above)
 
 
-def listed_marked(found: Iterable[Process], load: Load) -> tuple[Process, ...]:
-    """*found*, each with whether nvidia-smi lists it."""
-    apps = load.apps
-    if isinstance(apps, Unknown):
-        return tuple(replace(it, listed=apps) for it in found)
-    pids = {it.pid for it in apps}
-    return tuple(replace(it, listed=it.pid in pids) for it in found)
+def at_work(walk: Walk, load: Load) -> Mapping[int, bool | Unknown]:
+    """For each process of the host whether its job is at work, by pid."""
+    if load.absent or _all_idle(walk, load):
+        return dict.fromkeys(walk.table.rows, False)
+    listed = _listed(load)
+    own = {pid: _own(pid, walk, load, listed) for pid in walk.table.rows}
+    return families(walk.table).share(own)
 
 
-def told_apart(candidates: tuple[Process, ...], table: Table, load: Load, above: float) -> Sorted:
-    """Which of *candidates* are left over: no GPU that they, or their job, hold is busier than *above* percent.
-
-    A process is at work when a GPU that it holds was busy on both looks.  Its job is at work with it: candidates above
-    it, everything below those, and candidates of a process group that one of them leads.  One that cannot be told
-    makes the answer Unknown: nothing unknown is ever ended.
-    """
-    if not candidates:
-        return Sorted(leftover=(), at_work=(), gpus=())
-    everyone = {it.pid: it for it in table.processes if it.devices} | {it.pid: it for it in candidates}
-    held = {pid: _held(it, load) for pid, it in everyone.items()}
-    work = {pid: _works(gpus, load, above) for pid, gpus in held.items()}
-    for one, other in _kin(candidates, everyone, table):
-        for pid, kin in ((one, other), (other, one)):
-            work.setdefault(pid, False)
-            if work.get(kin) is True or (isinstance(work.get(kin), Unknown) and work[pid] is False):
-                work[pid] = work[kin] if work[pid] is not True else True
-    answers = [(it, work[it.pid]) for it in candidates]
-    at_work = tuple(it for it, answer in answers if answer is True)
-    if unknown := next((answer for _, answer in answers if isinstance(answer, Unknown)), None):
-        return Sorted(leftover=unknown, at_work=at_work or unknown, gpus=unknown)
-    leftover = tuple(it for it, answer in answers if answer is False)
-    keys = {gpu.key for it in leftover for gpu in _certain(held[it.pid])}
-    return Sorted(leftover=leftover, at_work=at_work, gpus=tuple(sorted(keys)))
-
-
-def _kin(candidates: tuple[Process, ...], everyone: Mapping[int, Process], table: Table) -> list[tuple[int, int]]:
-    """Pairs of one job, so ordered that what is known of a worker reaches its launcher, and from there every rank."""
-    heads = {it.pid for it in candidates}
-    up = [(above, pid) for pid in everyone for above in table.ancestors(pid) if above in heads and above != 1]
-    groups = [(it.group, it.pid) for it in everyone.values() if it.group in heads and it.group != it.pid]
-    pairs = [*up, *groups]
-    return pairs * (1 + min(len(pairs), 8))
-
-
-_Holding = tuple[tuple[Gpu, ...], bool]
-"""The GPUs that a process holds for certain, and whether it may hold any other."""
-
-
-def _certain(holding: _Holding) -> tuple[Gpu, ...]:
-    return holding[0]
-
-
-def _held(process: Process, load: Load) -> _Holding:
-    if isinstance(load.reading, Unknown):
-        return (), False
-    by_bus = {it.bus_id: it for it in load.reading.gpus}
-    minors = {minor: by_bus[bus] for bus, minor in load.presence.minors.items() if bus in by_bus}
-    gpus: dict[str, Gpu] = {}
-    unsure = False
-    for path in process.devices:
-        number = path.removeprefix("/dev/nvidia")
-        if path in EVERYBODYS or not number.isdigit():
-            continue
-        if int(number) in minors:
-            gpus[minors[int(number)].key] = minors[int(number)]
-        elif len(load.reading.gpus) == 1 and len(load.presence.nodes) == 1:
-            gpus[load.reading.gpus[0].key] = load.reading.gpus[0]
-        else:
-            unsure = True
-    apps = load.reading.apps
-    listed = {it.gpu_uuid for it in apps if it.pid == process.pid} if not isinstance(apps, Unknown) else set()
-    gpus |= {it.key: it for it in load.reading.gpus if it.uuid in listed}
-    return tuple(gpus.values()), unsure or (bool(process.devices) and isinstance(apps, Unknown) and not gpus)
-
-
-def _works(holding: _Holding, load: Load, above: float) -> bool | Unknown:
-    if isinstance(load.reading, Unknown):
+def gpus_of(pid: int, walk: Walk, load: Load) -> tuple[Gpu, ...] | Unknown:
+    """The GPUs that a process holds."""
+    if isinstance(load.reading, Unknown) and not load.absent:
         return load.reading
-    gpus, unsure = holding
-    answers = [busy(it, above) for it in (load.reading.gpus if unsure else gpus)]
-    if True in answers:
-        return True
-    return next((it for it in answers if isinstance(it, Unknown)), False)
+    found = {it.gpu_uuid: None for it in load.apps if it.pid == pid} if not isinstance(load.apps, Unknown) else {}
+    held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
+    nodes = [it for it in walk.open.get(pid, ()) if it.gpu is not None or it.partition]
+    for node in nodes:
+        gpu = _gpu_of(node, walk, load)
+        if isinstance(gpu, Unknown):
+            everything = len({it.gpu for it in nodes if it.gpu is not None}) == len(_gpu_nodes(walk)) == len(load.gpus)
+            return load.gpus if everything else gpu
+        held[gpu.key] = gpu
+    return tuple(held.values())
+
+
+def _all_idle(walk: Walk, load: Load) -> bool:
+    """Whether no GPU is busy, so that nobody can be at work."""
+    if isinstance(load.reading, Unknown) or load.reading.lost or not load.gpus:
+        return False
+    complete = len(load.gpus) >= len(_gpu_nodes(walk))
+    return complete and all(idle(it, load.above) is True for it in load.gpus)
+
+
+def _gpu_nodes(walk: Walk) -> set[int]:
+    return {it.gpu for it in walk.nodes if it.gpu is not None}
+
+
+def _listed(load: Load) -> dict[int, list[str]]:
+    """The UUIDs of the GPUs that nvidia-smi lists each pid on."""
+    found: dict[int, list[str]] = {}
+    for it in () if isinstance(load.apps, Unknown) else load.apps:
+        if not isinstance(it.pid, Unknown):
+            found.setdefault(it.pid, []).append(it.gpu_uuid)
+    return found
+
+
+def _own(pid: int, walk: Walk, load: Load, listed: Mapping[int, list[str]]) -> bool | Unknown:
+    """Whether the process itself holds a busy GPU."""
+    if isinstance(load.reading, Unknown):
+        if pid in walk.unseen:
+            return Unknown(why="its open files could not be looked at, and " + load.reading.why)
+        return load.reading if any(it.driver for it in walk.open.get(pid, ())) else False
+    answers = [_busy_node(it, walk, load) for it in walk.open.get(pid, ())]
+    answers += [_busy_uuid(it, load) for it in listed.get(pid, ())]
+    if pid in walk.unseen and not any(it is True for it in answers):
+        answers.append(Unknown(why="its open files could not be looked at, and a GPU is busy, or does not say"))
+    return worst(answers)
+
+
+def _busy_node(node: Node, walk: Walk, load: Load) -> bool | Unknown:
+    if node.gpu is None and not node.partition:
+        driver_only = node.driver and isinstance(load.apps, Unknown)
+        return load.apps if driver_only and isinstance(load.apps, Unknown) else False
+    gpu = _gpu_of(node, walk, load)
+    if not isinstance(gpu, Unknown):
+        return _busy(gpu, load)
+    answer = worst(_busy(it, load) for it in load.gpus)
+    if answer is False and len(load.gpus) < len(_gpu_nodes(walk)):
+        return gpu
+    return answer
+
+
+def _busy_uuid(uuid: str, load: Load) -> bool | Unknown:
+    """Whether the GPU that nvidia-smi lists a process on is busy; any that is, where it does not say which."""
+    named = [it for it in load.gpus if it.uuid == uuid and uuid]
+    return worst(_busy(it, load) for it in named or load.gpus)
+
+
+def _busy(gpu: Gpu, load: Load) -> bool | Unknown:
+    answer = idle(gpu, load.above)
+    if isinstance(answer, Unknown):
+        return Unknown(why=f"GPU {gpu.index} does not say how busy it is: {answer.why}")
+    return not answer
+
+
+def _gpu_of(node: Node, walk: Walk, load: Load) -> Gpu | Unknown:
+    """The GPU that a node opens, by what the driver says of its number; never by the order of nvidia-smi."""
+    numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
+    buses = [bus for bus, number in numbers.items() if number == node.gpu and node.gpu is not None]
+    gpu = next((it for it in load.gpus if it.bus_id and it.bus_id in buses), None)
+    if gpu:
+        return gpu
+    if buses:
+        return Unknown(why=f"nvidia-smi does not show the GPU of {node.path}")
+    if len(load.gpus) == 1 and len(_gpu_nodes(walk)) == 1:
+        return load.gpus[0]
+    return Unknown(why=f"which GPU {node.path} opens is not known")

@@ -105,7 +105,9 @@ def read_processes(done: Completed) -> Table:
         raise ProbeError(f"the processes could not be read within {seconds(done.seconds)}: /proc itself may hang")
     if done.exit_code != 0:
         said = done.stderr.strip().split("\n")[-1]
-        raise ProbeError(f"the processes could not be read (exit code {done.exit_code})" + (f": {said}" if said else ""))
+        raise ProbeError(
+            f"the processes could not be read (exit code {done.exit_code})" + (f": {said}" if said else "")
+        )
     return table_of(done.stdout.split("\n"))
 
 

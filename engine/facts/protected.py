@@ -1,50 +1,109 @@
-"""Processes that are never ended, unless they are asked for by name; and those that never are at all."""
+"""Processes that are never ended unless somebody names them, and some not even then."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
 
-from engine.facts.processes import Process, Table
+from engine.facts.processes import Process, Row, Table
 
-DAEMONS: Mapping[str, str] = {
-    "systemd": "the init system", "systemd-": "part of the init system", "init": "the init system",
-    "dbus-daemon": "the message bus", "cron": "the scheduler of jobs", "crond": "the scheduler of jobs",
-    "nvidia-persistenced": "keeps the driver loaded", "nvidia-persiste": "keeps the driver loaded",
-    "nv-hostengine": "DCGM", "dcgm": "DCGM", "dcgm-exporter": "exports metrics", "dcgmproftester": "DCGM",
-    "nv-fabricmanager": "manages NVSwitch", "nv-fabricmanage": "manages NVSwitch", "nvsm": "NVIDIA System Management",
-    "nvidia-cuda-mps-control": "MPS", "nvidia-cuda-mps-server": "MPS", "nvidia-cuda-mps": "MPS",
-    "nvidia-device-plugin": "hands out GPUs to containers", "nvidia-device-p": "hands out GPUs to containers",
-    "Xorg": "the display", "X": "the display", "gnome-shell": "the display", "gdm": "the display", "Xwayland": "the display",
-    "dockerd": "Docker", "containerd": "containers", "containerd-shim": "containers", "docker-init": "containers",
-    "conmon": "containers", "podman": "containers", "crio": "containers", "runc": "containers", "tini": "containers",
-    "kubelet": "Kubernetes", "slurmd": "Slurm", "slurmstepd": "Slurm", "munged": "Slurm", "supervisord": "a supervisor",
-    "agetty": "the console", "login": "a login", "rsyslogd": "the system log", "chronyd": "the clock",
-    "nvidia-smi": "only asks", "node_exporter": "exports metrics", "tailscaled": "the network",
-}  # fmt: skip
-"""Names of programs (whole, or up to a ``-`` or a ``.``) and what they are; compared with argv[0] and the kernel's name."""
+NAMES: dict[str, str] = {
+    "a way into the host": "sshd sshd-session sshd-auth dropbear tailscaled cloudflared",
+    "part of the system": (
+        "init systemd systemd-* (sd-pam) dbus-daemon dbus-broker* cron crond atd rsyslogd agetty login udevd auditd "
+        "chronyd NetworkManager polkitd sssd* snapd"
+    ),
+    "a daemon of the GPU driver": (
+        "nvidia-persistenced nv-hostengine nv-fabricmanager nvsm* dcgm dcgm-exporter nvidia-imex "
+        "nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-device-plugin gpu-feature-discovery"
+    ),
+    "a look at the GPU, not a job": "nvidia-smi dcgmi nvtop",
+    "a desktop": "Xorg X Xwayland gnome-shell gnome-session* gdm gdm3 gdm-* lightdm sddm",
+    "the container runtime": "dockerd containerd containerd-shim* crio conmon runc docker-proxy podman",
+    "the cluster's agent": "kubelet kube-proxy slurmd slurmstepd slurmctld munged",
+    "a terminal that others may be using": "tmux* screen SCREEN",
+    "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
+}
+"""Why, and the programs; a ``*`` at the end stands for anything."""
 
-NEVER = ("sshd", "sshd-session", "sshd-auth")
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
+
+_KERNEL = 15
+"""Characters that the kernel keeps of a program's name."""
+
+_EXACT = {it[:cut]: why for why, names in NAMES.items() for it in names.split() for cut in (_KERNEL, None)}
+_PREFIXES = tuple(
+    (it.removesuffix("*")[:_KERNEL], why) for why, names in NAMES.items() for it in names.split() if it.endswith("*")
+)
 
 
-def protection(process: Process, table: Table, allow: tuple[str, ...] = ()) -> str:
-    """Why *process* is never a victim; empty when it may be one.  *allow*: daemons that were asked for by name."""
-    if process.pid == 1:
-        return "PID 1"
-    if process.pid in table.own:
-        return "our own shell, or above it"
-    names = (process.program, process.name)
-    if any(it in NEVER or it.startswith("sshd:") for it in names):
-        return "sshd: the way in"
-    if not process.command:
-        return "a zombie" if process.state == "Z" else "a kernel thread"
-    for name in names:
-        if (daemon := _daemon(name)) and daemon not in allow and name not in allow:
-            return f"{daemon}: {DAEMONS[daemon]}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protected:
+    """A process that is spared whatever it matches or holds."""
+
+    pid: int
+    user: str
+    command: str
+    process: Process
+    why: str
+
+
+def programs(row: Row) -> tuple[str, ...]:
+    """What the process is called: by its first argument, and by the kernel."""
+    first = row.argv[0].split(" ")[0].rstrip(":") if row.argv else ""
+    return tuple(dict.fromkeys(it for it in (first.rpartition("/")[2].lstrip("-"), row.name) if it))
+
+
+def daemon(row: Row, allow: Collection[str] = ()) -> str:
+    """Why its program is spared; empty: it is not, or *allow* names it."""
+    called = programs(row)
+    allowed = {it[:cut] for it in allow for cut in (_KERNEL, None)}
+    if allowed.intersection(called):
+        return ""
+    for it in called:
+        why = _EXACT.get(it) or next((why for prefix, why in _PREFIXES if it.startswith(prefix)), "")
+        if why:
+            return f"{it} is {why}"
+    if len(row.argv) > 1 and called[0].startswith("python") and _runs_us(row.argv[1:]):
+        return "it is this tool"
     return ""
 
 
-def _daemon(name: str) -> str:
-    """The entry of DAEMONS that *name* is; empty for none."""
-    if name in DAEMONS:
-        return name
-    return next((it for it in DAEMONS if name.startswith((f"{it.rstrip('-')}-", f"{it}."))), "")
+def _runs_us(arguments: tuple[str, ...]) -> bool:
+    return arguments[0].rpartition("/")[2] == "runbook" or arguments[:2] == ("-m", "engine")
+
+
+def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str:
+    """Why the process must not be ended; empty: it may be.
+
+    Pid 1 and whatever our own connection hangs on are spared even where *allow* names their program.
+    """
+    pid = row.process.pid
+    if pid == 1:
+        return "pid 1 keeps the host, or the container, alive"
+    if pid in table.way_in or pid in table.own:
+        return "our own connection hangs on it"
+    return daemon(row, allow)
+
+
+def interactive(row: Row) -> bool:
+    """Whether it is a shell that a person types into: what it runs are several jobs, not one."""
+    if not row.argv:
+        return False
+    shell = row.argv[0].rpartition("/")[2]
+    if shell.lstrip("-") not in SHELLS:
+        return False
+    return shell.startswith("-") or (row.terminal and not _runs_a_script(row.argv[1:]))
+
+
+def _runs_a_script(arguments: tuple[str, ...]) -> bool:
+    """Whether a shell with these arguments runs a file or a text (``-c``)."""
+    waiting = list(arguments)
+    while waiting:
+        one = waiting.pop(0)
+        if one in ("--rcfile", "--init-file", "-o", "-O", "+o", "+O"):
+            waiting[:1] = []
+        elif re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", one) or not one.startswith(("-", "+")):
+            return True
+    return False

@@ -1,93 +1,124 @@
-"""What pkill and fuser have in common: choose, sort, decide, and say what survived."""
+"""What is decided about processes that are to be ended, whatever they were chosen by."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from engine.facts.ending import end_processes, survival, targets
-from engine.facts.leftover import look_at_load, told_apart
-from engine.facts.processes import Process, Table
-from engine.facts.protected import protection
-from engine.values.plan import Blocked, Change, Decision, NoChange, Risk
-from engine.values.text import Unknown, plural
+from engine.facts.ending import end_processes, survival
+from engine.facts.processes import Process
+from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.text import Unknown, plural, seconds
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spared:
-    """A process that is not ended, and why."""
-
-    pid: int
-    user: str
-    command: str
-    why: str
+Processes = tuple[Process, ...] | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Victims:
-    """Who would be ended, and who would not."""
+class Manner:
+    """How processes are ended, and how many at most."""
 
-    victims: tuple[Process, ...] | Unknown = field(default=(), metadata={"about": "Processes that would be ended."})
-    at_work: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Processes spared because they work."}
-    )
-    protected: tuple[Spared, ...] = field(default=(), metadata={"about": "Processes never ended: each with its why."})
-    states: Mapping[str, str] = field(default_factory=dict, metadata={"about": "State letter of each process seen."})
-    unseen: int = field(default=0, metadata={"about": "Processes that could not be looked into."})
+    signal: str
+    grace: float
+    """Seconds that it may take."""
+    then: str
+    """The signal for the rest, or ``nothing``."""
+    most: int = 0
+    """More victims than that are refused; 0: any number is fine."""
 
+    @property
+    def last(self) -> str:
+        """The last signal that a survivor gets."""
+        return self.signal if self.then == "nothing" or self.signal == "KILL" else self.then
 
-def choose(
-    found: tuple[Process, ...], table: Table, allow: tuple[str, ...], only: str, above: float
-) -> Generator[tuple[Any, ...], Any, Victims]:
-    """Of the processes *found*, those to be ended; the GPUs are looked at only if it matters."""
-    why = {it.key: protection(it, table, allow) for it in found}
-    open_ = tuple(it for it in found if not why[it.key])
-    plain = Victims(
-        protected=spared(found, why),
-        states={it.key: it.state for it in table.processes if it.command or it in found},
-        unseen=table.unseen,
-    )
-    if only == "all" or not open_:
-        return replace(plain, victims=open_)
-    load = yield from look_at_load()
-    apart = told_apart(open_, table, load, above)
-    return replace(plain, victims=apart.leftover, at_work=apart.at_work)
+    def __str__(self) -> str:
+        if self.last == self.signal:
+            return self.signal
+        return f"{self.signal}, {self.then} after {seconds(self.grace)}"
 
 
-def spared(found: tuple[Process, ...], why: Mapping[str, str]) -> tuple[Spared, ...]:
-    """Those of *found* that are protected; our own shell and PID 1 only where they matched."""
-    return tuple(Spared(pid=it.pid, user=it.user, command=it.command, why=why[it.key]) for it in found if why[it.key])
-
-
-def decision(state: Victims, what: str, *, signal: str, grace: float, then: str) -> Decision:
-    """End the victims, or say why nobody is ended."""
-    if isinstance(state.victims, Unknown):
-        return Blocked(why=f"who is left over is not known: {state.victims.why}")
-    if not state.victims:
-        notes = []
-        if not isinstance(state.at_work, Unknown) and state.at_work:
-            notes.append(f"{plural(len(state.at_work), 'process')} at work spared")
-        notes += [f"{len(state.protected)} protected"] if state.protected else []
-        return NoChange(why=f"nobody to end: {what}" + (f" ({', '.join(notes)})" if notes else ""))
-    second = "" if then == "nothing" or then == signal else f", then {then} after {grace:g} s"
+def decision(victims: Processes, manner: Manner, what: str, spared: Sequence[str]) -> Decision:
+    """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone."""
+    if isinstance(victims, Unknown):
+        return Blocked(why=victims.why)
+    if not victims:
+        left_alone = f"; left alone: {'; '.join(spared)}" if spared else ""
+        return NoChange(why=f"no process {what}{left_alone}")
+    if manner.most and len(victims) > manner.most:
+        return Blocked(
+            why=f"{plural(len(victims), 'process')} would be ended, and max_victims is {manner.most}: {named(victims)}"
+        )
     return Change(
-        summary=f"end {plural(len(state.victims), 'process')} {what}: {signal}{second}",
-        commands=(end_processes(state.victims, signal, grace, then),),
+        summary=f"end {plural(len(victims), 'process')} ({manner}): {named(victims)}",
+        commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
         risk=Risk.KILLS_PROCESSES,
-        targets=targets(state.victims),
+        targets=tuple(map(target, victims)),
     )
 
 
-def without(state: Victims, keys: frozenset[str]) -> Victims:
-    """*state* without the victims that have one of *keys*."""
-    if isinstance(state.victims, Unknown):
-        return state
-    return replace(state, victims=tuple(it for it in state.victims if it.key not in keys))
+def target(process: Process) -> Target:
+    """*process* as a change names it."""
+    return Target(
+        kind="process",
+        key=process.key,
+        say=said(process),
+        pid=process.pid,
+        user=process.user,
+        command=process.command,
+    )
 
 
-def explain(before: Victims, after: Victims) -> str:
-    """Why a second look still sees victims."""
-    if isinstance(before.victims, Unknown) or isinstance(after.victims, Unknown):
-        return ""
-    return survival(before.victims, after.victims, after.states)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one look saw of the processes in question."""
+
+    found: Processes
+    """All that were chosen by what the step names, at work or not."""
+    victims: Processes
+
+
+def gone(before: Seen, after: Seen) -> bool:
+    """Whether every victim of *before* is gone, and no new one has come.
+
+    One that was at work before and is left over now is no new one: this change was not about it.
+    """
+    if isinstance(before.victims, Unknown) or isinstance(after.found, Unknown):
+        return False
+    return not _left(before, after) and not _fresh(before, after)
+
+
+def disagreement(before: Seen, after: Seen, manner: Manner) -> str:
+    """Words for a second look that still sees victims of *before*, or new ones."""
+    for it in (before.victims, after.found):
+        if isinstance(it, Unknown):
+            return f"done, but a second look does not know: {it.why}"
+    return survival(_left(before, after), _fresh(before, after), manner.last)
+
+
+def _left(before: Seen, after: Seen) -> tuple[Process, ...]:
+    """The victims that are still there, as they are now."""
+    keys = {it.key for it in _known(before.victims)}
+    return tuple(it for it in _known(after.found) if it.key in keys)
+
+
+def _fresh(before: Seen, after: Seen) -> tuple[Process, ...]:
+    """Victims that were not there before; where it is not known who is left over, whoever is new counts."""
+    keys = {it.key for it in _known(before.found)}
+    now = after.found if isinstance(after.victims, Unknown) else after.victims
+    return tuple(it for it in _known(now) if it.key not in keys)
+
+
+def _known(processes: Processes) -> tuple[Process, ...]:
+    return () if isinstance(processes, Unknown) else processes
+
+
+def said(process: Process) -> str:
+    """*process* for people."""
+    command = " ".join(process.command.split())
+    short = command if len(command) <= 80 else f"{command[:79]}…"
+    return f"pid {process.pid} ({process.user}) {short}"
+
+
+def named(processes: Sequence[Process]) -> str:
+    """The first of *processes* for people, and how many more there are."""
+    more = f" and {len(processes) - 3} more" if len(processes) > 3 else ""
+    return ", ".join(map(said, processes[:3])) + more

@@ -1,0 +1,72 @@
+"""Tell processes apart into those left over and those at work, by two looks at the GPUs and one more at /proc."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import ProbeError
+from engine.facts.holders import GPUS, Walk, ask_holders, read_holders
+from engine.facts.leftover import Load, ask_load, at_work, read_load
+from engine.facts.processes import Process
+from engine.values.command import Command
+from engine.values.text import Unknown
+
+NOT_ASKED = Unknown(why="not looked at, because all of them are meant, at work or not")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closer:
+    """What a closer look saw."""
+
+    load: Load
+    walk: Walk | Unknown
+
+
+def look_closer(*globs: str, above: float) -> Generator[tuple[Command, ...], Any, Closer]:
+    """Look twice at the GPUs, and then at who has their nodes, and files of *globs*, open."""
+    presence, gpus, walked = yield (*ask_load(), ask_holders(*(globs or (GPUS,))))
+    walk: Walk | Unknown
+    try:
+        walk = read_holders(walked)
+    except ProbeError as error:
+        walk = Unknown(why=str(error))
+    return Closer(load=read_load(presence, gpus, above), walk=walk)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Processes, told apart by whether their jobs are at work."""
+
+    leftover: tuple[Process, ...] | Unknown
+    at_work: tuple[Process, ...] | Unknown
+
+
+def told_apart(processes: tuple[Process, ...], before: Collection[str], closer: Closer) -> Apart:
+    """*processes* by whether their jobs are at work; where one of them is not known, neither answer is.
+
+    One whose key is not in *before* has just started, and so is at work.
+    """
+    if not processes:
+        return Apart(leftover=(), at_work=())
+    if isinstance(closer.walk, Unknown):
+        return Apart(leftover=closer.walk, at_work=closer.walk)
+    work = at_work(closer.walk, closer.load)
+    answers = [(it, True if it.key not in before else work[it.pid]) for it in processes]
+    for it, answer in answers:
+        if isinstance(answer, Unknown):
+            unknown = Unknown(why=f"whether pid {it.pid} is left over is not known: {answer.why}")
+            return Apart(leftover=unknown, at_work=unknown)
+    return Apart(
+        leftover=tuple(it for it, answer in answers if answer is False),
+        at_work=tuple(it for it, answer in answers if answer is True),
+    )
+
+
+def described(pid: int, walk: Walk, load: Load) -> Process:
+    """The process with what it has open, and whether nvidia-smi lists it."""
+    pids = load.pids()
+    devices = tuple(it.path for it in walk.open.get(pid, ()))
+    listed = pids if isinstance(pids, Unknown) else pid in pids
+    return replace(walk.table.rows[pid].process, devices=devices, listed=listed)
