@@ -68,7 +68,7 @@ not_ready_option = click.option("--include-not-ready", is_flag=True, help="Take 
 fleet_options = _shared(
     inventory_option,
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
-    click.option("--timeout", metavar="DURATION", default="", help="Per command, where a step sets none (30s)."),
+    click.option("--timeout", metavar="DURATION", default="", help="Per look, where a step sets none (30s)."),
     click.option("--deadline", metavar="DURATION", default="", help="For the whole run; nothing is begun after it."),
     click.option("--yes", is_flag=True, help="Do not ask; also allows resets, and steps that want to be confirmed."),
     click.option("--output", default="console", show_default=True, help="console, json or jsonl, on stdout."),

@@ -37,7 +37,7 @@ class Order:
     parallel: int = 32
     force: bool = False
     timeout: float = 0.0
-    """Seconds per command, for steps that set none."""
+    """Seconds per look, for steps that set none."""
     deadline: float = 0.0
     detailed_exit_code: bool = False
     options: ConnectOptions = field(default_factory=ConnectOptions)
@@ -181,8 +181,10 @@ def _anything(planned: Sequence[Planned]) -> bool:
 
 
 def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
+    """*playbook* with *timeout* on every look that sets none; a write keeps the time that its action gives it."""
+
     def given(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        return tuple(replace(it, timeout=it.timeout or timeout) for it in steps)
+        return tuple(replace(it, look_timeout=it.timeout or timeout) for it in steps)
 
     if not timeout:
         return playbook

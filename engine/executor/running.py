@@ -47,7 +47,7 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     for step, planned in zip(site.playbook.remediate, plan.steps, strict=True):
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
-    for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost):
+    for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost, cured=run.cured()):
         run.finish(step, result)
     looks = run.watch.diagnosis.results
     return Outcome(steps=(*looks, *run.results), findings=run.watch.findings, error=run.lost or None)
@@ -221,6 +221,10 @@ class _Run:
         words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
         why = words or "done, but a second look still sees what it was to change"
         return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+
+    def cured(self) -> bool:
+        """Whether no error is found on the host."""
+        return not any(it.severity.drives and it.status is Presence.PRESENT for it in self.watch.findings)
 
     def look_a_last_time(self) -> None:
         """Repeat the whole diagnosis after a change."""

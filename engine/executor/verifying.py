@@ -14,14 +14,18 @@ from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResul
 
 
 def verify(
-    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
+    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str, cured: bool
 ) -> Iterator[tuple[Step, StepResult]]:
-    """Every verify step with its result.  *lost*: why the host cannot be asked any more, or empty."""
+    """Every verify step with its result.
+
+    *lost*: why the host cannot be asked any more, or empty; *cured*: no error is found any more, so that it is worth
+    waiting for what should hold.
+    """
     for step in site.playbook.verify:
         began = site.clock.now()
         plain = next(it for it in plan.results if it.id == step.id and it.phase is step.phase)
         try:
-            result = _verify(site, step, plan, plain, earlier, wrote, lost)
+            result = _verify(site, step if cured else replace(step, within=0.0), plan, plain, earlier, wrote, lost)
         except Cancelled as error:
             lost = str(error)
             result = replace(plain, status=Status.CANCELLED, why=lost)

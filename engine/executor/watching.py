@@ -44,7 +44,9 @@ class Watch:
             return
         every = [it.id for it in self._site.playbook.diagnose]
         wanted = every if last else sorted({look for rule in open_rules for look in rule.looks})
-        acted = [it for it in open_rules if self._before[it.id].status is Presence.PRESENT]
+        acted = [
+            it for it in open_rules if (it.settle or it.gone_for) and self._before[it.id].status is Presence.PRESENT
+        ]
         self._until_settled(wanted, acted)
         self._confirmed.update(it.id for it in open_rules)
         self.stale = False

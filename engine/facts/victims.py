@@ -48,7 +48,7 @@ def decision(victims: Processes, manner: Manner, what: str, spared: Sequence[str
             why=f"{plural(len(victims), 'process')} would be ended, and max_victims is {manner.most}: {named(victims)}"
         )
     return Change(
-        summary=f"end {plural(len(victims), 'process')} ({manner}): {named(victims)}",
+        summary=f"end {plural(len(victims), 'process')} ({manner})",
         commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
         risk=Risk.KILLS_PROCESSES,
         targets=tuple(map(target, victims)),

@@ -98,17 +98,20 @@ class _Driven:
 def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
+    What several of them ask in the same words is asked once, so that a driver that hangs is not asked again and again.
     Raises TransportError and Cancelled as the connection does.
     """
     began = site.clock.now()
     driven = [_Driven(it, site) for it in requests]
     shield = ReadOnly(site.connection, scratch=any(it.step.scratch for it in requests))
     ended: dict[int, float] = {}
+    known: dict[Command, Completed] = {}
     while waiting := [it for it in driven if it.outcome is None]:
-        answers = list(shield.run(*(command for it in waiting for command in it.asked)))
+        asked = [command for it in waiting for command in it.asked if command.foreign or command not in known]
+        fresh = list(dict.fromkeys(asked))
+        known |= zip(fresh, shield.run(*fresh) if fresh else (), strict=True)
         for it in waiting:
-            mine, answers = answers[: len(it.asked)], answers[len(it.asked) :]
-            it.answer(tuple(mine))
+            it.answer(tuple(known[command] for command in it.asked))
             ended[id(it)] = site.clock.now()
     return tuple(
         Looked(
@@ -124,7 +127,7 @@ def prepared(command: Command, step: Step) -> Command:
     """*command* with what the step says about every command of it."""
     if command.effect is Effect.SCRATCH and not step.scratch:
         raise ReadOnlyViolation(f"step {step.id} does not say `scratch: true`, and would send: {command}")
-    default = WRITE_TIMEOUT if command.effect is Effect.WRITE else LOOK_TIMEOUT
+    default = WRITE_TIMEOUT if command.effect is Effect.WRITE else step.look_timeout or LOOK_TIMEOUT
     return replace(
         command,
         timeout=step.timeout or command.timeout or default,

@@ -57,15 +57,16 @@ def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, det
 def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
     """Whether a failed step makes the host failed.
 
-    A rung of remediation does not when its finding is gone in the end, and one that merely did not reach its goal
-    leaves the judgement to the finding.
+    A rung of remediation does not when its finding is gone in the end; one that merely did not reach its goal, and an
+    assertion that does not hold, leave the judgement to a finding that is still there.
     """
     if step.status is not Status.FAILED or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
-    if step.phase is Phase.VERIFY:
-        return step.fault is not Fault.LOOK
     if not playbook.findings:
-        return True
+        return step.fault is not Fault.LOOK or step.phase is not Phase.VERIFY
+    if step.phase is Phase.VERIFY:
+        explained = any(it.severity.drives and it.status is Presence.PRESENT for it in findings)
+        return step.fault is Fault.GOAL and not explained
     named = next((it.for_ for it in playbook.remediate if it.id == step.id), ())
     wanted = [it for it in findings if it.id in named or (not named and it.severity.drives)]
     there = any(it.status in (Presence.PRESENT, Presence.UNKNOWN) for it in wanted)

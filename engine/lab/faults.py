@@ -18,6 +18,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "daemon": "The persistence daemon, which holds every GPU and must never be ended.",
         "busy": "A training job at work on GPU 1, with a launcher and two workers; it must be spared.",
         "wedged": "GPU 0 is busy although no process of this host holds it; a reset is not permitted here.",
+        "elsewhere": "GPU 0 is busy with a process that nvidia-smi lists and that is in another pid namespace.",
         "resettable": "GPU 0 asks for a reset, and can be reset when nobody holds it and persistence mode is off.",
         "exclusive": "GPU 0 is in compute mode Exclusive_Process.",
         "mig": "GPU 0 is in MIG mode, and does not say how busy it is.",

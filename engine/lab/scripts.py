@@ -55,6 +55,7 @@ set +e
 cd /run/lab/jobs || exit 1
 mkdir -p sglang areal examples; cp job areal.launcher.local; cp job sglang/launch_server.py
 cp job examples/gsm8k_grpo.py; cp job torchrun; cp job exporter; cp job keeper; cp job train.py
+echo 'n=0; while [ $n -lt 200 ]; do ./python3 sglang/launch_server.py --kept; sleep 0.1; n=$((n+1)); done' >keep-alive
 gpu0=/dev/nvidia$one gpu1=/dev/nvidia$two
 job() { h=$1 l=$2 d=$3; shift 3; env HOLD="$h" LOAD="$l" DEAF="$d" setsid "$@" </dev/null >/dev/null 2>&1 & last=$!; }
 listed() { echo "$1 $2" >"/run/lab/state/listed/$last"; }
@@ -72,8 +73,7 @@ if has daemon; then
   job "$gpu0 $gpu1 /dev/nvidiactl" '' '' /run/lab/jobs/nvidia-persistenced keeper --user nvidia-persistenced
 fi
 if has respawner; then
-  setsid sh -c 'n=0; while [ $n -lt 200 ]; do ./python3 sglang/launch_server.py --kept; sleep 0.1; n=$((n+1)); done' \
-    </dev/null >/dev/null 2>&1 &
+  setsid ./python3 ./keep-alive </dev/null >/dev/null 2>&1 &
 fi
 if has busy; then job '' "$B $gpu1" '' ./python3 ./torchrun --nproc_per_node=2 train.py --live; fi
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -144,10 +144,10 @@ sum() { # of the second words of the files in $1 whose first word is $2, for pid
 }
 util() {
   if has mig && [ "$1" = 0 ]; then echo '[N/A]'; return; fi
-  if has wedged && [ "$1" = 0 ]; then echo 100; return; fi
+  if { has wedged || has elsewhere; } && [ "$1" = 0 ]; then echo 100; return; fi
   sum busy "$(uuid "$1")"
 }
-memory() { m=$(sum listed "$(uuid "$1")"); if has wedged && [ "$1" = 0 ]; then m=$((m+40000)); fi; echo $((m+4)); }
+memory() { m=$(sum listed "$(uuid "$1")"); if { has wedged || has elsewhere; } && [ "$1" = 0 ]; then m=$((m+40000)); fi; echo $((m+4)); }
 needs() { has resettable && [ "$1" = 0 ] && [ ! -e "$state/was_reset.0" ]; }
 field() { # $1 GPU, $2 field
   case $2 in
@@ -184,7 +184,7 @@ rows() { # $1 fields, $2 format, $3 GPUs
 }
 apps() { # $1 fields, $2 format
   case $2 in *noheader*) ;; *) echo "$1" | sed 's/,/, /g';; esac
-  if has wedged; then set -- "$1" "$2" 400001; fi
+  if has elsewhere; then set -- "$1" "$2" 400001; fi
   for f in "$state/listed"/* ${3:+foreign}; do
     if [ "$f" = foreign ]; then p=$3 u=$(uuid 0) m=40000 n='[Not Found]'
     else

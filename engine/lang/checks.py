@@ -134,7 +134,9 @@ class _Checking:
         if step.phase is Phase.VERIFY and step.action == "command" and "do" in step.args:
             yield self._problem((*path, step.action), "an assertion changes nothing", "use argv or script")
         if step.phase is Phase.REMEDIATE and step.action == "command" and "do" not in step.args:
-            yield self._problem((*path, step.action), "this command only looks", "put what changes something under `do`")
+            yield self._problem(
+                (*path, step.action), "this command only looks", "put what changes something under `do`"
+            )
         for key, phases in _ONLY_IN.items():
             if key in tree and step.phase not in phases:
                 where = " and ".join(phases)

@@ -19,13 +19,14 @@ from engine.values.event import (
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, StepResult, Verdict, Victim
-from engine.values.text import plural, seconds
+from engine.values.text import Json, plural, seconds
 
 K = TypeVar("K")
 
 ENDINGS = ("txt", "log")
 
 SHOWN_VICTIMS = 20
+SHOWN_EVIDENCE = 8
 SHOWN_HOSTS = 40
 """Blocks printed in the recap; the rest is counted."""
 
@@ -104,37 +105,61 @@ def _host_lines(host: HostResult) -> list[str]:
         if all(it.why == host.error or host.verdict is Verdict.NOT_STARTED for it in host.steps):
             return lines
     lines += [line for it in host.findings for line in _finding_lines(it)]
+    for why, ids in _grouped((it.why, it.id) for it in host.findings if it.status is Presence.UNKNOWN).items():
+        lines.append(f"unknown: {', '.join(ids)}: {why}")
+    planned = any(it.status is Status.WOULD_CHANGE for it in host.steps)
     for step in host.steps:
-        lines += _step_lines(step)
+        if planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
+            lines += _step_lines(step)
     if host.verdict in (Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN):
-        advice = [it for finding in host.findings if _there(finding) for it in finding.advise]
+        there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
+        advice = list(dict.fromkeys(it for finding in there for it in finding.advise))
         lines += (
             ["what a person can do:", *(f"  {number}. {it}" for number, it in enumerate(advice, 1))] if advice else []
         )
     return lines
 
 
-def _there(finding: Finding) -> bool:
-    return finding.severity.drives and finding.status in (Presence.PRESENT, Presence.UNKNOWN)
-
-
 def _finding_lines(finding: Finding) -> list[str]:
-    if finding.status is Presence.ABSENT:
+    if finding.status in (Presence.ABSENT, Presence.UNKNOWN):
         return []
     said = finding.say or finding.id
     head = f"{finding.severity} {finding.id}: {said}"
     match finding.status:
         case Presence.GONE:
             return [f"gone: {finding.id} (was: {said})"]
-        case Presence.UNKNOWN:
-            return [f"unknown: {finding.id}: {finding.why}"]
         case _:
-            return [head, *(f"  {name}: {value}" for name, value in finding.evidence.items())]
+            return [head, *(line for name, value in finding.evidence.items() for line in _evidence_lines(name, value))]
+
+
+def _evidence_lines(name: str, value: Json) -> list[str]:
+    """An item of evidence: processes and other things with a name by that, the rest as it is."""
+    if isinstance(value, str | int | float | bool) or value is None:
+        return [f"  {name}: {_short(str(value))}"]
+    if isinstance(value, Mapping):
+        return [f"  {name}: {_thing(value)}"]
+    return (
+        [f"  {name}: {'; '.join(map(_thing, value[:SHOWN_EVIDENCE]))}{' ...' if len(value) > SHOWN_EVIDENCE else ''}"]
+        if value
+        else []
+    )
+
+
+def _thing(value: Json) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    if "pid" in value:
+        devices = value.get("devices")
+        held = f" holds {', '.join(map(str, devices))}" if isinstance(devices, list) and devices else ""
+        return f"pid {value['pid']}{held}"
+    if "uuid" in value:
+        return f"GPU {value.get('index')} ({value['uuid']}) {value.get('utilization')} %, {value.get('memory_used')} MiB used"
+    return _short(", ".join(f"{key} {it}" for key, it in value.items()))
 
 
 def _step_lines(step: StepResult) -> list[str]:
     if step.phase is Phase.DIAGNOSE and step.status in (Status.OK, Status.SKIPPED):
-        return [f"{step.id}: {step.why}"] if step.why else []
+        return [f"{step.id}: {step.why}"] if step.why and not step.why.startswith("when:") else []
     if step.status is Status.SKIPPED and not step.condition:
         return []
     lines = [_step_line(step)]

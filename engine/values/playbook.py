@@ -82,6 +82,8 @@ class Step:
     after: tuple[str, ...] = ()
     timeout: float = 0.0
     """Seconds per command; 0: 30 for looks, 600 for writes."""
+    look_timeout: float = 0.0
+    """Seconds per look where *timeout* is 0; 0: 30."""
     within: float = 0.0
     every: float = 2.0
     become: str = ""

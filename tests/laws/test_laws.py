@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.toys import ACTIONS, ToyHost, book, end, look_at, restart, rule, site
 
 from engine.codec import from_json, to_json
 from engine.errors import ReadOnlyViolation
@@ -23,6 +22,7 @@ from engine.values.command import Effect
 from engine.values.plan import Change, Presence
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, Verdict
+from laws.toys import ACTIONS, ToyHost, book, end, look_at, restart, rule, site
 
 words = st.sampled_from(["train", "serve", "zombie", "ssh"])
 tables = st.dictionaries(st.integers(2, 30), st.tuples(st.integers(1, 3), words), max_size=6)

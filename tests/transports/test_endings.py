@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
 
 from engine.errors import ConnectionLost
 from engine.ports import ConnectOptions
+from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
 
 
 def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:

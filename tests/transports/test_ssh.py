@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from sshd import free_port, make_key, start_sshd
-from transports.test_conformance import change, look, script
 
 from engine.errors import Unreachable
 from engine.ports import ConnectOptions
 from engine.transports import ssh
 from engine.values.inventory import Address, HostKeys
+from transports.test_conformance import change, look, script
 
 pytestmark = pytest.mark.real("sshd", "root")
 
