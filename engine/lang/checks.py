@@ -209,7 +209,11 @@ class _Checking:
             args = build(action.Args, ready)
         except ConfigError as error:
             for it in error.problems:
-                if not any(it.message == f"'{key}' is missing" for key in late):
+                if (
+                    not late
+                    or "unknown key" in it.message
+                    or re.match(rf"({'|'.join(map(re.escape, ready))})[.\[:]", it.message)
+                ):
                     yield self._problem(_deeper(path, it.message), f"{step.action}: {it.message}", it.hint)
             return
         if action.objection and not late and (why := action.objection(args)):

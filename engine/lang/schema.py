@@ -134,12 +134,12 @@ def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], s
         case "type":
             wanted = error.validator_value
             words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
-            yield path, f"expected {words}, got {_shown(error.instance)}", ""
+            yield path, f"{_key(path)}expected {words}, got {_shown(error.instance)}", ""
         case "enum":
             choices = [str(it) for it in error.validator_value]
             near = get_close_matches(str(error.instance), choices, n=1)
             hint = f"did you mean {near[0]}?" if near else ""
-            yield path, f"{_shown(error.instance)} is none of: {', '.join(choices)}", hint
+            yield path, f"{_key(path)}{_shown(error.instance)} is none of: {', '.join(choices)}", hint
         case "pattern" if error.validator_value == ID:
             yield path, f"{_shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
         case "minLength" | "minItems":
@@ -160,6 +160,10 @@ def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tup
         return f"not supported yet: {key!r}", "remove it; this version would otherwise ignore it"
     near = get_close_matches(key, known, n=1)
     return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else ""
+
+
+def _key(path: tuple[str | int, ...]) -> str:
+    return f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
 
 
 _TYPES = {

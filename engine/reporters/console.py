@@ -158,6 +158,9 @@ def _thing(value: Json) -> str:
 
 
 def _step_lines(step: StepResult) -> list[str]:
+    if step.id == "exec" and step.action == "command" and step.commands:
+        head = [] if step.status in (Status.OK, Status.CHANGED) else [_step_line(step)]
+        return [*head, *_output_lines(step)]
     if step.phase is Phase.DIAGNOSE and step.status in (Status.OK, Status.SKIPPED):
         return [f"{step.id}: {step.why}"] if step.why and not step.why.startswith("when:") else []
     if step.status is Status.SKIPPED and not step.condition:
@@ -168,6 +171,15 @@ def _step_lines(step: StepResult) -> list[str]:
     if step.status is Status.WOULD_CHANGE and not step.victims:
         lines += [f"  $ {_short(it.line)}" for it in step.commands if it.effect == "write"]
     return lines
+
+
+def _output_lines(step: StepResult) -> list[str]:
+    """What the last command of a step printed, stderr after stdout."""
+    sent = step.commands[-1]
+    if step.status is Status.WOULD_CHANGE:
+        return [f"$ {sent.line}"]
+    text = sent.stdout + ("" if sent.stdout.endswith("\n") or not sent.stdout else "\n") + sent.stderr
+    return [f"| {it}" for it in text.splitlines()]
 
 
 def _step_line(step: StepResult) -> str:
