@@ -143,7 +143,7 @@ class Action:
       gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
       ``reach(args, state) -> tuple[Target, ...]``, the most that it may ever touch (default: the decision's targets);
       Two more give words to a change: ``explain(args, before, after) -> str`` for a second look that disagrees, and
-      ``refused(command, completed) -> str`` for a command that was not answered as it should be (empty: nothing to add);
+      ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing);
     - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
     - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan.
 

@@ -71,7 +71,9 @@ def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     return path
 
 
-def start_sshd(folder: Path, address: str = "127.0.0.1", port: int = 0, *, key: Path | None = None, extra: str = "") -> Sshd:
+def start_sshd(
+    folder: Path, address: str = "127.0.0.1", port: int = 0, *, key: Path | None = None, extra: str = ""
+) -> Sshd:
     """Start one; *extra* are further lines of its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     os.makedirs("/run/sshd", exist_ok=True)

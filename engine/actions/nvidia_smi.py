@@ -115,3 +115,9 @@ def _free(gpu: Gpu) -> float | Unknown:
     if isinstance(gpu.memory_total, Unknown):
         return gpu.memory_total
     return max(0.0, gpu.memory_total - gpu.memory_used)
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The table, then the numbers, twice."""
+    query = "index,uuid,pci.bus_id,utilization.gpu,memory.used,compute_mode,persistence_mode"
+    return ("nvidia-smi", f"nvidia-smi --query-gpu={query} --format=csv      # twice: one look can mislead")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -192,7 +193,8 @@ class _Writer:
 
     def _args(self, step: Step, action: Action) -> Any:
         from engine.lang.arguments import build
-        from engine.lang.templates import Scope, UnknownTouched, render
+        from engine.lang.templates import Scope, render
+        from engine.lang.views import UnknownTouched
         from engine.values.text import Unknown
 
         looks = {it.id: Unknown(why="not looked at yet") for it in self._book.diagnose}
@@ -204,16 +206,28 @@ class _Writer:
 
     def finding(self, number: str, rule: FindingRule) -> list[str]:
         """A finding, with what people should do about it."""
-        lines = _wrapped(f"{number} {rule.severity} [{rule.id}] {rule.say}", "  ")
+        lines = _wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
         lines += _wrapped(f"when: {rule.when}", "      ")
         lines += [f"      unless: {', '.join(rule.unless)}"] if rule.unless else []
-        if rule.settle or rule.gone_for:
-            lines.append(
-                f"      may take {seconds(rule.settle)} to go after a change; gone after {seconds(rule.gone_for)} absent"
-            )
+        words = [f"may take {seconds(rule.settle)} to go after a change"] if rule.settle else []
+        words += [f"must then stay gone for {seconds(rule.gone_for)}"] if rule.gone_for else []
+        lines += [f"      {', '.join(words)}"] if words else []
         for count, advice in enumerate(rule.advise, 1):
-            lines += _wrapped(f"{count}. {advice}", "      if it stays: " if count == 1 else "                   ")
+            lines += _wrapped(
+                f"{count}. {_spoken(advice)}", "      if it stays: " if count == 1 else "                   "
+            )
         return lines
+
+
+def _spoken(text: str) -> str:
+    """*text* with each template in it as the names that it will be filled from: ``<holders.leftover>``."""
+    from engine.lang.templates import names
+
+    def shorter(found: re.Match[str]) -> str:
+        used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0]) if root != "inputs")
+        return f"<{', '.join(used)}>" if used else found[0]
+
+    return re.sub(r"\{\{.*?\}\}", shorter, text, flags=re.DOTALL)
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
@@ -231,6 +245,8 @@ def _plain(value: Any) -> str:
             return ", ".join(map(_plain, value)) or "none"
         case Mapping():
             return ", ".join(f"{name} = {_plain(it)}" for name, it in value.items())
+        case float():
+            return f"{value:g}"
         case None:
             return "none"
     return str(value)

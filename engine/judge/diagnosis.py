@@ -9,7 +9,8 @@ from engine.codec import to_json
 from engine.errors import ConfigError
 from engine.judge.looking import Blind, Looked, Request, Seen, look
 from engine.judge.site import Site, States
-from engine.lang.templates import Scope, UnknownTouched, evaluate, is_template, names, render
+from engine.lang.templates import Scope, evaluate, is_template, names, render
+from engine.lang.views import UnknownTouched
 from engine.values.playbook import Phase, Step
 from engine.values.result import Fault, Status, StepResult
 from engine.values.text import Json, Raw, Unknown

@@ -46,7 +46,10 @@ DEFAULT: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Names with their faults, of texts such as ``gpu-01=leftovers+busy``; none: the default set.  Raises ConfigError."""
+    """Names with their faults, of texts such as ``gpu-01=leftovers+busy``; none of them: the default set.
+
+    Raises ConfigError.
+    """
     if not asked:
         return DEFAULT
     problems: list[str] = []

@@ -13,7 +13,6 @@ from engine.lang.arguments import build
 from engine.lang.source import Document, Path
 from engine.lang.templates import (
     Scope,
-    UnknownTouched,
     evaluate,
     fault_in,
     fault_in_expression,
@@ -31,8 +30,7 @@ ROOTS = ("inputs", "host", "run")
 def check(book: Playbook, document: Document, actions: Mapping[str, Action]) -> list[Problem]:
     """Every mistake that needs the whole playbook to be seen."""
     checking = _Checking(book, document, actions)
-    found = [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
-    return found
+    return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +201,7 @@ class _Checking:
                 continue
             try:
                 ready[key] = render(tree, scope)
-            except (ConfigError, UnknownTouched):
+            except ConfigError:
                 late.add(key)
         try:
             args = build(action.Args, ready)

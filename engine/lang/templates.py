@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -13,19 +13,12 @@ from jinja2.exceptions import SecurityError, UndefinedError
 from jinja2.nativetypes import NativeEnvironment
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.codec import UNKNOWN
 from engine.errors import ConfigError
+from engine.lang.views import LONGEST, UnknownTouched, View, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
 ROOTS = frozenset({"inputs", "host", "run", "item"})
 """Names that every expression may use, besides the looks."""
-
-LONGEST = 1_000_000
-"""Characters or elements that one value may have."""
-
-
-class UnknownTouched(Exception):
-    """An expression touched something that no look could answer; the text says what, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,92 +33,14 @@ class Scope:
 
     def names(self) -> dict[str, Any]:
         """The variables of a template."""
-        plain = {name: _view(it) for name, it in (("inputs", self.inputs), ("host", self.host), ("run", self.run))}
-        return {**plain, "item": _view(self.item), **{name: _view(it) for name, it in self.looks.items()}}
-
-
-class _View(Mapping[str, Any]):
-    """A JSON object whose keys are attributes, also where a dict has a method of that name."""
-
-    def __init__(self, inner: Mapping[str, Json]) -> None:
-        self._inner = inner
-
-    def __getitem__(self, key: str) -> Any:
-        return _known(_view(self._inner[key]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._inner)
-
-    def __len__(self) -> int:
-        return len(self._inner)
-
-    def __hash__(self) -> int:
-        return hash(repr(self._inner))
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._inner == (other._inner if isinstance(other, _View) else other))
-
-    def __str__(self) -> str:
-        if "pid" in self._inner and "command" in self._inner:
-            command = " ".join(str(self._inner["command"]).split())
-            short = command if len(command) <= 80 else command[:79] + "…"
-            user = f" ({self._inner['user']})" if self._inner.get("user") else ""
-            return f"pid {self._inner['pid']}{user} {short}"
-        return str(self._inner)
-
-    __repr__ = __str__
-
-
-@dataclass(frozen=True, slots=True)
-class _Silent:
-    """A look, or a field of one, without an answer: touching it says so."""
-
-    why: str
-
-
-def _view(value: Any) -> Any:
-    match value:
-        case Unknown(why=why):
-            return _Silent(why)
-        case Raw(value=inner):
-            return _view(inner)
-        case Mapping() if tuple(value) == (UNKNOWN,):
-            return _Silent(str(value[UNKNOWN]))
-        case _View() | _Silent() | str():
-            return value
-        case Mapping():
-            return _View(value)
-        case Sequence():
-            return [_view(it) for it in value]
-    return value
-
-
-def _known(value: Any) -> Any:
-    if isinstance(value, _Silent):
-        raise UnknownTouched(value.why)
-    return value
+        own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", self.host), ("run", self.run))}
+        return {**own, "item": view(self.item), **{name: view(it) for name, it in self.looks.items()}}
 
 
 @pass_context
 def _finalize(_context: Any, value: Any) -> Any:
     """What `{{ }}` prints; taking the context keeps Jinja from printing constants as text at compile time."""
-    return _known(value)
-
-
-def _plain(value: Any) -> Any:
-    """*value* without views, as JSON has it."""
-    match _known(value):
-        case _View() as view:
-            return {key: _plain(view[key]) for key in view}
-        case Mapping() as mapping:
-            return {str(key): _plain(it) for key, it in mapping.items()}
-        case str() | int() | float() | None as scalar:
-            return scalar
-        case list() | tuple() | set() | frozenset() as many:
-            return [_plain(it) for it in many]
-        case Iterator() as some:
-            return [_plain(it) for _, it in zip(range(LONGEST), some, strict=False)]
-    raise ConfigError(f"an expression gave {type(value).__name__}, which is no value of a playbook")
+    return known(value)
 
 
 class _Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
@@ -134,23 +49,23 @@ class _Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
     intercepted_binops = frozenset({"*", "**", "+", "%", "<<"})
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        _known(obj)
+        known(obj)
         if attribute.startswith("_"):
             raise SecurityError(f"{attribute!r} cannot be reached from a playbook")
-        if isinstance(obj, _View):
+        if isinstance(obj, View):
             if attribute in obj:
                 return obj[attribute]
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        _known(obj)
+        known(obj)
         if isinstance(argument, str) and argument.startswith("_"):
             raise SecurityError(f"{argument!r} cannot be reached from a playbook")
-        return _known(super().getitem(obj, argument))
+        return known(super().getitem(obj, argument))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        _known(left), _known(right)
+        known(left), known(right)
         if operator in ("**", "<<") or (operator == "*" and _sized(left, right) > LONGEST):
             raise SecurityError(f"`{operator}` could make a value without end")
         if operator == "%" and isinstance(left, str):
@@ -212,8 +127,8 @@ def render(tree: Any, scope: Scope) -> Json:
             return {key: render(it, scope) for key, it in tree.items()}
         case list() | tuple():
             return [render(it, scope) for it in tree]
-    plain: Json = tree
-    return plain
+    literal: Json = tree
+    return literal
 
 
 def say(text: str, scope: Scope) -> str:
@@ -248,7 +163,7 @@ def _as_template(expression: str) -> str:
 def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
     try:
         template = _compiled(text)
-        pieces = [_known(it) for it in template.root_render_func(template.new_context(scope.names()))]
+        pieces = [known(it) for it in template.root_render_func(template.new_context(scope.names()))]
     except UnknownTouched:
         raise
     except (
@@ -264,7 +179,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
     single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
     if single and not whole:
         values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]
-        return _plain(values[0]) if len(values) == 1 else "".join(map(_text, pieces))
+        return plain(values[0]) if len(values) == 1 else "".join(map(_text, pieces))
     return "".join(map(_text, pieces))
 
 

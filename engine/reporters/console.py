@@ -138,11 +138,8 @@ def _evidence_lines(name: str, value: Json) -> list[str]:
         return [f"  {name}: {_short(str(value))}"]
     if isinstance(value, Mapping):
         return [f"  {name}: {_thing(value)}"]
-    return (
-        [f"  {name}: {'; '.join(map(_thing, value[:SHOWN_EVIDENCE]))}{' ...' if len(value) > SHOWN_EVIDENCE else ''}"]
-        if value
-        else []
-    )
+    more = " ..." if len(value) > SHOWN_EVIDENCE else ""
+    return [f"  {name}: {'; '.join(map(_thing, value[:SHOWN_EVIDENCE]))}{more}"] if value else []
 
 
 def _thing(value: Json) -> str:
@@ -153,7 +150,8 @@ def _thing(value: Json) -> str:
         held = f" holds {', '.join(map(str, devices))}" if isinstance(devices, list) and devices else ""
         return f"pid {value['pid']}{held}"
     if "uuid" in value:
-        return f"GPU {value.get('index')} ({value['uuid']}) {value.get('utilization')} %, {value.get('memory_used')} MiB used"
+        load = f"{value.get('utilization')} %, {value.get('memory_used')} MiB used"
+        return f"GPU {value.get('index')} ({value['uuid']}) {load}"
     return _short(", ".join(f"{key} {it}" for key, it in value.items()))
 
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from e2e.conftest import PROGRAM, runbook
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
@@ -70,12 +71,35 @@ def test_hosts_shows_who_is_taken_and_who_is_left_out_and_why(inventory):
     assert "there" in runbook("hosts", "there", "-i", str(inventory)).out
 
 
-AWKWARD = ["a b", "", "-n", "--", "'", '"', "$HOME", "`id`", "\\", "\n", "a\nb", "é漢", "{}", "@x", "*", "!", "~", "#", "%s", "\t"]
+AWKWARD = [
+    "a b",
+    "",
+    "-n",
+    "--",
+    "'",
+    '"',
+    "$HOME",
+    "`id`",
+    "\\",
+    "\n",
+    "a\nb",
+    "é漢",
+    "{}",
+    "@x",
+    "*",
+    "!",
+    "~",
+    "#",
+    "%s",
+    "\t",
+]
 
 
 @pytest.mark.parametrize("way", [(), ("--read",)])
 def test_exec_passes_every_argument_unchanged_and_returns_what_the_program_says(inventory, way):
-    said = runbook("exec", "here", *way, "-i", str(inventory), "--output", "json", "--yes", "--", "printf", "%s\\0", *AWKWARD)
+    said = runbook(
+        "exec", "here", *way, "-i", str(inventory), "--output", "json", "--yes", "--", "printf", "%s\\0", *AWKWARD
+    )
     assert said.code == 0, said.err
     (command,) = said.step("here", "exec")["commands"][-1:]
     assert command["stdout"] == "".join(f"{it}\0" for it in AWKWARD)
@@ -89,7 +113,8 @@ def test_exec_shows_what_the_host_said(inventory):
 
 def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path):
     book = playbook(
-        tmp_path, "diagnose:\n  - id: hung\n    timeout: 2s\n    command: {script: \"trap '' TERM; sleep 4123.5; sleep 4123.5\"}\n"
+        tmp_path,
+        "diagnose:\n  - id: hung\n    timeout: 2s\n    command: {script: \"trap '' TERM; sleep 4123.5; sleep 4123.5\"}\n",
     )
     began = time.monotonic()
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
@@ -105,8 +130,23 @@ def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path):
 
 def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path):
     book = playbook(tmp_path, "diagnose:\n  - id: long\n    timeout: 60s\n    command: {argv: [sleep, '4124.5']}\n")
-    argv = (*PROGRAM, "run", book, "--hosts", "here,there", "--include-not-ready", "--parallel", "1", "-i", str(inventory), "--output", "json")
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    argv = (
+        *PROGRAM,
+        "run",
+        book,
+        "--hosts",
+        "here,there",
+        "--include-not-ready",
+        "--parallel",
+        "1",
+        "-i",
+        str(inventory),
+        "--output",
+        "json",
+    )
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
     deadline = time.monotonic() + 10
     while not subprocess.run(["pgrep", "-f", "^sleep 4124.5"], capture_output=True, check=False).stdout:
         assert time.monotonic() < deadline
@@ -170,7 +210,9 @@ def test_secrets_reach_no_output(tmp_path):
         "diagnose:\n  - id: said\n    command: {argv: [echo, '{{ inputs.password }}', 's3cr3t-val/ue', '{{ host.api_token }}']}\n",
     )
     for output in ("json", "console", "jsonl"):
-        said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "-e", "password=hunter2hunter2", "--output", output)
+        said = runbook(
+            "run", book, "--hosts", "here", "-i", str(inventory), "-e", "password=hunter2hunter2", "--output", output
+        )
         assert said.code == 0, said.err
         assert "hunter2" not in said.out + said.err
         assert "s3cr3t" not in said.out + said.err

@@ -8,7 +8,12 @@ import pytest
 
 pytestmark = pytest.mark.real("lab", "sshd")
 
-DEAD = ("sglang/launch_server.py --model-path", "torchrun --nproc_per_node=2 examples", "gsm8k_grpo.py --rank 1", "areal.launcher")
+DEAD = (
+    "sglang/launch_server.py --model-path",
+    "torchrun --nproc_per_node=2 examples",
+    "gsm8k_grpo.py --rank 1",
+    "areal.launcher",
+)
 LIVE = ("torchrun --nproc_per_node=2 train.py --live", "train.py --rank 0", "train.py --rank 1")
 
 
@@ -32,7 +37,9 @@ def test_a_dry_run_shows_who_would_die_and_changes_nothing(practice):
     assert [it["command"].split()[1] for it in said.step("gpu-03", "end_holders")["victims"]] == ["exporter"]
     assert said.writes() == []
     assert {it: lab.commands(it) for it in before} == before
-    assert not [it for host in before for it in lab.calls(host) if "reset" in it or "-pm" in it or it.startswith("persist")]
+    assert not [
+        it for host in before for it in lab.calls(host) if "reset" in it or "-pm" in it or it.startswith("persist")
+    ]
 
 
 def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):

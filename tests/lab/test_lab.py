@@ -21,7 +21,11 @@ def on(made: lab.Lab, host: str, text: str) -> str:
 
 @pytest.fixture
 def made(tmp_path):
-    it = lab.up(lab.LabOptions(directory=tmp_path / "lab", faults=("gpu-01=leftovers+busy", "gpu-02=resettable", "cpu-01=no_gpu")))
+    it = lab.up(
+        lab.LabOptions(
+            directory=tmp_path / "lab", faults=("gpu-01=leftovers+busy", "gpu-02=resettable", "cpu-01=no_gpu")
+        )
+    )
     yield it
     lab.down(it.directory)
 
@@ -30,7 +34,12 @@ def test_hosts_are_apart_from_this_machine_and_from_each_other(made):
     assert on(made, "gpu-01", "hostname").strip() == "gpu-01"
     assert "sglang" not in on(made, "gpu-02", "ps -eo args")
     assert str(os.getpid()) not in on(made, "gpu-02", "ps -eo pid=").split()
-    assert on(made, "gpu-01", "ls /dev/nvidia*").split() == ["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]
+    assert on(made, "gpu-01", "ls /dev/nvidia*").split() == [
+        "/dev/nvidia-uvm",
+        "/dev/nvidia0",
+        "/dev/nvidia1",
+        "/dev/nvidiactl",
+    ]
     assert on(made, "cpu-01", "ls /dev/nvidia*; ls /sys/bus/pci/devices; command -v nvidia-smi") == ""
     assert not Path("/run/lab").exists()
 

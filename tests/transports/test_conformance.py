@@ -50,19 +50,21 @@ def mark() -> str:
     return f"{3000 + uuid.uuid4().int % 6000}.{uuid.uuid4().int % 10**9:09d}"
 
 
-texts = st.text(alphabet=string.printable + "é漢\u202e'\"\\$`!*?[]{}~#;&|<>()", max_size=20).filter(lambda it: "\0" not in it)
+texts = st.text(alphabet=string.printable + "é漢\u202e'\"\\$`!*?[]{}~#;&|<>()", max_size=20).filter(
+    lambda it: "\0" not in it
+)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(texts, max_size=5), texts)
 def test_arguments_and_input_reach_the_host_unchanged(connection, arguments, stdin):
     probe = 'printf "%s\\0" "$@"; printf "\\1"; cat'
-    looked, = connection.run(script(probe, *arguments, stdin=stdin))
+    (looked,) = connection.run(script(probe, *arguments, stdin=stdin))
     assert looked.exit_code == 0
     assert looked.stdout == "".join(f"{it}\0" for it in arguments) + ("\0" if not arguments else "") + "\1" + stdin
-    told, = connection.run(look("printf", "%s\n", "-n", *arguments))
+    (told,) = connection.run(look("printf", "%s\n", "-n", *arguments))
     assert told.stdout == "".join(f"{it}\n" for it in ("-n", *arguments))
-    written, = connection.run(change(probe, *arguments, stdin=stdin))
+    (written,) = connection.run(change(probe, *arguments, stdin=stdin))
     assert written.stdout == looked.stdout
 
 
@@ -81,7 +83,9 @@ def test_exit_codes_are_those_of_the_program(connection, code):
 
 
 def test_a_program_that_is_not_there_says_127_and_a_signal_128_and_more(connection):
-    missing, killed, broken = connection.run(look("no-such-program"), script("sh -c 'kill -s KILL $$'"), script("if then"))
+    missing, killed, broken = connection.run(
+        look("no-such-program"), script("sh -c 'kill -s KILL $$'"), script("if then")
+    )
     assert missing.exit_code == 127
     assert killed.exit_code == 137
     assert broken.exit_code == 2
@@ -90,7 +94,8 @@ def test_a_program_that_is_not_there_says_127_and_a_signal_128_and_more(connecti
 
 def test_environment_and_directory_are_those_of_the_command_only(connection):
     env, after = connection.run(
-        script('printf "%s %s" "$ONE" "$PWD"', env=(("ONE", "a 'b' $c"),), cwd="/usr"), script('printf "%s %s" "$ONE" "$PWD"')
+        script('printf "%s %s" "$ONE" "$PWD"', env=(("ONE", "a 'b' $c"),), cwd="/usr"),
+        script('printf "%s %s" "$ONE" "$PWD"'),
     )
     assert env.stdout == "a 'b' $c /usr"
     assert "a 'b'" not in after.stdout
@@ -99,7 +104,8 @@ def test_environment_and_directory_are_those_of_the_command_only(connection):
 
 def test_what_is_not_utf_8_is_replaced_and_a_flood_is_cut_in_the_middle(connection):
     odd, flood = connection.run(
-        script("printf '\\377\\376ok'"), script("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -c 20000000; echo end", timeout=60)
+        script("printf '\\377\\376ok'"),
+        script("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -c 20000000; echo end", timeout=60),
     )
     assert odd.stdout.endswith("ok")
     assert flood.exit_code == 0
@@ -156,7 +162,9 @@ def test_a_write_may_leave_a_daemon_behind_and_does_not_wait_for_it(connection, 
 def test_a_write_past_its_timeout_gets_term_and_then_kill(connection, mark, tmp_path):
     told = tmp_path / "told"
     began = time.monotonic()
-    (done,) = connection.run(change(f"trap 'echo term > {told}' TERM; sleep 0.3; sleep {mark} & wait; wait; sleep {mark}", timeout=1.0))
+    (done,) = connection.run(
+        change(f"trap 'echo term > {told}' TERM; sleep 0.3; sleep {mark} & wait; wait; sleep {mark}", timeout=1.0)
+    )
     assert done.timed_out
     assert done.exit_code is None
     assert told.read_text() == "term\n"
@@ -217,6 +225,8 @@ def test_nothing_of_ours_stays_after_hanging_up(host, interrupt):
     assert len(lane) == 16
     made.close()
     deadline = time.monotonic() + 3
-    while subprocess.run(f"grep -ls RUNBOOK_LANE={lane} /proc/[0-9]*/environ", shell=True, capture_output=True, check=False).stdout:
+    while subprocess.run(
+        f"grep -ls RUNBOOK_LANE={lane} /proc/[0-9]*/environ", shell=True, capture_output=True, check=False
+    ).stdout:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -88,7 +88,9 @@ def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_p
         make = change if effect == "write" else script
         began = time.monotonic()
         with pytest.raises(ConnectionLost):
-            connection.run(make(f"echo x >> {tmp_path}/log; sleep 2; echo y >> {tmp_path}/log; sleep 0; : {mark}", timeout=30))
+            connection.run(
+                make(f"echo x >> {tmp_path}/log; sleep 2; echo y >> {tmp_path}/log; sleep 0; : {mark}", timeout=30)
+            )
         assert time.monotonic() - began < 5
         with pytest.raises(ConnectionLost):
             connection.run(look("true"))

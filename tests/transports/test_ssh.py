@@ -118,11 +118,11 @@ def test_any_login_shell_and_sudo_without_a_password(user, accounts, sshd, inter
     connection = connected(sshd.host(user=user), interrupt)
     plain, root = connection.run(look("id", "-un"), look("id", "-un", become="root"))
     assert (plain.stdout, root.stdout) == (f"{user}\n", "root\n")
-    odd, = connection.run(script('printf %s "$1"', "a'b\"c\n$HOME`x`\\!", become="root"))
+    (odd,) = connection.run(script('printf %s "$1"', "a'b\"c\n$HOME`x`\\!", become="root"))
     assert odd.stdout == "a'b\"c\n$HOME`x`\\!"
-    written, = connection.run(change("cat; id -un", stdin="input\n", become="root"))
+    (written,) = connection.run(change("cat; id -un", stdin="input\n", become="root"))
     assert written.stdout == "input\nroot\n"
-    hung, = connection.run(script("trap '' TERM; sleep 4711.25; sleep 4711.25", timeout=1.0, become="root"))
+    (hung,) = connection.run(script("trap '' TERM; sleep 4711.25; sleep 4711.25", timeout=1.0, become="root"))
     assert hung.timed_out
     assert not subprocess.run(["pgrep", "-f", "sleep 4711.25"], capture_output=True, check=False).stdout
     connection.close()

@@ -1,0 +1,96 @@
+"""JSON as expressions see it: keys are attributes, and what is not known says so when it is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.codec import UNKNOWN
+from engine.errors import ConfigError
+from engine.values.text import Json, Raw, Unknown
+
+LONGEST = 1_000_000
+"""Characters or elements that one value may have."""
+
+
+class UnknownTouched(Exception):
+    """An expression touched something that no look could answer; the text says what, and why."""
+
+
+class View(Mapping[str, Any]):
+    """A JSON object whose keys are attributes, also where a dict has a method of that name."""
+
+    def __init__(self, inner: Mapping[str, Json]) -> None:
+        self._inner = inner
+
+    def __getitem__(self, key: str) -> Any:
+        return known(view(self._inner[key]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._inner)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __hash__(self) -> int:
+        return hash(repr(self._inner))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._inner == (other._inner if isinstance(other, View) else other))
+
+    def __str__(self) -> str:
+        if "pid" in self._inner and "command" in self._inner:
+            command = " ".join(str(self._inner["command"]).split())
+            short = command if len(command) <= 80 else command[:79] + "…"
+            user = f" ({self._inner['user']})" if self._inner.get("user") else ""
+            return f"pid {self._inner['pid']}{user} {short}"
+        return str(self._inner)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A look, or a field of one, without an answer: touching it says so."""
+
+    why: str
+
+
+def view(value: Any) -> Any:
+    match value:
+        case Unknown(why=why):
+            return Silent(why)
+        case Raw(value=inner):
+            return view(inner)
+        case Mapping() if tuple(value) == (UNKNOWN,):
+            return Silent(str(value[UNKNOWN]))
+        case View() | Silent() | str():
+            return value
+        case Mapping():
+            return View(value)
+        case Sequence():
+            return [view(it) for it in value]
+    return value
+
+
+def known(value: Any) -> Any:
+    if isinstance(value, Silent):
+        raise UnknownTouched(value.why)
+    return value
+
+
+def plain(value: Any) -> Any:
+    """*value* without views, as JSON has it."""
+    match known(value):
+        case View() as view:
+            return {key: plain(view[key]) for key in view}
+        case Mapping() as mapping:
+            return {str(key): plain(it) for key, it in mapping.items()}
+        case str() | int() | float() | None as scalar:
+            return scalar
+        case list() | tuple() | set() | frozenset() as many:
+            return [plain(it) for it in many]
+        case Iterator() as some:
+            return [plain(it) for _, it in zip(range(LONGEST), some, strict=False)]
+    raise ConfigError(f"an expression gave {type(value).__name__}, which is no value of a playbook")
