@@ -2,6 +2,6 @@
 
 Each user of a host has a *leash*, a shell that only reads orders, and a *lane*, a shell that runs frames, one after the
 other.  sshd makes every exec the leader of its own session and process group, so that the leash can end all that runs
-on a lane with one signal to its group.  When the line is gone the leash reads an end of file, and ends looks by itself; writes it
-lets run on to their own timeout.  Nothing but a POSIX shell and the usual small tools is needed on the host.
+on a lane with one signal to its group.  When the line is gone the leash reads an end of file, and ends looks by itself;
+writes it lets run on to their own timeout.  Nothing but a POSIX shell and the usual small tools is needed on the host.
 """
