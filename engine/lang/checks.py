@@ -20,6 +20,7 @@ from engine.lang.templates import (
     names,
     render,
 )
+from engine.lang.views import UnknownTouched
 from engine.ports import Action
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.text import Json, Raw, Unknown
@@ -201,7 +202,7 @@ class _Checking:
                 continue
             try:
                 ready[key] = render(tree, scope)
-            except ConfigError:
+            except (ConfigError, UnknownTouched):
                 late.add(key)
         try:
             args = build(action.Args, ready)
