@@ -1,0 +1,25 @@
+"""Fixtures that end what a test started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stage import SHELLS, Machine, Stage, shell
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """Processes of this test."""
+    made = Stage(folder=tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(
+    params=[pytest.param(it, marks=pytest.mark.real(*it.split()[-1:]) if "busy" in it else ()) for it in SHELLS]
+)
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
+    """This machine, by each kind of shell."""
+    return Machine(shell=shell(request.param, tmp_path))
