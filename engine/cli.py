@@ -177,6 +177,7 @@ def lab() -> None:
 
 
 lab_directory = click.option("--dir", "directory", metavar="DIR", default="", help="Where the lab keeps its files.")
+lab_server = click.option("--embedded", is_flag=True, help="Use the built-in SSH server even where there is sshd.")
 lab_hosts = click.option(
     "--host", "faults", multiple=True, metavar="NAME=FAULT[+FAULT]", help="A host with these faults."
 )
@@ -185,11 +186,12 @@ lab_hosts = click.option(
 @lab.command("up", context_settings=CONTEXT)
 @lab_directory
 @lab_hosts
-def lab_up(directory: str, faults: Sequence[str]) -> None:
+@lab_server
+def lab_up(directory: str, faults: Sequence[str], embedded: bool) -> None:
     """Start the lab, and say how to use it."""
     from engine.app.practice import up_text
 
-    click.echo(up_text(directory, faults))
+    click.echo(up_text(directory, faults, embedded))
 
 
 @lab.command("down", context_settings=CONTEXT)

@@ -14,9 +14,9 @@ from engine.errors import ConfigError
 from engine.values.text import plural
 
 
-def up_text(directory: str, faults: Sequence[str]) -> str:
+def up_text(directory: str, faults: Sequence[str], embedded: bool) -> str:
     """Start the lab."""
-    it = lab.up(_options(directory, faults))
+    it = lab.up(_options(directory, faults, embedded))
     rows = [
         f"  {host.name:14} {host.address:18} {', '.join(host.faults) or 'healthy'}" for host in lab.status(it.directory)
     ]
@@ -70,5 +70,5 @@ def _directory(given: str) -> Path:
     return Path(given) if given else lab.default_directory()
 
 
-def _options(directory: str, faults: Sequence[str]) -> lab.LabOptions:
-    return lab.LabOptions(directory=_directory(directory), faults=tuple(faults))
+def _options(directory: str, faults: Sequence[str], embedded: bool = False) -> lab.LabOptions:
+    return lab.LabOptions(directory=_directory(directory), faults=tuple(faults), embedded=embedded)

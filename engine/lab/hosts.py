@@ -19,7 +19,8 @@ from engine.errors import ConfigError
 from engine.lab.faults import hosts_of
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
 
-NEEDED = ("/usr/sbin/sshd", "unshare", "ssh-keygen", "mount", "setsid")
+SSHD_PROGRAM = "/usr/sbin/sshd"
+NEEDED = ("unshare", "mount", "setsid", "hostname")
 STARTS_WITHIN = 20.0
 
 
@@ -29,6 +30,8 @@ class LabOptions:
 
     directory: Path
     faults: tuple[str, ...] = ()
+    embedded: bool = False
+    """Use the SSH server that is built in, also where the machine has sshd."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +82,13 @@ def up(options: LabOptions) -> Lab:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
-    _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "runbook lab", "-f", str(folder / "key"))
+    embedded = options.embedded or not Path(SSHD_PROGRAM).exists()
+    _make_key(folder / "key")
     net, port = _place(folder)
     hosts: list[LabHost] = []
     try:
         for number, (name, faults) in enumerate(wanted):
-            hosts.append(_start(folder, name, f"{net}.{number + 1}", port, faults, number))
+            hosts.append(_start(folder, name, f"{net}.{number + 1}", port, faults, number, embedded))
             _remember(folder, hosts)
         for it in hosts:
             _wait_until_up(folder, it)
@@ -139,7 +143,7 @@ def _must_be_able() -> None:
         raise ConfigError("the lab makes namespaces and mounts, which needs root: run it with sudo")
     missing = [it for it in NEEDED if not shutil.which(it)]
     if missing:
-        raise ConfigError(f"the lab needs {', '.join(missing)} (Debian: apt-get install openssh-server util-linux)")
+        raise ConfigError(f"the lab needs {', '.join(missing)} (Debian: apt-get install util-linux hostname)")
     tried = subprocess.run(("unshare", "--mount", "--pid", "--uts", "--fork", "true"), capture_output=True, check=False)
     if tried.returncode:
         said = tried.stderr.decode(errors="replace").strip()
@@ -161,7 +165,9 @@ def _place(folder: Path) -> tuple[str, int]:
     raise ConfigError(f"no port is free on {net}.1")
 
 
-def _start(folder: Path, name: str, address: str, port: int, faults: tuple[str, ...], number: int) -> LabHost:
+def _start(
+    folder: Path, name: str, address: str, port: int, faults: tuple[str, ...], number: int, embedded: bool
+) -> LabHost:
     plain = LabHost(name=name, address=address, port=port, faults=faults)
     if "down" in faults:
         return plain
@@ -170,7 +176,7 @@ def _start(folder: Path, name: str, address: str, port: int, faults: tuple[str, 
     files.mkdir(parents=True)
     if "mute" in faults:
         return _running(plain, (sys.executable, "-m", "engine.lab.mute", address, str(port)), home)
-    _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(files / "host_key"))
+    _make_key(files / "host_key")
     for file, text in {
         "init": INIT,
         "job": JOB,
@@ -183,12 +189,24 @@ def _start(folder: Path, name: str, address: str, port: int, faults: tuple[str, 
     shutil.copy(folder / "key.pub", files / "authorized_keys")
     spaces = ("unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child=KILL")
     inside = ("/bin/sh", str(files / "init"), str(home), name, " ".join(faults), str(number % 2))
-    return _running(plain, (*spaces, *inside), home)
+    server = (
+        sys.executable,
+        "-m",
+        "engine.lab.server",
+        address,
+        str(port),
+        "/run/lab/host_key",
+        "/run/lab/authorized_keys",
+    )
+    return _running(plain, (*spaces, *inside, *(server if embedded else ())), home)
 
 
 def _running(host: LabHost, argv: Sequence[str], home: Path) -> LabHost:
     with (home / "log").open("ab") as log:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
+        )
     process.returncode = 0  # it outlives us; `down` ends it by pid and start time
     return LabHost(**{**asdict(host), "pid": process.pid, "start": _start_of(process.pid)})
 
@@ -253,7 +271,7 @@ def _reap(hosts: Sequence[LabHost]) -> None:
                 continue
 
 
-def _run(*argv: str) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ConfigError(f"{argv[0]}: {done.stderr.strip() or done.stdout.strip()}")
+def _make_key(path: Path) -> None:
+    from engine.lab.server import make_key
+
+    make_key(str(path))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 INIT = r"""#!/bin/sh
-# The first process of a lab host: $1 its folder, $2 its name, $3 its faults, $4 whether minors run backwards.
+# The first process of a lab host: $1 its folder, $2 its name, $3 its faults, $4 whether minors run backwards; from $5 on
+# the SSH server that is embedded, where the machine has none of its own.
 set -e
 home=$1 name=$2 faults=" $3 " backwards=$4
+named=$3
+shift 4
 has() { case $faults in *" $1 "*) return 0;; esac; return 1; }
 mount --make-rprivate /
 hostname "$name"
@@ -41,7 +44,7 @@ cp /bin/sh "$home/run/lab/jobs/python3"; cp /bin/sh "$home/run/lab/jobs/nvidia-p
 mkfifo "$home/run/lab/jobs/wait"
 mv "$home/run/lab/job" "$home/run/lab/jobs/job"
 has no_gpu || mv "$home/run/lab/nvidia-smi" "$home/run/lab/bin/nvidia-smi"
-echo "$3" >"$home/state/faults"
+echo "$named" >"$home/state/faults"
 echo "$one $two" >"$home/state/minors"
 : >"$home/state/calls"; mkdir -p "$home/state/busy" "$home/state/listed"
 echo Enabled >"$home/state/pm.0"; echo Enabled >"$home/state/pm.1"
@@ -51,6 +54,8 @@ mount --rbind "$home/drv" /proc/driver
 [ ! -d /sys/bus/pci/devices ] || mount --rbind "$home/pci" /sys/bus/pci/devices
 mount --rbind "$home/dev" /dev
 mount --rbind "$home/run" /run
+# What this machine's root has in a profile is nothing of the lab host's.
+for it in ~root/.bashrc ~root/.zshenv ~root/.cshrc ~root/.tcshrc; do [ ! -f "$it" ] || mount --bind /dev/null "$it"; done
 set +e
 cd /run/lab/jobs || exit 1
 mkdir -p sglang areal examples; cp job areal.launcher.local; cp job sglang/launch_server.py
@@ -77,7 +82,10 @@ if has respawner; then
 fi
 if has busy; then job '' "$B $gpu1" '' ./python3 ./torchrun --nproc_per_node=2 train.py --live; fi
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
+[ $# -gt 0 ] || exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
+cd /
+"$@" &
+while :; do wait; sleep 1; done
 """
 
 JOB = r"""# A pretended job: holds $HOLD open and waits, without a child and without end.

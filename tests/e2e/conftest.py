@@ -87,8 +87,9 @@ def practice(tmp_path):
     """A function that brings up lab hosts: ``practice("gpu-01=leftovers+busy", ...)``."""
     made = []
 
-    def start(*faults: str) -> Practice:
-        made.append(lab.up(lab.LabOptions(directory=tmp_path / f"lab{len(made)}", faults=faults)))
+    def start(*faults: str, embedded: bool = False) -> Practice:
+        folder = tmp_path / f"lab{len(made)}"
+        made.append(lab.up(lab.LabOptions(directory=folder, faults=faults, embedded=embedded)))
         return Practice(made[-1])
 
     yield start

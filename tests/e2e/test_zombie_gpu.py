@@ -146,3 +146,55 @@ def test_the_console_says_the_same_to_people(practice):
     assert "would change stop_leftovers" in said.out
     assert "connection refused" in said.out
     assert "1 unreachable, 1 planned, 2 healthy" in said.out
+
+
+def test_the_embedded_server_will_do_where_there_is_no_sshd(practice):
+    lab = practice("gpu-01=leftovers+busy", "gpu-02=smi_hangs+leftovers", embedded=True)
+    said = lab.run("zombie-gpu", "--yes", "--timeout", "3s")
+    assert said.host("gpu-01")["verdict"] == "resolved", said.out
+    assert said.host("gpu-02")["verdict"] == "unknown"
+    assert there(lab.commands("gpu-01"), DEAD) == [False] * 4
+    assert there(lab.commands("gpu-01"), LIVE) == [True] * 3
+    assert not any("nvidia-smi" in it for it in lab.commands("gpu-02"))
+
+
+@pytest.mark.real("strace")
+def test_a_recording_of_every_process_of_a_dry_run_shows_nothing_that_writes(practice, tmp_path):
+    """Every program that starts on the host while it is planned, as the kernel sees it (strace on its sshd)."""
+    import subprocess
+
+    lab = practice("gpu-01=leftovers+busy")
+    (host,) = lab.lab.hosts
+    children = subprocess.run(["pgrep", "-P", str(host.pid)], capture_output=True, text=True, check=True).stdout.split()
+    tracer = subprocess.Popen(
+        [
+            "strace",
+            "-f",
+            "-qq",
+            "-e",
+            "trace=execve,kill,unlink,unlinkat,rename,renameat2,mkdir,mount",
+            "-o",
+            str(tmp_path / "trace"),
+            "-p",
+            children[0],
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(0.5)
+    assert lab.run("zombie-gpu", "--dry-run").code == 0
+    tracer.terminate()
+    tracer.wait()
+    trace = (tmp_path / "trace").read_text()
+    started = {
+        line.split('execve("', 1)[1].split('"')[0].rpartition("/")[2]
+        for line in trace.splitlines()
+        if "execve(" in line and "= 0" in line
+    }
+    assert "nvidia-smi" in started
+    harmless = {
+        "sh", "bash", "dash", "nvidia-smi", "ls", "grep", "sed", "cut", "cat", "tr", "sleep", "id", "ps", "head", "tail", "awk",
+        "mawk", "stat", "readlink", "find", "od", "wc", "sort", "dirname", "basename", "env", "xargs", "printf", "uname", "getconf",
+        "groups", "sshd", "sshd-session", "timeout",
+    }  # fmt: skip
+    assert started - harmless == set()
+    assert not [it for it in trace.splitlines() if " kill(" in it and "SIGKILL" in it]

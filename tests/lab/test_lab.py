@@ -11,7 +11,7 @@ import pytest
 from engine import lab
 from engine.errors import ConfigError
 
-pytestmark = pytest.mark.real("lab", "sshd")
+pytestmark = pytest.mark.real("lab")
 
 
 def on(made: lab.Lab, host: str, text: str) -> str:
@@ -19,11 +19,13 @@ def on(made: lab.Lab, host: str, text: str) -> str:
     return subprocess.run((*argv, text), capture_output=True, text=True, timeout=30, check=False).stdout
 
 
-@pytest.fixture
-def made(tmp_path):
+@pytest.fixture(params=[pytest.param("sshd", marks=pytest.mark.real("sshd")), "embedded"])
+def made(request, tmp_path):
     it = lab.up(
         lab.LabOptions(
-            directory=tmp_path / "lab", faults=("gpu-01=leftovers+busy", "gpu-02=resettable", "cpu-01=no_gpu")
+            directory=tmp_path / "lab",
+            faults=("gpu-01=leftovers+busy", "gpu-02=resettable", "cpu-01=no_gpu"),
+            embedded=request.param == "embedded",
         )
     )
     yield it
