@@ -71,6 +71,13 @@ held=$(
     '
 )
 printf '%s\n' "$held"
+listed=${found##*"${nl}seen"}; listed=" ${listed%%"$nl"*} "; listed=${listed#" seen"}
+for row in $rows; do  # a process that has ended meanwhile is no riddle
+    case $row in 'p '*) pid=${row#p }; pid=${pid%% *} ;; *) continue ;; esac
+    case $listed in *" $pid "*) continue ;; esac
+    line='Z '; { IFS= read -r line <"/proc/$pid/stat"; } 2>/dev/null
+    case ${line##*) } in [ZX]*) echo "over $pid" ;; esac
+done
 mapped=$(timeout 5 grep -lsF -- "${nodes%"$nl"}" /proc/[0-9]*/maps)
 for file in $mapped; do
     pid=${file#/proc/}; pid=${pid%/maps}
@@ -81,7 +88,7 @@ echo "walked $me"
 """
 """Goes after ``PROCESSES``; ``$1`` ... are globs.  Lines:
 
-``asked`` and ``node`` (key, device, inode, path): the files; ``holds`` (pid, key): what is open; ``maps`` (pid,
+``over``: the pids of processes that ended during the walk; ``asked`` and ``node`` (key, device, inode, path): the files; ``holds`` (pid, key): what is open; ``maps`` (pid,
 device, inode): what is only mapped; ``seen`` and ``blind``: the pids whose files could be looked at, or not;
 ``socket``: a file that this cannot be told of.
 

@@ -92,7 +92,7 @@ def read_holders(done: Completed) -> Walk:
         raise ProbeError("the open files of processes could not be listed (it takes ls, awk, grep and stat)")
     asked = {rest for kind, rest in told if kind == "asked"}
     nodes = tuple(_node(rest, asked) for kind, rest in told if kind == "node")
-    seen = seen if walked != "none" else set(table.rows)
+    seen = seen | _pids(told, "over") if walked != "none" else set(table.rows)
     unseen = frozenset(pid for pid, row in table.rows.items() if pid not in seen and _may_hold(row, table))
     sockets = tuple(rest for kind, rest in told if kind == "socket")
     return Walk(table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets)

@@ -1,0 +1,175 @@
+"""Who has a file open is found by what it is, not by its name alone, and what could not be seen is counted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from stage import NOBODY, Machine
+
+from engine.errors import ProbeError
+from engine.facts.holders import ask_holders, read_holders
+from engine.values.command import Completed
+
+
+def walk(machine: Machine, *globs: str):
+    return read_holders(machine.run(ask_holders(*globs))[0])
+
+
+def paths(seen, pid):
+    return tuple(it.path for it in seen.asked(pid))
+
+
+def test_holders_of_plain_files_are_found_by_globs_and_others_are_not(machine, stage, tmp_path):
+    for name in ("a1", "a2", "b1", "a b"):
+        (tmp_path / name).write_text("x")
+    one, both = stage.job(f"{tmp_path}/a1"), stage.job(f"{tmp_path}/a2", f"{tmp_path}/a b", f"{tmp_path}/b1")
+    idle = stage.job()
+    seen = walk(machine, f"{tmp_path}/a*")
+    assert seen.present() == (f"{tmp_path}/a b", f"{tmp_path}/a1", f"{tmp_path}/a2")
+    assert paths(seen, one.pid) == (f"{tmp_path}/a1",)
+    assert set(paths(seen, both.pid)) == {f"{tmp_path}/a2", f"{tmp_path}/a b"}
+    assert paths(seen, idle.pid) == ()
+    assert paths(seen, os.getpid()) == ()
+
+
+def test_a_file_of_the_same_name_elsewhere_is_another_file(machine, stage, tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lock").write_text("x")
+    other = stage.job(f"{tmp_path}/two/lock")
+    assert paths(walk(machine, f"{tmp_path}/one/lock"), other.pid) == ()
+
+
+@pytest.mark.real("root")
+def test_a_device_is_known_by_its_number_whatever_path_a_container_gives_it(machine, stage, tmp_path):
+    (tmp_path / "mounted").mkdir()
+    for name in ("gpu", "mounted/gpu"):
+        subprocess.run(["mknod", str(tmp_path / name), "c", "1", "7"], check=True)
+    subprocess.run(["mknod", str(tmp_path / "mounted/other"), "c", "1", "5"], check=True)
+    inside, other = stage.job(f"{tmp_path}/mounted/gpu"), stage.job(f"{tmp_path}/mounted/other")
+    seen = walk(machine, f"{tmp_path}/gpu")
+    assert paths(seen, inside.pid) == (f"{tmp_path}/gpu",)
+    assert paths(seen, other.pid) == ()
+
+
+def test_a_link_is_followed_and_a_deleted_file_is_not_the_new_one(machine, stage, tmp_path):
+    (tmp_path / "real").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "lock").write_text("old")
+    by_link, old = stage.job(f"{tmp_path}/real"), stage.job(f"{tmp_path}/lock")
+    (tmp_path / "lock").unlink()
+    (tmp_path / "lock").write_text("new")
+    assert paths(walk(machine, f"{tmp_path}/link"), by_link.pid) == (f"{tmp_path}/link",)
+    assert paths(walk(machine, f"{tmp_path}/lock"), old.pid) == ()
+
+
+MAPS = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+file = os.open(sys.argv[1], os.O_RDWR)
+libc.mmap(None, 4096, 3, 1, file, 0)
+os.close(file)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_file_that_is_only_mapped_is_held_too(machine, stage, tmp_path):
+    (tmp_path / "mapped").write_bytes(b"x" * 4096)
+    (tmp_path / "mapped2").write_bytes(b"x" * 4096)
+    holder = stage.start([sys.executable, "-c", MAPS, f"{tmp_path}/mapped"])
+    other = stage.start([sys.executable, "-c", MAPS, f"{tmp_path}/mapped2"])
+    seen = walk(machine, f"{tmp_path}/mapped")
+    assert paths(seen, holder.pid) == (f"{tmp_path}/mapped",)
+    assert paths(seen, other.pid) == ()
+
+
+def test_a_file_name_with_a_newline_cannot_hide_a_holder_nor_frame_another(machine, stage, tmp_path):
+    (tmp_path / "lock").write_text("x")
+    victim = stage.job()
+    odd = tmp_path / f"x\n/proc/{victim.pid}/fd:\ntotal 0\nlr-x------ 1 0 0 64 Nov 21 01:41 3 -> lock"
+    odd.parent.mkdir(parents=True)
+    odd.write_text("x")
+    held = 'exec 3<"$1" 4<"$2"; echo up; exec sleep 600'
+    holder = stage.start(["bash", "-c", held, "bash", str(odd), f"{tmp_path}/lock"])
+    seen = walk(machine, f"{tmp_path}/lock")
+    assert paths(seen, holder.pid) == (f"{tmp_path}/lock",)
+    assert paths(seen, victim.pid) == ()
+
+
+def test_directories_are_left_out_and_nothing_there_is_an_answer(machine, stage, tmp_path):
+    (tmp_path / "folder").mkdir()
+    assert walk(machine, f"{tmp_path}/folder", f"{tmp_path}/none*").present() == ()
+
+
+def test_a_socket_is_not_taken_for_a_file_that_nobody_holds(machine, tmp_path):
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(f"{tmp_path}/s")
+        assert walk(machine, f"{tmp_path}/s").sockets == (f"{tmp_path}/s",)
+
+
+@pytest.mark.real("root")
+def test_a_defunct_process_whose_thread_lives_still_holds(machine, stage, tmp_path):
+    (tmp_path / "lock").write_text("x")
+    code = (
+        "import ctypes,sys,threading,time; f=open(sys.argv[1]); "
+        "threading.Thread(target=lambda: (print('up',flush=True), time.sleep(600))).start(); time.sleep(0.2); "
+        "ctypes.CDLL(None).syscall(60 if ctypes.sizeof(ctypes.c_long)==8 and __import__('os').uname().machine=='x86_64' else 93, 0)"
+    )
+    dying = stage.start([sys.executable, "-c", code, f"{tmp_path}/lock"])
+    time.sleep(0.6)
+    seen = walk(machine, f"{tmp_path}/lock")
+    assert seen.table.rows[dying.pid].process.state == "Z"
+    assert not seen.table.rows[dying.pid].defunct
+    assert paths(seen, dying.pid) == (f"{tmp_path}/lock",)
+
+
+@pytest.mark.real("root", "setpriv")
+def test_without_root_what_could_not_be_looked_into_is_counted(stage, tmp_path):
+    (tmp_path / "lock").write_text("x")
+    tmp_path.chmod(0o755)
+    for it in tmp_path.parents:
+        if it.stat().st_uid == os.getuid() and str(it).startswith("/tmp/"):
+            it.chmod(it.stat().st_mode | 0o011)
+    root = stage.job(f"{tmp_path}/lock")
+    mine = stage.start([*NOBODY, "bash", "-c", f"exec 3<{tmp_path}/lock; echo up; sleep 600"])
+    seen = walk(Machine(before=NOBODY), f"{tmp_path}/lock")
+    assert paths(seen, mine.pid) == (f"{tmp_path}/lock",)
+    assert root.pid in seen.unseen
+    assert mine.pid not in seen.unseen
+    assert 1 not in seen.unseen
+    assert not walk(Machine(), f"{tmp_path}/lock").unseen
+
+
+def test_a_host_without_stat_is_a_fault_and_not_nobody(stage, tmp_path):
+    (tmp_path / "stat").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "stat").chmod(0o755)
+    with pytest.raises(ProbeError, match="could not be listed"):
+        walk(Machine(path=tmp_path), f"{tmp_path}/stat")
+
+
+def test_a_walk_that_broke_off_is_a_fault_and_not_nobody():
+    head = "self 30 30 0 100.0\np 1 S 0 0 0 1 5 0 - init\np 30 S 1 30 0 1 9 0 - sh\n"
+    for rest in ("asked /x\n", "asked /x\nseen 1 30\nblind\n", "seen 1\nblind\nwalked 30\n"):
+        with pytest.raises(ProbeError, match="could not be listed"):
+            read_holders(Completed(exit_code=0, stdout=head + rest))
+
+
+def test_the_walk_over_a_thousand_processes_takes_half_a_second(stage, tmp_path):
+    (tmp_path / "lock").write_text("x")
+    holder = stage.job(f"{tmp_path}/lock")
+    stage.start(["bash", "-c", "for i in $(seq 1000); do sleep 700 & done; echo up; wait"])
+    machine = Machine()
+    began = time.monotonic()
+    seen = walk(machine, f"{tmp_path}/lock")
+    spent = time.monotonic() - began
+    assert len(seen.table.rows) > 1000
+    assert paths(seen, holder.pid)
+    assert spent < 2, "half a second on an idle machine; this one may be busy"
