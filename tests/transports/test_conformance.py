@@ -180,22 +180,31 @@ def test_what_must_not_be_killed_is_reported_and_left_running(connection, mark):
     subprocess.run(["pkill", "-f", mark], check=False)
 
 
-def press(interrupt, level: int, after: float) -> None:
-    threading.Timer(after, lambda: setattr(interrupt, "pressed", level)).start()
+def pressing(interrupt, level: int, when: Path) -> None:
+    """Press once the file *when* is there."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 20
+        while not when.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        interrupt.pressed = level
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
-def test_the_first_interrupt_ends_a_look_at_once(connection, interrupt, mark):
-    press(interrupt, 1, 0.5)
+def test_the_first_interrupt_ends_a_look_at_once(connection, interrupt, mark, tmp_path):
+    pressing(interrupt, 1, tmp_path / "begun")
     began = time.monotonic()
     with pytest.raises(Cancelled):
-        connection.run(script(f"trap '' TERM; sleep {mark}; sleep {mark}", timeout=60))
+        connection.run(script(f"trap '' TERM; echo > {tmp_path}/begun; sleep {mark}; sleep {mark}", timeout=60))
     assert time.monotonic() - began < 3
     assert gone(mark)
 
 
 def test_the_first_interrupt_lets_a_write_end_and_stops_what_comes_after(connection, interrupt, tmp_path):
-    press(interrupt, 1, 0.3)
-    (done,) = connection.run(change(f"sleep 1; echo done > {tmp_path}/w", timeout=30))
+    connection.run(look("true"))
+    pressing(interrupt, 1, tmp_path / "begun")
+    (done,) = connection.run(change(f"echo > {tmp_path}/begun; sleep 1; echo done > {tmp_path}/w", timeout=30))
     assert done.exit_code == 0
     assert (tmp_path / "w").read_text() == "done\n"
     with pytest.raises(Cancelled):
@@ -205,11 +214,11 @@ def test_the_first_interrupt_lets_a_write_end_and_stops_what_comes_after(connect
     assert connection.run(change("echo owed", owed=True))[0].stdout == "owed\n"
 
 
-def test_the_second_interrupt_ends_a_write_too(connection, interrupt, mark):
-    press(interrupt, 2, 0.5)
+def test_the_second_interrupt_ends_a_write_too(connection, interrupt, mark, tmp_path):
+    pressing(interrupt, 2, tmp_path / "begun")
     began = time.monotonic()
     with pytest.raises(Cancelled) as caught:
-        connection.run(change(f"sleep {mark}", timeout=60))
+        connection.run(change(f"echo > {tmp_path}/begun; sleep {mark}", timeout=60))
     assert caught.value.sent
     assert time.monotonic() - began < 5
     assert gone(mark)
