@@ -88,9 +88,9 @@ echo "walked $me"
 """
 """Goes after ``PROCESSES``; ``$1`` ... are globs.  Lines:
 
-``over``: the pids of processes that ended during the walk; ``asked`` and ``node`` (key, device, inode, path): the files; ``holds`` (pid, key): what is open; ``maps`` (pid,
+``asked`` and ``node`` (key, device, inode, path): the files; ``holds`` (pid, key): what is open; ``maps`` (pid,
 device, inode): what is only mapped; ``seen`` and ``blind``: the pids whose files could be looked at, or not;
-``socket``: a file that this cannot be told of.
+``over``: a pid whose process ended during the walk; ``socket``: a file that this cannot be told of.
 
 The link of an open file gives its name without touching its file system, which may hang; only what bears the name
 of one of the nodes, or lies in /dev, is then followed to its device number, which tells for certain: in a container

@@ -58,12 +58,10 @@ def programs(row: Row) -> tuple[str, ...]:
 def daemon(row: Row, allow: Collection[str] = ()) -> str:
     """Why its program is spared; empty: it is not, or *allow* names it."""
     called = programs(row)
-    allowed = {it[:cut] for it in allow for cut in (_KERNEL, None)}
-    if allowed.intersection(called):
-        return ""
     for it in called:
         why = _EXACT.get(it) or next((why for prefix, why in _PREFIXES if it.startswith(prefix)), "")
-        if why:
+        cut = len(it) == _KERNEL and any(name[:_KERNEL] == it for name in allow)
+        if why and it not in allow and not cut:
             return f"{it} is {why}"
     if len(row.argv) > 1 and called[0].startswith("python") and _runs_us(row.argv[1:]):
         return "it is this tool"

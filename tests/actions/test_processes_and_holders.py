@@ -1,0 +1,397 @@
+"""Finding and ending processes for real: who is left over goes, who is at work stays, and every word is true."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+from stage import NOBODY, Machine, drive, lives, start_of
+
+from actions.pretended import Pretended, calls, gpu, uuid
+from engine.actions import device_holders, discover, fuser, pkill, processes
+from engine.codec import to_json
+from engine.errors import ConfigError, ProbeError
+from engine.facts import leftover
+from engine.facts.matching import Matching
+from engine.facts.processes import Process
+from engine.lang.arguments import build
+from engine.ports import Absent, Fails, Holds
+from engine.values.command import Command, Effect
+from engine.values.plan import Blocked, Change, NoChange, Risk
+from engine.values.text import Duration, Unknown
+
+GRACE = Duration(1.0)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(leftover, "APART", 0.2)
+
+
+def kill(stage, **keys) -> pkill.Args:
+    return pkill.Args(patterns=(stage.word,), **{"grace": GRACE, **keys})
+
+
+def carry_out(change, machine):
+    assert isinstance(change, Change), change
+    (command,) = change.commands
+    return machine.run(command)[0]
+
+
+@pytest.fixture
+def gpus(stage, tmp_path):
+    """A function that plants GPUs with these percentages, and the machine that has them."""
+
+    def plant(*percents, minors=True, **keys) -> Machine:
+        stage.plant(len(percents), minors=minors)
+        rows = [gpu(at, utilization_gpu=str(it), memory_used="9000") for at, it in enumerate(percents)]
+        path = Pretended(gpus=rows, **keys).install(tmp_path / "bin")
+        return Machine(before=stage.inside, path=path, timeout=8)
+
+    return plant
+
+
+# --- pkill
+
+
+def test_everybody_who_matches_is_ended_and_a_second_look_finds_nobody(machine, stage):
+    jobs = [stage.job() for _ in range(2)]
+    other = stage.job(name="somebody else")
+    args = kill(stage)
+    before = drive(pkill.probe(args), machine)
+    change = pkill.decide(args, before)
+    assert isinstance(change, Change)
+    assert change.risk is Risk.KILLS_PROCESSES
+    assert {it.key for it in change.targets} == {f"{it.pid}:{start_of(it.pid)}" for it in jobs}
+    assert {it.pid for it in change.targets} == {it.pid for it in jobs}
+    assert all(it.user and stage.word in it.command for it in change.targets)
+    assert carry_out(change, machine).exit_code == 0
+    after = drive(pkill.probe(args), machine)
+    assert pkill.settled(args, before, after)
+    assert isinstance(pkill.decide(args, after), NoChange)
+    assert other.poll() is None
+    assert [it.effect for it in machine.sent] == [Effect.READ, Effect.WRITE, Effect.READ]
+
+
+def test_no_pattern_ever_stands_on_the_host_s_command_line(machine, stage):
+    args = kill(stage)
+    state = drive(pkill.probe(args), machine)
+    stage.job()
+    again = drive(pkill.probe(args), machine)
+    change = pkill.decide(args, again)
+    assert isinstance(change, Change)
+    carry_out(change, machine)
+    assert state.matches == ()
+    for it in machine.sent:
+        assert stage.word not in str(it)
+
+
+def test_a_pattern_that_our_own_line_would_contain_finds_only_others(machine, stage):
+    """Whatever our own shells and their helpers look like: they are not there."""
+    job = stage.job(name=f"LC_ALL=C {stage.word} awk BEGIN cmdline")
+    state = drive(processes.probe(processes.Args(patterns=("awk.*BEGIN", "LC_ALL=C"))), machine)
+    assert job.pid in [it.pid for it in state.matches]
+    own = {it.pid for it in state.matches} - {job.pid}
+    assert all(os.getpgid(it) != os.getpid() for it in own if lives(it))
+    assert not any("/proc/[0-9]" in it.command for it in state.matches if it.ppid == os.getpid())
+
+
+def test_our_own_ancestors_are_protected_and_said_to_be(machine, stage):
+    state = drive(pkill.probe(pkill.Args(patterns=("pytest",), grace=GRACE)), machine)
+    spared = {it.pid: it.why for it in state.protected}
+    assert "our own connection" in spared[os.getpid()]
+    assert os.getpid() not in [it.pid for it in state.matches]
+
+
+def test_only_left_over_ones_go_where_there_is_no_gpu_that_is_everybody(machine, stage):
+    job = stage.job()
+    state = drive(pkill.probe(kill(stage, only="leftover")), machine)
+    assert [it.pid for it in state.leftover] == [job.pid]
+    assert state.at_work == ()
+
+
+def test_who_ignores_the_signal_and_gets_no_other_is_named(machine, stage):
+    hard = stage.job(ignores="TERM")
+    args = kill(stage, then="nothing", grace=Duration(0.3))
+    before = drive(pkill.probe(args), machine)
+    done = carry_out(pkill.decide(args, before), machine)
+    assert done.answers(machine.sent[-1])
+    after = drive(pkill.probe(args), machine)
+    assert not pkill.settled(args, before, after)
+    assert pkill.explain(args, before, after) == f"pid {hard.pid} survives TERM in state S (root)"
+
+
+def test_who_comes_back_is_no_success_and_named_with_the_new_pid(machine, stage):
+    loop = f"echo up; while :; do bash -c 'exec -a python_{stage.word} sleep 800'; done"
+    keeper = stage.start(["bash", "-c", loop.replace(stage.word, "'$0'"), stage.word])
+    time.sleep(0.2)
+    args = pkill.Args(patterns=(f"^python_.*{stage.word}",), grace=GRACE)
+    before = drive(pkill.probe(args), machine)
+    first = [it.pid for it in before.matches]
+    carry_out(pkill.decide(args, before), machine)
+    time.sleep(0.3)
+    after = drive(pkill.probe(args), machine)
+    assert len(first) == 1
+    assert not pkill.settled(args, before, after)
+    (second,) = (it.pid for it in after.matches)
+    assert second != first[0]
+    assert pkill.explain(args, before, after).startswith(f"respawned as pid {second} (python_")
+    assert keeper.poll() is None
+
+
+def test_more_victims_than_allowed_are_left_alone(machine, stage):
+    jobs = [stage.job() for _ in range(3)]
+    args = kill(stage, max_victims=2)
+    decision = pkill.decide(args, drive(pkill.probe(args), machine))
+    assert isinstance(decision, Blocked)
+    assert "3 processes would be ended, and max_victims is 2" in decision.why
+    assert all(it.poll() is None for it in jobs)
+
+
+def test_zombies_are_no_victims(machine, stage):
+    parent = stage.start(["bash", "-c", f"bash -c 'exec -a {stage.word} sleep 0.1' & echo up; exec sleep 600"])
+    time.sleep(0.4)
+    state = drive(pkill.probe(pkill.Args(patterns=("^sleep$",))), machine)
+    assert parent.pid not in [it.ppid for it in state.matches]
+    assert parent.pid in [it.ppid for it in state.zombies]
+
+
+def test_a_victim_that_a_person_was_not_shown_can_be_left_out(machine, stage):
+    jobs = [stage.job() for _ in range(2)]
+    args = kill(stage)
+    state = drive(pkill.probe(args), machine)
+    less = pkill.without(state, frozenset([f"{jobs[0].pid}:{start_of(jobs[0].pid)}"]))
+    decision = pkill.decide(args, less)
+    assert isinstance(decision, Change)
+    assert [it.pid for it in decision.targets] == [jobs[1].pid]
+
+
+def test_a_process_that_was_at_work_and_is_left_over_now_does_not_unsettle_the_change():
+    one, two = (Process(pid=it, start=it, ppid=1, user="u", state="S", command="x", seconds=1.0) for it in (5, 6))
+    args = pkill.Args(patterns=("xx",), only="leftover")
+    before = Matching(matches=(one, two), leftover=(one,), at_work=(two,))
+    assert pkill.settled(args, before, Matching(matches=(two,), leftover=(two,)))
+    assert not pkill.settled(args, before, Matching(matches=(one, two), leftover=(), at_work=(one, two)))
+    blind = Unknown(why="nvidia-smi hung")
+    assert pkill.settled(args, before, Matching(matches=(two,), leftover=blind, at_work=blind))
+    assert not pkill.settled(args, before, Matching(matches=blind, leftover=blind, at_work=blind))
+    new = Process(pid=7, start=7, ppid=1, user="u", state="D", command="x", seconds=1.0)
+    assert not pkill.settled(args, before, Matching(matches=(new,), leftover=blind, at_work=blind))
+    hung = Process(pid=5, start=5, ppid=1, user="u", state="D", command="x", seconds=1.0)
+    assert "survives KILL in state D: it hangs in the kernel" in pkill.explain(args, before, Matching(matches=(hung,)))
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"patterns": []},
+        {"patterns": [""]},
+        {"patterns": [".*"]},
+        {"patterns": ["sshd"]},
+        {"patterns": ["("]},
+        {"patterns": ["torchrun"], "signal": "STOP"},
+        {"patterns": ["torchrun"], "only": "some"},
+        {"patterns": ["torchrun"], "grace": "-1s"},
+    ],
+)
+def test_what_would_hit_everything_or_nothing_is_refused(mapping):
+    with pytest.raises(ConfigError):
+        build(pkill.Args, mapping)
+
+
+# --- with GPUs
+
+LAB = pytest.mark.real("lab", "root")
+
+
+@LAB
+def test_the_job_at_work_is_spared_with_its_launcher_and_idle_rank_and_the_dead_job_goes(stage, gpus):
+    machine = gpus(0, 90, 0)
+    launcher, ranks = stage.family("/dev/nvidia1", "/dev/nvidia2")
+    dead = stage.job("/dev/nvidia0", "/dev/nvidiactl")
+    holds_none = stage.job()
+    args = kill(stage, only="leftover")
+    state = drive(pkill.probe(args), machine)
+    assert {it.pid for it in state.leftover} == {dead.pid, holds_none.pid}
+    assert {it.pid for it in state.at_work} == {launcher.pid, *ranks}
+    carry_out(pkill.decide(args, state), machine)
+    after = drive(pkill.probe(args), machine)
+    assert pkill.settled(args, state, after)
+    decision = pkill.decide(args, after)
+    assert isinstance(decision, NoChange)
+    assert "at work" in decision.why
+    assert all(map(lives, [launcher.pid, *ranks]))
+    assert dead.wait() == -15
+
+
+@LAB
+def test_holders_are_joined_with_what_nvidia_smi_lists(stage, gpus):
+    machine = gpus(0, 0, apps=f"{uuid(0)}, 999999, python, 100\n")
+    one, two = stage.job("/dev/nvidia0", "/dev/nvidiactl"), stage.job("/dev/nvidia-uvm")
+    stage.job()
+    state = drive(device_holders.probe(device_holders.Args()), machine)
+    assert {it.pid for it in state.processes} == {one.pid, two.pid}
+    assert {it.pid for it in state.leftover} == {one.pid, two.pid}
+    assert [it.pid for it in state.unlisted] == [one.pid]
+    assert state.foreign == (999999,)
+    assert state.devices == ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
+    assert state.gpus == (uuid(0),)
+    assert state.present == ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl")
+    assert state.unseen == 0
+    assert isinstance(device_holders.holds(device_holders.Args(), state), Fails)
+    assert to_json(state)["processes"][0]["devices"]
+
+
+@LAB
+def test_a_listed_holder_is_not_unlisted(stage, gpus, tmp_path):
+    machine = gpus(0)
+    one = stage.job("/dev/nvidia0")
+    Pretended(gpus=[gpu(0)], apps=f"{uuid(0)}, {one.pid}, python, 100\n").install(tmp_path / "bin")
+    state = drive(device_holders.probe(device_holders.Args()), machine)
+    assert state.unlisted == ()
+    assert state.foreign == ()
+    assert state.processes[0].listed is True
+
+
+@LAB
+def test_holders_are_ended_without_fuser_and_the_one_at_work_is_not(stage, gpus):
+    machine = gpus(0, 90)
+    dead, busy = stage.job("/dev/nvidia0"), stage.job("/dev/nvidia1")
+    args = fuser.Args(paths=("/dev/nvidia*",), only="leftover", grace=GRACE)
+    before = drive(fuser.probe(args), machine)
+    change = fuser.decide(args, before)
+    assert isinstance(change, Change)
+    assert [it.pid for it in change.targets] == [dead.pid]
+    carry_out(change, machine)
+    assert dead.wait() == -9
+    assert busy.poll() is None
+    assert fuser.settled(args, before, drive(fuser.probe(args), machine))
+    everybody = fuser.Args(paths=("/dev/nvidia*",), grace=GRACE)
+    asked = len(machine.sent)
+    state = drive(fuser.probe(everybody), machine)
+    assert len(machine.sent) == asked + 1, "who is at work does not matter, so the GPUs are not asked"
+    assert [it.pid for it in state.processes] == [busy.pid]
+    carry_out(fuser.decide(everybody, state), machine)
+    assert busy.wait() == -9
+
+
+@LAB
+def test_a_driver_that_hangs_makes_holders_unknown_and_nobody_is_ended(stage, gpus, tmp_path):
+    machine = gpus(0, 0, hangs_at=1)
+    machine.timeout = 2
+    job, plain = stage.job("/dev/nvidia0"), stage.job()
+    args = kill(stage, only="leftover")
+    state = drive(pkill.probe(args), machine)
+    assert {it.pid for it in state.matches} == {job.pid, plain.pid}
+    assert isinstance(state.leftover, Unknown)
+    assert "did not answer" in state.leftover.why
+    assert isinstance(pkill.decide(args, state), Blocked)
+    assert len(calls(tmp_path / "bin")) == 1
+    assert isinstance(pkill.decide(kill(stage), drive(pkill.probe(kill(stage)), machine)), Change)
+
+
+@LAB
+def test_a_daemon_of_the_driver_is_protected_unless_asked_for_by_name(stage, gpus):
+    machine = gpus(0)
+    keeper = stage.job("/dev/nvidia0", name="nvidia-persistenced")
+    state = drive(device_holders.probe(device_holders.Args()), machine)
+    assert state.processes == ()
+    assert [(it.pid, it.why) for it in state.protected] == [
+        (keeper.pid, "nvidia-persistenced is a daemon of the GPU driver")
+    ]
+    assert isinstance(device_holders.holds(device_holders.Args(), state), Holds)
+    args = fuser.Args(paths=("/dev/nvidia0",), grace=GRACE)
+    decision = fuser.decide(args, drive(fuser.probe(args), machine))
+    assert isinstance(decision, NoChange)
+    assert f"pid {keeper.pid}: nvidia-persistenced is a daemon of the GPU driver" in decision.why
+    named = fuser.Args(paths=("/dev/nvidia0",), allow=("nvidia-persistenced",), grace=GRACE)
+    assert isinstance(fuser.decide(named, drive(fuser.probe(named), machine)), Change)
+
+
+@LAB
+def test_without_root_nobody_seen_is_not_nobody(stage, gpus):
+    machine = gpus(0)
+    machine.before = (*machine.before, *NOBODY)
+    stage.job("/dev/nvidia0")
+    state = drive(device_holders.probe(device_holders.Args()), machine)
+    assert isinstance(state.processes, Unknown)
+    assert isinstance(state.leftover, Unknown)
+    assert state.unseen > 0
+    args = fuser.Args(paths=("/dev/nvidia*",))
+    assert isinstance(fuser.decide(args, drive(fuser.probe(args), machine)), Blocked)
+    with pytest.raises(ProbeError, match="become"):
+        device_holders.holds(device_holders.Args(), state)
+
+
+@LAB
+def test_no_match_asks_nvidia_smi_nothing(stage, gpus, tmp_path):
+    machine = gpus(0)
+    assert drive(processes.probe(processes.Args(patterns=(stage.word,))), machine) == Matching()
+    assert calls(tmp_path / "bin") == []
+    assert len(machine.sent) == 1
+
+
+# --- what is not there
+
+
+def test_no_gpu_is_an_answer(machine):
+    state = drive(device_holders.probe(device_holders.Args()), machine)
+    assert isinstance(state, Absent)
+    assert state.why == "no NVIDIA GPU"
+
+
+def test_a_gpu_without_its_nodes_is_no_answer(machine, tmp_path):
+    path = Pretended().install(tmp_path / "bin")
+    with pytest.raises(ProbeError, match="driver is not loaded"):
+        drive(device_holders.probe(device_holders.Args()), Machine(path=path))
+
+
+def test_a_file_that_is_not_there_has_no_holders(machine, tmp_path):
+    assert isinstance(drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/none",))), machine), Absent)
+
+
+def test_a_plain_file_s_holders_are_ended(machine, stage, tmp_path):
+    (tmp_path / "lock").write_text("x")
+    holder = stage.job(f"{tmp_path}/lock")
+    args = fuser.Args(paths=(f"{tmp_path}/lo*",), signal="TERM", grace=GRACE)
+    assert carry_out(fuser.decide(args, drive(fuser.probe(args), machine)), machine).exit_code == 0
+    assert holder.wait() == -15
+
+
+@pytest.mark.parametrize(
+    "path", ["dev/nvidia0", "/dev/*", "/dev/null", "/dev/n*", "/*/sh", "/proc/1/fd/0", "/dev/pts/*"]
+)
+def test_paths_that_everybody_holds_are_refused(path):
+    assert fuser.objection(fuser.Args(paths=(path,)))
+    assert not fuser.objection(fuser.Args(paths=("/dev/nvidia*", "/data/run.lock")))
+
+
+def test_processes_say_whether_somebody_matches(machine, stage):
+    args = processes.Args(patterns=(stage.word,))
+    assert isinstance(processes.holds(args, drive(processes.probe(args), machine)), Holds)
+    job = stage.job()
+    answer = processes.holds(args, drive(processes.probe(args), machine))
+    assert isinstance(answer, Fails)
+    assert f"pid {job.pid}" in answer.why
+    with pytest.raises(ProbeError):
+        processes.holds(args, Matching(matches=Unknown(why="hidden")))
+
+
+def test_each_is_an_action_whose_words_are_there():
+    known = discover()
+    for name in ("processes", "pkill", "device_holders", "fuser"):
+        assert known[name].summary.endswith(".")
+        assert all(it.metadata.get("about") for it in known[name].State.__dataclass_fields__.values())
+        assert all(it.metadata.get("about") for it in known[name].Args.__dataclass_fields__.values())
+    assert known["pkill"].decide
+    assert known["processes"].decide is None
+    assert known["processes"].holds
+
+
+def test_by_hand_is_what_a_person_would_paste(stage):
+    lines = pkill.by_hand(pkill.Args(patterns=("a b", "it's")))
+    assert lines[:2] == ("pgrep -af -- 'a b'", "pgrep -af -- 'it'\"'\"'s'")
+    subprocess.run(["sh", "-n", "-c", "\n".join(lines)], check=True)
+    assert isinstance(Command(argv=lines, effect=Effect.READ), Command)

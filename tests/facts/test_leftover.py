@@ -1,0 +1,340 @@
+"""A job at work is spared whole; what is not known is never taken for left over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.facts.gpus import App, Gpu, GpuPresence, Reading
+from engine.facts.holders import Node, Walk
+from engine.facts.leftover import Load, at_work, gpus_of
+from engine.facts.looking_closer import Closer, told_apart
+from engine.facts.processes import Process, Row, Table
+from engine.facts.protected import daemon, protection
+from engine.values.text import Unknown
+
+NO = Unknown(why="nvidia-smi did not answer")
+
+
+def row(pid, ppid=1, argv=("python", "x"), group=0, container="", terminal=False, state="S", name="x") -> Row:
+    process = Process(
+        pid=pid,
+        start=pid * 10,
+        ppid=ppid,
+        user="u",
+        state=state,
+        command=" ".join(argv),
+        seconds=1.0,
+        container=container,
+    )
+    return Row(process=process, name=name, argv=tuple(argv), group=group or pid, terminal=terminal, threads=1)
+
+
+def node(number: int) -> Node:
+    return Node(path=f"/dev/nvidia{number}", key=f"2:c3:{number:x}", asked=True, file=(6, number))
+
+
+CTL = Node(path="/dev/nvidiactl", key="2:c3:ff", asked=True, file=(6, 255))
+
+
+def walk(*rows: Row, holds=None, gpus=2, unseen=(), way_in=(900,)) -> Walk:
+    table = Table(rows={1: row(1, 0, ("/sbin/init",), name="systemd")} | {it.process.pid: it for it in rows},
+                  way_in=way_in, uid=0)  # fmt: skip
+    nodes = tuple(node(it) for it in range(gpus))
+    opened = {pid: tuple(CTL if it == "ctl" else node(it) for it in those) for pid, those in (holds or {}).items()}
+    return Walk(table=table, nodes=(*nodes, CTL), open=opened, unseen=frozenset(unseen))
+
+
+def load(*percents, apps=(), minors=True, later=None, reading=None, absent=False) -> Load:
+    gpus = tuple(
+        Gpu(
+            index=at,
+            uuid=f"GPU-{at}",
+            bus_id=f"0000:9{at}:00.0",
+            utilization=it,
+            samples=(it, (later or percents)[at]),
+            memory_used=9000.0,
+            persistence=True,
+        )
+        for at, it in enumerate(percents)
+    )
+    listed = apps if isinstance(apps, Unknown) else tuple(
+        App(gpu_uuid=f"GPU-{gpu}", pid=pid, name="python", memory_mib=5.0) for pid, gpu in apps
+    )  # fmt: skip
+    # the numbers run against the order of nvidia-smi: GPU 0 is the last node
+    numbers = {it.bus_id: len(gpus) - 1 - it.index for it in gpus} if minors else {}
+    there = 0 if absent else len(gpus) or 1
+    return Load(
+        reading=Reading(gpus=gpus, apps=listed) if reading is None else reading,
+        presence=GpuPresence(pci=there, nodes=(), tool=bool(there), minors=numbers),
+        above=5,
+    )
+
+
+def works(seen: Walk, known: Load) -> dict[int, object]:
+    return {pid: type(it) if isinstance(it, Unknown) else it for pid, it in at_work(seen, known).items()}
+
+
+def test_who_holds_a_busy_gpu_is_at_work_and_who_holds_an_idle_one_is_not():
+    """GPU 0 of nvidia-smi is /dev/nvidia1 here: the order says nothing."""
+    seen = walk(row(10), row(11), holds={10: [0], 11: [1]})
+    assert works(seen, load(0, 90)) == {1: False, 10: True, 11: False}
+    assert works(seen, load(90, 0)) == {1: False, 10: False, 11: True}
+
+
+def test_a_gpu_that_nvidia_smi_does_not_list_the_holder_on_counts_all_the_same():
+    """In another pid namespace it lists nobody, or other pids."""
+    assert works(walk(row(10), holds={10: [0]}), load(0, 90, apps=[(4711, 1)]))[10] is True
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(90, 0), (0, 90), (6, 6), (90, Unknown(why="x")), (Unknown(why="x"), 90)]
+)
+def test_busy_on_one_of_two_looks_is_at_work(first, second):
+    assert works(walk(row(10), holds={10: [1]}), load(first, 0, later=(second, 0)))[10] is True
+
+
+def test_as_busy_as_is_allowed_is_left_over():
+    assert works(walk(row(10), holds={10: [1]}), load(5, 0))[10] is False
+
+
+def test_who_is_listed_on_a_busy_gpu_is_at_work_without_its_node():
+    assert works(walk(row(10), holds={10: ["ctl"]}), load(0, 90, apps=[(10, 1)]))[10] is True
+    assert works(walk(row(10), holds={10: ["ctl"]}), load(0, 90))[10] is False
+
+
+def test_the_launcher_of_a_busy_worker_and_its_idle_ranks_are_at_work():
+    """torchrun holds nothing, puts each rank into a session of its own, and rank 1 waits for rank 0."""
+    seen = walk(
+        row(10, argv=("torchrun", "train.py")), row(11, 10), row(12, 10), row(13, 12), row(20),
+        holds={11: [0], 12: [1], 20: [1]},
+    )  # fmt: skip
+    assert works(seen, load(0, 90)) == {1: False, 10: True, 11: True, 12: True, 13: True, 20: False}
+
+
+def test_a_family_ends_at_shells_that_people_type_into_and_at_daemons():
+    shell = row(5, argv=("-bash",), terminal=True, name="bash")
+    seen = walk(shell, row(10, 5), row(20, 5), holds={10: [0], 20: [1]})
+    assert works(seen, load(0, 90)) == {1: False, 5: False, 10: True, 20: False}
+    for argv, name in ((("tmux", "new", "-d", "torchrun"), "tmux: server"), (("sshd: u@pts/0",), "sshd")):
+        seen = walk(row(5, argv=argv, name=name), row(10, 5), row(20, 5), holds={10: [0], 20: [1]})
+        assert works(seen, load(0, 90))[20] is False
+
+
+def test_a_shell_that_runs_a_script_is_part_of_the_job():
+    for argv in (
+        ("bash", "run.sh"),
+        ("bash", "-c", "torchrun x; true"),
+        ("/bin/sh", "-ec", "x"),
+        ("bash", "-x", "run.sh"),
+    ):
+        seen = walk(row(5, argv=argv, terminal=True), row(10, 5), row(20, 5), holds={10: [0], 20: [1]})
+        assert works(seen, load(0, 90)) == {1: False, 5: True, 10: True, 20: True}
+    piped = walk(row(5, argv=("bash",)), row(10, 5), row(20, 5), holds={10: [0], 20: [1]})
+    assert works(piped, load(0, 90))[20] is True
+
+
+def test_orphans_of_one_process_group_belong_together():
+    seen = walk(row(10, group=7), row(20, group=7), row(30, group=8), holds={10: [0], 20: [1], 30: [1]})
+    assert works(seen, load(0, 90)) == {1: False, 10: True, 20: True, 30: False}
+
+
+def test_a_container_belongs_together_where_we_look_from_outside_of_it():
+    """Ranks of a batch job are children of slurmstepd, which is no part of the job, and share only its number."""
+    rows = (row(10, container="job_7"), row(20, container="job_7"), row(30, container="job_8"))
+    seen = walk(*rows, holds={10: [0], 20: [1], 30: [1]})
+    assert works(seen, load(0, 90)) == {1: False, 10: True, 20: True, 30: False}
+    inside = replace(seen.table, rows=seen.table.rows | {1: row(1, 0, ("sh", "start.sh"), container="job_7")})
+    assert works(replace(seen, table=inside), load(0, 90))[20] is False
+
+
+def test_where_the_driver_does_not_say_which_gpu_a_node_opens_any_busy_one_spares_the_holder():
+    seen = walk(row(10), row(20), holds={10: [0], 20: ["ctl"]})
+    assert works(seen, load(0, 90, minors=False)) == {1: False, 10: True, 20: False}
+    assert works(seen, load(0, 0, minors=False)) == {1: False, 10: False, 20: False}
+    one = walk(row(10), holds={10: [0]}, gpus=1)
+    assert works(one, load(0, minors=False))[10] is False
+    assert works(one, load(50, minors=False))[10] is True
+
+
+def test_without_an_answer_of_nvidia_smi_who_holds_something_is_not_known():
+    seen = walk(row(10), row(11, 10), row(20), row(30), holds={11: [0], 30: ["ctl"]})
+    assert works(seen, load(0, 0, reading=NO)) == {1: False, 10: Unknown, 11: Unknown, 20: False, 30: Unknown}
+
+
+def test_a_gpu_that_does_not_say_how_busy_it_is_makes_its_holders_unknown():
+    """MIG prints [N/A]."""
+    seen = walk(row(10), row(20), row(30), holds={10: [0], 20: [1]})
+    assert works(seen, load(Unknown(why="MIG"), 0)) == {1: False, 10: False, 20: Unknown, 30: False}
+
+
+def test_a_gpu_that_nvidia_smi_does_not_show_makes_its_holders_unknown():
+    seen = walk(row(10), row(20), holds={10: [0], 20: [2]}, gpus=3)
+    known = load(0, 0)
+    lost = replace(known, presence=replace(known.presence, minors={**known.presence.minors, "0000:99:00.0": 2}))
+    assert works(seen, lost) == {1: False, 10: False, 20: Unknown}
+
+
+def test_who_could_not_be_looked_into_may_hold_the_busy_gpu():
+    seen = walk(row(10), row(11, 10), row(20), unseen=[11])
+    assert works(seen, load(0, 90)) == {1: False, 10: Unknown, 11: Unknown, 20: False}
+    assert works(seen, load(0, 0)) == {1: False, 10: False, 11: False, 20: False}
+
+
+def test_on_a_host_without_a_gpu_everybody_is_left_over():
+    assert works(walk(row(10)), load(reading=NO, absent=True)) == {1: False, 10: False}
+
+
+def test_one_unknown_makes_both_answers_unknown_and_who_has_just_started_is_at_work():
+    seen = walk(row(10), row(20), row(30), holds={10: [0], 20: [1]})
+    rows = tuple(seen.table.rows[it].process for it in (10, 20, 30))
+    every = {it.key for it in rows}
+    blind = told_apart(rows, every, Closer(load=load(Unknown(why="MIG"), 0), walk=seen))
+    assert isinstance(blind.leftover, Unknown)
+    assert isinstance(blind.at_work, Unknown)
+    assert "pid 20" in blind.leftover.why
+    clear = told_apart(rows, every - {rows[2].key}, Closer(load=load(90, 0), walk=seen))
+    assert [it.pid for it in clear.leftover] == [10]
+    assert [it.pid for it in clear.at_work] == [20, 30]
+
+
+def test_the_gpus_that_a_process_holds_are_those_of_its_nodes_and_of_nvidia_smi():
+    seen = walk(row(10), row(20), row(30), holds={10: [0], 20: ["ctl"], 30: [0, 1]})
+    known = load(0, 0, apps=[(20, 0)])
+    assert [it.uuid for it in gpus_of(10, seen, known)] == ["GPU-1"]
+    assert [it.uuid for it in gpus_of(20, seen, known)] == ["GPU-0"]
+    unmapped = load(0, 0, minors=False)
+    assert isinstance(gpus_of(10, seen, unmapped), Unknown)
+    assert {it.uuid for it in gpus_of(30, seen, unmapped)} == {"GPU-0", "GPU-1"}
+
+
+PERCENT = st.one_of(st.sampled_from([0.0, 5.0, 6.0, 100.0]), st.just(Unknown(why="[N/A]")))
+
+
+@st.composite
+def hosts(draw):
+    """A made-up host: processes in any tree, holding anything, and any reading of the GPUs."""
+    gpus = draw(st.integers(1, 3))
+    pids = list(range(10, 10 + draw(st.integers(1, 8))))
+    rows = [
+        row(
+            pid,
+            draw(st.sampled_from([1, *pids[:at]])),
+            draw(st.sampled_from([("python", "x"), ("-bash",), ("bash", "run.sh"), ("dockerd",)])),
+            group=draw(st.sampled_from([0, 10, 11])),
+            container=draw(st.sampled_from(["", "", "job_1"])),
+        )
+        for at, pid in enumerate(pids)
+    ]
+    holds = {it: draw(st.lists(st.sampled_from(["ctl", *range(gpus)]), unique=True, max_size=2)) for it in pids}
+    unseen = draw(st.sets(st.sampled_from(pids), max_size=1))
+    seen = walk(
+        *rows, holds={pid: those for pid, those in holds.items() if pid not in unseen}, gpus=gpus, unseen=unseen
+    )
+    apps = draw(st.one_of(
+        st.lists(st.tuples(st.sampled_from([*pids, 4711]), st.integers(0, gpus - 1)), max_size=3), st.just(NO)
+    ))  # fmt: skip
+    first, second = (draw(st.lists(PERCENT, min_size=gpus, max_size=gpus)) for _ in range(2))
+    reading = NO if draw(st.integers(0, 4)) == 0 else None
+    return seen, load(*first, later=second, apps=apps, minors=draw(st.booleans()), reading=reading)
+
+
+def innocent(gpu: Gpu) -> bool:
+    return all(not isinstance(it, Unknown) and it <= 5 for it in gpu.samples)
+
+
+@given(hosts())
+def test_nobody_is_left_over_who_may_hold_a_gpu_that_is_not_known_to_be_idle(host):
+    seen, known = host
+    for pid, answer in at_work(seen, known).items():
+        if answer is not False:
+            continue
+        nodes = [it for it in seen.open.get(pid, ()) if it.gpu is not None]
+        if isinstance(known.reading, Unknown):
+            assert not seen.open.get(pid)
+            continue
+        held = gpus_of(pid, seen, known)
+        suspects = known.gpus if isinstance(held, Unknown) else held
+        assert all(map(innocent, suspects)) or (isinstance(held, Unknown) and not nodes)
+        assert pid not in seen.unseen or all(map(innocent, known.gpus))
+
+
+@given(hosts())
+def test_whose_parent_or_child_is_not_left_over_is_not_either_unless_a_border_lies_between(host):
+    seen, known = host
+    answers = at_work(seen, known)
+    for pid, it in seen.table.rows.items():
+        parent = it.process.ppid
+        if parent <= 1 or any(seen.table.rows[one].argv[0] in ("-bash", "dockerd") for one in (pid, parent)):
+            continue
+        assert (answers[pid] is False) == (answers[parent] is False)
+
+
+@given(hosts())
+def test_knowing_less_never_makes_anybody_left_over(host):
+    seen, known = host
+    before = at_work(seen, known)
+    for less in (
+        replace(known, reading=NO),
+        replace(known, presence=replace(known.presence, minors={}))
+        if isinstance(known.presence, GpuPresence)
+        else known,
+    ):
+        if isinstance(known.reading, Unknown):
+            continue
+        for pid, answer in at_work(seen, less).items():
+            if before[pid] is not False and seen.open.get(pid) and pid not in seen.unseen:
+                holds_gpu = any(it.gpu is not None for it in seen.open[pid])
+                assert answer is not False or not holds_gpu
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (("/usr/sbin/sshd", "-D"), "sshd"),
+        (("sshd: root@notty",), "sshd"),
+        (("/lib/systemd/systemd-logind",), "systemd-logind"),
+        (("/usr/bin/nvidia-persistenced", "--user", "x"), "nvidia-persiste"),
+        (("odd",), "nvidia-persiste"),
+        (("nv-hostengine", "-n"), "nv-hostengine"),
+        (("/usr/bin/dcgm-exporter",), "dcgm-exporter"),
+        (("/usr/bin/nv-fabricmanager",), "nv-fabricmanage"),
+        (("nvsm_core",), "nvsm_core"),
+        (("/usr/lib/xorg/Xorg", ":0"), "Xorg"),
+        (("/usr/bin/containerd-shim-runc-v2", "-id", "x"), "containerd-shim"),
+        (("/usr/bin/kubelet",), "kubelet"),
+        (("slurmstepd: [7.0]",), "slurmstepd"),
+        (("nvidia-cuda-mps-server",), "nvidia-cuda-mps"),
+        (("tmux", "new", "-d", "torchrun train.py"), "tmux: server"),
+        (("vim", "train_sglang.py"), "vim"),
+        (("/opt/venv/bin/python3", "/opt/venv/bin/runbook", "run", "zombie-gpu", "-e", "patterns=sglang"), "runbook"),
+    ],
+)
+def test_daemons_are_spared_by_the_program_that_they_are(argv, name):
+    seen = walk(row(10, argv=argv, name=name))
+    assert protection(seen.table.rows[10], seen.table)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("python", "/data/sshd/train.py"), ("python", "-m", "sglang", "--log", "/var/log/dockerd"), ("torchrun", "systemd"),
+     ("sleep", "runbook"), ("xray", "watch")],
+)  # fmt: skip
+def test_a_daemon_s_name_elsewhere_on_the_line_spares_nobody(argv):
+    seen = walk(row(10, argv=argv, name=argv[0]))
+    assert not protection(seen.table.rows[10], seen.table)
+
+
+def test_asked_for_by_name_a_daemon_may_be_ended_but_never_pid_1_nor_our_way_in():
+    mps = row(10, argv=("nvidia-cuda-mps-server",), name="nvidia-cuda-mps")
+    sshd = row(900, argv=("sshd: root@notty",), name="sshd")
+    seen = walk(mps, sshd)
+    assert protection(mps, seen.table, ("nvidia-cuda-mps-control",))
+    assert protection(mps, seen.table, ("nvidia-cuda-mps-server",)) == ""
+    assert protection(mps, seen.table, ("dockerd",))
+    assert "our own connection" in protection(sshd, seen.table, ("sshd",))
+    assert "pid 1" in protection(seen.table.rows[1], seen.table, ("systemd", "init"))
+    assert daemon(row(30, argv=("sshd: u@pts/1",), name="sshd"), ("sshd",)) == ""
