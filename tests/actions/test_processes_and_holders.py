@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from stage import NOBODY, Machine, drive, lives, start_of
@@ -99,7 +101,8 @@ def test_a_pattern_that_our_own_line_would_contain_finds_only_others(machine, st
 
 
 def test_our_own_ancestors_are_protected_and_said_to_be(machine, stage):
-    state = drive(pkill.probe(pkill.Args(patterns=("pytest",), grace=GRACE)), machine)
+    ours = " ".join(Path("/proc/self/cmdline").read_text().rstrip("\0").split("\0"))
+    state = drive(pkill.probe(pkill.Args(patterns=(re.escape(ours),), grace=GRACE)), machine)
     spared = {it.pid: it.why for it in state.protected}
     assert "our own connection" in spared[os.getpid()]
     assert os.getpid() not in [it.pid for it in state.matches]
