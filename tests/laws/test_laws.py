@@ -22,7 +22,7 @@ from engine.values.command import Effect
 from engine.values.plan import Change, Presence
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, Verdict
-from laws.toys import ACTIONS, ToyHost, book, end, look_at, restart, rule, site
+from laws.toys import ACTIONS, ToyHost, book, end, look_at, paint, restart, rule, site
 
 words = st.sampled_from(["train", "serve", "zombie", "ssh"])
 tables = st.dictionaries(st.integers(2, 30), st.tuples(st.integers(1, 3), words), max_size=6)
@@ -115,6 +115,21 @@ def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (99, "zombie")})
     assert host.writes() == []
     assert outcome.steps[0].status is Status.DRIFTED
+
+
+def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all():
+    """Mutants: narrowing.py ``if not change.targets`` returning the change without comparing its commands."""
+    host = ToyHost(procs={}, wanted="blue")
+    _, _, outcome = planned_and_run(book(paint("p")), host)
+    assert outcome.steps[0].status is Status.CHANGED
+
+    host = ToyHost(procs={}, wanted="blue")
+    where = site(book(paint("p")), host)
+    plan, seen = make_plan(where)
+    host.wanted = "red"
+    outcome = execute(where, plan, seen, Consent.SHOWN)
+    assert outcome.steps[0].status is Status.DRIFTED
+    assert host.writes() == []
 
 
 def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
@@ -238,6 +253,15 @@ def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
     assert [it.argv[0] for it in host.writes()] == ["restart"]
     assert "light-on" in outcome.steps[0].why
 
+    host = ToyHost(procs={})
+    where = site(book(restart("one")), host)
+    plan, seen = make_plan(where)
+    host.sent.clear()
+    host.cancel_at = 1
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert outcome.steps[0].status is Status.CANCELLED
+    assert "light-on" not in [it.argv[0] for it in host.sent], "nothing is put back that was never taken away"
+
 
 def test_law_6_ignorance_is_not_health():
     """Mutants: findings.py turning Unknown into ABSENT; gates.py opening for unknown; verdicts.py without _ignorant."""
@@ -248,6 +272,22 @@ def test_law_6_ignorance_is_not_health():
     assert host.writes() == []
     assert next(it for it in outcome.steps if it.id == "one").status is Status.BLOCKED
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+
+
+def test_law_6_a_plan_does_not_act_on_a_finding_that_is_not_known_or_not_there():
+    """Mutants: gates.py ``if blind and force`` without force; planner.py without the gate."""
+    made = book(end("zombie", "one", for_=("held",)), findings=(rule(),), diagnose=(look_at("ghost"),))
+    host = ToyHost(procs={4: (1, "zombie")})
+    plan, _ = make_plan(site(made, host))
+    assert plan.results[0].status is Status.SKIPPED
+    assert plan.steps[0].reach == ()
+
+    sighted = replace(look_at("zombie", "other"), args={"word": "zombie"})
+    made = replace(made, diagnose=(Step(id="seen", phase=Phase.DIAGNOSE, action="mute"), sighted))
+    plan, _ = make_plan(site(made, host))
+    assert plan.results[0].status is Status.BLOCKED
+    forced, _ = make_plan(site(made, host), force=True)
+    assert forced.results[0].status is Status.WOULD_CHANGE
 
 
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
@@ -300,4 +340,4 @@ def test_nothing_risky_is_done_without_a_terminal_or_a_yes():
 
 
 def test_the_toys_cover_every_kind_of_action():
-    assert {it.name for it in ACTIONS.values() if it.decide} == {"end", "restart"}
+    assert {it.name for it in ACTIONS.values() if it.decide} == {"end", "paint", "restart"}

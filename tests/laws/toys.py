@@ -1,4 +1,4 @@
-"""A pretended host and three toy actions, to hold the laws against anything that can happen."""
+"""A pretended host and a handful of toy actions, to hold the laws against anything that can happen."""
 
 from __future__ import annotations
 
@@ -92,6 +92,33 @@ def decide_restart(args, state):
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Colours:
+    colour: str
+    wanted: str
+
+
+def probe_colours(args):
+    answer = yield Command(argv=("colours",), effect=Effect.READ)
+    colour, wanted = answer.stdout.split()
+    return Colours(colour=colour, wanted=wanted)
+
+
+def decide_paint(args, state):
+    if state.colour == state.wanted:
+        return NoChange(why=f"it is {state.colour}")
+    return Change(
+        summary=f"paint it {state.wanted}",
+        commands=(Command(argv=("paint", state.wanted), effect=Effect.WRITE),),
+        risk=Risk.EDITS_FILES,
+    )
+
+
+def probe_mute(args):
+    yield Command(argv=("since",), effect=Effect.READ)
+    raise ProbeError("it says nothing")
+
+
 def probe_writes(args):
     yield Command(argv=("kill", "1:1"), effect=Effect.WRITE)
     return Since(since=0)
@@ -113,6 +140,8 @@ ACTIONS = {
         decide=decide_restart,
         settled=lambda args, before, after: after.since != before.since,
     ),
+    "paint": action("paint", Args=NoArgs, State=Colours, probe=probe_colours, decide=decide_paint),
+    "mute": action("mute", Args=NoArgs, State=Procs, probe=probe_mute),
     "liar": action("liar", Args=NoArgs, State=Since, probe=probe_writes),
 }
 
@@ -134,6 +163,8 @@ class ToyHost:
     """``ps`` does not answer."""
     cancel_at: int = -1
     since: int = 0
+    colour: str = "grey"
+    wanted: str = "grey"
     sent: list[Command] = field(default_factory=list)
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
@@ -163,6 +194,11 @@ class ToyHost:
                 return Completed(exit_code=0, stdout=str(self.since))
             case ("restart",):
                 self.since += 1
+                return Completed(exit_code=0)
+            case ("colours",):
+                return Completed(exit_code=0, stdout=f"{self.colour} {self.wanted}")
+            case ("paint", colour):
+                self.colour = colour
                 return Completed(exit_code=0)
             case ("light-on",):
                 return Completed(exit_code=0)
@@ -214,6 +250,10 @@ def end(word: str, step_id: str, **keys) -> Step:
 
 def restart(step_id: str, **keys) -> Step:
     return Step(id=step_id, phase=Phase.REMEDIATE, action="restart", args={}, **keys)
+
+
+def paint(step_id: str, **keys) -> Step:
+    return Step(id=step_id, phase=Phase.REMEDIATE, action="paint", args={}, **keys)
 
 
 def rule(finding_id: str = "held", when: str = "seen.matches", **keys) -> FindingRule:
