@@ -85,6 +85,8 @@ run_options = _shared(
     click.option("-e", "--input", "inputs", multiple=True, metavar="NAME=VALUE", help="Set an input of the playbook."),
     click.option("--inputs", "inputs_file", metavar="FILE", default="", help="Inputs from a YAML file."),
     click.option("--only", type=click.Choice(["diagnose"]), help="Run only this part."),
+    click.option("--tags", multiple=True, metavar="TAG,...", help="Make only changes that carry one of these tags."),
+    click.option("--skip-tags", multiple=True, metavar="TAG,...", help="Leave out the steps that carry one of these."),
     click.option("--force", is_flag=True, help="Let steps run whose finding is unknown. Think twice."),
     click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when a dry run would change something."),
     fleet_options,

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, TransportError
 from engine.executor import Consent, execute
-from engine.judge import Site, verdict
+from engine.judge import Elsewhere, Once, Site, verdict
 from engine.judge.diagnosis import Diagnosis
+from engine.judge.sharing import nowhere
 from engine.planner import make_plan
 from engine.ports import Action, Clock, Connection, Emit
 from engine.values.event import HostFinished, HostPlanned, HostStarted
@@ -69,6 +70,12 @@ class Fleet:
     actions: Mapping[str, Action]
     connect: Callable[[Host], Connection]
     clock: Clock
+    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs of every included playbook, by its prefix."""
+    once: Once | None = None
+    """Where the looks are kept that the hosts share."""
+    elsewhere: Elsewhere | None = None
+    """The connections to the hosts that steps name with ``on``."""
     emit: Emit = field(repr=False)
     """Called from many threads at once."""
     stop: Stop
@@ -135,6 +142,9 @@ class Fleet:
             connection=connection,
             clock=self.clock,
             emit=self.emit,
+            parts=self.parts,
+            elsewhere=self.elsewhere.to if self.elsewhere else nowhere,
+            once=self.once,
         )
 
     def _plan_one(self, host: Host) -> Planned:

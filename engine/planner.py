@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.codec import to_json
-from engine.judge.diagnosis import Diagnosis, diagnose, prepare
+from engine.judge.diagnosis import Diagnosis, diagnose
 from engine.judge.findings import evaluate_findings
-from engine.judge.gates import gate_of, victims_of
-from engine.judge.looking import Blind, Looked, Request, Seen, look
+from engine.judge.gates import freed, gate_of, too_risky, victims_of
+from engine.judge.items import NotTaken, Taking, not_taken, takings
+from engine.judge.looked import Blind, Looked, Request, Seen
+from engine.judge.looking import look
 from engine.judge.site import Site
 from engine.values.plan import Blocked, Change, Decision, Finding, NoChange, PlannedStep, Skip, Target
-from engine.values.playbook import Playbook, Step
+from engine.values.playbook import Playbook, Step, written_id
 from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
 from engine.values.text import Json
 
@@ -24,7 +26,7 @@ def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
     """
     seen = diagnose(site)
     findings = evaluate_findings(site, seen.states)
-    drafts = [_draft(step, site, seen, findings, force) for step in site.playbook.remediate]
+    drafts = [it for step in site.playbook.remediate for it in _drafts(step, site, seen, findings, force)]
     asked = [it for it in drafts if it.request is not None]
     for draft, looked in zip(asked, look([it.request for it in asked if it.request], site), strict=True):
         draft.decide(looked, site)
@@ -34,7 +36,9 @@ def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
     plan = HostPlan(
         host=site.host.name,
         looks=seen.results,
-        look_args=seen.args,
+        look_args={
+            name: tuple(it.args for it in times if isinstance(it, Taking)) for name, times in seen.taken.items()
+        },
         findings=findings,
         steps=planned,
         verify_args=verify_args,
@@ -54,6 +58,8 @@ class _Draft:
     ready: bool = False
     dormant: str = ""
     """Why it would do nothing now although it might at its turn; it is looked at only for its reach."""
+    doubt: Blocked | None = None
+    """What it must not do anything risky on: a finding that is unknown."""
     fault: Fault = Fault.NONE
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
@@ -73,26 +79,49 @@ class _Draft:
                 self.decision = Skip(why=absent) if absent else action.decide(args, state)
                 own = self.decision.targets if isinstance(self.decision, Change) else ()
                 self.reach = action.reach(args, state) if action.reach else own
+        if self.doubt and (too_risky(self.decision) or isinstance(self.decision, Blocked)):
+            self.decision, self.fault = self.doubt, Fault.LOOK
         if self.dormant:
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
 
 
-def _draft(step: Step, site: Site, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> _Draft:
-    gate = gate_of(step, findings, force=force)
-    if gate is not None and not (step.after and isinstance(gate, Skip)):
-        fault = Fault.LOOK if isinstance(gate, Blocked) else Fault.NONE
-        return _Draft(step=step, decision=gate, fault=fault)
-    prepared = prepare(step, site.scope(seen.states))
-    if isinstance(prepared, StepResult):
-        refusal = Skip(why=prepared.why) if prepared.status is Status.SKIPPED else Blocked(why=prepared.why)
-        return _Draft(step=step, decision=gate or refusal, fault=Fault.NONE if gate else prepared.fault)
-    draft = _Draft(step=step, args=prepared, ready=True, dormant=gate.why if gate else "")
+def _drafts(step: Step, site: Site, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
+    """What is to be planned of *step*: once, or once for each of its items."""
+    gate = None if freed(step) else gate_of(step, findings, force=force)
+    if isinstance(gate, Skip) and not step.after:
+        return [_Draft(step=step, decision=gate)]
+    times = takings(step, site, seen.states)
+    if isinstance(times, StepResult):
+        return [_refused(step, times, gate)]
+    if not times:
+        return [_Draft(step=step, decision=Skip(why=f"there is nothing in {step.each}"))]
+    numbered = [step] if not step.each else [replace(step, id=f"{step.id}[{it}]") for it in range(len(times))]
+    return [_draft(own, it, site, gate) for own, it in zip(numbered, times, strict=True)]
+
+
+def _draft(step: Step, taking: Taking | NotTaken, site: Site, gate: Skip | Blocked | None) -> _Draft:
+    if isinstance(taking, NotTaken):
+        return _refused(step, taking.result, gate)
+    draft = _Draft(step=step, args=taking.args, ready=True)
+    draft.dormant = gate.why if isinstance(gate, Skip) else ""
+    draft.doubt = gate if isinstance(gate, Blocked) else None
+    if step.if_failed:
+        draft.dormant = f"only if {' or '.join(step.if_failed)} fails"
     action = site.action(step)
     if action.decide is None:
-        draft.decision = gate or NoChange(why=_words(step, site, prepared))
+        words = NoChange(why=_words(step, site, taking.args))
+        draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.doubt or words
+        draft.fault = Fault.LOOK if draft.doubt and not draft.dormant else Fault.NONE
     else:
-        draft.request = Request(step=step, args=prepared)
+        draft.request = Request(step=step, args=taking.args)
     return draft
+
+
+def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _Draft:
+    refusal = Skip(why=refused.why) if refused.status is Status.SKIPPED else Blocked(why=refused.why)
+    if isinstance(gate, Skip):
+        return _Draft(step=step, decision=gate)
+    return _Draft(step=step, decision=refusal, fault=refused.fault)
 
 
 def _words(step: Step, site: Site, args: Mapping[str, Json]) -> str:
@@ -108,6 +137,12 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
     restless: list[Step] = []
     planned: list[PlannedStep] = []
     for draft in drafts:
+        moved = {written_id(it.id) for it in restless}
+        idle = [it for it in draft.step.if_changed if it not in moved]
+        if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and isinstance(draft.decision, Change):
+            would = "would" if len(idle) == 1 else "none of them would"
+            draft.decision = Skip(why=f"only if {' or '.join(idle)} changes, and it {would} not")
+            draft.dormant = draft.decision.why
         condition = _condition(draft, restless, playbook)
         if isinstance(draft.decision, Change):
             restless.append(draft.step)
@@ -126,19 +161,27 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
 
 def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str | None:
     step = draft.step
-    moved = [it.id for it in restless if it.id in step.after]
+    before = list(dict.fromkeys(written_id(it.id) for it in restless))
+    moved = [it for it in before if it in step.after]
+    reach = f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else ""
+    if step.if_failed and draft.dormant:
+        failing = [it for it in step.if_failed if it in before]
+        return f"only if {' or '.join(failing)} fails{reach}" if failing else None
     if draft.dormant:
         if not moved:
             return None
-        named = " or ".join(step.for_)
-        reach = f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else ""
-        return f"only if {named} is found after {', '.join(moved)}{reach}"
+        return f"only if {' or '.join(step.for_)} is found after {', '.join(moved)}{reach}"
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
-    rivals = [it.id for it in restless if not playbook.findings or _share(it, step)]
+    if step.if_changed:
+        return f"only if {' or '.join(it for it in step.if_changed if it in before)} changes something"
+    if step.always:
+        return "whatever happened before" if isinstance(draft.decision, Change) and before else None
+    rivals = [it for it in restless if not playbook.findings or _share(it, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"
-        return f"only while {what} is still there after {', '.join(rivals)}"
+        named = dict.fromkeys(written_id(it.id) for it in rivals if written_id(it.id) != written_id(step.id))
+        return f"only while {what} is still there after {', '.join(named)}" if named else None
     return f"looked at afresh after {', '.join(moved)}" if moved else None
 
 
@@ -150,21 +193,21 @@ def _verify(site: Site, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]],
     args: dict[str, Mapping[str, Json]] = {}
     results: list[StepResult] = []
     for step in site.playbook.verify:
-        match prepare(step, site.scope(seen.states)):
-            case StepResult() as refused:
-                results.append(replace(refused, fault=Fault.NONE))
-            case rendered:
-                args[step.id] = rendered
-                results.append(
-                    StepResult(
-                        id=step.id,
-                        name=step.name or None,
-                        phase=step.phase,
-                        action=step.action,
-                        status=Status.SKIPPED,
-                        why="looked at after the change" if site.playbook.remediate else "looked at in a run",
-                    )
-                )
+        times = takings(step, site, seen.states)
+        if isinstance(times, StepResult):
+            results.append(replace(times, fault=Fault.NONE))
+            continue
+        if not times:
+            results.append(not_taken(step, Status.SKIPPED, f"there is nothing in {step.each}"))
+        for number, taking in enumerate(times):
+            own = replace(step, id=f"{step.id}[{number}]") if step.each else step
+            match taking:
+                case NotTaken(result=refused):
+                    results.append(replace(refused, id=own.id, fault=Fault.NONE))
+                case Taking(args=rendered):
+                    args[own.id] = rendered
+                    why = "looked at after the change" if site.playbook.remediate else "looked at in a run"
+                    results.append(not_taken(own, Status.SKIPPED, why))
     return args, results
 
 

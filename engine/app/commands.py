@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 from engine.actions import discover
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.resolving import with_places, with_tags
 from engine.app.running import Order, Run, reporters_for
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
 from engine.inventory.patterns import select
+from engine.lang.including import inputs_of_parts
 from engine.lang.quantities import duration
 from engine.ports import ConnectOptions
 from engine.values.playbook import Phase, Playbook, Step
@@ -57,7 +59,13 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
         raise ConfigError(*problems)
     if options["only"] == "diagnose":
         playbook = replace(playbook, remediate=(), verify=())
-    order = _order(playbook, inputs, options, inventory=inventory, selection=chosen)
+    parts = _or_problems(problems, lambda: inputs_of_parts(playbook, inputs)) or {}
+    playbook = _or_problems(problems, lambda: with_tags(playbook, options["tags"], options["skip_tags"])) or playbook
+    if parts:
+        playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook
+    if problems:
+        raise ConfigError(*problems)
+    order = _order(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
     return _perform(order, options, person, stops_before=options["dry_run"])
 
 

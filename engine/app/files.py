@@ -54,7 +54,18 @@ def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
     """The playbook in *path*.  Raises ConfigError with every mistake in it."""
     from engine.lang.loader import load_playbook
 
-    return load_playbook(read_text(path), str(path), actions)
+    return load_playbook(read_text(path), str(path), actions, open_included)
+
+
+def open_included(name: str, file: str) -> tuple[str, str]:
+    """The file and the text of the playbook *name* that *file* includes: beside it, then as any playbook is found."""
+    beside = Path(file).parent
+    for ending in ("", *ENDINGS):
+        if (beside / f"{name}{ending}").is_file():
+            path = beside / f"{name}{ending}"
+            return str(path), read_text(path)
+    path = find_playbook(name)
+    return str(path), read_text(path)
 
 
 def read_text(path: Path) -> str:

@@ -13,10 +13,11 @@ from typing import TextIO
 
 from engine import transports
 from engine.actions import discover
+from engine.app.resolving import place
 from engine.errors import ConfigError
 from engine.executor import Consent
 from engine.fleet import Fleet, Planned, Stop
-from engine.judge import exit_code
+from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking
 from engine.values.event import Event, RunFinished, RunStarted
@@ -34,6 +35,8 @@ class Order:
     inputs: Mapping[str, Json]
     inventory: Inventory
     selection: Selection
+    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs of included playbooks, by their prefix."""
     parallel: int = 32
     force: bool = False
     timeout: float = 0.0
@@ -72,10 +75,7 @@ class Run:
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.began = time.monotonic()
-        hidden = {it.name for it in order.playbook.inputs if it.secret}
-        self._mask = masking(
-            (*order.inventory.secrets, *(str(order.inputs[it]) for it in hidden if order.inputs.get(it)))
-        )
+        self._mask = masking((*order.inventory.secrets, *_secret_inputs(order)))
         self.emit = self._fan_out(reporters)
         self.fleet = self._fleet()
 
@@ -116,6 +116,7 @@ class Run:
         )
 
     def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
+        self.elsewhere.close()
         order = self.order
         interrupted = bool(self.stop.level()) and not self.stop.over
         code = exit_code(hosts, interrupted=interrupted, over=self.stop.over, detailed=order.detailed_exit_code)
@@ -158,6 +159,10 @@ class Run:
         def connect(host: Host) -> Connection:
             return transports.load(host.transport).connect(host, order.options, self.stop)
 
+        def connect_to(name: str) -> Connection:
+            return connect(place(name, order.inventory))
+
+        self.elsewhere = Elsewhere(connect_to, clock)
         limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
         facts = {"id": self.id, "playbook": order.playbook.name, "started_at": self.started.isoformat()}
         return Fleet(
@@ -167,12 +172,22 @@ class Run:
             actions=discover(),
             connect=connect,
             clock=clock,
+            parts=order.parts,
+            once=Once(clock),
+            elsewhere=self.elsewhere,
             emit=self.emit,
             stop=self.stop,
             parallel=order.parallel,
             force=order.force,
             deadline=clock.now() + limit if limit else 0.0,
         )
+
+
+def _secret_inputs(order: Order) -> list[str]:
+    """The values of secret inputs, of the playbook and of what it includes."""
+    hidden = [order.inputs.get(it.name) for it in order.playbook.inputs if it.secret]
+    hidden += [order.parts[part.id].get(it.name) for part in order.playbook.parts for it in part.inputs if it.secret]
+    return [str(it) for it in hidden if it]
 
 
 def _anything(planned: Sequence[Planned]) -> bool:

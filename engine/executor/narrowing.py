@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.judge.looking import Seen
+from engine.judge.looked import Seen
 from engine.ports import Action
 from engine.values.plan import Change, Decision, PlannedStep
 

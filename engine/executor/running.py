@@ -6,18 +6,20 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from engine.errors import Cancelled, TransportError
+from engine.executor.hinges import ended, hinge
 from engine.executor.narrowing import named, narrowed
 from engine.executor.sending import send
 from engine.executor.verifying import verify
 from engine.executor.watching import Watch
 from engine.judge.diagnosis import Diagnosis
-from engine.judge.gates import gate_of, victims_of
-from engine.judge.looking import Blind, Request, Seen, look
+from engine.judge.gates import freed, gate_of, too_risky, victims_of
+from engine.judge.looked import Blind, Request, Seen
+from engine.judge.looking import look
 from engine.judge.site import Site
 from engine.ports import Action
 from engine.values.event import StepFinished
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Risk, Skip
-from engine.values.playbook import Step
+from engine.values.playbook import Step, written_id
 from engine.values.result import Fault, HostPlan, Status, StepResult
 
 
@@ -44,7 +46,9 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     *seen* is the diagnosis that the plan rests on.
     """
     run = _Run(site=site, plan=plan, watch=Watch(site, seen, plan.findings), consent=consent, force=force)
-    for step, planned in zip(site.playbook.remediate, plan.steps, strict=True):
+    written = {it.id: it for it in site.playbook.remediate}
+    for planned in plan.steps:
+        step = replace(written[written_id(planned.id)], id=planned.id)
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
     for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost, cured=run.cured()):
@@ -65,37 +69,53 @@ class _Run:
     """The step that stopped the host, with what became of it."""
     lost: str = ""
     """Why the host cannot be asked any more."""
+    dead: bool = False
+    """The line is gone; else the run was only asked to end, and what is owed can still be done."""
     wrote: bool = False
+    doubt: Blocked | None = None
+    """Why the step at hand must do nothing risky: a finding that calls for it is unknown."""
+    sending: bool = False
+    """The step at hand has sent something."""
 
     def finish(self, step: Step, result: StepResult) -> None:
         """Take note of a step's end, and tell."""
         self.results.append(result)
         stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault is Fault.COMMAND
         if stops and not result.ignored and not self.broken:
-            self.broken = f"{step.id} {_ended(result)}"
+            self.broken = f"{step.id} {ended(result)}"
         self.site.emit(StepFinished(host=self.site.host.name, result=result))
 
     def take(self, step: Step, planned: PlannedStep) -> StepResult:
         """Do one step, as far as it may be done."""
         began = self.site.clock.now()
         plain = _plain(step, planned)
+        self.doubt, self.sending = None, False
         try:
             result = self._take(step, planned, plain)
         except Cancelled as error:
             self.lost = self.lost or str(error)
-            result = replace(plain, status=Status.CANCELLED, why=str(error))
+            status = Status.OWED if step.always else Status.CANCELLED
+            result = replace(plain, status=status, why=_owed(str(error)) if step.always else str(error))
         except TransportError as error:
-            self.lost = str(error)
-            result = replace(plain, status=Status.UNREACHABLE, why=str(error), fault=Fault.LOOK)
+            self.lost, self.dead = str(error), True
+            status = Status.OWED if step.always else Status.UNREACHABLE
+            result = replace(plain, status=status, why=_owed(str(error)), fault=Fault.LOOK)
+            result = result if step.always else replace(result, why=str(error))
+        except Exception as error:  # a fault of ours: what was sent may have been done, and the rest is not begun
+            status = Status.UNKNOWN if self.sending else Status.FAILED
+            why = f"internal error: {type(error).__name__}: {error}"
+            result = replace(plain, status=status, why=why, fault=Fault.COMMAND)
         return replace(result, seconds=round(self.site.clock.now() - began, 3))
 
     def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
-        if self.lost:
+        if self.lost and step.always and (self.dead or not planned.ready):
+            return self._owing(planned, plain)
+        if self.lost and not step.always:
             return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {self.lost}")
-        if self.broken:
+        if self.broken and not (step.always or step.if_failed):
             return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; nothing is done after that")
-        if why := self._rests_on_failure(step):
-            return replace(plain, status=Status.BLOCKED, why=why)
+        if stands := hinge(step, self.results):
+            return replace(plain, status=stands[0], why=stands[1])
         if barrier := self._barrier(step, planned):
             blind = isinstance(barrier, Blocked)
             status = Status.BLOCKED if blind else Status.SKIPPED
@@ -116,26 +136,33 @@ class _Run:
             case Seen() as fresh:
                 return self._decide(step, planned, fresh, plain)
 
-    def _rests_on_failure(self, step: Step) -> str:
-        for it in self.results:
-            if it.id in step.after and it.status in _UNSUCCESSFUL and not it.ignored:
-                return f"it comes after {it.id}, which {_ended(it)}"
-        return ""
+    def _owing(self, planned: PlannedStep, plain: StepResult) -> StepResult:
+        """A step that is always taken, on a host that cannot be asked: owed, if it would have done anything."""
+        if isinstance(planned.decision, Skip):
+            return replace(plain, status=Status.SKIPPED, why=planned.decision.why)
+        return replace(plain, status=Status.OWED, why=_owed(self.lost))
 
     def _barrier(self, step: Step, planned: PlannedStep) -> Skip | Blocked | None:
         """Why the findings of this moment, or the plan, keep the step from running."""
         named_findings = step.for_ or tuple(it.id for it in self.watch.findings if it.severity.drives)
-        if self.wrote and self.site.playbook.findings:
-            self.watch.recheck(named_findings)
-        gate = gate_of(step, self.watch.findings, force=self.force)
-        if gate is not None:
+        if freed(step):
+            return None if planned.ready else _as_planned(planned)
+        if step.always:  # what called for it when the plan was made: it cleans up, also where the finding is gone
+            gate = gate_of(step, self.plan.findings, force=self.force)
+        else:
+            if self.wrote and self.site.playbook.findings:
+                self.watch.recheck(named_findings)
+            gate = gate_of(step, self.watch.findings, force=self.force)
+        if isinstance(gate, Skip):
             return gate
+        if gate is not None and (not planned.ready or self.site.action(step).decide is None):
+            return gate
+        self.doubt = gate
         if planned.ready:
             return None
         if late := self._appeared(named_findings):
             return Skip(why=f"{late} appeared during the run; a step without `after` does not act on that")
-        assert isinstance(planned.decision, Skip | Blocked)
-        return planned.decision
+        return _as_planned(planned)
 
     def _appeared(self, named: tuple[str, ...]) -> str:
         """The findings of *named* that are there now, when none of them was when the plan was made."""
@@ -151,6 +178,8 @@ class _Run:
         if fresh.absent:
             return replace(plain, status=Status.SKIPPED, why=fresh.absent)
         decision = action.decide(fresh.args, fresh.state)
+        if self.doubt and too_risky(decision):
+            return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.LOOK)
         left_alone: frozenset[str] = frozenset()
         spared = ""
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:
@@ -185,10 +214,12 @@ class _Run:
             asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
             if change.risk is not Risk.UNKNOWN or step.confirm:
                 return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
+        self.sending = True
         done = send(self.site, step, change)
         if done.sent:
             self.wrote = True
             self.watch.changed()
+        self.dead = self.dead or bool(done.lost)
         self.lost = self.lost or done.lost
         plain = replace(plain, commands=(*plain.commands, *done.commands))
         if done.status is not Status.CHANGED:
@@ -206,9 +237,12 @@ class _Run:
         try:
             (looked,) = look([Request(step=step, args=args)], self.site)
         except TransportError as error:
-            self.lost = str(error)
+            self.lost, self.dead = str(error), True
             why = f"done, but the host could not be looked at again: {error}"
             return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+        except Cancelled as error:
+            self.lost = self.lost or str(error)
+            return replace(plain, status=Status.CANCELLED, why=f"done, but not looked at again: {error}")
         plain = replace(plain, commands=(*plain.commands, *looked.commands))
         if isinstance(looked.outcome, Blind):
             why = f"done, but a second look gave no answer: {looked.outcome.why}"
@@ -240,9 +274,6 @@ class _Run:
             self.watch.forget(f"the host could not be looked at after the change: {error}")
 
 
-_UNSUCCESSFUL = (Status.FAILED, Status.BLOCKED, Status.UNKNOWN, Status.DRIFTED, Status.UNREACHABLE, Status.CANCELLED)
-
-
 def _plain(step: Step, planned: PlannedStep) -> StepResult:
     return StepResult(
         id=step.id,
@@ -254,9 +285,14 @@ def _plain(step: Step, planned: PlannedStep) -> StepResult:
     )
 
 
-def _ended(result: StepResult) -> str:
-    words = {Status.UNKNOWN: "has an unknown outcome", Status.UNREACHABLE: "could not reach the host"}
-    return words.get(result.status, f"{'was ' if result.status is not Status.FAILED else ''}{result.status}")
+def _as_planned(planned: PlannedStep) -> Skip | Blocked:
+    """What the plan decided of a step whose arguments could not be filled in."""
+    assert isinstance(planned.decision, Skip | Blocked)
+    return planned.decision
+
+
+def _owed(why: str) -> str:
+    return f"owed: it is to be done whatever happened, and could not be: {why}"
 
 
 def settled(action: Action, before: Seen, after: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from engine.errors import Cancelled, ConnectionLost
+from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.judge.looking import prepared
 from engine.judge.site import Site
 from engine.values.command import Command, Completed
@@ -55,9 +55,12 @@ def _send(site: Site, step: Step, command: Command, done: Sent) -> None:
     done_before = done.sent
     done.sent = True
     try:
-        (answer,) = site.connection.run(command)
+        (answer,) = site.at(step.on).run(command)
+    except Unreachable as error:  # of a host that the step names with `on`: nothing was sent
+        done.sent = done_before
+        done.ends(Status.FAILED, f"nothing was sent: {error}")
     except ConnectionLost as error:
-        done.lost = str(error)
+        done.lost = "" if step.on else str(error)
         done.ends(Status.UNKNOWN, f"the line was lost while this ran, and it is not sent again: {command} ({error})")
         done.commands.append(SentCommand.planned(command))
     except Cancelled as error:

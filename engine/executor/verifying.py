@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from engine.errors import Cancelled, TransportError
-from engine.judge.looking import Blind, Request, Seen, look
+from engine.judge.diagnosis import patiently
+from engine.judge.looked import Blind, Request, Seen
 from engine.judge.site import Site
 from engine.ports import Fails, Holds
-from engine.values.playbook import Step
+from engine.values.playbook import Phase, Step, written_id
 from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
 
 
@@ -21,9 +22,9 @@ def verify(
     *lost*: why the host cannot be asked any more, or empty; *cured*: no error is found any more, so that it is worth
     waiting for what should hold.
     """
-    for step in site.playbook.verify:
-        began = site.clock.now()
-        plain = next(it for it in plan.results if it.id == step.id and it.phase is step.phase)
+    written = {it.id: it for it in site.playbook.verify}
+    for plain in [it for it in plan.results if it.phase is Phase.VERIFY]:
+        step, began = replace(written[written_id(plain.id)], id=plain.id), site.clock.now()
         try:
             result = _verify(site, step if cured else replace(step, within=0.0), plan, plain, earlier, wrote, lost)
         except Cancelled as error:
@@ -43,7 +44,11 @@ def _verify(
     if site.playbook.remediate and not wrote:
         return replace(plain, status=Status.SKIPPED, why="nothing was changed")
     for it in earlier:
-        if it.id in step.after and it.status not in (Status.OK, Status.CHANGED, Status.SKIPPED) and not it.ignored:
+        if (
+            written_id(it.id) in step.after
+            and it.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
+            and not it.ignored
+        ):
             return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {it.status}")
     if step.id not in plan.verify_args:
         return plain
@@ -55,7 +60,7 @@ def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResu
     action = site.action(step)
     commands: tuple[SentCommand, ...] = ()
     while True:
-        (looked,) = look([request], site)
+        (looked,) = patiently([replace(request, step=replace(step, within=0.0))], site)
         commands = (*commands, *looked.commands)[-20:]
         match looked.outcome:
             case Blind(why=why):

@@ -17,10 +17,10 @@ def evaluate_findings(site: Site, states: States, before: Mapping[str, Finding] 
     *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
     the words and the evidence that it was found by.
     """
-    scope = site.scope(states)
+    scopes = {part: site.scope(states, part) for part in {it.part for it in site.playbook.findings}}
     found: dict[str, Finding] = {}
     for rule in site.playbook.findings:
-        finding = _evaluate(rule, scope, found)
+        finding = _evaluate(rule, scopes[rule.part], found)
         was = (before or {}).get(rule.id)
         if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:
             finding = Finding(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from engine.values.plan import Blocked, Finding, Presence, Skip, Target
+from engine.values.plan import Blocked, Change, Decision, Finding, Presence, Risk, Skip, Target
 from engine.values.playbook import Step
 from engine.values.result import Victim
 
 
 def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip | Blocked | None:
-    """Why the findings keep *step* from running now; None when they do not."""
+    """Why the findings keep *step* from running now; None when they do not.
+
+    Blocked is for what could kill or worse (``too_risky``): a finding that is not known lets gentle changes pass, such
+    as the installation of what the look lacks.
+    """
     if not findings:
         return None
     wanted = [it for it in findings if (it.id in step.for_ if step.for_ else it.severity.drives)]
@@ -23,6 +27,16 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
         return Skip(why="no finding calls for it")
     gone = [it.id for it in wanted if it.status is Presence.GONE]
     return Skip(why=" and ".join(f"{it.id} is {'gone' if it.id in gone else 'not there'}" for it in wanted))
+
+
+def freed(step: Step) -> bool:
+    """Whether *step* follows what happened to other steps, not a finding: it cleans up, unless it says ``for``."""
+    return bool(step.if_failed or step.if_changed) and not step.for_
+
+
+def too_risky(decision: Decision) -> bool:
+    """Whether *decision* may not be carried out on a finding that is unknown: it kills processes, or does worse."""
+    return isinstance(decision, Change) and decision.risk.at_least(Risk.KILLS_PROCESSES)
 
 
 def victims_of(targets: tuple[Target, ...]) -> tuple[Victim, ...]:

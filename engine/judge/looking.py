@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from engine.errors import ConfigError, ProbeError, ReadOnlyViolation
+from engine.errors import ConfigError, ProbeError, ReadOnlyViolation, TransportError
+from engine.judge.looked import Blind, Looked, Request, Seen
 from engine.judge.site import Site
 from engine.lang.arguments import build
 from engine.ports import Absent, Probe
@@ -14,46 +15,9 @@ from engine.shields import ReadOnly
 from engine.values.command import Command, Completed, Effect
 from engine.values.playbook import Step
 from engine.values.result import SentCommand
-from engine.values.text import Json
 
 LOOK_TIMEOUT = 30.0
 WRITE_TIMEOUT = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A step whose state is wanted, with its rendered arguments."""
-
-    step: Step
-    args: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """The look answered."""
-
-    args: Any
-    """The action's own ``Args``."""
-    state: Any
-    """The action's own ``State``."""
-    absent: str = ""
-    """Why the thing is proven not to be there; empty where it is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blind:
-    """The look did not answer."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What one step's probe saw, and what was sent for it."""
-
-    outcome: Seen | Blind
-    commands: tuple[SentCommand, ...]
-    seconds: float
 
 
 class _Driven:
@@ -103,16 +67,27 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     """
     began = site.clock.now()
     driven = [_Driven(it, site) for it in requests]
-    shield = ReadOnly(site.connection, scratch=any(it.step.scratch for it in requests))
+    scratch = any(it.step.scratch for it in requests)
     ended: dict[int, float] = {}
-    known: dict[Command, Completed] = {}
+    known: dict[tuple[str, Command], Completed] = {}
     while waiting := [it for it in driven if it.outcome is None]:
-        asked = [command for it in waiting for command in it.asked if command.foreign or command not in known]
-        fresh = list(dict.fromkeys(asked))
-        known |= zip(fresh, shield.run(*fresh) if fresh else (), strict=True)
-        for it in waiting:
-            it.answer(tuple(known[command] for command in it.asked))
-            ended[id(it)] = site.clock.now()
+        for place in dict.fromkeys(it.step.on for it in waiting):
+            here = [it for it in waiting if it.step.on == place]
+            shield = ReadOnly(site.at(place), scratch=scratch)
+            asked = [it for one in here for it in one.asked if it.foreign or (place, it) not in known]
+            fresh = list(dict.fromkeys(asked))
+            try:
+                answers = shield.run(*fresh) if fresh else ()
+            except TransportError as error:
+                if not place:
+                    raise
+                for it in here:  # not this host's fault: it is only what could have been seen from there
+                    it.outcome = Blind(why=str(error))
+                continue
+            known |= {(place, command): answer for command, answer in zip(fresh, answers, strict=True)}
+            for it in here:
+                it.answer(tuple(known[place, command] for command in it.asked))
+                ended[id(it)] = site.clock.now()
     return tuple(
         Looked(
             outcome=it.outcome or Blind(why="the look gave no answer"),
@@ -134,4 +109,5 @@ def prepared(command: Command, step: Step) -> Command:
         become=command.become or step.become,
         env=(*command.env, *step.env),
         cwd=command.cwd or step.cwd,
+        owed=command.owed or step.always,
     )

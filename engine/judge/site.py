@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.codec import to_json
+from engine.judge.sharing import Once, nowhere
 from engine.lang.templates import Scope
 from engine.ports import Action, Clock, Connection, Emit
 from engine.values.inventory import Host
@@ -29,9 +30,22 @@ class Site:
     connection: Connection
     clock: Clock
     emit: Emit = field(repr=False)
+    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    """The inputs of every included playbook, by its prefix."""
+    elsewhere: Callable[[str], Connection] = nowhere
+    """The connection to another host, by name."""
+    once: Once | None = None
+    """Where the looks are that all hosts of the run share; None: there is only this one."""
 
-    def scope(self, states: States) -> Scope:
-        """The names that an expression may use, given what the looks saw."""
+    def at(self, place: str) -> Connection:
+        """The connection to the host *place*; to this one if it is empty."""
+        return self.elsewhere(place) if place else self.connection
+
+    def scope(self, states: States, part: str = "", item: Json = None) -> Scope:
+        """The names that an expression may use, given what the looks saw.
+
+        *part*: the included playbook in which the expression stands, whose own names these are then.
+        """
         host: dict[str, Json] = {
             **self.host.vars,
             "name": self.host.name,
@@ -40,7 +54,10 @@ class Site:
             "status": self.host.status,
             "groups": to_json(self.host.groups),
         }
-        return Scope(inputs=self.inputs, host=host, run=self.run, looks=states)
+        if not part:
+            return Scope(inputs=self.inputs, host=host, run=self.run, looks=states, item=item)
+        own = {name.removeprefix(f"{part}_"): it for name, it in states.items() if name.startswith(f"{part}_")}
+        return Scope(inputs=self.parts[part], host=host, run=self.run, looks=own, item=item)
 
     def action(self, step: Step) -> Action:
         """The action of *step*; the loader has proved that there is one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.values.plan import Finding, Presence
-from engine.values.playbook import Phase, Playbook
+from engine.values.playbook import Phase, Playbook, written_id
 from engine.values.result import Fault, HostResult, Status, StepResult, Verdict
 
 
@@ -67,7 +67,7 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
     if step.phase is Phase.VERIFY:
         explained = any(it.severity.drives and it.status is Presence.PRESENT for it in findings)
         return step.fault is Fault.GOAL and not explained
-    named = next((it.for_ for it in playbook.remediate if it.id == step.id), ())
+    named = next((it.for_ for it in playbook.remediate if it.id == written_id(step.id)), ())
     wanted = [it for it in findings if it.id in named or (not named and it.severity.drives)]
     there = any(it.status in (Presence.PRESENT, Presence.UNKNOWN) for it in wanted)
     return there and step.fault is Fault.COMMAND
@@ -78,7 +78,7 @@ def _ignorant(step: StepResult) -> bool:
     if step.ignored:
         return False
     blind = step.fault is Fault.LOOK and step.status in (Status.FAILED, Status.BLOCKED)
-    return step.status is Status.UNKNOWN or blind
+    return step.status in (Status.UNKNOWN, Status.OWED) or blind
 
 
 def _sent(step: StepResult) -> bool:

@@ -4,50 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import fields, replace
 from typing import Any
 
 from engine.errors import ConfigError, Problem
 from engine.lang.arguments import build
+from engine.lang.naming import ROOTS, Allowed, Naming, broken, near
 from engine.lang.source import Document, Path
 from engine.lang.templates import (
     Scope,
     evaluate,
     fault_in,
-    fault_in_expression,
     is_template,
     names,
     render,
 )
+from engine.lang.trees import texts_in
 from engine.lang.views import UnknownTouched
 from engine.ports import Action
-from engine.values.playbook import Phase, Playbook, Step
+from engine.values.playbook import FindingRule, Phase, Playbook, Step
 from engine.values.text import Json, Raw, Unknown
 
-ROOTS = ("inputs", "host", "run")
 
+def check(
+    book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
+) -> list[Problem]:
+    """Every mistake that needs the whole playbook to be seen.
 
-def check(book: Playbook, document: Document, actions: Mapping[str, Action]) -> list[Problem]:
-    """Every mistake that needs the whole playbook to be seen."""
-    checking = _Checking(book, document, actions)
+    *brought* are the parts that were included, each with the place of its include; what is in them was checked there.
+    """
+    checking = _Checking(book, document, actions, brought)
     return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What an expression may name."""
-
-    looks: Mapping[str, tuple[str, ...]]
-    """Look id to the fields of its State; no fields where the action is not known."""
-    inputs: tuple[str, ...]
-    later: frozenset[str] = frozenset()
-    """Ids that exist but may not be named here."""
-
-
 class _Checking:
-    def __init__(self, book: Playbook, document: Document, actions: Mapping[str, Action]) -> None:
-        self._book, self._document, self._actions = book, document, actions
+    def __init__(
+        self, book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
+    ) -> None:
+        self._book, self._document, self._actions, self._brought = book, document, actions, brought
+        self._naming = Naming(document)
+        self._lists = frozenset(it.id for it in book.diagnose if it.each)
         self._paths = {id(step): path for step, path in self._placed()}
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
@@ -57,14 +53,15 @@ class _Checking:
             trees = self._document.value.get(section)
             for number in range(len(trees) if isinstance(trees, list) else 0):
                 by_place[self._document.where((section, number))] = (section, number)
-        for step in (*self._book.diagnose, *self._book.remediate, *self._book.verify):
-            yield step, by_place[step.where]
+        for step in self._book.steps:
+            yield step, self._brought[step.part] if step.part else by_place[step.where]
 
     def ids(self) -> Iterator[Problem]:
         """An id names one thing only."""
         seen: dict[str, Path] = {}
         everything = [(it.id, (*path, "id")) for it, path in self._placed()]
-        everything += [(it.id, ("findings", number, "id")) for number, it in enumerate(self._finding_trees())]
+        everything += [(it.id, (*self._finding_path(it), "id")) for it in self._book.findings]
+        everything += [(it, (*path, "id")) for it, path in self._brought.items()]
         for name, path in everything:
             if name in seen:
                 first = self._document.where(seen[name])
@@ -73,8 +70,19 @@ class _Checking:
                 yield self._problem(path, f"{name!r} means something else in expressions", "choose another id")
             seen.setdefault(name, path)
 
-    def _finding_trees(self) -> list[Any]:
-        return list(self._book.findings)
+    def _finding_path(self, rule: FindingRule) -> Path:
+        own = [it for it in self._book.findings if not it.part]
+        return self._brought[rule.part] if rule.part else ("findings", self._number(rule, own))
+
+    def _number(self, rule: FindingRule, own: list[FindingRule]) -> int:
+        """The place of *rule* in the file, where findings without an id were left out of *own*."""
+        listed = self._document.value.get("findings")
+        there = [
+            number
+            for number, it in enumerate(listed if isinstance(listed, list) else ())
+            if isinstance(it, Mapping) and isinstance(it.get("id"), str)
+        ]
+        return there[own.index(rule)]
 
     def references(self) -> Iterator[Problem]:
         """``for``, ``after`` and ``unless`` name things that are there, and come before."""
@@ -83,27 +91,33 @@ class _Checking:
             earlier = [it.id for it in self._book.remediate] if section == "verify" else []
             for step in steps:
                 path = self._paths[id(step)]
-                yield from self._known(step.for_, findings, (*path, "for"), "finding")
-                yield from self._known(step.after, earlier, (*path, "after"), "earlier step")
+                if not step.part:
+                    yield from self._known(step.for_, findings, (*path, "for"), "finding")
+                    for key, given in (("after", step.after), ("if_changed", step.if_changed)):
+                        yield from self._known(given, earlier, (*path, key), "earlier step")
+                    yield from self._known(step.if_failed, earlier, (*path, "if_failed"), "earlier step")
                 earlier.append(step.id)
         for number, rule in enumerate(self._book.findings):
-            yield from self._known(rule.unless, findings[:number], ("findings", number, "unless"), "earlier finding")
+            if not rule.part:
+                path = (*self._finding_path(rule), "unless")
+                yield from self._known(rule.unless, findings[:number], path, "earlier finding")
 
     def _known(self, given: Iterable[str], known: list[str], path: Path, what: str) -> Iterator[Problem]:
         for name in given:
             if name not in known:
-                yield self._problem(path, f"no {what} is called {name!r}", _near(name, known))
+                yield self._problem(path, f"no {what} is called {name!r}", near(name, known))
 
     def steps(self) -> Iterator[Problem]:
         """Actions stand where they may, keys mean something, and arguments are right."""
         every = {it.id: self._state_fields(it) for it in self._book.diagnose}
         seen: dict[str, tuple[str, ...]] = {}
         for step in self._book.diagnose:
-            yield from self._step(step, _Names(seen, self._input_names(), frozenset(every.keys() - seen.keys())))
+            later = frozenset(every.keys() - seen.keys())
+            yield from self._step(step, Allowed(seen, self._input_names(), later, self._lists))
             seen[step.id] = every[step.id]
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
         for step in (*self._book.remediate, *self._book.verify):
-            yield from self._step(step, _Names(every, self._input_names(), acts))
+            yield from self._step(step, Allowed(every, self._input_names(), acts, self._lists))
 
     def _input_names(self) -> tuple[str, ...]:
         return tuple(it.name for it in self._book.inputs)
@@ -111,12 +125,22 @@ class _Checking:
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return tuple(it.name for it in fields(self._actions[step.action].State))
 
-    def _step(self, step: Step, allowed: _Names) -> Iterator[Problem]:
+    def _step(self, step: Step, allowed: Allowed) -> Iterator[Problem]:
+        if step.part:
+            return
         path = self._paths[id(step)]
         yield from self._section(step, path)
+        if step.each:
+            yield from self._naming.expression(step.each, (*path, "each"), allowed)
+            allowed = replace(allowed, item=True)
+        if step.once:
+            yield from self._shared(step, path)
+        if is_template(step.on):
+            only_inputs = Allowed({}, allowed.inputs, frozenset({*allowed.looks, *allowed.later, "host", "run"}))
+            yield from self._naming.templates(step.on, (*path, "on"), only_inputs)
         if step.when:
-            yield from self._expression(step.when, (*path, "when"), allowed)
-        yield from self._templates(step.args, (*path, step.action), allowed)
+            yield from self._naming.expression(step.when, (*path, "when"), allowed)
+        yield from self._naming.templates(step.args, (*path, step.action), allowed)
         yield from self._arguments(step, (*path, step.action))
 
     def _section(self, step: Step, path: Path) -> Iterator[Problem]:
@@ -136,54 +160,32 @@ class _Checking:
             yield self._problem(
                 (*path, step.action), "this command only looks", "put what changes something under `do`"
             )
+        if "retry" in tree and step.phase is Phase.REMEDIATE:
+            words = "a write is sent once: `retry` is for looks"
+            yield self._problem((*path, "retry"), words, "write another step with `if_failed` instead")
         for key, phases in _ONLY_IN.items():
             if key in tree and step.phase not in phases:
                 where = " and ".join(phases)
                 yield self._problem((*path, key), f"`{key}` means nothing in {step.phase}", f"it belongs under {where}")
-        for key in ("env", "cwd"):
-            if key in tree and step.action != "command":
-                yield self._problem((*path, key), f"`{key}` is for commands, and {step.action} takes none")
+        if "cwd" in tree and step.action not in ("command", "script"):
+            yield self._problem((*path, "cwd"), f"`cwd` is for commands, and {step.action} takes none")
+        if "inputs" in tree:
+            yield self._problem((*path, "inputs"), "`inputs` belongs to an include", "arguments stand under the action")
+
+    def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
+        """A look that all hosts share rests on nothing that is a host's own."""
+        shared = {it.id for it in self._book.diagnose if it.once}
+        for text in (step.when, step.each, *texts_in(step.args)):
+            for root, _ in sorted(names(text)) if text and not broken(text) else ():
+                if root == "host" or (root in {it.id for it in self._book.diagnose} - shared):
+                    words = f"a look that is taken once for all hosts cannot rest on {root!r}"
+                    yield self._problem(path, words, "only inputs, run, and looks with once: true are the same for all")
 
     def _tree(self, path: Path) -> Mapping[str, Any]:
         tree = self._document.value
         for it in path:
             tree = tree[it]
         return tree if isinstance(tree, Mapping) else {}
-
-    def _templates(self, tree: Any, path: Path, allowed: _Names) -> Iterator[Problem]:
-        match tree:
-            case str() if is_template(tree):
-                yield from self._names(tree, fault_in(tree), path, allowed)
-            case Mapping():
-                for key, it in tree.items():
-                    yield from self._templates(it, (*path, key), allowed)
-            case list():
-                for number, it in enumerate(tree):
-                    yield from self._templates(it, (*path, number), allowed)
-
-    def _expression(self, text: str, path: Path, allowed: _Names) -> Iterator[Problem]:
-        yield from self._names(text, fault_in_expression(text), path, allowed)
-
-    def _names(self, text: str, fault: str, path: Path, allowed: _Names) -> Iterator[Problem]:
-        if fault:
-            yield self._problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
-            return
-        for root, attribute in sorted(names(text)):
-            yield from self._name(root, attribute, path, allowed)
-
-    def _name(self, root: str, attribute: str, path: Path, allowed: _Names) -> Iterator[Problem]:
-        if root == "inputs":
-            if attribute and attribute not in allowed.inputs:
-                yield self._problem(path, f"there is no input {attribute!r}", _near(attribute, allowed.inputs))
-        elif root in allowed.looks:
-            known = allowed.looks[root]
-            if attribute and attribute not in known:
-                yield self._problem(path, f"the look {root!r} has no field {attribute!r}", _near(attribute, known))
-        elif root in allowed.later:
-            yield self._problem(path, f"{root!r} may not be named here", "only inputs, host, run and looks before it")
-        elif root not in ROOTS:
-            known = (*allowed.looks, *ROOTS)
-            yield self._problem(path, f"the name {root!r} is not defined", _near(root, known))
 
     def _arguments(self, step: Step, path: Path) -> Iterator[Problem]:
         """Arguments that are known before any host is, held against the action's types."""
@@ -230,18 +232,17 @@ class _Checking:
         """Expressions and texts of findings name looks and their fields."""
         every = {it.id: self._state_fields(it) for it in self._book.diagnose}
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
-        allowed = _Names(every, self._input_names(), acts)
-        for number, rule in enumerate(self._book.findings):
-            path: Path = ("findings", number)
+        allowed = Allowed(every, self._input_names(), acts, self._lists)
+        for rule in self._book.findings:
+            if rule.part:
+                continue
+            path = self._finding_path(rule)
             if rule.when:
-                yield from self._expression(rule.when, (*path, "when"), allowed)
-            if is_template(rule.say):
-                yield from self._names(rule.say, fault_in(rule.say), (*path, "say"), allowed)
+                yield from self._naming.expression(rule.when, (*path, "when"), allowed)
+            yield from self._naming.templates(rule.say, (*path, "say"), allowed)
             for name, text in rule.evidence.items():
-                yield from self._expression(text, (*path, "evidence", name), allowed)
-            for it, text in enumerate(rule.advise):
-                if is_template(text):
-                    yield from self._names(text, fault_in(text), (*path, "advise", it), allowed)
+                yield from self._naming.expression(text, (*path, "evidence", name), allowed)
+            yield from self._naming.templates(list(rule.advise), (*path, "advise"), allowed)
 
     def _problem(self, path: Path, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, message, hint)
@@ -254,6 +255,10 @@ _ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
     "every": (Phase.DIAGNOSE, Phase.VERIFY),
     "scratch": (Phase.DIAGNOSE,),
     "confirm": (Phase.REMEDIATE,),
+    "once": (Phase.DIAGNOSE,),
+    "if_changed": (Phase.REMEDIATE,),
+    "if_failed": (Phase.REMEDIATE,),
+    "always": (Phase.REMEDIATE,),
 }
 
 
@@ -281,11 +286,3 @@ def _deeper(path: Path, message: str) -> Path:
     text = f"{unknown[1] or ''}.{unknown[2]}" if unknown else inner[1] if inner else ""
     steps: list[str | int] = [int(it) if it.isdigit() else it for it in re.findall(r"\w+", text)]
     return (*path, *steps)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    options = list(known)
-    near = get_close_matches(name, options, n=1)
-    if near:
-        return f"did you mean {near[0]}?"
-    return f"there are: {', '.join(options)}" if options else "there are none"

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
 from engine.errors import ConfigError, Problem
+from engine.lang import trees
 from engine.lang.checks import check
+from engine.lang.including import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
 from engine.lang.inputs import faults
 from engine.lang.quantities import duration
 from engine.lang.schema import playbook_schema, problems_in, schema_fault
 from engine.lang.source import Document, Path, parse_playbook
-from engine.lang.templates import names
 from engine.ports import Action
-from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Severity, Step
-from engine.values.text import Json, Raw
+from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Step
 
 INPUT_KEYS = ("about", "default", "required", "secret")
 
 
-def load_playbook(text: str, file: str, actions: Mapping[str, Action]) -> Playbook:
-    """The playbook that *text* is.  Raises ConfigError with every mistake in it, sorted by place."""
+def load_playbook(
+    text: str, file: str, actions: Mapping[str, Action], opened: Open = nothing_to_open, around: tuple[str, ...] = ()
+) -> Playbook:
+    """The playbook that *text* is.  Raises ConfigError with every mistake in it, sorted by place.
+
+    *opened* finds what is included; *around* are the files that include this one, outermost first.
+    """
     document = parse_playbook(text, file)
     if not isinstance(document.value, Mapping):
         what = "an empty file" if document.value is None else "something else"
         raise ConfigError(Problem(file=file, line=1, column=1, message=f"a playbook is a mapping, this is {what}"))
     problems = list(problems_in(document, playbook_schema(actions)))
     made: Playbook | None = None
+    building = _Building(document, actions, problems, opened, around)
     try:
-        made = _Building(document, actions, problems).playbook(sha256(text.encode()).hexdigest())
+        made = building.playbook(text)
     except (TypeError, AttributeError, KeyError, ValueError):
         if not problems:
             raise
     if made is not None:
-        problems += check(made, document, actions)
+        problems += check(made, document, actions, building.brought)
     if problems or made is None:
         raise ConfigError(*sorted(set(problems)))
     return made
@@ -44,11 +51,22 @@ def load_playbook(text: str, file: str, actions: Mapping[str, Action]) -> Playbo
 class _Building:
     """Reads the tree as far as it has the right shape; what has not is already a problem."""
 
-    def __init__(self, document: Document, actions: Mapping[str, Action], problems: list[Problem]) -> None:
+    def __init__(
+        self,
+        document: Document,
+        actions: Mapping[str, Action],
+        problems: list[Problem],
+        opened: Open,
+        around: tuple[str, ...],
+    ) -> None:
         self._document, self._actions, self._problems = document, actions, problems
+        self._opened, self._around = opened, around
         self._tree: Mapping[str, Any] = document.value
+        self._included: list[tuple[Phase, Included]] = []
+        self.brought: dict[str, Path] = {}
+        """The ids of parts, each with the place of the include that brought it."""
 
-    def playbook(self, digest: str) -> Playbook:
+    def playbook(self, written: str) -> Playbook:
         tree, file = self._tree, self._document.file
         name = tree.get("name")
         stem = PurePath(file).stem
@@ -57,19 +75,26 @@ class _Building:
                 ("name",), f"the playbook is called {name!r} and its file {PurePath(file).name!r}", f"name: {stem}"
             )
         diagnose = self._steps("diagnose", Phase.DIAGNOSE)
-        limits = tree.get("limits")
+        inputs = self._inputs()
+        remediate = self._steps("remediate", Phase.REMEDIATE)
+        verify = self._steps("verify", Phase.VERIFY)
+        books = [it.book for _, it in self._included]
+        whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
+        diagnose += tuple(step for it in whole for step in it.diagnose)
+        digest = sha256("\0".join([written, *(it.digest for it in books)]).encode()) if books else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
-            about=_text(tree.get("about")),
-            hosts=_text(tree.get("hosts")),
-            inputs=self._inputs(),
+            about=trees.text(tree.get("about")),
+            hosts=trees.text(tree.get("hosts")),
+            inputs=inputs,
             diagnose=diagnose,
-            findings=self._findings(diagnose),
-            remediate=self._steps("remediate", Phase.REMEDIATE),
-            verify=self._steps("verify", Phase.VERIFY),
-            limits=Limits(deadline=self._seconds(_mapping(limits), "deadline", ("limits",))),
+            findings=(*(rule for it in books for rule in it.findings), *self._findings(diagnose)),
+            remediate=remediate,
+            verify=(*verify, *(step for it in whole for step in it.verify)),
+            limits=Limits(deadline=self._seconds(trees.mapping(tree.get("limits")), "deadline", ("limits",))),
+            parts=tuple(part for it in books for part in it.parts),
             path=file,
-            digest=digest,
+            digest=(digest or sha256(written.encode())).hexdigest(),
         )
 
     def _wrong(self, path: Path, message: str, hint: str = "") -> None:
@@ -86,11 +111,11 @@ class _Building:
 
     def _inputs(self) -> tuple[Input, ...]:
         made = []
-        for name, tree in _mapping(self._tree.get("inputs")).items():
+        for name, tree in trees.mapping(self._tree.get("inputs")).items():
             path: Path = ("inputs", name)
             if not isinstance(tree, Mapping):
                 continue
-            schema = {key: _unraw(it) for key, it in tree.items() if key not in INPUT_KEYS}
+            schema = {key: trees.unraw(it) for key, it in tree.items() if key not in INPUT_KEYS}
             if not name.isidentifier():
                 self._wrong(path, f"{name!r} is no name: letters, digits and _ only, and no digit first")
             if fault := schema_fault(schema):
@@ -100,10 +125,10 @@ class _Building:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
             it = Input(
                 name=name,
-                about=_text(tree.get("about")),
+                about=trees.text(tree.get("about")),
                 schema=schema,
                 required=tree.get("required") is True,
-                default=_unraw(tree.get("default")),
+                default=trees.unraw(tree.get("default")),
                 secret=tree.get("secret") is True,
                 where=self._document.where(path),
             )
@@ -114,11 +139,61 @@ class _Building:
         return tuple(made)
 
     def _steps(self, section: str, phase: Phase) -> tuple[Step, ...]:
-        trees = self._tree.get(section)
-        if not isinstance(trees, list):
+        listed = self._tree.get(section)
+        if not isinstance(listed, list):
             return ()
-        found = [self._step(it, (section, number), phase) for number, it in enumerate(trees) if isinstance(it, Mapping)]
-        return tuple(it for it in found if it is not None)
+        found: list[Step] = []
+        for number, it in enumerate(listed):
+            if isinstance(it, Mapping) and "include" in it:
+                found += self._include(it, (section, number), phase)
+            elif isinstance(it, Mapping) and (step := self._step(it, (section, number), phase)):
+                found.append(step)
+        return tuple(found)
+
+    def _include(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> tuple[Step, ...]:
+        """The steps of an included playbook that belong here; the rest of it is kept for later."""
+        part, name = tree.get("id"), trees.text(tree.get("include"))
+        for key in tree:
+            if key not in KEYS:
+                self._wrong((*path, key), f"`{key}` means nothing beside include", f"there are: {', '.join(KEYS)}")
+        if not isinstance(part, str):
+            self._wrong(path, "an include needs an id, the prefix of everything in it")
+            return ()
+        if phase is Phase.VERIFY:
+            self._wrong(path, "a playbook is included under diagnose (to look) or under remediate (all of it)")
+            return ()
+        if part in self.brought:
+            self._wrong((*path, "id"), f"the id {part!r} is taken")
+            return ()
+        inner = self._inner(name, path)
+        if inner is None:
+            return ()
+        own = tuple(trees.mapping(self._tree.get("inputs")))
+        self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own)
+        included = prefixed(inner, part, trees.mapping(tree.get("inputs")), self._document, path)
+        self.brought |= {it.id: path for it in included.book.parts}
+        self._included.append((phase, included))
+        return included.book.diagnose if phase is Phase.DIAGNOSE else included.book.remediate
+
+    def _inner(self, name: str, path: Path) -> Playbook | None:
+        around = (*self._around, self._document.file)
+        place = (*path, "include")
+        try:
+            file, text = self._opened(name, self._document.file)
+            if file in around:
+                self._wrong(place, f"{name} includes itself: {' -> '.join((*around, file))}")
+                return None
+            if len(around) > DEEPEST:
+                self._wrong(place, f"more than {DEEPEST} playbooks within each other")
+                return None
+            return load_playbook(text, file, self._actions, self._opened, around)
+        except ConfigError as error:
+            self._problems += [it if it.file else replace(it, **self._at(place)) for it in error.problems]
+            return None
+
+    def _at(self, path: Path) -> dict[str, Any]:
+        where = self._document.where(path)
+        return {"file": where.file, "line": where.line, "column": where.column}
 
     def _step(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> Step | None:
         named = [it for it in tree if it in self._actions]
@@ -135,120 +210,64 @@ class _Building:
         step_id = tree.get("id")
         if phase is Phase.DIAGNOSE and not isinstance(step_id, str):
             self._wrong(path, "a look needs an id, so that findings can name it")
-        seconds = {it: self._seconds(tree, it, path) for it in ("timeout", "within")}
         return Step(
             id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}",
             phase=phase,
             action=action,
             args=args,
-            name=_text(tree.get("name")),
-            when=_expression(tree.get("when")),
-            for_=_ids(tree.get("for")),
-            after=_ids(tree.get("after")),
+            name=trees.text(tree.get("name")),
+            when=trees.expression(tree.get("when")),
+            for_=trees.ids(tree.get("for")),
+            after=trees.ids(tree.get("after")),
             every=self._seconds(tree, "every", path, 2.0),
-            become=_become(tree.get("become")),
-            env=tuple((str(name), _scalar(it)) for name, it in _mapping(tree.get("env")).items()),
-            cwd=_text(tree.get("cwd")),
+            retry=self._retry(tree.get("retry"), path),
+            each=trees.list_expression(tree.get("each")),
+            on=trees.text(tree.get("on")),
+            once=tree.get("once") is True,
+            if_changed=trees.ids(tree.get("if_changed")),
+            if_failed=trees.ids(tree.get("if_failed")),
+            always=tree.get("always") is True,
+            tags=trees.ids(tree.get("tags")),
+            become=trees.become(tree.get("become")),
+            env=tuple((str(name), trees.scalar(it)) for name, it in trees.mapping(tree.get("env")).items()),
+            cwd=trees.text(tree.get("cwd")),
             scratch=tree.get("scratch") is True,
             ignore_failure=tree.get("ignore_failure") is True,
             confirm=tree.get("confirm") is True,
             where=self._document.where(path),
-            **seconds,
+            timeout=self._seconds(tree, "timeout", path),
+            within=self._seconds(tree, "within", path),
         )
 
+    def _retry(self, tree: Any, path: Path) -> Retry:
+        times = trees.mapping(tree).get("times")
+        if not isinstance(times, int):
+            return Retry()
+        return Retry(times=times, every=self._seconds(tree, "every", (*path, "retry"), 2.0))
+
     def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
-        trees = self._tree.get("findings")
+        listed = self._tree.get("findings")
         made = []
-        for number, tree in enumerate(trees if isinstance(trees, list) else ()):
+        for number, tree in enumerate(listed if isinstance(listed, list) else ()):
             path: Path = ("findings", number)
             if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):
                 continue
             severity = tree.get("severity")
-            when = _expression(tree.get("when"))
+            when = trees.expression(tree.get("when"))
             advise = tree.get("advise", [])
             made.append(
                 FindingRule(
                     id=tree["id"],
                     when=when,
-                    say=_text(tree.get("say")) or tree["id"],
+                    say=trees.text(tree.get("say")) or tree["id"],
                     severity=Severity(severity) if severity in list(Severity) else Severity.ERROR,
-                    unless=_ids(tree.get("unless")),
+                    unless=trees.ids(tree.get("unless")),
                     settle=self._seconds(tree, "settle", path),
                     gone_for=self._seconds(tree, "gone_for", path),
-                    evidence={name: _text(it) for name, it in _mapping(tree.get("evidence")).items()},
-                    advise=tuple(map(_text, [advise] if isinstance(advise, str) else advise)),
-                    looks=_looks_behind(when, diagnose),
+                    evidence={name: trees.text(it) for name, it in trees.mapping(tree.get("evidence")).items()},
+                    advise=tuple(map(trees.text, [advise] if isinstance(advise, str) else advise)),
+                    looks=trees.looks_behind(when, diagnose),
                     where=self._document.where(path),
                 )
             )
         return tuple(made)
-
-
-def _looks_behind(when: str, diagnose: tuple[Step, ...]) -> tuple[str, ...]:
-    """The looks that *when* names, and those that their arguments and conditions name."""
-    by_id = {it.id: it for it in diagnose}
-    wanted = [when]
-    found: list[str] = []
-    while wanted:
-        text = wanted.pop()
-        try:
-            roots = {root for root, _ in names(text)}
-        except ConfigError:
-            continue
-        for root in sorted(roots & by_id.keys() - set(found)):
-            found.append(root)
-            step = by_id[root]
-            wanted += [step.when] if step.when else []
-            wanted += texts_in(step.args)
-    return tuple(it.id for it in diagnose if it.id in found)
-
-
-def texts_in(tree: Any) -> list[str]:
-    """Every template in a tree of arguments."""
-    match tree:
-        case str():
-            return [tree] if "{{" in tree or "{%" in tree else []
-        case Mapping():
-            return [text for it in tree.values() for text in texts_in(it)]
-        case list():
-            return [text for it in tree for text in texts_in(it)]
-    return []
-
-
-def _text(value: Any) -> str:
-    value = value.value if isinstance(value, Raw) else value
-    return value if isinstance(value, str) else ""
-
-
-def _scalar(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _ids(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(it for it in value if isinstance(it, str)) if isinstance(value, list) else ()
-
-
-def _expression(value: Any) -> str:
-    return _scalar(value) if isinstance(value, bool) else _text(value)
-
-
-def _become(value: Any) -> str:
-    return "root" if value is True else _text(value)
-
-
-def _unraw(value: Any) -> Json:
-    match value:
-        case Raw(value=inner):
-            return inner
-        case Mapping():
-            return {key: _unraw(it) for key, it in value.items()}
-        case list():
-            return [_unraw(it) for it in value]
-    plain: Json = value
-    return plain

@@ -15,7 +15,6 @@ from engine.values.playbook import Severity
 from engine.values.text import Json
 
 NOT_YET = {
-    "step": ("each", "include", "once", "retry", "if_changed", "if_failed", "on", "tags", "skip_tags", "always"),
     "limits": ("batches", "stop_after", "attempts"),
 }
 """Keys of the language that this version does not know yet: refused, never ignored."""
@@ -41,9 +40,24 @@ STEP_KEYS: Mapping[str, Json] = {
     "become": {"type": ["boolean", "string"]},
     "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
     "cwd": TEXT,
+    "retry": {
+        "type": "object",
+        "required": ["times"],
+        "additionalProperties": False,
+        "properties": {"times": {"type": "integer", "minimum": 1, "maximum": 100}, "every": QUANTITY},
+    },
+    "each": {"type": ["string", "array"]},
+    "on": TEXT,
+    "once": FLAG,
+    "if_changed": IDS,
+    "if_failed": IDS,
+    "always": FLAG,
+    "tags": {"oneOf": [TEXT, TEXTS]},
     "scratch": FLAG,
     "ignore_failure": FLAG,
     "confirm": FLAG,
+    "include": TEXT,
+    "inputs": {"type": "object"},
 }
 
 FINDING: Mapping[str, Json] = {
@@ -155,8 +169,7 @@ def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], s
 
 
 def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tuple[str, str]:
-    place = "limits" if path[:1] == ("limits",) else "step"
-    if key in NOT_YET[place] and path:
+    if path[:1] == ("limits",) and key in NOT_YET["limits"]:
         return f"not supported yet: {key!r}", "remove it; this version would otherwise ignore it"
     near = get_close_matches(key, known, n=1)
     return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else ""

@@ -17,6 +17,11 @@ class Phase(StrEnum):
     VERIFY = "verify"
 
 
+def written_id(step_id: str) -> str:
+    """The id of a step as it stands in the playbook: that of ``stop[2]``, the third of an ``each``, is ``stop``."""
+    return step_id.partition("[")[0]
+
+
 class Severity(StrEnum):
     """How bad a finding is; only error and critical drive remediation and make a verdict."""
 
@@ -86,6 +91,21 @@ class Step:
     """Seconds per look where *timeout* is 0; 0: 30."""
     within: float = 0.0
     every: float = 2.0
+    retry: Retry = Retry()
+    """Looks only: taken again after a fault."""
+    each: str = ""
+    """An expression that gives a list; the step is taken once for every ``item`` of it."""
+    on: str = ""
+    """The host that the commands go to instead, or ``controller``; a template of inputs until the run begins."""
+    once: bool = False
+    """One look, shared by all hosts of a run."""
+    if_changed: tuple[str, ...] = ()
+    if_failed: tuple[str, ...] = ()
+    always: bool = False
+    """Taken whatever happened before; *owed* when the host cannot be reached."""
+    tags: tuple[str, ...] = ()
+    left_out: str = ""
+    """Why the command line leaves this step out; empty: it does not."""
     become: str = ""
     """The user to become; empty for none."""
     env: tuple[tuple[str, str], ...] = ()
@@ -93,6 +113,8 @@ class Step:
     scratch: bool = False
     ignore_failure: bool = False
     confirm: bool = False
+    part: str = ""
+    """The ``include`` that brought it, which is the prefix of its id; its names are those of that playbook."""
     where: Where = Where()
 
 
@@ -114,6 +136,8 @@ class FindingRule:
     advise: tuple[str, ...] = ()
     looks: tuple[str, ...] = ()
     """The looks that *when* rests on, directly or through the arguments of other looks."""
+    part: str = ""
+    """As a step's."""
     where: Where = Where()
 
 
@@ -122,6 +146,20 @@ class Limits:
     """What a run may cost; 0 means no limit."""
 
     deadline: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A playbook that another one includes, with the inputs that it is given."""
+
+    id: str
+    """The prefix of everything in it, without the ``_`` that joins them."""
+    parent: str = ""
+    """The part that includes it; empty for the playbook itself."""
+    inputs: tuple[Input, ...] = ()
+    given: Mapping[str, Json] = field(default_factory=dict)
+    """Values, or templates over the inputs of *parent*."""
+    where: Where = Where()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +175,16 @@ class Playbook:
     remediate: tuple[Step, ...] = ()
     verify: tuple[Step, ...] = ()
     limits: Limits = Limits()
+    parts: tuple[Part, ...] = ()
+    """What is included, each after the part that includes it."""
     path: str = ""
     digest: str = ""
-    """sha256 of the file, hexadecimal."""
+    """sha256 of the file, and of every file it includes, hexadecimal."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step, in the order of the phases."""
+        return (*self.diagnose, *self.remediate, *self.verify)
 
     def finding(self, finding_id: str) -> FindingRule:
         """The rule with that id; the loader has proved that there is one."""

@@ -132,8 +132,9 @@ class HostPlan:
 
     host: str
     looks: tuple[StepResult, ...] = ()
-    look_args: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """Rendered arguments of each look, by id: they are rendered once, when the plan is made."""
+    look_args: Mapping[str, tuple[Mapping[str, Json], ...]] = field(default_factory=dict)
+    """Rendered arguments of each look, by id, one for each time that it is taken (``each``): they are rendered once,
+    when the plan is made."""
     findings: tuple[Finding, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
     verify_args: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)

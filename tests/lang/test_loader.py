@@ -93,7 +93,7 @@ remediate:
         ("toy.yaml:14:5", "helt", "held"),
         ("toy.yaml:15:11", "inptus", "inputs"),
         ("toy.yaml:16:5", "stop", "line 13"),
-        ("toy.yaml:17:5", "not supported yet", "retry"),
+        ("toy.yaml:17:5", "a write is sent once", "if_failed"),
     ]
     for place, wrong, meant in expected:
         assert any(it.startswith(place) and wrong in it and meant in it for it in found), (place, wrong, meant, found)
@@ -104,7 +104,7 @@ remediate:
     [
         ("name: toy", "name: other", "its file 'toy.yaml'"),
         ("name: toy", "name: toy\nname: toy", "stands twice"),
-        ("    for: held", "    for: held\n    each: inputs.word", "not supported yet"),
+        ("    for: held", "    for: held\n    each: inputs.wort", "did you mean word?"),
         ("    for: held", "    for: held\n    within: 3s", "means nothing in remediate"),
         ("    for: held", "    for: held\n    cwd: /tmp", "is for commands"),
         ("    for: held", "    after: stop", "no earlier step"),

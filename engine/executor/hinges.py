@@ -1,0 +1,51 @@
+"""What became of earlier steps, for the steps that hinge on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.values.playbook import Step, written_id
+from engine.values.result import Status, StepResult
+
+UNSUCCESSFUL = (
+    Status.FAILED,
+    Status.BLOCKED,
+    Status.UNKNOWN,
+    Status.DRIFTED,
+    Status.UNREACHABLE,
+    Status.CANCELLED,
+    Status.OWED,
+)
+
+
+def hinge(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | None:
+    """How *step* ends because of what became of the steps that it names; None when it may be taken."""
+    for it in _named((*step.after, *step.if_changed), earlier):
+        if it.status in UNSUCCESSFUL and not it.ignored and not step.always:
+            return Status.BLOCKED, f"it comes after {it.id}, which {ended(it)}"
+    if step.if_changed and not any(it.status is Status.CHANGED for it in _named(step.if_changed, earlier)):
+        return Status.SKIPPED, f"{' and '.join(step.if_changed)} changed nothing"
+    if step.if_failed and not any(_failed(it) for it in _named(step.if_failed, earlier)):
+        return Status.SKIPPED, f"{' and '.join(step.if_failed)} did not fail"
+    return None
+
+
+def _named(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:
+    """The results of the steps in *ids*; a step with ``each`` has several."""
+    wanted = set(ids)
+    return [it for it in earlier if written_id(it.id) in wanted]
+
+
+def _failed(result: StepResult) -> bool:
+    """Whether it was begun and did not come to its end: also where nobody knows what became of it."""
+    return result.status in (Status.FAILED, Status.UNKNOWN)
+
+
+def ended(result: StepResult) -> str:
+    """What became of a step, as the end of a sentence."""
+    words = {
+        Status.UNKNOWN: "has an unknown outcome",
+        Status.UNREACHABLE: "could not reach the host",
+        Status.OWED: "is still owed",
+    }
+    return words.get(result.status, f"{'was ' if result.status is not Status.FAILED else ''}{result.status}")

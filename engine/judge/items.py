@@ -1,0 +1,109 @@
+"""A step with its arguments filled in: once, or once for every item of its ``each``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import ConfigError
+from engine.judge.site import Site, States
+from engine.lang.templates import Scope, evaluate, render, value_of
+from engine.lang.views import UnknownTouched
+from engine.values.playbook import Step
+from engine.values.result import Fault, Status, StepResult
+from engine.values.text import Json, Unknown
+
+Args = Mapping[str, Json]
+
+MOST = 1000
+"""Items that an ``each`` may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """One time that a step is taken: for its item, with its arguments."""
+
+    item: Json = None
+    args: Args
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTaken:
+    """One time that a step is not taken."""
+
+    item: Json = None
+    result: StepResult
+
+
+def takings(step: Step, site: Site, states: States) -> tuple[Taking | NotTaken, ...] | StepResult:
+    """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
+    scope = site.scope(states, step.part)
+    if step.left_out:
+        return not_taken(step, Status.SKIPPED, step.left_out)
+    if not step.each:
+        return (_taking(step, scope, None),)
+    items = _items(step, scope)
+    if isinstance(items, StepResult):
+        return items
+    return tuple(_taking(step, site.scope(states, step.part, it), it) for it in items)
+
+
+def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
+    try:
+        found = value_of(step.each, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
+    match found:
+        case Unknown(why=why):
+            return not_taken(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)
+        case list() if len(found) <= MOST:
+            return found
+        case list():
+            return not_taken(step, Status.BLOCKED, f"`each` has {len(found)} items; {MOST} are allowed", Fault.LOOK)
+    words = f"`each` needs a list, and {step.each} is {type(found).__name__}"
+    return not_taken(step, Status.BLOCKED, words, Fault.LOOK)
+
+
+def _taking(step: Step, scope: Scope, item: Json) -> Taking | NotTaken:
+    prepared = prepare(step, scope)
+    if isinstance(prepared, StepResult):
+        return NotTaken(item=item, result=prepared)
+    return Taking(item=item, args=prepared)
+
+
+def prepare(step: Step, scope: Scope) -> Args | StepResult:
+    """The rendered arguments of *step*, or why it cannot be taken now."""
+    if step.when:
+        try:
+            truth = evaluate(step.when, scope)
+        except ConfigError as error:
+            return not_taken(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
+        match truth:
+            case Unknown(why=why):
+                return not_taken(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
+            case False:
+                return not_taken(step, Status.SKIPPED, f"when: {step.when}")
+            case _:
+                pass
+    try:
+        rendered = render(step.args, scope)
+    except UnknownTouched as error:
+        return not_taken(step, Status.BLOCKED, f"its arguments rest on what is unknown: {error}", Fault.LOOK)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
+    assert isinstance(rendered, Mapping)
+    return rendered
+
+
+def not_taken(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
+    """The result of a step that was not taken."""
+    return StepResult(
+        id=step.id,
+        name=step.name or None,
+        phase=step.phase,
+        action=step.action,
+        status=status,
+        why=why,
+        fault=fault,
+        ignored=step.ignore_failure and status is Status.BLOCKED,
+    )

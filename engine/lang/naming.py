@@ -1,0 +1,96 @@
+"""What names in expressions and templates stand for, held against what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from engine.errors import Problem
+from engine.lang.source import Document, Path
+from engine.lang.templates import fault_in, fault_in_expression, is_template, names
+
+ROOTS = ("inputs", "host", "run")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an expression may name."""
+
+    looks: Mapping[str, tuple[str, ...]]
+    """Look id to the fields of its State; no fields where the action is not known."""
+    inputs: tuple[str, ...]
+    later: frozenset[str] = frozenset()
+    """Ids that exist but may not be named here."""
+    lists: frozenset[str] = frozenset()
+    """Looks with ``each``: a list, which has no fields."""
+    item: bool = False
+    """Whether ``item`` means something here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Finds the mistakes in the expressions of one file."""
+
+    document: Document
+
+    def templates(self, tree: Any, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """The mistakes in every template of a tree of arguments."""
+        match tree:
+            case str() if is_template(tree):
+                yield from self._parsed(tree, fault_in(tree), path, allowed)
+            case Mapping():
+                for key, it in tree.items():
+                    yield from self.templates(it, (*path, key), allowed)
+            case list():
+                for number, it in enumerate(tree):
+                    yield from self.templates(it, (*path, number), allowed)
+
+    def expression(self, text: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """The mistakes in an expression."""
+        yield from self._parsed(text, fault_in_expression(text), path, allowed)
+
+    def _parsed(self, text: str, fault: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        if fault:
+            yield self.document.problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
+            return
+        for root, attribute in sorted(names(text)):
+            yield from self._name(root, attribute, path, allowed)
+
+    def _name(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        if root == "inputs":
+            if attribute and attribute not in allowed.inputs:
+                yield self.document.problem(path, f"there is no input {attribute!r}", near(attribute, allowed.inputs))
+        elif root in allowed.looks:
+            known = allowed.looks[root]
+            if attribute and root in allowed.lists:
+                hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
+                yield self.document.problem(path, f"the look {root!r} is a list (it has `each`), without fields", hint)
+            elif attribute and attribute not in known:
+                yield self.document.problem(
+                    path, f"the look {root!r} has no field {attribute!r}", near(attribute, known)
+                )
+        elif root in allowed.later:
+            yield self.document.problem(
+                path, f"{root!r} may not be named here", "only inputs, host, run and looks before it"
+            )
+        elif root == "item" and not allowed.item:
+            yield self.document.problem(path, "`item` means something only in a step with `each`")
+        elif root not in (*ROOTS, "item"):
+            known = (*allowed.looks, *ROOTS)
+            yield self.document.problem(path, f"the name {root!r} is not defined", near(root, known))
+
+
+def broken(text: str) -> bool:
+    """Whether *text* cannot be parsed, which is reported elsewhere."""
+    return bool(fault_in(text) if is_template(text) else fault_in_expression(text))
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by *name*."""
+    options = list(known)
+    found = get_close_matches(name, options, n=1)
+    if found:
+        return f"did you mean {found[0]}?"
+    return f"there are: {', '.join(options)}" if options else "there are none"

@@ -1,0 +1,107 @@
+"""What stands in a parsed tree, read leniently: what has the wrong form is reported by the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import ConfigError
+from engine.lang.templates import is_template, names
+from engine.values.playbook import Step
+from engine.values.text import Json, Raw
+
+
+def looks_behind(when: str, diagnose: tuple[Step, ...]) -> tuple[str, ...]:
+    """The looks that *when* names, and those that their arguments and conditions name."""
+    by_id = {it.id: it for it in diagnose}
+    wanted = [when]
+    found: list[str] = []
+    while wanted:
+        text = wanted.pop()
+        try:
+            roots = {root for root, _ in names(text)}
+        except ConfigError:
+            continue
+        for root in sorted(roots & by_id.keys() - set(found)):
+            found.append(root)
+            step = by_id[root]
+            wanted += [it for it in (step.when, step.each) if it]
+            wanted += texts_in(step.args)
+    return tuple(it.id for it in diagnose if it.id in found)
+
+
+def texts_in(tree: Any) -> list[str]:
+    """Every template in a tree of arguments."""
+    match tree:
+        case str():
+            return [tree] if is_template(tree) else []
+        case Mapping():
+            return [text for it in tree.values() for text in texts_in(it)]
+        case list() | tuple():
+            return [text for it in tree for text in texts_in(it)]
+    return []
+
+
+def text(value: Any) -> str:
+    """*value* if it is text."""
+    value = value.value if isinstance(value, Raw) else value
+    return value if isinstance(value, str) else ""
+
+
+def scalar(value: Any) -> str:
+    """*value* as text; booleans as YAML writes them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """*value* if it is a mapping."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def ids(value: Any) -> tuple[str, ...]:
+    """One id, or a list of them."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(it for it in value if isinstance(it, str)) if isinstance(value, list) else ()
+
+
+def expression(value: Any) -> str:
+    """An expression, which may be written as a plain boolean."""
+    return scalar(value) if isinstance(value, bool) else text(value)
+
+
+def list_expression(value: Any) -> str:
+    """An expression that gives a list, which may be written as a list."""
+    if not isinstance(value, list):
+        return text(value)
+    return "[" + ", ".join(_literal(unraw(it)) for it in value) + "]"
+
+
+def _literal(value: Json) -> str:
+    match value:
+        case None:
+            return "none"
+        case Mapping():
+            return "{" + ", ".join(f"{json.dumps(key)}: {_literal(it)}" for key, it in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_literal, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def become(value: Any) -> str:
+    """The user to become."""
+    return "root" if value is True else text(value)
+
+
+def unraw(value: Any) -> Json:
+    """*value* without the marks of ``!raw``."""
+    match value:
+        case Raw(value=inner):
+            return inner
+        case Mapping():
+            return {key: unraw(it) for key, it in value.items()}
+        case list():
+            return [unraw(it) for it in value]
+    plain: Json = value
+    return plain
