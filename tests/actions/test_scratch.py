@@ -19,6 +19,8 @@ from engine.errors import ConfigError, ProbeError
 from engine.facts.dd_text import rate
 from engine.facts.scratch_script import errno_of
 from engine.lang.arguments import build
+from engine.lang.loader import load_playbook
+from engine.ports import Action
 from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
 
@@ -254,3 +256,14 @@ def test_an_answer_that_is_none_is_a_fault():
         next(probe)
         with pytest.raises(ProbeError):
             probe.send(Completed(exit_code=2, stderr="sh: syntax error"))
+
+
+def loaded(step):
+    text = f"name: t\ndiagnose:\n  - id: x\n    {step}\n    write_probe: {{path: /x}}\n"
+    return load_playbook(text, "t.yaml", {"write_probe": Action.of(write_probe)}, lambda *_: ("", ""))
+
+
+def test_a_step_must_allow_what_leaves_a_trace_for_a_moment():
+    assert loaded("scratch: true").diagnose[0].scratch
+    with pytest.raises(ConfigError, match=r"t.yaml:5.*takes it away again \(allow it with `scratch: true`\)"):
+        loaded("name: try it")
