@@ -1,9 +1,9 @@
 """Ask a web service from the host itself, or tell it something: a GET looks, everything else is a change with a check.
 
 Headers, bodies and addresses never stand in a list of processes.  A service that does not answer is an answer: it is
-not `reachable`.  No redirect is followed, unless `follow` says so and it stays on the same host.  A change is sent once,
-if its `check` (a GET) says that it is needed; afterwards its check is asked again.  On a host without curl, wget asks,
-and only for an address without headers.
+not `reachable`.  No redirect is followed, unless `follow` says so and it stays on the same host.  A change is sent
+once, if its `check` (a GET) says that it is needed; afterwards its check is asked again.  On a host without curl, wget
+asks, and only for an address without headers.
 """
 
 from __future__ import annotations
