@@ -79,7 +79,7 @@ fleet_options = _shared(
 )
 run_options = _shared(
     click.option(
-        "--hosts", metavar="PATTERN", default="", help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c."
+        "--hosts", metavar="PATTERN", default=None, help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c."
     ),
     click.option("--dry-run", is_flag=True, help="Look, and say what would be done; nothing is changed."),
     click.option("-e", "--input", "inputs", multiple=True, metavar="NAME=VALUE", help="Set an input of the playbook."),

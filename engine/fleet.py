@@ -214,9 +214,12 @@ class Fleet:
 
     def _execute(self, site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
         outcome = execute(site, plan, seen, consent, force=self.force)
+        word = verdict(self.playbook, outcome.steps, outcome.findings)
+        if outcome.error and word in (Verdict.RESOLVED, Verdict.HEALTHY):
+            word = Verdict.UNKNOWN  # it could not be looked at in the end
         result = HostResult(
             host=plan.host,
-            verdict=verdict(self.playbook, outcome.steps, outcome.findings),
+            verdict=word,
             error=outcome.error,
             findings=outcome.findings,
             steps=outcome.steps,
@@ -229,7 +232,10 @@ class Fleet:
         try:
             return work()
         except TransportError as error:
-            ended = (Verdict.UNREACHABLE, Status.UNREACHABLE, str(error))
+            if self.stop.level():  # it may have been the end of the run that ended the attempt
+                ended = (Verdict.CANCELLED, Status.CANCELLED, f"{self.stop.why}, while it was being reached: {error}")
+            else:
+                ended = (Verdict.UNREACHABLE, Status.UNREACHABLE, str(error))
         except Cancelled as error:
             ended = (Verdict.CANCELLED, Status.CANCELLED, str(error) or self.stop.why)
         except Exception as error:

@@ -17,12 +17,13 @@ from engine.app.resolving import place
 from engine.errors import ConfigError
 from engine.executor import Consent
 from engine.fleet import Fleet, Planned, Stop
+from engine.inventory.masking import is_secret, secrets_in
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking
 from engine.values.event import Event, RunFinished, RunStarted
 from engine.values.inventory import Host, Inventory, Selection
-from engine.values.playbook import Playbook, Step
+from engine.values.playbook import Input, Playbook, Step
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
 from engine.values.text import Json
 
@@ -121,7 +122,7 @@ class Run:
         interrupted = bool(self.stop.level()) and not self.stop.over
         code = exit_code(hosts, interrupted=interrupted, over=self.stop.over, detailed=order.detailed_exit_code)
         counted = Counter(it.verdict for it in hosts)
-        hidden = {it.name for it in order.playbook.inputs if it.secret}
+        hidden = {it.name for it in order.playbook.inputs if _hidden(it, order.inputs.get(it.name))}
         result = RunResult(
             run=self.id,
             playbook=order.playbook.name,
@@ -185,9 +186,14 @@ class Run:
 
 def _secret_inputs(order: Order) -> list[str]:
     """The values of secret inputs, of the playbook and of what it includes."""
-    hidden = [order.inputs.get(it.name) for it in order.playbook.inputs if it.secret]
-    hidden += [order.parts[part.id].get(it.name) for part in order.playbook.parts for it in part.inputs if it.secret]
-    return [str(it) for it in hidden if it]
+    given = [(it, order.inputs.get(it.name)) for it in order.playbook.inputs]
+    given += [(it, order.parts[part.id].get(it.name)) for part in order.playbook.parts for it in part.inputs]
+    return [text for it, value in given if _hidden(it, value) for text in secrets_in({"secret": value})]
+
+
+def _hidden(declared: Input, value: Json) -> bool:
+    """Whether the value of an input must not be shown: the playbook says so, or its name does."""
+    return declared.secret or is_secret(declared.name, value)
 
 
 def _anything(planned: Sequence[Planned]) -> bool:

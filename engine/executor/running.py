@@ -212,8 +212,7 @@ class _Run:
         )
         if self.consent is Consent.NONE and (step.confirm or change.risk.at_least(Risk.RESETS_HARDWARE)):
             asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
-            if change.risk is not Risk.UNKNOWN or step.confirm:
-                return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
+            return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
         self.sending = True
         done = send(self.site, step, change)
         if done.sent:
@@ -272,6 +271,9 @@ class _Run:
         except (TransportError, Cancelled) as error:
             self.lost = str(error)
             self.watch.forget(f"the host could not be looked at after the change: {error}")
+        except Exception as error:  # a fault of ours: what was done stays told, and nothing is called healthy
+            self.lost = f"internal error: {type(error).__name__}: {error}"
+            self.watch.forget(f"the host was not looked at after the change: {self.lost}")
 
 
 def _plain(step: Step, planned: PlannedStep) -> StepResult:
