@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import secrets
+import socket
 import threading
 import time
 from collections import Counter
@@ -165,7 +167,12 @@ class Run:
 
         self.elsewhere = Elsewhere(connect_to, clock)
         limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
-        facts = {"id": self.id, "playbook": order.playbook.name, "started_at": self.started.isoformat()}
+        facts = {
+            "id": self.id,
+            "playbook": order.playbook.name,
+            "started_at": self.started.isoformat(timespec="seconds"),
+        }
+        facts["by"] = f"{getpass.getuser()}@{socket.gethostname()}"
         return Fleet(
             playbook=_with_timeout(order.playbook, order.timeout),
             inputs=order.inputs,

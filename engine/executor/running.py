@@ -7,10 +7,12 @@ from enum import Enum
 
 from engine.errors import Cancelled, TransportError
 from engine.executor.hinges import ended, hinge
+from engine.executor.locking import Lock
 from engine.executor.narrowing import named, narrowed
 from engine.executor.sending import send
 from engine.executor.verifying import verify
 from engine.executor.watching import Watch
+from engine.facts.locking import Busy
 from engine.judge.diagnosis import Diagnosis
 from engine.judge.gates import freed, gate_of, too_risky, victims_of
 from engine.judge.looked import Blind, Request, Seen
@@ -45,7 +47,8 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
 
     *seen* is the diagnosis that the plan rests on.
     """
-    run = _Run(site=site, plan=plan, watch=Watch(site, seen, plan.findings), consent=consent, force=force)
+    watch = Watch(site, seen, plan.findings)
+    run = _Run(site=site, plan=plan, watch=watch, consent=consent, force=force, lock=Lock(site))
     written = {it.id: it for it in site.playbook.remediate}
     for planned in plan.steps:
         step = replace(written[written_id(planned.id)], id=planned.id)
@@ -53,6 +56,8 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     run.look_a_last_time()
     for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost, cured=run.cured()):
         run.finish(step, result)
+    if not run.dead:
+        run.lock.give()
     looks = run.watch.diagnosis.results
     return Outcome(steps=(*looks, *run.results), findings=run.watch.findings, error=run.lost or None)
 
@@ -64,6 +69,7 @@ class _Run:
     watch: Watch
     consent: Consent
     force: bool
+    lock: Lock
     results: list[StepResult] = field(default_factory=list)
     broken: str = ""
     """The step that stopped the host, with what became of it."""
@@ -150,7 +156,7 @@ class _Run:
         if step.always:  # what called for it when the plan was made: it cleans up, also where the finding is gone
             gate = gate_of(step, self.plan.findings, force=self.force)
         else:
-            if self.wrote and self.site.playbook.findings:
+            if (self.wrote or self.lock.waited) and self.site.playbook.findings:
                 self.watch.recheck(named_findings)
             gate = gate_of(step, self.watch.findings, force=self.force)
         if isinstance(gate, Skip):
@@ -213,6 +219,13 @@ class _Run:
         if self.consent is Consent.NONE and (step.confirm or change.risk.at_least(Risk.RESETS_HARDWARE)):
             asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
             return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
+        known = self.lock.waited
+        lock = self.lock.take(step.on)
+        if isinstance(lock, Busy):
+            return replace(plain, status=Status.BLOCKED, why=lock.why)
+        if self.lock.waited and not known:  # somebody else has changed this host since we looked
+            self.watch.changed()
+            return self._take(step, self._planned(step), _plain(step, self._planned(step)))
         self.sending = True
         done = send(self.site, step, change)
         if done.sent:
@@ -232,9 +245,8 @@ class _Run:
         self, step: Step, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
     ) -> StepResult:
         action = self.site.action(step)
-        args = next(it.args for it in self.plan.steps if it.id == step.id)
         try:
-            (looked,) = look([Request(step=step, args=args)], self.site)
+            (looked,) = look([Request(step=step, args=self._planned(step).args)], self.site)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be looked at again: {error}"
@@ -254,6 +266,9 @@ class _Run:
         words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
         why = words or "done, but a second look still sees what it was to change"
         return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+
+    def _planned(self, step: Step) -> PlannedStep:
+        return next(it for it in self.plan.steps if it.id == step.id)
 
     def cured(self) -> bool:
         """Whether no error is found on the host."""

@@ -261,6 +261,60 @@ def test_law_5_a_write_is_sent_once_and_a_lost_line_makes_it_unknown(made, table
     assert outcome.error
 
 
+def test_a_host_that_another_run_is_changing_is_left_alone():
+    """Mutants: running.py sending whatever the lock says; locking.py without ``give``."""
+    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = ToyHost(procs={4: (1, "zombie")}, lock="busy run 7 of toy, by ann@ctl (/run/lock/x)")
+    _, _, outcome = planned_and_run(made, host)
+    assert outcome.steps[1].status is Status.BLOCKED
+    assert "run 7 of toy, by ann@ctl" in outcome.steps[1].why
+    assert host.writes() == []
+    assert set(host.locks) == {"take"}
+    assert 60 <= len(host.locks) <= 62
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNRESOLVED
+
+    host = ToyHost(procs={4: (1, "zombie")})
+    planned_and_run(made, host)
+    assert host.locks == ["take", "give"]
+    host = ToyHost(procs={4: (1, "ssh")})
+    planned_and_run(made, host)
+    assert host.locks == []
+
+    host = ToyHost(procs={4: (1, "zombie")}, lock="")
+    _, _, outcome = planned_and_run(made, host)
+    assert outcome.steps[1].status is Status.UNREACHABLE
+    assert host.writes() == []
+
+
+def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
+    """Mutants: running.py going on with what it saw before the wait."""
+
+    class Taken(ToyHost):
+        def _run(self, command):
+            if len(self.locks) == 3 and self.lock != "held":
+                self.lock = "held"
+                self.procs = {9: (7, "zombie")}
+            return super()._run(command)
+
+    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = Taken(procs={4: (1, "zombie"), 9: (7, "zombie")}, lock="busy run 7")
+    events: list = []
+    where = site(made, host, events)
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.argv for it in host.writes()] == [("kill", "9:7")]
+    assert outcome.steps[1].status is Status.CHANGED
+    assert [it.why for it in events if isinstance(it, event.Waiting)] == [
+        "another run is changing this host: run 7; wait for its end, then look again"
+    ]
+
+
+def test_a_host_that_can_keep_no_lock_is_changed_all_the_same():
+    host = ToyHost(procs={4: (1, "zombie")}, lock="no folder")
+    _, _, outcome = planned_and_run(book(end("zombie", "k")), host)
+    assert outcome.steps[0].status is Status.CHANGED
+
+
 def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
     """Mutants: sending.py without ``finally_``; sending it although nothing was sent."""
     host = ToyHost(procs={})

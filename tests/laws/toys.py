@@ -188,6 +188,9 @@ class ToyHost:
     blind: bool = False
     """``ps`` does not answer."""
     cancel_at: int = -1
+    lock: str = "held"
+    """What the host says of the lock; nothing: the line is lost over it."""
+    locks: list[str] = field(default_factory=list)
     since: int = 0
     colour: str = "grey"
     wanted: str = "grey"
@@ -203,6 +206,11 @@ class ToyHost:
         return [it for it in self.sent if it.effect is Effect.WRITE]
 
     def _run(self, command: Command) -> Completed:
+        if command.effect is Effect.SCRATCH:
+            self.locks.append(command.argv[0])
+            if not self.lock:
+                raise ConnectionLost("the line went dead")
+            return Completed(exit_code=0, stdout=self.lock)
         self.sent.append(command)
         if len(self.sent) - 1 == self.lose_at:
             raise ConnectionLost("the line went dead")
