@@ -149,6 +149,7 @@ class Action:
 
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
+    ``SCRATCH = True`` marks one whose look makes something of its own: its step must say ``scratch: true``.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Action:
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
     waits: Callable[[Any], str] | None
+    scratch: bool = False
 
     @classmethod
     def of(cls, module: ModuleType) -> Action:
@@ -199,5 +201,6 @@ class Action:
             Args=module.Args,
             State=module.State,
             probe=module.probe,
+            scratch=getattr(module, "SCRATCH", False),
             **optional,
         )
