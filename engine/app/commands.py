@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from engine.actions import discover
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.outputs import outputs_for
 from engine.app.resolving import with_places, with_tags
-from engine.app.running import Order, Run, reporters_for
+from engine.app.running import Order, Run
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
@@ -39,6 +40,10 @@ class Person(Protocol):
 
     def can_stop(self, stop: Stop) -> None:
         """Let them end the run."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Tell them something besides what the run says."""
         ...
 
 
@@ -118,8 +123,13 @@ def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **r
 
 def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False) -> int:
     stop = Stop()
-    run = Run(order, reporters_for(options["output"], sys.stdout, options["report"]), stop)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say)
+    run = Run(order, (outputs,), stop)
     person.can_stop(stop)
+    return outputs.code(_go(run, options, person, stops_before=stops_before))
+
+
+def _go(run: Run, options: Options, person: Person, *, stops_before: bool) -> int:
     if stops_before:
         return run.plan_only()
     if options["yes"]:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TextIO
 
 from engine import transports
 from engine.actions import discover
@@ -206,17 +205,3 @@ def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
     return replace(
         playbook, diagnose=given(playbook.diagnose), remediate=given(playbook.remediate), verify=given(playbook.verify)
     )
-
-
-def reporters_for(output: str, stdout: TextIO, reports: Sequence[str]) -> tuple[Reporter, ...]:
-    """The reporter on stdout, and one for each report file.  Raises ConfigError; nothing was connected to."""
-    from engine import reporters
-
-    made = [reporters.make(output, stdout)]
-    for path in reports:
-        try:
-            stream = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed with the process, after the last event
-        except OSError as error:
-            raise ConfigError(f"--report {path}: {error.strerror}") from error
-        made.append(reporters.make(reporters.for_file(path), stream))
-    return tuple(made)

@@ -18,6 +18,7 @@ from engine.values.event import (
 )
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase
+from engine.values.printable import printable_line
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, StepResult, Verdict, Victim
 from engine.values.text import Json, plural, seconds
 
@@ -75,7 +76,7 @@ class Reporter:
                     self._say(f"  {line}")
 
     def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
+        self._stream.write(printable_line(line) + "\n")
         self._stream.flush()
 
 
