@@ -19,7 +19,7 @@ from engine.fleet import Fleet, Planned, Stop
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking
-from engine.values.event import Event, RunFinished, RunStarted
+from engine.values.event import Answered, Asked, Event, RunFinished, RunStarted
 from engine.values.inventory import Host, Inventory, Selection
 from engine.values.playbook import Playbook, Step
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
@@ -97,7 +97,11 @@ class Run:
         planned = self.fleet.plan(self.order.selection.hosts)
         if self.stop.level() or not _anything(planned):
             return self._end(Mode.RUN, self.fleet.conclude(planned))
-        if not ask(tuple(masked(it.plan, self._mask) for it in planned if it.plan)):
+        plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
+        self.emit(Asked(hosts=tuple(it.host for it in plans)))
+        agreed = ask(plans)
+        self.emit(Answered(answer="yes" if agreed else "no"))
+        if not agreed:
             self.stop.ask("declined: nothing was changed", level=1)
             return self._end(Mode.PLAN, self.fleet.conclude(planned))
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))

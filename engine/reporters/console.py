@@ -7,6 +7,8 @@ from typing import TextIO, TypeVar, assert_never
 
 from engine.facts.folding import fold
 from engine.values.event import (
+    Answered,
+    Asked,
     Event,
     HostFinished,
     HostPlanned,
@@ -14,6 +16,7 @@ from engine.values.event import (
     RunFinished,
     RunStarted,
     StepFinished,
+    StepStarted,
     Waiting,
 )
 from engine.values.plan import Finding, Presence
@@ -50,7 +53,7 @@ class Reporter:
                 self._say("")
             case HostPlanned():
                 self._plans[event.plan.host] = event.plan
-            case HostStarted():
+            case HostStarted() | Asked() | Answered() | StepStarted():
                 pass
             case StepFinished(host=host, result=result):
                 if result.status not in (Status.OK, Status.SKIPPED) and result.phase is not Phase.DIAGNOSE:
