@@ -262,6 +262,7 @@ class _Person:
 
     def __init__(self) -> None:
         self._asking = False
+        self._aside: Callable[[str], bool] = lambda _: False
 
     def is_there(self) -> bool:
         """Whether stdin is a terminal."""
@@ -269,9 +270,9 @@ class _Person:
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
         """Show the plans on stderr, and ask there."""
-        from engine.reporters.console import Reporter
+        from engine.reporters.console import show_plans
 
-        Reporter(sys.stderr).show_plans(plans)
+        show_plans(plans, sys.stderr)
         self._asking = True
         try:
             click.echo(f"\nDo this on {count} host{'' if count == 1 else 's'}? [y/N] ", err=True, nl=False)
@@ -283,8 +284,13 @@ class _Person:
             self._asking = False
 
     def say(self, line: str) -> None:
-        """Say *line* on stderr."""
-        _say(line)
+        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run."""
+        if not (sys.stderr.isatty() and self._aside(f"runbook: {line}")):
+            _say(line)
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """From now on say things by *aside* where it takes them."""
+        self._aside = aside
 
     def can_stop(self, stop: Stop) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -44,6 +44,10 @@ class Person(Protocol):
 
     def say(self, line: str) -> None:
         """Tell them something besides what the run says."""
+        ...
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """Say things by *aside* where that takes them, as it does while the terminal is in use."""
         ...
 
 
@@ -125,6 +129,7 @@ def _perform(order: Order, options: Options, person: Person, *, stops_before: bo
     stop = Stop()
     outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say)
     run = Run(order, (outputs,), stop)
+    person.speak_through(outputs.aside)
     person.can_stop(stop)
     return outputs.code(_go(run, options, person, stops_before=stops_before))
 

@@ -33,6 +33,11 @@ class Output:
         except Exception as error:  # a fault of ours
             self._give_up(f"internal error in {self._name}: {type(error).__name__}: {error}")
 
+    def aside(self, line: str) -> bool:
+        """Whether the reporter takes care of *line*, because writing it ourselves would be in its way."""
+        takes = getattr(self._reporter, "aside", None)
+        return bool(takes and not self.lost and takes(line))
+
     def _give_up(self, why: str) -> None:
         self.lost = True
         self._complain(f"{why}; the run goes on without it")
@@ -49,6 +54,10 @@ class Outputs:
         """Tell everybody."""
         for it in self._all:
             it.on(event)
+
+    def aside(self, line: str) -> bool:
+        """Have *line* shown to whoever watches stdout, if that is the way; safe in a signal handler."""
+        return self._all[0].aside(line)
 
     def code(self, code: int) -> int:
         """What to exit with when the hosts say *code*: a report that was asked for and is not whole turns 0 into 1."""
