@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from engine.actions import discover
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.outputs import outputs_for
 from engine.app.resolving import with_places, with_tags
-from engine.app.running import Order, Run, reporters_for
+from engine.app.running import Order, Run
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
@@ -39,6 +40,14 @@ class Person(Protocol):
 
     def can_stop(self, stop: Stop) -> None:
         """Let them end the run."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Tell them something besides what the run says."""
+        ...
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """Say things by *aside* where that takes them, as it does while the terminal is in use."""
         ...
 
 
@@ -128,8 +137,14 @@ def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **r
 def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False, typed: bool = False) -> int:
     """*typed*: the command line itself says the one thing that is to be done; nobody else has to agree to it."""
     stop = Stop()
-    run = Run(order, reporters_for(options["output"], sys.stdout, options["report"]), stop)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say)
+    run = Run(order, (outputs,), stop)
+    person.speak_through(outputs.aside)
     person.can_stop(stop)
+    return outputs.code(_go(run, options, person, stops_before=stops_before))
+
+
+def _go(run: Run, options: Options, person: Person, *, stops_before: bool) -> int:
     if stops_before:
         return run.plan_only()
     if options["yes"]:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TextIO
 
 from engine import transports
 from engine.actions import discover
@@ -23,7 +22,7 @@ from engine.inventory.masking import is_secret, secrets_in
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking
-from engine.values.event import Event, RunFinished, RunStarted
+from engine.values.event import Answered, Asked, Event, RunFinished, RunStarted
 from engine.values.inventory import Host, Inventory, Selection
 from engine.values.playbook import Input, Playbook, Step
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
@@ -101,7 +100,11 @@ class Run:
         planned = self.fleet.plan(self.order.selection.hosts)
         if self.stop.level() or not _anything(planned):
             return self._end(Mode.RUN, self.fleet.conclude(planned))
-        if not ask(tuple(masked(it.plan, self._mask) for it in planned if it.plan)):
+        plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
+        self.emit(Asked(hosts=tuple(it.host for it in plans)))
+        agreed = ask(plans)
+        self.emit(Answered(answer="yes" if agreed else "no"))
+        if not agreed:
             self.stop.ask("declined: nothing was changed", level=1)
             return self._end(Mode.PLAN, self.fleet.conclude(planned))
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
@@ -219,17 +222,3 @@ def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
     return replace(
         playbook, diagnose=given(playbook.diagnose), remediate=given(playbook.remediate), verify=given(playbook.verify)
     )
-
-
-def reporters_for(output: str, stdout: TextIO, reports: Sequence[str]) -> tuple[Reporter, ...]:
-    """The reporter on stdout, and one for each report file.  Raises ConfigError; nothing was connected to."""
-    from engine import reporters
-
-    made = [reporters.make(output, stdout)]
-    for path in reports:
-        try:
-            stream = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed with the process, after the last event
-        except OSError as error:
-            raise ConfigError(f"--report {path}: {error.strerror}") from error
-        made.append(reporters.make(reporters.for_file(path), stream))
-    return tuple(made)

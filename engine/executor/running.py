@@ -19,7 +19,7 @@ from engine.judge.looked import Blind, Request, Seen
 from engine.judge.looking import look
 from engine.judge.site import Site
 from engine.ports import Action
-from engine.values.event import StepFinished
+from engine.values.event import StepFinished, StepStarted
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Risk, Skip
 from engine.values.playbook import Step, written_id
 from engine.values.result import Fault, HostPlan, Status, StepResult
@@ -52,6 +52,7 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     written = {it.id: it for it in site.playbook.remediate}
     for planned in plan.steps:
         step = replace(written[written_id(planned.id)], id=planned.id)
+        site.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
     for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost, cured=run.cured()):
