@@ -128,11 +128,11 @@ def _forms(secret: str) -> set[str]:
     from urllib.parse import quote, quote_plus
 
     raw = secret.encode()
+    written = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]}
     return {
-        secret,
+        *written,
+        *(it.replace("'", "'\"'\"'") for it in written),  # within a longer word of a command line
         shlex.quote(secret),
-        json.dumps(secret)[1:-1],
-        repr(secret)[1:-1],
         quote(secret, safe=""),
         quote_plus(secret),
         raw.hex(),

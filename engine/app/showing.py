@@ -106,6 +106,8 @@ def _uses(action: Action) -> str:
 def _fields(kind: type[Any]) -> list[str]:
     hints, lines = get_type_hints(kind), []
     for it in fields(kind):
+        if it.metadata.get("private"):
+            continue
         default = "required" if it.default is MISSING and it.default_factory is MISSING else ""
         if it.default is not MISSING and it.default not in ("", ()):
             default = f"default {_plain(it.default)}"
