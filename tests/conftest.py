@@ -24,6 +24,7 @@ PROGRAMS = {
     "fish": "fish",
     "tcsh": "tcsh",
     "setpriv": "setpriv",
+    "docker": "dockerd",
 }
 
 
@@ -32,6 +33,8 @@ def present(part: str) -> bool:
     """Whether this machine has that real part."""
     if part == "root":
         return os.geteuid() == 0
+    if part == "docker" and not (present("root") and shutil.which("docker")):
+        return False
     if part == "lab":
         return (
             present("root")
