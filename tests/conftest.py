@@ -24,6 +24,7 @@ PROGRAMS = {
     "fish": "fish",
     "tcsh": "tcsh",
     "setpriv": "setpriv",
+    "apt": "apt-get",
 }
 
 
