@@ -162,6 +162,7 @@ def test_lists_are_fetched_first_where_they_do_not_offer_the_package(own):
     taken = take("package", {"names": ["tiny"]})
     assert taken.planned.planned == "install tiny with apt-get, after fetching its package lists"
     assert (taken.status, own.has("tiny")) == ("changed", True), taken.why
+    assert not any("refreshed" in it.stderr for it in taken.result.commands)
 
 
 @apt
