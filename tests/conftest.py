@@ -33,6 +33,8 @@ def present(part: str) -> bool:
     """Whether this machine has that real part."""
     if part == "root":
         return os.geteuid() == 0
+    if part == "systemd":
+        return present("lab") and Path("/lib/systemd/systemd").exists() and shutil.which("systemctl") is not None
     if part == "lab":
         return (
             present("root")

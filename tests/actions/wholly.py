@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.actions import discover
 from engine.codec import from_json, to_json
 from engine.executor import Consent, execute
 from engine.judge import Site
 from engine.planner import make_plan
-from engine.ports import ConnectOptions
+from engine.ports import Connection, ConnectOptions
 from engine.shields import Recording
 from engine.transports import local
-from engine.values.command import Effect
+from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import Host
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, StepResult
@@ -58,12 +58,37 @@ class Taken:
         return self.result.why
 
 
+@dataclass
+class Within:
+    """A connection whose commands are started by other words: ``nsenter`` and the like."""
+
+    inner: Connection
+    words: tuple[str, ...]
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        return self.inner.run(*map(self._within, commands))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _within(self, command: Command) -> Command:
+        own = ("sh", "-c", command.script, "sh", *command.argv) if command.script else command.argv
+        return replace(command, script="", argv=(*self.words, *own))
+
+
 def take(
-    action: str, args: dict, *, between: Callable[[], object] | None = None, consent=Consent.SHOWN, **keys
+    action: str,
+    args: dict,
+    *,
+    between: Callable[[], object] | None = None,
+    consent=Consent.SHOWN,
+    within: tuple[str, ...] = (),
+    **keys,
 ) -> Taken:
     """Take a step of *action*; *between* happens after a person has seen the plan, and before it is carried out."""
     step = Step(id="it", phase=Phase.REMEDIATE, action=action, args=args, **keys)
-    connection = Recording(local.connect(Host(name="here", transport="local"), ConnectOptions(), Patient()))
+    line = local.connect(Host(name="here", transport="local"), ConnectOptions(), Patient())
+    connection = Recording(Within(line, within) if within else line)
     try:
         site = Site(
             playbook=Playbook(name="one", remediate=(step,)),
