@@ -25,6 +25,7 @@ PROGRAMS = {
     "tcsh": "tcsh",
     "setpriv": "setpriv",
     "docker": "dockerd",
+    "apt": "apt-get",
 }
 
 
@@ -35,6 +36,8 @@ def present(part: str) -> bool:
         return os.geteuid() == 0
     if part == "docker" and not (present("root") and shutil.which("docker")):
         return False
+    if part == "systemd":
+        return present("lab") and Path("/lib/systemd/systemd").exists() and shutil.which("systemctl") is not None
     if part == "lab":
         return (
             present("root")

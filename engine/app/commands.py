@@ -141,10 +141,10 @@ def _perform(order: Order, options: Options, person: Person, *, stops_before: bo
     run = Run(order, (outputs,), stop)
     person.speak_through(outputs.aside)
     person.can_stop(stop)
-    return outputs.code(_go(run, options, person, stops_before=stops_before))
+    return outputs.code(_go(run, options, person, stops_before=stops_before, typed=typed))
 
 
-def _go(run: Run, options: Options, person: Person, *, stops_before: bool) -> int:
+def _go(run: Run, options: Options, person: Person, *, stops_before: bool, typed: bool) -> int:
     if stops_before:
         return run.plan_only()
     if options["yes"]:

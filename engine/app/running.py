@@ -17,8 +17,9 @@ from engine.actions import discover
 from engine.app.resolving import place
 from engine.errors import ConfigError
 from engine.executor import Consent
+from engine.facts.secret_names import is_secret
 from engine.fleet import Fleet, Planned, Stop
-from engine.inventory.masking import is_secret, secrets_in
+from engine.inventory.masking import secrets_in
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking

@@ -9,6 +9,7 @@ from engine.errors import Cancelled, TransportError
 from engine.executor.hinges import ended, hinge
 from engine.executor.locking import Lock
 from engine.executor.narrowing import named, narrowed
+from engine.executor.second_look import seen_twice
 from engine.executor.sending import send
 from engine.executor.verifying import verify
 from engine.executor.watching import Watch
@@ -18,7 +19,6 @@ from engine.judge.gates import freed, gate_of, too_risky, victims_of
 from engine.judge.looked import Blind, Request, Seen
 from engine.judge.looking import look
 from engine.judge.site import Site
-from engine.ports import Action
 from engine.values.event import StepFinished, StepStarted
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Risk, Skip
 from engine.values.playbook import Step, written_id
@@ -245,9 +245,9 @@ class _Run:
     def _second_look(
         self, step: Step, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
     ) -> StepResult:
-        action = self.site.action(step)
+        request = Request(step=step, args=self._planned(step).args)
         try:
-            (looked,) = look([Request(step=step, args=self._planned(step).args)], self.site)
+            return seen_twice(self.site, request, fresh, change, left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be looked at again: {error}"
@@ -255,18 +255,6 @@ class _Run:
         except Cancelled as error:
             self.lost = self.lost or str(error)
             return replace(plain, status=Status.CANCELLED, why=f"done, but not looked at again: {error}")
-        plain = replace(plain, commands=(*plain.commands, *looked.commands))
-        if isinstance(looked.outcome, Blind):
-            why = f"done, but a second look gave no answer: {looked.outcome.why}"
-            return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
-        after = looked.outcome.state
-        if left_alone and action.without:
-            after = action.without(after, left_alone)
-        if looked.outcome.absent or settled(action, fresh, after):
-            return replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
-        words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
-        why = words or "done, but a second look still sees what it was to change"
-        return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
 
     def _planned(self, step: Step) -> PlannedStep:
         return next(it for it in self.plan.steps if it.id == step.id)
@@ -311,11 +299,3 @@ def _as_planned(planned: PlannedStep) -> Skip | Blocked:
 
 def _owed(why: str) -> str:
     return f"owed: it is to be done whatever happened, and could not be: {why}"
-
-
-def settled(action: Action, before: Seen, after: object) -> bool:
-    """Whether the second look agrees that the change is done; by default, when nothing is left to decide."""
-    if action.settled is not None:
-        return action.settled(before.args, before.state, after)
-    assert action.decide is not None
-    return isinstance(action.decide(before.args, after), NoChange)
