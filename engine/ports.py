@@ -110,7 +110,10 @@ class InventoryFormat(Protocol):
 
 
 class Reporter(Protocol):
-    """What a file in ``engine/reporters`` makes with its ``Reporter`` class."""
+    """What a file in ``engine/reporters`` makes with its ``Reporter`` class.
+
+    One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
+    """
 
     def on(self, event: Event) -> None:
         """Take note of *event*."""

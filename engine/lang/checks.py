@@ -123,7 +123,8 @@ class _Checking:
         return tuple(it.name for it in self._book.inputs)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
-        return tuple(it.name for it in fields(self._actions[step.action].State))
+        every = fields(self._actions[step.action].State)
+        return tuple(it.name for it in every if not it.metadata.get("private"))
 
     def _step(self, step: Step, allowed: Allowed) -> Iterator[Problem]:
         if step.part:

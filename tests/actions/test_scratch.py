@@ -106,7 +106,7 @@ def test_nothing_is_left_when_the_line_goes_down(tmp_path, shell, number):
             time.sleep(0.01)
         assert len(os.listdir(tmp_path)) == 1
         os.killpg(process.pid, number)
-        process.wait(10)
+        process.wait(60)
     assert os.listdir(tmp_path) == []
 
 
