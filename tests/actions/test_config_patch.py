@@ -17,8 +17,10 @@ from stage import SHELLS, Machine, drive, shell
 from engine.actions import config_patch, discover
 from engine.codec import from_json, to_json
 from engine.errors import ConfigError, ProbeError
+from engine.executor.narrowing import narrowed
 from engine.facts.config_file import HostFile, digest_of, octal
 from engine.facts.secret_names import without_secrets
+from engine.judge.looked import Seen
 from engine.lang.arguments import build
 from engine.lang.loader import load_playbook
 from engine.lang.templates import Scope, render
@@ -27,7 +29,7 @@ from engine.shields import masked, masking
 from engine.transports import local
 from engine.values.command import Completed, Effect
 from engine.values.inventory import Host
-from engine.values.plan import Blocked, Change, Decision, NoChange
+from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
 
 TEXT = """\
@@ -159,6 +161,18 @@ def test_what_changed_between_look_and_write_is_left_alone(machine, config):
     assert refusal(done) == f"{config} has changed since it was looked at: nothing was written"
     assert config.read_text() == TEXT + "more: 1\n"
     assert beside(config) == []
+
+
+def test_a_plan_that_was_shown_does_not_cover_a_file_that_has_changed_since(here, config):
+    shown = PlannedStep(id="it", decision=planned(config, here))
+    args, state = args_for(config), look(config, here)
+    assert narrowed(planned(config, here), shown, Seen(args=args, state=state), ACTION) == (
+        planned(config, here),
+        frozenset(),
+    )
+    config.write_text(TEXT + "more: 1\n")
+    fresh = Seen(args=args, state=look(config, here))
+    assert "the plan did not show" in narrowed(planned(config, here), shown, fresh, ACTION)
 
 
 def test_what_the_validation_itself_changes_is_left_alone(here, config):
