@@ -122,6 +122,8 @@ def _type(kind: Any) -> str:
         return f"list of {_type(get_args(kind)[0])}"
     if str(get_origin(kind)) == "typing.Literal":
         return " | ".join(map(str, get_args(kind)))
+    if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
+        return "mapping"
     if get_origin(kind) is not None and get_args(kind):
         return (
             " or ".join(sorted({_type(it) for it in get_args(kind)}))
