@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine import __version__
+from engine.app.streams import OutputLost, take_over_standard_streams
 from engine.errors import ConfigError, RunbookError
+from engine.values.printable import printable
 
 if TYPE_CHECKING:
     from engine.fleet import Stop
@@ -22,6 +24,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 def main() -> None:
     """The ``runbook`` program."""
+    take_over_standard_streams()
     try:
         code = cli(standalone_mode=False)
     except click.exceptions.Abort:
@@ -29,13 +32,23 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = 2
+    except OutputLost as error:
+        code = error.exit_code
+        if not error.reader_gone:  # `| head` is no fault
+            _say(str(error))
     except RunbookError as error:
         for line in str(error).splitlines():
-            click.echo(f"runbook: {line}", err=True)
+            _say(line)
         code = error.exit_code
-    except BrokenPipeError:
-        code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(line: str) -> None:
+    click.echo(f"runbook: {printable(line)}", err=True)
+
+
+def _print(text: str) -> None:
+    click.echo(printable(text))
 
 
 @click.group(context_settings=CONTEXT)
@@ -79,7 +92,7 @@ fleet_options = _shared(
 )
 run_options = _shared(
     click.option(
-        "--hosts", metavar="PATTERN", default="", help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c."
+        "--hosts", metavar="PATTERN", default=None, help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c."
     ),
     click.option("--dry-run", is_flag=True, help="Look, and say what would be done; nothing is changed."),
     click.option("-e", "--input", "inputs", multiple=True, metavar="NAME=VALUE", help="Set an input of the playbook."),
@@ -131,7 +144,7 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> No
     """Show who PATTERN would take, who is left out, and why."""
     from engine.app.showing import hosts_text
 
-    click.echo(hosts_text(pattern, inventory, include_not_ready))
+    _print(hosts_text(pattern, inventory, include_not_ready))
 
 
 @cli.command(context_settings=CONTEXT)
@@ -142,7 +155,7 @@ def check(playbook: Sequence[str]) -> int:
 
     faulty = False
     for good, text in check_texts(playbook):
-        click.echo(text, err=not good)
+        click.echo(printable(text), err=not good)
         faulty = faulty or not good
     return 2 if faulty else 0
 
@@ -153,7 +166,7 @@ def show(playbook: str) -> None:
     """Show what PLAYBOOK does, in words that a person could follow by hand."""
     from engine.app.showing import show_text
 
-    click.echo(show_text(playbook))
+    _print(show_text(playbook))
 
 
 @cli.command("list", context_settings=CONTEXT)
@@ -161,7 +174,7 @@ def list_() -> None:
     """List the playbooks that a bare name can mean."""
     from engine.app.showing import list_text
 
-    click.echo(list_text())
+    _print(list_text())
 
 
 @cli.command(context_settings=CONTEXT)
@@ -170,7 +183,7 @@ def actions(name: str) -> None:
     """List the actions; with NAME, what it takes and what it sees."""
     from engine.app.showing import actions_text
 
-    click.echo(actions_text(name))
+    _print(actions_text(name))
 
 
 @cli.group(context_settings=CONTEXT)
@@ -193,7 +206,7 @@ def lab_up(directory: str, faults: Sequence[str], embedded: bool) -> None:
     """Start the lab, and say how to use it."""
     from engine.app.practice import up_text
 
-    click.echo(up_text(directory, faults, embedded))
+    _print(up_text(directory, faults, embedded))
 
 
 @lab.command("down", context_settings=CONTEXT)
@@ -202,7 +215,7 @@ def lab_down(directory: str) -> None:
     """End every process of the lab."""
     from engine.app.practice import down_text
 
-    click.echo(down_text(directory))
+    _print(down_text(directory))
 
 
 @lab.command("status", context_settings=CONTEXT)
@@ -211,7 +224,7 @@ def lab_status(directory: str) -> None:
     """Show the lab's hosts, their faults, and what lives there."""
     from engine.app.practice import status_text
 
-    click.echo(status_text(directory))
+    _print(status_text(directory))
 
 
 @lab.command("faults", context_settings=CONTEXT)
@@ -219,7 +232,7 @@ def lab_faults() -> None:
     """List the faults that a lab host can have."""
     from engine.app.practice import faults_text
 
-    click.echo(faults_text())
+    _print(faults_text())
 
 
 @lab.command("shell", context_settings=CONTEXT)
@@ -249,6 +262,7 @@ class _Person:
 
     def __init__(self) -> None:
         self._asking = False
+        self._aside: Callable[[str], bool] = lambda _: False
 
     def is_there(self) -> bool:
         """Whether stdin is a terminal."""
@@ -256,9 +270,9 @@ class _Person:
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
         """Show the plans on stderr, and ask there."""
-        from engine.reporters.console import Reporter
+        from engine.reporters.console import show_plans
 
-        Reporter(sys.stderr).show_plans(plans)
+        show_plans(plans, sys.stderr)
         self._asking = True
         try:
             click.echo(f"\nDo this on {count} host{'' if count == 1 else 's'}? [y/N] ", err=True, nl=False)
@@ -268,6 +282,15 @@ class _Person:
             return False
         finally:
             self._asking = False
+
+    def say(self, line: str) -> None:
+        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run."""
+        if not (sys.stderr.isatty() and self._aside(f"runbook: {line}")):
+            _say(line)
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """From now on say things by *aside* where it takes them."""
+        self._aside = aside
 
     def can_stop(self, stop: Stop) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""
@@ -281,7 +304,7 @@ class _Person:
             words = (
                 "ending writes too" if last else "ending looks; a write in flight is left to end (again: end it now)"
             )
-            click.echo(f"runbook: {name}: {words}", err=True)
+            self.say(f"{name}: {words}")
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, asked)

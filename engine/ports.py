@@ -110,7 +110,10 @@ class InventoryFormat(Protocol):
 
 
 class Reporter(Protocol):
-    """What a file in ``engine/reporters`` makes with its ``Reporter`` class."""
+    """What a file in ``engine/reporters`` makes with its ``Reporter`` class.
+
+    One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
+    """
 
     def on(self, event: Event) -> None:
         """Take note of *event*."""
@@ -149,6 +152,7 @@ class Action:
 
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
+    ``SCRATCH = True`` marks one whose look makes something of its own: its step must say ``scratch: true``.
     """
 
     name: str
@@ -167,6 +171,7 @@ class Action:
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
     waits: Callable[[Any], str] | None
+    scratch: bool = False
 
     @classmethod
     def of(cls, module: ModuleType) -> Action:
@@ -199,5 +204,6 @@ class Action:
             Args=module.Args,
             State=module.State,
             probe=module.probe,
+            scratch=getattr(module, "SCRATCH", False),
             **optional,
         )

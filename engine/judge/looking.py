@@ -62,15 +62,16 @@ class _Driven:
 def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
-    What several of them ask in the same words is asked once, so that a driver that hangs is not asked again and again.
+    What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
+    again and again; what one asks again in a later round is asked anew, for it wants to see what has become of it.
     Raises TransportError and Cancelled as the connection does.
     """
     began = site.clock.now()
     driven = [_Driven(it, site) for it in requests]
     scratch = any(it.step.scratch for it in requests)
     ended: dict[int, float] = {}
-    known: dict[tuple[str, Command], Completed] = {}
     while waiting := [it for it in driven if it.outcome is None]:
+        known: dict[tuple[str, Command], Completed] = {}
         for place in dict.fromkeys(it.step.on for it in waiting):
             here = [it for it in waiting if it.step.on == place]
             shield = ReadOnly(site.at(place), scratch=scratch)

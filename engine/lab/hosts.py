@@ -22,6 +22,7 @@ from engine.lab.scripts import INIT, JOB, SMI, SSHD
 SSHD_PROGRAM = "/usr/sbin/sshd"
 NEEDED = ("unshare", "mount", "setsid", "hostname")
 STARTS_WITHIN = 20.0
+INVENTORY = "distributed_hosts.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +80,14 @@ def up(options: LabOptions) -> Lab:
     _must_be_able()
     down(options.directory)
     folder = options.directory.resolve()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
     embedded = options.embedded or not Path(SSHD_PROGRAM).exists()
-    _make_key(folder / "key")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
+        _make_key(folder / "key")
+    except OSError as error:
+        raise ConfigError(f"no lab can be made in {folder}: {error.strerror or error}; give another --dir") from error
     net, port = _place(folder)
     hosts: list[LabHost] = []
     try:
@@ -247,7 +251,7 @@ def _write_inventory(folder: Path, hosts: Sequence[LabHost]) -> Path:
             "    status: ready",
             "    is_ephemeral: true",
         ]
-    path = folder / "distributed_hosts.yaml"
+    path = folder / INVENTORY
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -123,7 +123,8 @@ class _Checking:
         return tuple(it.name for it in self._book.inputs)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
-        return tuple(it.name for it in fields(self._actions[step.action].State))
+        every = fields(self._actions[step.action].State)
+        return tuple(it.name for it in every if not it.metadata.get("private"))
 
     def _step(self, step: Step, allowed: Allowed) -> Iterator[Problem]:
         if step.part:
@@ -150,6 +151,9 @@ class _Checking:
         if step.phase is Phase.VERIFY and not (action.holds or action.waits):
             able = ", ".join(it.name for it in self._actions.values() if it.holds)
             yield self._problem((*path, step.action), f"{step.action} asserts nothing", f"in verify stand: {able}")
+        if action.scratch and step.phase is Phase.DIAGNOSE and not step.scratch:
+            words = f"{step.action} makes something of its own on the host, and takes it away again"
+            yield self._problem((*path, step.action), words, "allow it with `scratch: true`")
         if step.phase is Phase.DIAGNOSE and step.action in _AUTHORS and ("do" in step.args or "check" in step.args):
             yield self._problem(
                 (*path, step.action), "a look changes nothing", "a command with `do` belongs under remediate"

@@ -39,6 +39,9 @@ class Command:
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
     owed: bool = False
     """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
+    private: bool = False
+    """It carries the whole of a file, which may hold secrets that nobody named: neither what it is fed nor what it
+    prints is shown or recorded."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 
@@ -52,6 +55,8 @@ class Command:
         line = shlex.join(words)
         if self.cwd:
             line = f"cd {shlex.quote(self.cwd)} && {line}"
+        if self.private and self.stdin:
+            return f"{line} <NEW  # {len(self.stdin)} characters that are not shown"
         return f"printf %s {shlex.quote(self.stdin)} | {line}" if self.stdin else line
 
 

@@ -79,7 +79,7 @@ class SentCommand:
             line=str(command),
             effect=command.effect.value,
             exit_code=completed.exit_code,
-            stdout=completed.stdout,
+            stdout=f"({len(completed.stdout)} characters that are not shown)" if command.private else completed.stdout,
             stderr=completed.stderr,
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,
