@@ -39,9 +39,13 @@ class Bundle:
     def filled(self, args: Mapping[str, Any], kind: type[Any], path: Path) -> Mapping[str, Any]:
         """*args* with the text of each file in them, where *kind* (an action's ``Args``) has a place for it.
 
-        Such a place is a field whose metadata says ``content_of``: the name of the field with the file's name.
+        Such a place is a field whose metadata says ``content_of``: the name of the field with the file's name.  Where
+        it says ``rendered`` too, the text is filled in as the playbook's own texts are; ``exact`` keeps the end of one.
         """
         made = dict(args)
+        for it in fields(kind):
+            if "exact" in it.metadata and it.name in args:
+                made[it.name] = _to_the_end(args[it.name])
         for it, inner in _nested(kind):
             if isinstance(args.get(it.name), Mapping):
                 made[it.name] = self.filled(args[it.name], inner, (*path, it.name))
@@ -53,7 +57,7 @@ class Bundle:
                 self.wrong((*path, it.name), f"`{it.name}` is what stands in the file that {names} names; leave it out")
             if it.metadata["content_of"] in args:
                 text = self._text(args[it.metadata["content_of"]], (*path, it.metadata["content_of"]))
-                made[it.name] = text if it.metadata.get("rendered") else Raw(text)
+                made[it.name] = _to_the_end(text) if "rendered" in it.metadata else Raw(text)
         return made
 
     def _text(self, named: Json | Raw, path: Path) -> str:
@@ -74,6 +78,11 @@ class Bundle:
     def digests(self) -> tuple[str, ...]:
         """sha256 of each file that was read, hexadecimal."""
         return tuple(sha256(self.texts[it].encode()).hexdigest() for it in sorted(self.texts))
+
+
+def _to_the_end(tree: Json | Raw) -> Json | Raw:
+    """*tree* with a newline more where filling it in takes one away."""
+    return f"{tree}\n" if isinstance(tree, str) and is_template(tree) and tree.endswith("\n") else tree
 
 
 def _nested(kind: type[Any]) -> Iterator[tuple[Field[Any], type[Any]]]:
