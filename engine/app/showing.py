@@ -181,7 +181,7 @@ class _Writer:
             lines += _wrapped(f"{name}: {_plain(shown)}", "        ")
         hand = action.by_hand(args) if action.by_hand and args is not None else ()
         lines += ["      by hand:", *(f"        {line}" for line in hand)] if hand else []
-        if step.action == "command" and step in self._book.diagnose:
+        if step.action in ("command", "script") and step in self._book.diagnose:
             lines.append("      (read-only by the author's word)")
         return lines
 

@@ -154,13 +154,13 @@ class _Checking:
         if action.scratch and step.phase is Phase.DIAGNOSE and not step.scratch:
             words = f"{step.action} makes something of its own on the host, and takes it away again"
             yield self._problem((*path, step.action), words, "allow it with `scratch: true`")
-        if step.phase is Phase.DIAGNOSE and step.action == "command" and ("do" in step.args or "check" in step.args):
+        if step.phase is Phase.DIAGNOSE and step.action in _AUTHORS and ("do" in step.args or "check" in step.args):
             yield self._problem(
                 (*path, step.action), "a look changes nothing", "a command with `do` belongs under remediate"
             )
-        if step.phase is Phase.VERIFY and step.action == "command" and "do" in step.args:
+        if step.phase is Phase.VERIFY and step.action in _AUTHORS and "do" in step.args:
             yield self._problem((*path, step.action), "an assertion changes nothing", "use argv or script")
-        if step.phase is Phase.REMEDIATE and step.action == "command" and "do" not in step.args:
+        if step.phase is Phase.REMEDIATE and step.action in _AUTHORS and "do" not in step.args:
             yield self._problem(
                 (*path, step.action), "this command only looks", "put what changes something under `do`"
             )
@@ -251,6 +251,9 @@ class _Checking:
     def _problem(self, path: Path, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, message, hint)
 
+
+_AUTHORS = ("command", "script")
+"""Actions that are a look or a change, as their author wrote them."""
 
 _ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
     "for": (Phase.REMEDIATE,),

@@ -164,6 +164,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
     try:
         template = _compiled(text)
         pieces = [known(it) for it in template.root_render_func(template.new_context(scope.names()))]
+        return _joined(text, pieces, whole=whole)
     except UnknownTouched:
         raise
     except (
@@ -176,6 +177,10 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
         RecursionError,
     ) as error:
         raise ConfigError(_reason(text, error)) from error
+
+
+def _joined(text: str, pieces: list[Any], *, whole: bool) -> Any:
+    """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
     single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
     if single and not whole:
         values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]
