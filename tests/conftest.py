@@ -24,6 +24,9 @@ PROGRAMS = {
     "fish": "fish",
     "tcsh": "tcsh",
     "setpriv": "setpriv",
+    "curl": "curl",
+    "wget": "wget",
+    "sqlite3": "sqlite3",
     "docker": "dockerd",
     "apt": "apt-get",
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from actions.pretended import Here
 from engine.ports import Connection, ConnectOptions
 from engine.transports import local
 from engine.values.command import Command, Completed
@@ -37,3 +40,16 @@ def wired() -> Iterator[Wired]:
         yield Wired(inner)
     finally:
         inner.close()
+
+
+@dataclass
+class Fed(Here):
+    """This machine by any shell, with what goes to a command's stdin."""
+
+    def _run(self, command: Command) -> Completed:
+        self.sent.append(command)
+        env = {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}"} if self.path else None
+        argv = [*self.shell, "-c", command.script, "sh", *command.argv] if command.script else list(command.argv)
+        done = subprocess.run(argv, input=command.stdin.encode(), capture_output=True, env=env, timeout=60)
+        out, err = (it.decode("utf-8", "replace") for it in (done.stdout, done.stderr))
+        return Completed(exit_code=done.returncode, stdout=out, stderr=err)
