@@ -14,11 +14,11 @@ from engine.lang.checks import check
 from engine.lang.including import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
 from engine.lang.inputs import faults
 from engine.lang.knobs import faults_in_schema
-from engine.lang.quantities import duration, time_span
+from engine.lang.quantities import duration, share, time_span
 from engine.lang.schema import playbook_schema, problems_in
 from engine.lang.source import Document, Path, parse_playbook
 from engine.ports import Action
-from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Step
+from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
 
 INPUT_KEYS = ("about", "default", "required", "secret")
 
@@ -92,9 +92,7 @@ class _Building:
             findings=(*(rule for it in books for rule in it.findings), *self._findings(diagnose)),
             remediate=remediate,
             verify=(*verify, *(step for it in whole for step in it.verify)),
-            limits=Limits(
-                deadline=self._seconds(trees.mapping(tree.get("limits")), "deadline", ("limits",), read=time_span)
-            ),
+            limits=self._limits(trees.mapping(tree.get("limits"))),
             parts=tuple(part for it in books for part in it.parts),
             path=file,
             digest=(digest or sha256(written.encode())).hexdigest(),
@@ -118,6 +116,23 @@ class _Building:
         except ConfigError as error:
             self._wrong((*path, key), f"{key}: {error}")
             return default
+
+    def _limits(self, tree: Mapping[str, Any]) -> Limits:
+        batches = tree.get("batches")
+        listed = list(enumerate(batches if isinstance(batches, list) else ()))
+        made = [self._share(it, ("limits", "batches", number)) for number, it in listed]
+        return Limits(
+            deadline=self._seconds(tree, "deadline", ("limits",), read=time_span),
+            batches=tuple(it for it in made if it),
+            stop_after=self._share(tree["stop_after"], ("limits", "stop_after")) if "stop_after" in tree else None,
+        )
+
+    def _share(self, value: Any, path: Path) -> Share | None:
+        try:
+            return share(value)
+        except ConfigError as error:
+            self._wrong(path, f"{path[1]}: {error}")
+            return None
 
     def _inputs(self) -> tuple[Input, ...]:
         made = []

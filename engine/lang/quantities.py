@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from engine.errors import ConfigError
+from engine.values.playbook import Share
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
@@ -45,6 +46,20 @@ def time_span(value: object) -> float:
         raise ConfigError(f"{_short(value)} is no time at all: {SHORTEST:g} s is the least")
     return seconds
 
+
+def share(value: object) -> Share:
+    """A number of hosts (``3``), or a percentage of them (``"10%"``).  Raises ConfigError."""
+    text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    found = re.fullmatch(SHARE, text)
+    if found:
+        made = Share(number=float(found[1]), percent=bool(found[3]))
+        if 0 < made.number <= (100 if made.percent else 1e6) and (made.percent or found[2] is None):
+            return made
+    raise ConfigError(f"{_short(value)} is no share of the hosts: write a whole number from 1, or 1% to 100%")
+
+
+SHARE = r"(\d{1,7}(\.\d{1,3})?)\s*(%?)"
+"""What a share of the hosts looks like as text."""
 
 SHORTEST = 0.01
 """Seconds; whatever is bounded or repeated takes at least so long."""

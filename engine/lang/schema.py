@@ -19,7 +19,7 @@ from engine.values.playbook import Severity
 from engine.values.text import Json
 
 NOT_YET = {
-    "limits": ("batches", "stop_after", "attempts"),
+    "limits": ("attempts",),
 }
 """Keys of the language that this version does not know yet: refused, never ignored."""
 
@@ -64,6 +64,17 @@ STEP_KEYS: Mapping[str, Json] = {
     "inputs": {"type": "object"},
 }
 
+SHARE_OF_HOSTS: Mapping[str, Json] = {"type": ["string", "integer"]}
+LIMITS: Mapping[str, Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "deadline": QUANTITY,
+        "batches": {"type": "array", "items": SHARE_OF_HOSTS, "minItems": 1},
+        "stop_after": SHARE_OF_HOSTS,
+    },
+}
+
 FINDING: Mapping[str, Json] = {
     "type": "object",
     "required": ["id", "when", "severity"],
@@ -103,7 +114,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
             "findings": {"type": "array", "items": FINDING},
             "remediate": {"type": "array", "items": step},
             "verify": {"type": "array", "items": step},
-            "limits": {"type": "object", "additionalProperties": False, "properties": {"deadline": QUANTITY}},
+            "limits": LIMITS,
         },
     }
 
