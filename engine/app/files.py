@@ -16,7 +16,7 @@ from engine.values.text import Json
 
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
-LARGEST = 8 * 1024 * 1024
+LARGEST = 4 * 1024 * 1024
 """Bytes that any file of ours may have."""
 LARGEST_SENT = 256 * 1024
 """Bytes that a file may have whose text goes to every host."""
@@ -36,6 +36,8 @@ def find_playbook(name: str) -> Path:
         for ending in ("", *ENDINGS):
             if (folder / f"{name}{ending}").is_file():
                 return folder / f"{name}{ending}"
+    if Path(name).exists():
+        raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
     known = sorted({it.stem for it in playbook_files()})
     near = get_close_matches(Path(name).stem, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
@@ -94,10 +96,12 @@ def read_beside(name: str, playbook: str) -> str:
 def read_text(path: Path) -> str:
     """The text of *path*.  Raises ConfigError when it cannot be had."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"cannot read {path}: {_kind(path)}")
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if len(raw) > LARGEST:
         raise ConfigError(f"{path} is larger than {LARGEST // 1024 // 1024} MiB; that is not one of our files")
     try:
@@ -105,6 +109,13 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
+
+
+def _kind(path: Path) -> str:
+    """What *path* is instead of a file."""
+    if path.is_dir():
+        return "it is a directory"
+    return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"
 
 
 def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:

@@ -109,7 +109,7 @@ remediate:
         ("    for: held", "    for: held\n    cwd: /tmp", "is for commands"),
         ("    for: held", "    after: stop", "no earlier step"),
         ("  - id: seen", "  - name: look", "needs an id"),
-        ("limits: {deadline: 2m}", "limits: {batches: [1]}", "not supported yet"),
+        ("limits: {deadline: 2m}", "limits: {attempts: 1}", "not supported yet"),
         ("limits: {deadline: 2m}", "limits: {deadline: soon}", "is no duration"),
         ("severity: error", "severity: yes", "none of"),
         ("when: seen.matches", "when: '{{ seen.matches }}'", "without {{ }}"),
