@@ -188,7 +188,7 @@ def actions(name: str) -> None:
 
 @cli.group(context_settings=CONTEXT)
 def lab() -> None:
-    """Throw-away hosts on this machine, with faults to practise on (needs root)."""
+    """Throw-away hosts on this machine, with faults to practise on."""
 
 
 lab_directory = click.option("--dir", "directory", metavar="DIR", default="", help="Where the lab keeps its files.")

@@ -19,7 +19,7 @@ from engine.values.event import HostFinished, HostPlanned, HostStarted
 from engine.values.inventory import Host
 from engine.values.playbook import Playbook
 from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
-from engine.values.text import Json
+from engine.values.text import Json, plural
 
 T = TypeVar("T")
 
@@ -36,6 +36,8 @@ class Stop:
         self.why = ""
         self.over = False
         """It was the deadline, not a person."""
+        self.spent = ""
+        """Why no further host is begun, although those that were begun go on to their end."""
 
     def level(self) -> int:
         """0: go on; 1: end looks, let writes in flight finish; 2: end everything now."""
@@ -47,6 +49,10 @@ class Stop:
             self._level = max(self._level, level or min(2, self._level + 1))
             if not self.why:
                 self.why, self.over = why, over
+
+
+UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE)
+"""What counts for ``stop_after``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +101,12 @@ class Fleet:
     def carry_out(self, planned: Sequence[Planned], consent: Consent) -> tuple[HostResult, ...]:
         """Do what the plans show, or less; a host without a plan keeps the end that it has."""
         by_name = {it.host.name: it for it in planned}
+        idle = [it.host for it in planned if not _has_work(it)]
         return self._each(
             [it.host for it in planned],
             lambda host: self._carry_out_one(by_name[host.name], consent),
             lambda host, why: self._left(by_name[host.name], why),
+            self._paced([it.host for it in planned], idle),
         )
 
     def plan_and_carry_out(self, hosts: Sequence[Host], consent: Consent) -> tuple[HostResult, ...]:
@@ -107,6 +115,7 @@ class Fleet:
             hosts,
             lambda host: self._both(host, consent),
             lambda host, why: self._finish(self._unbegun(host, why)),
+            self._paced(hosts, ()),
         )
 
     def conclude(self, planned: Sequence[Planned]) -> tuple[HostResult, ...]:
@@ -114,27 +123,57 @@ class Fleet:
         return tuple(self._finish(it.result) if it.plan else it.result for it in planned)
 
     def _each(
-        self, hosts: Sequence[Host], work: Callable[[Host], T], unbegun: Callable[[Host, str], T]
+        self,
+        hosts: Sequence[Host],
+        work: Callable[[Host], T],
+        unbegun: Callable[[Host, str], T],
+        batches: Sequence[Sequence[Host]] = (),
     ) -> tuple[T, ...]:
-        """*work* on every host, at most ``parallel`` at a time; in the order of *hosts*."""
+        """*work* on every host, batch after batch, at most ``parallel`` at a time; in the order of *hosts*."""
         done: dict[str, T] = {}
-        waiting = list(hosts)
+        ahead = [list(it) for it in batches or [hosts]]
+        waiting: list[Host] = []
         with ThreadPoolExecutor(max_workers=max(1, min(self.parallel, len(hosts) or 1))) as pool:
             running: dict[Future[T], Host] = {}
-            while waiting or running:
-                while waiting and len(running) < self.parallel and not self.stop.level():
+            while ahead or waiting or running:
+                if ahead and not waiting and not running:
+                    waiting = ahead.pop(0)
+                while waiting and len(running) < self.parallel and not self._halted():
                     host = waiting.pop(0)
                     running[pool.submit(work, host)] = host
-                if self.stop.level() and waiting:
-                    for host in waiting:
-                        done[host.name] = unbegun(host, self.stop.why)
-                    waiting = []
+                if why := self._halted():
+                    done |= {host.name: unbegun(host, why) for one in (waiting, *ahead) for host in one}
+                    waiting, ahead = [], []
                 ended, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
                 for it in ended:
                     done[running.pop(it).name] = it.result()
+                if waiting or ahead:
+                    self._count_unwell(done, len(hosts))
                 if self.deadline and self.clock.now() >= self.deadline and not self.stop.level():
                     self.stop.ask("the deadline of the run is over", level=1, over=True)
         return tuple(done[it.name] for it in hosts)
+
+    def _halted(self) -> str:
+        """Why no further host may be begun; empty: it may."""
+        return self.stop.why or "the run was asked to end" if self.stop.level() else self.stop.spent
+
+    def _paced(self, hosts: Sequence[Host], idle: Sequence[Host]) -> list[list[Host]]:
+        """The batches in which *hosts* are taken: those with nothing to do first, then as ``batches`` says."""
+        batches, rest = [list(idle)] if idle else [], [it for it in hosts if it not in idle]
+        sizes = [it.of(len(hosts)) for it in self.playbook.limits.batches if self.playbook.remediate]
+        while rest:
+            size = (sizes.pop(0) if len(sizes) > 1 else sizes[0]) if sizes else len(rest)
+            batches.append(rest[:size])
+            rest = rest[size:]
+        return batches
+
+    def _count_unwell(self, done: Mapping[str, object], total: int) -> None:
+        """Begin no further host once too many have not come out well."""
+        limit = self.playbook.limits.stop_after
+        unwell = [name for name, it in done.items() if isinstance(it, HostResult) and it.verdict in UNWELL]
+        if limit and not self.stop.spent and len(unwell) >= limit.of(total):
+            these = f"{len(unwell)} of {plural(total, 'host')} did not come out well: {', '.join(unwell[:5])}"
+            self.stop.spent = f"stop_after {limit}: {these}{' ...' if len(unwell) > 5 else ''}"
 
     def _site(self, host: Host, connection: Connection) -> Site:
         return Site(
@@ -186,9 +225,9 @@ class Fleet:
     def _carry_out_one(self, planned: Planned, consent: Consent) -> HostResult:
         if planned.plan is None or planned.seen is None:
             return planned.result
-        plan, seen, began = planned.plan, planned.seen, self.clock.now()
-        if not any(it.status in (Status.WOULD_CHANGE, Status.BLOCKED) for it in plan.results):
+        if not _has_work(planned):
             return self._finish(planned.result)
+        plan, seen, began = planned.plan, planned.seen, self.clock.now()
         ended = self._guarded(planned.host, began, lambda: self._executed(planned.host, plan, seen, consent, began))
         return self._finish(ended.result)
 
@@ -266,6 +305,12 @@ class Fleet:
     def _finish(self, result: HostResult) -> HostResult:
         self.emit(HostFinished(result=result))
         return result
+
+
+def _has_work(planned: Planned) -> bool:
+    """Whether there is anything to carry out."""
+    steps = planned.plan.results if planned.plan and planned.seen else ()
+    return any(it.status in (Status.WOULD_CHANGE, Status.BLOCKED) for it in steps)
 
 
 def _all_steps(playbook: Playbook, status: Status, why: str) -> tuple[StepResult, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.facts.regexes import fault_in_regex, reach
 from engine.ports import Probe
 from engine.values.command import Completed, read_script
 from engine.values.text import Json, Unknown
@@ -19,7 +20,7 @@ ALL_BYTES = 16 << 20
 """What is read of all files together at most."""
 
 LINE = 10_000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are looked at; fewer for a pattern whose search takes long."""
 
 KEPT = 200
 """Matches that are kept; all are counted."""
@@ -48,10 +49,8 @@ class Args:
         for name, pattern in self.signatures.items():
             if not isinstance(pattern, str) or not pattern:
                 raise ValueError(f"signature {name}: a regular expression is wanted")
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"signature {name}: not a regular expression: {error}") from error
+            if fault := fault_in_regex(pattern, re.IGNORECASE if self.ignore_case else 0):
+                raise ValueError(f"signature {name}: {fault}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,9 +208,10 @@ def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[str, ...]) ->
 def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> Iterator[Match]:
     lines = file.lines[-args.lines :]
     whole = file.whole and len(lines) == len(file.lines)
+    most = {name: min(LINE, reach(it)) for name, it in patterns.items()}
     for at, line in enumerate(lines):
         for name, pattern in patterns.items():
-            if pattern.search(line[:LINE]):
+            if pattern.search(line[: most[name]]):
                 number = at + 1 if whole else at - len(lines)
                 yield Match(signature=name, file=file.path, line=number, text=line[:LINE].strip())
 

@@ -16,8 +16,9 @@ from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
 from engine.inventory.patterns import select
+from engine.lang.given import problems_with_inputs_given
 from engine.lang.including import inputs_of_parts
-from engine.lang.quantities import duration
+from engine.lang.quantities import time_span
 from engine.ports import ConnectOptions
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status
@@ -56,6 +57,7 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
     problems: list[Problem] = []
     playbook = _or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = _or_problems(problems, lambda: read_inventory(inventory_paths(options["inventory"])))
+    _or_problems(problems, lambda: _times(options))
     told = options["hosts"]
     pattern = told if told is not None else (playbook.hosts if playbook else "")
     if told is not None and not told.strip():
@@ -72,6 +74,7 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
     if options["only"] == "diagnose":
         playbook = replace(playbook, remediate=(), verify=())
     parts = _or_problems(problems, lambda: inputs_of_parts(playbook, inputs)) or {}
+    problems += problems_with_inputs_given(playbook, discover(), parts) if parts else []
     playbook = _or_problems(problems, lambda: with_tags(playbook, options["tags"], options["skip_tags"])) or playbook
     if parts:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook
@@ -87,7 +90,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
         raise ConfigError("no command: the first word after -- is empty")
     inventory = read_inventory(inventory_paths(options["inventory"]))
     words: Json = list(argv)
-    limit = duration(options["timeout"]) if options["timeout"] else 0.0
+    limit = _times(options)["timeout"]
     if options["read"]:
         step = Step(id="exec", phase=Phase.DIAGNOSE, action="command", args={"argv": _raw(words)})
         playbook = Playbook(name="exec", diagnose=(step,))
@@ -116,10 +119,25 @@ def _or_problems(problems: list[Problem], work: Any) -> Any:
         return None
 
 
+def _times(options: Options) -> Mapping[str, float]:
+    """The seconds of every option that is a time; 0 for one that was not given.  Raises ConfigError."""
+    problems: list[Problem] = []
+    found = {}
+    for name in ("timeout", "deadline", "connect_timeout"):
+        try:
+            found[name] = time_span(options[name]) if options[name] else 0.0
+        except ConfigError as error:
+            problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
+    if problems:
+        raise ConfigError(*problems)
+    return found
+
+
 def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
-    timeout, deadline = (duration(options[it]) if options[it] else 0.0 for it in ("timeout", "deadline"))
+    times = _times(options)
     connecting = ConnectOptions(
-        connect_timeout=duration(options["connect_timeout"]), strict_host_keys=options["strict_host_keys"]
+        connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,
+        strict_host_keys=options["strict_host_keys"],
     )
     return Order(
         playbook=playbook,
@@ -128,8 +146,8 @@ def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **r
         force=bool(options.get("force")),
         detailed_exit_code=bool(options.get("detailed_exitcode")),
         options=connecting,
-        timeout=timeout,
-        deadline=deadline,
+        timeout=times["timeout"],
+        deadline=times["deadline"],
         **rest,
     )
 

@@ -16,8 +16,10 @@ from engine.values.text import Json
 
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
-LARGEST = 8 * 1024 * 1024
+LARGEST = 4 * 1024 * 1024
 """Bytes that any file of ours may have."""
+LARGEST_SENT = 256 * 1024
+"""Bytes that a file may have whose text goes to every host."""
 
 
 def library() -> Path:
@@ -34,6 +36,8 @@ def find_playbook(name: str) -> Path:
         for ending in ("", *ENDINGS):
             if (folder / f"{name}{ending}").is_file():
                 return folder / f"{name}{ending}"
+    if Path(name).exists():
+        raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
     known = sorted({it.stem for it in playbook_files()})
     near = get_close_matches(Path(name).stem, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
@@ -54,7 +58,7 @@ def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
     """The playbook in *path*.  Raises ConfigError with every mistake in it."""
     from engine.lang.loader import load_playbook
 
-    return load_playbook(read_text(path), str(path), actions, open_included)
+    return load_playbook(read_text(path), str(path), actions, open_included, read=read_beside)
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
@@ -68,13 +72,36 @@ def open_included(name: str, file: str) -> tuple[str, str]:
     return str(path), read_text(path)
 
 
+def read_beside(name: str, playbook: str) -> str:
+    """The text of the file *name*, as a step of *playbook* means it: within its folder, or an absolute path.
+
+    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts.
+    """
+    folder = Path(playbook).resolve().parent
+    path = Path(name) if Path(name).is_absolute() else (folder / name)
+    if not Path(name).is_absolute() and not path.resolve().is_relative_to(folder):
+        raise ConfigError(
+            f"{name} lies outside {folder}, the playbook's folder: move it there, or write an absolute path"
+        )
+    if not path.is_file():
+        raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
+    if path.stat().st_size > LARGEST_SENT:
+        raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the most that is sent to hosts")
+    text = read_text(path)
+    if "\0" in text:
+        raise ConfigError(f"{path} is not text: there is a NUL byte in it")
+    return text
+
+
 def read_text(path: Path) -> str:
     """The text of *path*.  Raises ConfigError when it cannot be had."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"cannot read {path}: {_kind(path)}")
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if len(raw) > LARGEST:
         raise ConfigError(f"{path} is larger than {LARGEST // 1024 // 1024} MiB; that is not one of our files")
     try:
@@ -82,6 +109,13 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
+
+
+def _kind(path: Path) -> str:
+    """What *path* is instead of a file."""
+    if path.is_dir():
+        return "it is a directory"
+    return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"
 
 
 def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:

@@ -126,7 +126,8 @@ class Run:
         self.elsewhere.close()
         order = self.order
         interrupted = bool(self.stop.level()) and not self.stop.over
-        code = exit_code(hosts, interrupted=interrupted, over=self.stop.over, detailed=order.detailed_exit_code)
+        over = self.stop.over or bool(self.stop.spent)
+        code = exit_code(hosts, interrupted=interrupted, over=over, detailed=order.detailed_exit_code)
         counted = Counter(it.verdict for it in hosts)
         hidden = {it.name for it in order.playbook.inputs if _hidden(it, order.inputs.get(it.name))}
         result = RunResult(

@@ -16,7 +16,7 @@ from engine.facts.folding import fold
 from engine.inventory.patterns import select
 from engine.ports import Action
 from engine.values.inventory import Host, LeftOut
-from engine.values.playbook import FindingRule, Input, Playbook, Step
+from engine.values.playbook import FindingRule, Input, Limits, Playbook, Step
 from engine.values.text import Json, Raw, plural, seconds
 
 WIDTH = 110
@@ -122,6 +122,8 @@ def _type(kind: Any) -> str:
         return f"list of {_type(get_args(kind)[0])}"
     if str(get_origin(kind)) == "typing.Literal":
         return " | ".join(map(str, get_args(kind)))
+    if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
+        return "mapping"
     if get_origin(kind) is not None and get_args(kind):
         return (
             " or ".join(sorted({_type(it) for it in get_args(kind)}))
@@ -150,9 +152,24 @@ def show_text(name: str) -> str:
     lines += [line for number, it in enumerate(book.remediate, 1) for line in writer.step(f"3.{number}", it)]
     lines += ["", "4. PROVE (after a change every look of part 1 is taken again)"]
     lines += [line for number, it in enumerate(book.verify, 1) for line in writer.step(f"4.{number}", it)]
-    if book.limits.deadline:
-        lines += ["", f"The whole run ends after {seconds(book.limits.deadline)}."]
-    return "\n".join(lines)
+    limits = _limits(book.limits)
+    return "\n".join([*lines, *(["", *_wrapped(limits, "")] if limits else [])])
+
+
+def _limits(limits: Limits) -> str:
+    words = [f"The whole run ends after {seconds(limits.deadline)}."] if limits.deadline else []
+    if limits.batches:
+        *first, last = map(str, limits.batches)
+        shares = "; then ".join([*first, f"{last} at a time" if last != "100%" else "all the others"])
+        words.append(f"Hosts are changed in batches, each begun when the one before has ended: {shares}.")
+    if limits.stop_after:
+        them = (
+            "of the hosts have"
+            if limits.stop_after.percent
+            else f"host{'' if limits.stop_after.number == 1 else 's'} have"
+        )
+        words.append(f"Once {limits.stop_after} {them} not come out well, no further host is begun.")
+    return " ".join(words)
 
 
 def _input_lines(it: Input) -> list[str]:
@@ -179,7 +196,7 @@ class _Writer:
             lines += _wrapped(f"{name}: {_plain(shown)}", "        ")
         hand = action.by_hand(args) if action.by_hand and args is not None else ()
         lines += ["      by hand:", *(f"        {line}" for line in hand)] if hand else []
-        if step.action == "command" and step in self._book.diagnose:
+        if step.action in ("command", "script") and step in self._book.diagnose:
             lines.append("      (read-only by the author's word)")
         return lines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -94,7 +95,7 @@ def _must_be_whole(path: str, text: str, digest: str, size: str) -> None:
     raw = text.encode("utf-8", "surrogateescape")
     if "\0" in text:
         raise ProbeError(f"{path} holds zero bytes: it is no text")
-    if digest_of(raw, digest) == digest:
+    if digest_of(raw, digest) == digest and not _SURROGATE.search(text):
         return
     if _broken(text):
         line = next(number for number, it in enumerate(text.split("\n"), 1) if _broken(it))
@@ -104,7 +105,10 @@ def _must_be_whole(path: str, text: str, digest: str, size: str) -> None:
 
 def _broken(line: str) -> bool:
     """Whether there is something in *line* that stands for bytes that are no UTF-8."""
-    return "\ufffd" in line or any("\ud800" <= it <= "\udfff" for it in line)
+    return "\ufffd" in line or bool(_SURROGATE.search(line))
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def digest_of(raw: bytes, like: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from engine.facts.looking_closer import NOT_ASKED, described, look_closer, told_apart
 from engine.facts.processes import Process, Row, Table, ask_processes, read_processes
 from engine.facts.protected import Protected, protection
+from engine.facts.regexes import found_anywhere
 from engine.values.command import Command
 from engine.values.text import Unknown
 
@@ -90,7 +91,7 @@ def _chosen(tests: list[re.Pattern[str]], table: Table, allow: Collection[str]) 
 def _matches(row: Row, tests: list[re.Pattern[str]]) -> bool:
     """Whether one of *tests* is in its arguments, or in its name where it is dying and has no arguments any more."""
     line = row.line or (row.name if row.process.state in "ZXx" else "")
-    return bool(line) and any(it.search(line) for it in tests)
+    return bool(line) and any(found_anywhere(it, line) for it in tests)
 
 
 def _blind(table: Table) -> Unknown | None:

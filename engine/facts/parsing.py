@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from engine.facts.regexes import fault_in_regex, too_long_for
 from engine.values.text import Json, Unknown
 
 FORMS = ("text", "lines", "json", "csv")
@@ -21,11 +22,8 @@ def problem_with(form: Json) -> str:
         return "" if form in FORMS else f"{wanted}; not {form}"
     if not isinstance(form, Mapping) or set(form) != {"regex"} or not isinstance(form["regex"], str):
         return wanted
-    try:
-        re.compile(form["regex"])
-    except re.error as error:
-        return f"`parse`: not a regular expression: {error}"
-    return ""
+    fault = fault_in_regex(form["regex"], re.MULTILINE)
+    return f"`parse`: {fault}" if fault else ""
 
 
 def parsed(text: str, form: Json) -> Json | Unknown:
@@ -78,7 +76,10 @@ def _csv(text: str) -> Json | Unknown:
 
 
 def _match(text: str, pattern: str) -> Json | Unknown:
-    found = re.search(pattern, text, re.MULTILINE)
+    compiled = re.compile(pattern, re.MULTILINE)
+    if why := too_long_for(compiled, text):
+        return Unknown(why=f"what it printed cannot be searched: {why}")
+    found = compiled.search(text)
     if found is None:
         return Unknown(why=f"what it printed does not match {pattern}")
     if named := found.groupdict():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import ConfigError, Problem
+from engine.facts.regexes import fault_in_regex
 from engine.lang.patterns import objection_to
 from engine.lang.quantities import duration, size
 from engine.values.text import Duration, ProcessPattern, Regex, Size
@@ -156,10 +156,8 @@ def _attempt(convert: Callable[[Any], Any], value: Any, path: str, problems: Pro
 def _regex(value: Any) -> str:
     if not isinstance(value, str):
         raise ConfigError(f"expected a regular expression, got {_kind(value)}")
-    try:
-        re.compile(value)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ConfigError(f"{value!r} is no regular expression: {error}") from error
+    if fault := fault_in_regex(value):
+        raise ConfigError(f"{value[:80]!r} is refused: {fault}")
     return value
 
 
@@ -167,7 +165,7 @@ def _process_pattern(value: Any) -> str:
     if not isinstance(value, str):
         raise ConfigError(f"expected a pattern, got {_kind(value)}")
     if why := objection_to(value):
-        raise ConfigError(f"pattern {value!r} is refused: {why}")
+        raise ConfigError(f"pattern {value[:80]!r} is refused: {why}")
     return value
 
 

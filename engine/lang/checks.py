@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from engine.errors import ConfigError, Problem
-from engine.lang.arguments import build
+from engine.errors import Problem
+from engine.lang.given import faults_in_arguments
 from engine.lang.naming import ROOTS, Allowed, Naming, broken, near
 from engine.lang.source import Document, Path
-from engine.lang.templates import (
-    Scope,
-    evaluate,
-    fault_in,
-    is_template,
-    names,
-    render,
-)
+from engine.lang.templates import is_template, names
 from engine.lang.trees import texts_in
-from engine.lang.views import UnknownTouched
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Phase, Playbook, Step
-from engine.values.text import Json, Raw, Unknown
 
 
 def check(
@@ -154,13 +144,13 @@ class _Checking:
         if action.scratch and step.phase is Phase.DIAGNOSE and not step.scratch:
             words = f"{step.action} makes something of its own on the host, and takes it away again"
             yield self._problem((*path, step.action), words, "allow it with `scratch: true`")
-        if step.phase is Phase.DIAGNOSE and step.action == "command" and ("do" in step.args or "check" in step.args):
+        if step.phase is Phase.DIAGNOSE and step.action in _AUTHORS and ("do" in step.args or "check" in step.args):
             yield self._problem(
                 (*path, step.action), "a look changes nothing", "a command with `do` belongs under remediate"
             )
-        if step.phase is Phase.VERIFY and step.action == "command" and "do" in step.args:
+        if step.phase is Phase.VERIFY and step.action in _AUTHORS and "do" in step.args:
             yield self._problem((*path, step.action), "an assertion changes nothing", "use argv or script")
-        if step.phase is Phase.REMEDIATE and step.action == "command" and "do" not in step.args:
+        if step.phase is Phase.REMEDIATE and step.action in _AUTHORS and "do" not in step.args:
             yield self._problem(
                 (*path, step.action), "this command only looks", "put what changes something under `do`"
             )
@@ -192,45 +182,10 @@ class _Checking:
         return tree if isinstance(tree, Mapping) else {}
 
     def _arguments(self, step: Step, path: Path) -> Iterator[Problem]:
-        """Arguments that are known before any host is, held against the action's types."""
-        action = self._actions[step.action]
-        defaults = {it.name: it.default for it in self._book.inputs}
-        looks = {it.id: Unknown(why="not looked at yet") for it in self._book.diagnose}
-        scope = Scope(inputs=defaults, looks=looks)
-        open_inputs = {it.name for it in self._book.inputs if it.required}
-        if step.when and not open_inputs and self._never_by_default(step.when, scope):
-            return
-        ready: dict[str, Json] = {}
-        late: set[str] = set()
-        for key, tree in step.args.items():
-            if _rests_on(tree, open_inputs):
-                late.add(key)
-                continue
-            try:
-                ready[key] = render(tree, scope)
-            except (ConfigError, UnknownTouched):
-                late.add(key)
-        try:
-            args = build(action.Args, ready)
-        except ConfigError as error:
-            for it in error.problems:
-                if (
-                    not late
-                    or "unknown key" in it.message
-                    or re.match(rf"({'|'.join(map(re.escape, ready))})[.\[:]", it.message)
-                ):
-                    yield self._problem(_deeper(path, it.message), f"{step.action}: {it.message}", it.hint)
-            return
-        if action.objection and not late and (why := action.objection(args)):
-            yield self._problem(path, f"{step.action}: {why}")
-
-    @staticmethod
-    def _never_by_default(when: str, scope: Scope) -> bool:
-        """Whether *when* is false with every input at its default, so that its arguments may be empty."""
-        try:
-            return evaluate(when, scope) is False
-        except ConfigError:
-            return False
+        """Arguments that are known with every input at its default."""
+        defaults = {it.name: it.default for it in self._book.inputs if not it.required}
+        for it in faults_in_arguments(step, self._actions[step.action], defaults, self._book):
+            yield self._problem((*path, *it.path), f"{step.action}: {it.message}", it.hint)
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name looks and their fields."""
@@ -252,6 +207,9 @@ class _Checking:
         return self._document.problem(path, message, hint)
 
 
+_AUTHORS = ("command", "script")
+"""Actions that are a look or a change, as their author wrote them."""
+
 _ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
     "for": (Phase.REMEDIATE,),
     "after": (Phase.REMEDIATE, Phase.VERIFY),
@@ -264,29 +222,3 @@ _ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
     "if_failed": (Phase.REMEDIATE,),
     "always": (Phase.REMEDIATE,),
 }
-
-
-def _rests_on(tree: Any, inputs: set[str]) -> bool:
-    """Whether a template in *tree* needs the host, the run, or an input without a default."""
-    match tree:
-        case Raw():
-            return False
-        case str() if is_template(tree):
-            if fault_in(tree):
-                return True
-            used = names(tree)
-            return any(root in ("host", "run", "item") or (root == "inputs" and it in inputs) for root, it in used)
-        case Mapping():
-            return any(_rests_on(it, inputs) for it in tree.values())
-        case list():
-            return any(_rests_on(it, inputs) for it in tree)
-    return False
-
-
-def _deeper(path: Path, message: str) -> Path:
-    """The path of the argument that a message of ``arguments`` begins with (``a.b[0]: ...``)."""
-    inner = re.match(r"([A-Za-z_]\w*(?:\.\w+|\[\d+\])*): ", message)
-    unknown = re.match(r"(?:([\w.\[\]]+): )?unknown key '(\w+)'", message)
-    text = f"{unknown[1] or ''}.{unknown[2]}" if unknown else inner[1] if inner else ""
-    steps: list[str | int] = [int(it) if it.isdigit() else it for it in re.findall(r"\w+", text)]
-    return (*path, *steps)

@@ -20,11 +20,29 @@ def parse_input_option(option: str, playbook: Playbook) -> tuple[str, Json]:
     declared = _declared(name, playbook)
     if declared.schema.get("type") == "string":
         return name, text
-    value: Json = parse_playbook(text, f"-e {name}").value if text.strip() else text
-    wants_list = declared.schema.get("type") == "array"
-    if wants_list and isinstance(value, str):
-        return name, [it.strip() for it in value.split(",")]
-    return name, [value] if wants_list and not isinstance(value, list) else value
+    try:
+        value: Json = parse_playbook(text, "").value if text.strip() else text
+    except ConfigError as error:
+        words = error.problems[0].message
+        raise ConfigError(Problem(message=f"-e {name}: cannot be read as YAML: {words}")) from error
+    if declared.schema.get("type") == "array" and not isinstance(value, list):
+        return name, _single(name, text, value, declared)
+    return name, value
+
+
+def _single(name: str, text: str, value: Json, declared: Input) -> Json:
+    """A list of one item, for an input that wants a list; what may have been meant as several is refused."""
+    hint = f"""write -e '{name}=["one", "another"]'"""
+    shown = "***" if declared.secret else repr(text if len(text) <= 80 else f"{text[:80]}...")
+    if isinstance(value, Mapping):
+        raise ConfigError(Problem(message=f"-e {name}: a list is wanted (YAML or JSON), got a mapping", hint=hint))
+    if isinstance(value, str) and "," in value:
+        words = f"-e {name}: a list is wanted (YAML or JSON); {shown} may be meant as one item or as several"
+        raise ConfigError(Problem(message=words, hint=hint))
+    if faults(declared, [value]):
+        words = f"-e {name}: a list is wanted (YAML or JSON), and {shown} is neither one nor an item of one"
+        raise ConfigError(Problem(message=words, hint=hint))
+    return [value]
 
 
 def resolve_inputs(playbook: Playbook, given: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePath
@@ -10,24 +10,32 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem
 from engine.lang import trees
+from engine.lang.bundling import Bundle, Read, nothing_to_read
 from engine.lang.checks import check
 from engine.lang.including import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
 from engine.lang.inputs import faults
-from engine.lang.quantities import duration
-from engine.lang.schema import playbook_schema, problems_in, schema_fault
+from engine.lang.knobs import faults_in_schema
+from engine.lang.quantities import duration, share, time_span
+from engine.lang.schema import playbook_schema, problems_in
 from engine.lang.source import Document, Path, parse_playbook
 from engine.ports import Action
-from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Step
+from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
 
 INPUT_KEYS = ("about", "default", "required", "secret")
 
 
 def load_playbook(
-    text: str, file: str, actions: Mapping[str, Action], opened: Open = nothing_to_open, around: tuple[str, ...] = ()
+    text: str,
+    file: str,
+    actions: Mapping[str, Action],
+    opened: Open = nothing_to_open,
+    around: tuple[str, ...] = (),
+    read: Read = nothing_to_read,
 ) -> Playbook:
     """The playbook that *text* is.  Raises ConfigError with every mistake in it, sorted by place.
 
-    *opened* finds what is included; *around* are the files that include this one, outermost first.
+    *opened* finds what is included, *read* what else it names; *around* are the files that include this one, outermost
+    first.
     """
     document = parse_playbook(text, file)
     if not isinstance(document.value, Mapping):
@@ -35,7 +43,7 @@ def load_playbook(
         raise ConfigError(Problem(file=file, line=1, column=1, message=f"a playbook is a mapping, this is {what}"))
     problems = list(problems_in(document, playbook_schema(actions)))
     made: Playbook | None = None
-    building = _Building(document, actions, problems, opened, around)
+    building = _Building(document, actions, problems, opened, around, read)
     try:
         made = building.playbook(text)
     except (TypeError, AttributeError, KeyError, ValueError):
@@ -58,9 +66,11 @@ class _Building:
         problems: list[Problem],
         opened: Open,
         around: tuple[str, ...],
+        read: Read,
     ) -> None:
         self._document, self._actions, self._problems = document, actions, problems
-        self._opened, self._around = opened, around
+        self._opened, self._around, self._read = opened, around, read
+        self._bundle = Bundle(document, read, self._wrong)
         self._tree: Mapping[str, Any] = document.value
         self._included: list[tuple[Phase, Included]] = []
         self.brought: dict[str, Path] = {}
@@ -81,7 +91,8 @@ class _Building:
         books = [it.book for _, it in self._included]
         whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
         diagnose += tuple(step for it in whole for step in it.diagnose)
-        digest = sha256("\0".join([written, *(it.digest for it in books)]).encode()) if books else None
+        rests_on = [*(it.digest for it in books), *self._bundle.digests()]
+        digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
             about=trees.text(tree.get("about")),
@@ -91,7 +102,7 @@ class _Building:
             findings=(*(rule for it in books for rule in it.findings), *self._findings(diagnose)),
             remediate=remediate,
             verify=(*verify, *(step for it in whole for step in it.verify)),
-            limits=Limits(deadline=self._seconds(trees.mapping(tree.get("limits")), "deadline", ("limits",))),
+            limits=self._limits(trees.mapping(tree.get("limits"))),
             parts=tuple(part for it in books for part in it.parts),
             path=file,
             digest=(digest or sha256(written.encode())).hexdigest(),
@@ -100,14 +111,38 @@ class _Building:
     def _wrong(self, path: Path, message: str, hint: str = "") -> None:
         self._problems.append(self._document.problem(path, message, hint))
 
-    def _seconds(self, tree: Mapping[str, Any], key: str, path: Path, default: float = 0.0) -> float:
+    def _seconds(
+        self,
+        tree: Mapping[str, Any],
+        key: str,
+        path: Path,
+        default: float = 0.0,
+        read: Callable[[object], float] = duration,
+    ) -> float:
         if key not in tree or not isinstance(tree[key], str | int | float):
             return default
         try:
-            return duration(tree[key])
+            return read(tree[key])
         except ConfigError as error:
             self._wrong((*path, key), f"{key}: {error}")
             return default
+
+    def _limits(self, tree: Mapping[str, Any]) -> Limits:
+        batches = tree.get("batches")
+        listed = list(enumerate(batches if isinstance(batches, list) else ()))
+        made = [self._share(it, ("limits", "batches", number)) for number, it in listed]
+        return Limits(
+            deadline=self._seconds(tree, "deadline", ("limits",), read=time_span),
+            batches=tuple(it for it in made if it),
+            stop_after=self._share(tree["stop_after"], ("limits", "stop_after")) if "stop_after" in tree else None,
+        )
+
+    def _share(self, value: Any, path: Path) -> Share | None:
+        try:
+            return share(value)
+        except ConfigError as error:
+            self._wrong(path, f"{path[1]}: {error}")
+            return None
 
     def _inputs(self) -> tuple[Input, ...]:
         made = []
@@ -118,8 +153,9 @@ class _Building:
             schema = {key: trees.unraw(it) for key, it in tree.items() if key not in INPUT_KEYS}
             if not name.isidentifier():
                 self._wrong(path, f"{name!r} is no name: letters, digits and _ only, and no digit first")
-            if fault := schema_fault(schema):
-                self._wrong(path, f"input {name}: {fault}")
+            if wrong := faults_in_schema(schema):
+                for inner, words, hint in wrong:
+                    self._wrong((*path, *inner), f"input {name}: {words}", hint)
                 continue
             if "default" not in tree and tree.get("required") is not True:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
@@ -186,7 +222,7 @@ class _Building:
             if len(around) > DEEPEST:
                 self._wrong(place, f"more than {DEEPEST} playbooks within each other")
                 return None
-            return load_playbook(text, file, self._actions, self._opened, around)
+            return load_playbook(text, file, self._actions, self._opened, around, self._read)
         except ConfigError as error:
             self._problems += [it if it.file else replace(it, **self._at(place)) for it in error.problems]
             return None
@@ -214,12 +250,12 @@ class _Building:
             id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}",
             phase=phase,
             action=action,
-            args=args,
+            args=self._bundle.filled(args, self._actions[action].Args, (*path, action)),
             name=trees.text(tree.get("name")),
             when=trees.expression(tree.get("when")),
             for_=trees.ids(tree.get("for")),
             after=trees.ids(tree.get("after")),
-            every=self._seconds(tree, "every", path, 2.0),
+            every=self._seconds(tree, "every", path, 2.0, time_span),
             retry=self._retry(tree.get("retry"), path),
             each=trees.list_expression(tree.get("each")),
             on=trees.text(tree.get("on")),
@@ -235,7 +271,7 @@ class _Building:
             ignore_failure=tree.get("ignore_failure") is True,
             confirm=tree.get("confirm") is True,
             where=self._document.where(path),
-            timeout=self._seconds(tree, "timeout", path),
+            timeout=self._seconds(tree, "timeout", path, read=time_span),
             within=self._seconds(tree, "within", path),
         )
 

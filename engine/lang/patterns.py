@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from engine.facts.regexes import fault_in_regex
+
 LONGEST = 500
 """Characters that a pattern may have."""
 
@@ -36,10 +38,9 @@ def objection_to(pattern: str) -> str:
         return "an empty pattern matches every process"
     if len(pattern) > LONGEST:
         return f"a pattern may have {LONGEST} characters, this one has {len(pattern)}"
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        return f"no regular expression: {error}"
+    if fault := fault_in_regex(pattern):
+        return fault
+    compiled = re.compile(pattern)
     if compiled.search(""):
         return "it matches the empty text, and so every process"
     for line in SYSTEM:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from engine.errors import ConfigError
+from engine.values.playbook import Share
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
@@ -22,16 +23,60 @@ BYTES = {
 }
 
 
+LONGEST = 366 * SECONDS["d"]
+"""Seconds that a duration may have: more is a slip."""
+
+DURATION = r"\s*(\d+(\.\d+)?|(\d+(\.\d+)?(ms|s|m|h|d))+)\s*"
+"""What a duration looks like as text."""
+
+
 def duration(value: object) -> float:
     """Seconds of ``10s``, ``5m``, ``2h``, ``500ms``, ``1d``, ``1h30m``, or a number of seconds.  Raises ConfigError."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
-        return float(value)
-    text = value.strip() if isinstance(value, str) else ""
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if text and re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h|d))+", text):
-        return sum(float(number) * SECONDS[unit] for number, _, unit in re.findall(r"(\d+(\.\d+)?)(ms|s|m|h|d)", text))
-    raise ConfigError(f"{value!r} is no duration: write 10s, 5m, 2h, 500ms or a number of seconds")
+    seconds = _seconds(value)
+    if seconds is None:
+        raise ConfigError(f"{_short(value)} is no duration: write 10s, 5m, 2h, 500ms or a number of seconds")
+    if not seconds <= LONGEST:
+        raise ConfigError(f"{_short(value)} is longer than a year: write 10s, 5m, 2h, 500ms or a number of seconds")
+    return seconds
+
+
+def time_span(value: object) -> float:
+    """A duration in which something can happen: as ``duration``, and not 0.  Raises ConfigError."""
+    if (seconds := duration(value)) < SHORTEST:
+        raise ConfigError(f"{_short(value)} is no time at all: {SHORTEST:g} s is the least")
+    return seconds
+
+
+def share(value: object) -> Share:
+    """A number of hosts (``3``), or a percentage of them (``"10%"``).  Raises ConfigError."""
+    text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    found = re.fullmatch(SHARE, text)
+    if found:
+        made = Share(number=float(found[1]), percent=bool(found[3]))
+        if 0 < made.number <= (100 if made.percent else 1e6) and (made.percent or found[2] is None):
+            return made
+    raise ConfigError(f"{_short(value)} is no share of the hosts: write a whole number from 1, or 1% to 100%")
+
+
+SHARE = r"(\d{1,7}(\.\d{1,3})?)\s*(%?)"
+"""What a share of the hosts looks like as text."""
+
+SHORTEST = 0.01
+"""Seconds; whatever is bounded or repeated takes at least so long."""
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(min(value, LONGEST * 2)) if value >= 0 else None
+    if not isinstance(value, str) or len(value) > 100 or not re.fullmatch(DURATION, value):
+        return None
+    parts = re.findall(r"(\d+(\.\d+)?)(ms|s|m|h|d)", value)
+    return sum(float(number) * SECONDS[unit] for number, _, unit in parts) if parts else float(value)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
 def size(value: object) -> int:
@@ -41,4 +86,4 @@ def size(value: object) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", value.strip()) if isinstance(value, str) else None
     if found and found[2] in BYTES:
         return int(float(found[1]) * BYTES[found[2]])
-    raise ConfigError(f"{value!r} is no size: write 16GiB, 100MB or a number of bytes")
+    raise ConfigError(f"{_short(value)} is no size: write 16GiB, 100MB or a number of bytes")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
 
 from engine.errors import Problem
+from engine.facts.regexes import too_long_for
 from engine.lang.source import Document
 from engine.values.playbook import Severity
 from engine.values.text import Json
 
 NOT_YET = {
-    "limits": ("batches", "stop_after", "attempts"),
+    "limits": ("attempts",),
 }
 """Keys of the language that this version does not know yet: refused, never ignored."""
 
@@ -60,6 +64,17 @@ STEP_KEYS: Mapping[str, Json] = {
     "inputs": {"type": "object"},
 }
 
+SHARE_OF_HOSTS: Mapping[str, Json] = {"type": ["string", "integer"]}
+LIMITS: Mapping[str, Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "deadline": QUANTITY,
+        "batches": {"type": "array", "items": SHARE_OF_HOSTS, "minItems": 1},
+        "stop_after": SHARE_OF_HOSTS,
+    },
+}
+
 FINDING: Mapping[str, Json] = {
     "type": "object",
     "required": ["id", "when", "severity"],
@@ -99,24 +114,27 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
             "findings": {"type": "array", "items": FINDING},
             "remediate": {"type": "array", "items": step},
             "verify": {"type": "array", "items": step},
-            "limits": {"type": "object", "additionalProperties": False, "properties": {"deadline": QUANTITY}},
+            "limits": LIMITS,
         },
     }
 
 
 def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
-    """What is wrong with *value*, in words."""
-    errors = Draft202012Validator(dict(schema)).iter_errors(value)
+    """What is wrong with *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
+    errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
     return [f"{_path(it)}{words}" for it in errors for _, words, _ in _said(it)]
 
 
-def schema_fault(schema: Mapping[str, Json]) -> str:
-    """Why *schema* is no JSON Schema; empty when it is one."""
-    try:
-        Draft202012Validator.check_schema(dict(schema))
-    except SchemaError as error:
-        return str(error.message)
-    return ""
+def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
+    """As in JSON Schema; a text is not searched if that could take for ever."""
+    compiled = re.compile(pattern)
+    if isinstance(value, str) and (why := too_long_for(compiled, value)):
+        yield ValidationError(why)
+    elif isinstance(value, str) and not compiled.search(value):
+        yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
+
+
+_Bounded: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call] # jsonschema's
 
 
 def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Problem]:
@@ -156,8 +174,12 @@ def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], s
             yield path, f"{_key(path)}{_shown(error.instance)} is none of: {', '.join(choices)}", hint
         case "pattern" if error.validator_value == ID:
             yield path, f"{_shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
-        case "minLength" | "minItems":
+        case "minLength" | "minItems" if error.validator_value == 1:
             yield path, "must not be empty", ""
+        case "minLength" | "maxLength" | "minItems" | "maxItems" as name:
+            side = "at least" if name.startswith("min") else "at most"
+            what = "character(s)" if name.endswith("Length") else "item(s)"
+            yield path, f"{_key(path)}{_shown(error.instance)} must have {side} {error.validator_value} {what}", ""
         case "oneOf" | "anyOf":
             deepest = max(error.context or [error], key=lambda it: len(it.absolute_path))
             if deepest is error:

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, meta, nodes, pass_context
+from jinja2 import TemplateError, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError, UndefinedError
-from jinja2.nativetypes import NativeEnvironment
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.errors import ConfigError
-from engine.lang.views import LONGEST, UnknownTouched, View, known, plain, view
+from engine.lang.sandbox import ROUNDS, Environment, Rounds
+from engine.lang.views import LONGEST, UnknownTouched, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
 ROOTS = frozenset({"inputs", "host", "run", "item"})
@@ -43,56 +42,9 @@ def _finalize(_context: Any, value: Any) -> Any:
     return known(value)
 
 
-class _Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
-    """Sandboxed, strict about undefined names, native types, and bounded."""
-
-    intercepted_binops = frozenset({"*", "**", "+", "%", "<<"})
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        known(obj)
-        if attribute.startswith("_"):
-            raise SecurityError(f"{attribute!r} cannot be reached from a playbook")
-        if isinstance(obj, View):
-            if attribute in obj:
-                return obj[attribute]
-            return self.undefined(obj=obj, name=attribute)
-        return super().getattr(obj, attribute)
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        known(obj)
-        if isinstance(argument, str) and argument.startswith("_"):
-            raise SecurityError(f"{argument!r} cannot be reached from a playbook")
-        return known(super().getitem(obj, argument))
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        known(left), known(right)
-        if operator in ("**", "<<") or (operator == "*" and _sized(left, right) > LONGEST):
-            raise SecurityError(f"`{operator}` could make a value without end")
-        if operator == "%" and isinstance(left, str):
-            raise SecurityError("use ~ to join texts; `%` on text is not allowed")
-        return super().call_binop(context, operator, left, right)
-
-    def is_safe_callable(self, obj: Any) -> bool:
-        return not isinstance(obj, type) and super().is_safe_callable(obj)
-
-
-def _sized(left: Any, right: Any) -> int:
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, str | list | tuple) and isinstance(other, int):
-            return len(one) * max(other, 0)
-    return 0
-
-
 @cache
-def _environment() -> _Environment:
-    made = _Environment(undefined=StrictUndefined, autoescape=False, extensions=[])
-    made.finalize = _finalize
-    for name in ("lipsum", "cycler", "joiner", "namespace"):
-        made.globals.pop(name, None)
-    for name in ("attr", "pprint", "xmlattr", "urlize", "random"):
-        made.filters.pop(name, None)
-    made.tests = dict(made.tests)
-    return made
+def _environment() -> Environment:
+    return Environment(_finalize)
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
@@ -163,7 +115,8 @@ def _as_template(expression: str) -> str:
 def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
     try:
         template = _compiled(text)
-        pieces = [known(it) for it in template.root_render_func(template.new_context(scope.names()))]
+        context = template.new_context({**scope.names(), ROUNDS: Rounds()})
+        return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole)
     except UnknownTouched:
         raise
     except (
@@ -176,11 +129,25 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
         RecursionError,
     ) as error:
         raise ConfigError(_reason(text, error)) from error
+
+
+def _joined(text: str, pieces: list[Any], *, whole: bool) -> Any:
+    """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
     single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
     if single and not whole:
         values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]
         return plain(values[0]) if len(values) == 1 else "".join(map(_text, pieces))
     return "".join(map(_text, pieces))
+
+
+def _pieces(made: Iterator[Any]) -> Iterator[Any]:
+    """What a template gives, until it is too much."""
+    size = 0
+    for it in made:
+        size += len(it) if isinstance(it, str) else 1
+        if size > LONGEST:
+            raise SecurityError(f"it makes a text of more than {LONGEST} characters")
+        yield known(it)
 
 
 def _text(value: Any) -> str:
@@ -196,6 +163,7 @@ def _text(value: Any) -> str:
 
 def _reason(text: str, error: Exception) -> str:
     shown = " ".join(text.split())
+    shown = shown if len(shown) <= 160 else f"{shown[:157]}..."
     match error:
         case UndefinedError():
             return f"`{shown}`: {error.message}"

@@ -40,8 +40,8 @@ class Command:
     owed: bool = False
     """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
     private: bool = False
-    """It carries the whole of a file, which may hold secrets that nobody named: neither what it is fed nor what it
-    prints is shown or recorded."""
+    """It carries the whole of a file, which may hold secrets that nobody named: what a look prints, and what a write
+    is fed, is counted and neither shown nor recorded."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 

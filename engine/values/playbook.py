@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import ceil
 
 from engine.values.text import Json
 
@@ -142,10 +143,30 @@ class FindingRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """So many of the hosts of a run, or so many of a hundred."""
+
+    number: float
+    percent: bool = False
+
+    def of(self, total: int) -> int:
+        """How many of *total* hosts that are, rounded up; at least one."""
+        return max(1, ceil(self.number * total / 100 if self.percent else self.number))
+
+    def __str__(self) -> str:
+        return f"{self.number:g}{'%' if self.percent else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run may cost; 0 means no limit."""
+    """What a run may cost."""
 
     deadline: float = 0.0
+    """Seconds; 0: no limit."""
+    batches: tuple[Share, ...] = ()
+    """How many hosts are taken together, batch after batch, the last one again and again; none: all at once."""
+    stop_after: Share | None = None
+    """With so many hosts that did not come out well, no further host is begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +200,7 @@ class Playbook:
     """What is included, each after the part that includes it."""
     path: str = ""
     digest: str = ""
-    """sha256 of the file, and of every file it includes, hexadecimal."""
+    """sha256 of the file, and of every file that it includes or sends, hexadecimal."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

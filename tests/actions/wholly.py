@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from engine.actions import discover
 from engine.codec import from_json, to_json
 from engine.executor import Consent, execute
 from engine.judge import Site
+from engine.judge.looked import Blind, Request, Seen
+from engine.judge.looking import look
 from engine.planner import make_plan
 from engine.ports import Connection, ConnectOptions
 from engine.shields import Recording
@@ -76,38 +79,58 @@ class Within:
         return replace(command, script="", argv=(*self.words, *own))
 
 
-def take(
-    action: str,
-    args: dict,
-    *,
-    between: Callable[[], object] | None = None,
-    consent=Consent.SHOWN,
-    within: tuple[str, ...] = (),
-    **keys,
-) -> Taken:
-    """Take a step of *action*; *between* happens after a person has seen the plan, and before it is carried out."""
-    step = Step(id="it", phase=Phase.REMEDIATE, action=action, args=args, **keys)
+@contextmanager
+def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[Site]:
+    """This machine, and *book* held against it."""
     line = local.connect(Host(name="here", transport="local"), ConnectOptions(), Patient())
     connection = Recording(Within(line, within) if within else line)
     try:
-        site = Site(
-            playbook=Playbook(name="one", remediate=(step,)),
+        yield Site(
+            playbook=book,
             host=Host(name="here"),
-            inputs={},
+            inputs={it.name: it.default for it in book.inputs},
             run={"id": "r"},
             actions=ACTIONS,
             connection=connection,
             clock=Wall(),
             emit=lambda event: None,
         )
-        plan, seen = make_plan(site)
+    finally:
+        connection.close()
+
+
+def see(action: str, args: dict, *, within: tuple[str, ...] = (), **keys) -> Seen | Blind:
+    """What a look of *action* sees."""
+    step = Step(id="it", phase=Phase.DIAGNOSE, action=action, args=args, **keys)
+    with site(Playbook(name="one", diagnose=(step,)), within) as place:
+        return look([Request(step=step, args=args)], place)[0].outcome
+
+
+def take(
+    action: str, args: dict, *, within: tuple[str, ...] = (), between=None, consent=Consent.SHOWN, **keys
+) -> Taken:
+    """Take a step of *action*."""
+    step = Step(id="it", phase=Phase.REMEDIATE, action=action, args=args, **keys)
+    return carry_out(Playbook(name="one", remediate=(step,)), within=within, between=between, consent=consent)
+
+
+def carry_out(
+    book: Playbook,
+    *,
+    within: tuple[str, ...] = (),
+    between: Callable[[], object] | None = None,
+    consent: Consent = Consent.SHOWN,
+) -> Taken:
+    """Take the one step of *book*; *between* happens after a person has seen the plan, and before it is carried out."""
+    with site(book, within) as place:
+        connection = place.connection
+        assert isinstance(connection, Recording)
+        plan, seen = make_plan(place)
         assert all(it.effect is not Effect.WRITE for it, _ in connection.sent), "a plan only looks"
         shown = from_json(HostPlan, json.loads(json.dumps(to_json(plan))))
         assert shown == plan, "a plan survives a JSON round trip"
         if between:
             between()
-        outcome = execute(site, shown, seen, consent)
-    finally:
-        connection.close()
-    writes = [str(it) for it, _ in connection.sent if it.effect is Effect.WRITE]
-    return Taken(planned=plan.results[0], result=outcome.steps[0], writes=writes)
+        outcome = execute(place, shown, seen, consent)
+        writes = [str(it) for it, _ in connection.sent if it.effect is Effect.WRITE]
+    return Taken(planned=plan.results[-1], result=outcome.steps[-1], writes=writes)

@@ -126,7 +126,9 @@ def test_mistakes_with_each_are_named(old, new, words):
 
 
 def test_each_may_be_a_list_and_its_items_of_any_kind():
-    book = load(EACH.replace("each: inputs.words\n    procs", 'each: [a\'b, "c", 3, true, null]\n    procs'))
+    listed = EACH.replace("each: inputs.words\n    procs", 'each: [a\'b, "c", 3, true, null]\n    procs')
+    assert "word: expected text, got a number (3)" in mistakes(listed)
+    book = load(listed.replace('procs: {word: "{{ item }}"}\nfindings', 'procs: {word: "word {{ item }}"}\nfindings'))
     host = ToyHost(procs={})
     seen = make_plan(replace(site(book, host), inputs={"words": []}))[1]
     assert [it.item for it in seen.taken["seen"]] == ["a'b", "c", 3, True, None]

@@ -173,7 +173,8 @@ _UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 def quoted(text: str) -> str:
     """*text* in double quotes, escaped as JSON, YAML and TOML all read it."""
-    return json.dumps(text, ensure_ascii=bool(_UNSEEN.search(text)))
+    plain = json.dumps(text, ensure_ascii=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
 def end_of_line(text: str, at: int) -> int:

@@ -91,7 +91,7 @@ class Progress:
         lines += [_line(what, hosts, now - since, width) for what, since, hosts in shown]
         if len(shown) < len(groups):
             left = tuple(host for _, _, hosts in groups[len(shown) :] for host in hosts)
-            lines.append(_fitted("otherwise at work", f" ({len(left)})", folded(left), width))
+            lines.append(_fitted("the others" if shown else "pending", f" ({len(left)})", folded(left), width))
         return lines[:most]
 
     def _at(self, host: str, what: str, now: float) -> None:

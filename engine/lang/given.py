@@ -1,0 +1,132 @@
+"""Arguments that are known before any host is, held against the types of their action."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import ConfigError, Problem
+from engine.lang.arguments import build
+from engine.lang.source import Path
+from engine.lang.templates import Scope, evaluate, fault_in, is_template, names, render, value_of
+from engine.lang.views import UnknownTouched
+from engine.ports import Action
+from engine.values.playbook import Playbook, Step
+from engine.values.text import Json, Raw, Unknown
+
+MOST_ITEMS = 100
+"""Items of an ``each`` that are looked at beforehand."""
+
+
+GIVEN = "with the inputs as they are given"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with an argument."""
+
+    path: Path
+    """Within the arguments."""
+    message: str
+    hint: str = ""
+
+
+def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], playbook: Playbook) -> Iterator[Fault]:
+    """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later."""
+    looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
+    scope = Scope(inputs=inputs, looks=looks)
+    if step.when and not step.each and _is_false(step.when, scope):
+        return
+    seen: set[Fault] = set()
+    for one, free in _scopes(step, scope):
+        if free == ("host", "run") and step.when and _is_false(step.when, one):
+            continue
+        for fault in _faults(step, action, one, free):
+            if fault not in seen:
+                seen.add(fault)
+                yield fault
+
+
+def problems_with_inputs_given(
+    playbook: Playbook, actions: Mapping[str, Action], inputs: Mapping[str, Mapping[str, Json]]
+) -> list[Problem]:
+    """What is wrong with the arguments of *playbook*, once every input has its value (by part; ``""`` its own)."""
+    found = []
+    for step in playbook.steps:
+        at = step.where
+        for it in faults_in_arguments(step, actions[step.action], inputs[step.part], playbook):
+            message = f"{step.action}: {it.message}"
+            found.append(Problem(file=at.file, line=at.line, column=at.column, message=message, hint=it.hint or GIVEN))
+    return found
+
+
+def _is_false(when: str, scope: Scope) -> bool:
+    try:
+        return evaluate(when, scope) is False
+    except ConfigError:
+        return False
+
+
+def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]:
+    """One for every item that is known, else one without; each with the names that mean nothing yet."""
+    try:
+        items = value_of(step.each, scope) if step.each else None
+    except ConfigError:
+        items = None
+    if not isinstance(items, list):
+        yield scope, ("host", "run", "item")
+    for it in items[:MOST_ITEMS] if isinstance(items, list) else ():
+        yield replace(scope, item=it), ("host", "run")
+
+
+def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[Fault]:
+    ready: dict[str, Json] = {}
+    late: set[str] = set()
+    for key, tree in step.args.items():
+        if _rests_on(tree, scope.inputs, free):
+            late.add(key)
+            continue
+        try:
+            ready[key] = render(tree, scope)
+        except (ConfigError, UnknownTouched):
+            late.add(key)
+    try:
+        args = build(action.Args, ready)
+    except ConfigError as error:
+        for it in error.problems:
+            if not late or "unknown key" in it.message or _about(it.message, ready):
+                yield Fault(_place(it.message), it.message, it.hint)
+        return
+    if action.objection and not late and (why := action.objection(args)):
+        yield Fault((), why)
+
+
+def _about(message: str, ready: Mapping[str, Json]) -> bool:
+    return bool(re.match(rf"({'|'.join(map(re.escape, ready))})[.\[:]", message))
+
+
+def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> bool:
+    """Whether a template in *tree* needs what means nothing yet: a name in *free*, or an input that has no value."""
+    match tree:
+        case Raw():
+            return False
+        case str() if is_template(tree):
+            if fault_in(tree):
+                return True
+            used = names(tree)
+            return any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
+        case Mapping():
+            return any(_rests_on(it, inputs, free) for it in tree.values())
+        case list():
+            return any(_rests_on(it, inputs, free) for it in tree)
+    return False
+
+
+def _place(message: str) -> Path:
+    """Where the argument is that a message of ``arguments`` begins with (``a.b[0]: ...``)."""
+    inner = re.match(r"([A-Za-z_]\w*(?:\.\w+|\[\d+\])*): ", message)
+    unknown = re.match(r"(?:([\w.\[\]]+): )?unknown key '(\w+)'", message)
+    text = f"{unknown[1] or ''}.{unknown[2]}" if unknown else inner[1] if inner else ""
+    return tuple(int(it) if it.isdigit() else it for it in re.findall(r"\w+", text))

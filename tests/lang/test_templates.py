@@ -1,0 +1,139 @@
+"""Templates: none reaches Python, none takes for ever, none fills the memory."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from engine.errors import ConfigError
+from engine.lang.templates import Scope, render, say, value_of
+from engine.lang.views import LONGEST, UnknownTouched
+from engine.values.text import Unknown
+
+SCOPE = Scope(
+    inputs={"text": "x" * 100, "list": [1, 2, 3], "map": {"key": "value"}}, looks={"blind": Unknown(why="it is blind")}
+)
+
+ESCAPES = r"""
+{{ ''.__class__.__mro__[1].__subclasses__() }}
+{{ ''['\x5f\x5fclass\x5f\x5f'] }}
+{{ ''['__cla' ~ 'ss__'] }}
+{{ ''|attr('__class__') }}
+{{ [''] | map(attribute='__class__') | list }}
+{{ [''] | map('attr', '__class__') | list }}
+{{ [''] | groupby('__class__') | list }}
+{{ [''] | sort(attribute='__class__') }}
+{{ [''] | selectattr('__class__') | list }}
+{{ [''] | sum(attribute='__class__') }}
+{{ "{0.__class__}".format('') }}
+{{ "{0.__class__}".format_map({'0': 1}) }}
+{{ self.__init__.__globals__ }}
+{{ self }}
+{{ self._TemplateReference__context }}
+{{ cycler.__init__.__globals__.os.popen('id').read() }}
+{{ joiner.__init__.__globals__ }}
+{{ namespace(x=1) }}
+{{ lipsum.__globals__ }}
+{{ range.__globals__ }}
+{{ range.mro() }}
+{{ dict.mro() }}
+{{ inputs.__class__ }}
+{{ inputs._inner }}
+{{ inputs.map._inner }}
+{{ (inputs | list).__class__ }}
+{{ inputs.list.append(1) }}
+{{ inputs.list.sort.__self__ }}
+{{ ''.join.__self__ }}
+{{ _rounds }}
+{{ _rounds._left }}
+{{ config }}
+{{ url_for.__globals__ }}
+{{ request.application.__globals__ }}
+{% for x in [1] %}{{ loop.__class__ }}{% endfor %}
+{% for x in [1] %}{{ loop._iterable }}{% endfor %}
+{% set x = ''.__class__ %}{{ x }}
+{% macro f() %}{{ caller }}{% endmacro %}{{ f.__globals__ }}
+{% import 'os' as os %}
+{% include '/etc/passwd' %}
+{% extends '/etc/passwd' %}
+""".splitlines()[1:]
+
+
+@pytest.mark.parametrize("text", ESCAPES)
+def test_a_template_cannot_reach_python(text):
+    with pytest.raises(ConfigError):
+        render(text, SCOPE)
+
+
+LARGE = r"""
+{% for i in range(10**9) %}x{% endfor %}
+{% for i in range(1000000000) %}x{% endfor %}
+{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}
+{% for i in range(99999) recursive %}{{ loop(range(99999)) }}{% endfor %}
+{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}
+{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}
+{% set a %}{% for i in range(99999) %}{{ 'x' * 999999 }}{% endfor %}{% endset %}
+{% filter upper %}x{% endfilter %}
+{{ 'x' * 10000000000 }}
+{{ [1] * 10000000000 }}
+{{ 9**9**9 }}
+{{ 'x'.ljust(10000000000) }}
+{{ 'x' | center(10000000000) }}
+{{ '{:1000000000}'.format(1) }}
+{{ '%1000000000d' | format(1) }}
+{{ '%*d' | format(1000000000, 1) }}
+{{ [1] | batch(1000000000, 0) | list }}
+{{ [1] | slice(1000000000) | list }}
+{{ 'x' | indent(1000000000, true) }}
+{{ ('x' * 999999) | replace('x', 'y' * 999999) }}
+{{ ('x' * 999999).replace('x', 'y' * 999999) }}
+{{ (range(99999) | list) | join('x' * 999999) }}
+{{ ('x' * 999999).join(['a'] * 99999) }}
+{{ 'x'.zfill(1000000000) }}
+{{ 1 | round(1000000000) }}
+{{ {'a': 1} | tojson(1000000000) }}
+{{ ([1] * 999999 + [1] * 999999) | length }}
+""".splitlines()[1:]
+
+
+@pytest.mark.parametrize("text", [*LARGE, "{% set a = 'x' * 999 %}" + "{% set a = a ~ a %}" * 40 + "{{ a | length }}"])
+def test_a_template_without_bounds_is_refused_within_seconds(text):
+    began = time.process_time()
+    with pytest.raises(ConfigError):
+        render(text, SCOPE)
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{% for it in inputs.list %}{{ it }} {% if loop.last %}!{% endif %}{% endfor %}", "1 2 3 !"),
+        ("{% set n = inputs.list | length %}{{ n }} things", "3 things"),
+        ("{{ 'a' ~ inputs.list[0] ~ true }}", "a1True"),
+        ("{{ '%05.1f MiB' | format(2.25) }}", "002.2 MiB"),
+        ("{{ inputs.text | replace('x', 'ab') | length }}", 200),
+        ("{{ 'a-b'.split('-') }}", ["a", "b"]),
+        ("{{ inputs.list | map('string') | join(', ') }}", "1, 2, 3"),
+        ("{{ range(3) | list }}", [0, 1, 2]),
+        ("{{ inputs.list + [4] }}", [1, 2, 3, 4]),
+        ("{{ inputs.map.key.upper() }}", "VALUE"),
+    ],
+)
+def test_what_people_write_works(text, value):
+    assert render(text, SCOPE) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ blind ~ 'x' }}", "{% for it in blind %}{% endfor %}", "{{ '%s' | format(blind) }}"]
+)
+def test_what_no_look_could_answer_is_unknown_also_within_a_larger_text(text):
+    with pytest.raises(UnknownTouched, match="it is blind"):
+        render(text, SCOPE)
+    assert "unknown" in say(text, SCOPE)
+
+
+def test_an_expression_is_bounded_too():
+    with pytest.raises(ConfigError):
+        value_of("range(99999) | map('center', 99999) | list", SCOPE)
+    assert len(str(value_of("'x' * 99999", SCOPE))) < LONGEST
