@@ -90,9 +90,9 @@ def probe(args: Args) -> Probe[State]:
     if not done.answers(command):
         raise ProbeError(_fault(command, done, checking=bool(args.check)))
     assert done.exit_code is not None
-    return State(
-        exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr, value=parsed(done.stdout, args.parse)
-    )  # fmt: skip
+    whole = not done.cut or args.parse == "text"
+    value = parsed(done.stdout, args.parse) if whole else Unknown(why="it printed too much, and the middle is missing")
+    return State(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr, value=value)
 
 
 def _fault(command: Command, done: Completed, *, checking: bool) -> str:
