@@ -279,10 +279,9 @@ class Fleet:
         try:
             return work()
         except TransportError as error:
-            if self.stop.level():  # it may have been the end of the run that ended the attempt
-                ended = (Verdict.CANCELLED, Status.CANCELLED, f"{self.stop.why}, while it was being reached: {error}")
-            else:
-                ended = (Verdict.UNREACHABLE, Status.UNREACHABLE, str(error))
+            over = f"{self.stop.why}, while it was being reached: " if self.stop.level() else ""
+            kind = (Verdict.CANCELLED, Status.CANCELLED) if over else (Verdict.UNREACHABLE, Status.UNREACHABLE)
+            ended = (*kind, f"{over}{error}")
         except Cancelled as error:
             ended = (Verdict.CANCELLED, Status.CANCELLED, str(error) or self.stop.why)
         except Exception as error:

@@ -29,7 +29,7 @@ class ReadOnly:
         allowed = (Effect.READ, Effect.SCRATCH) if self.scratch else (Effect.READ,)
         for it in commands:
             if it.effect not in allowed:
-                raise ReadOnlyViolation(f"a look may not send this ({it.effect}): {it}")
+                raise ReadOnlyViolation(f"a look may not send this ({it.effect}): {it.brief()}")
         return self.inner.run(*commands)
 
     def close(self) -> None:

@@ -33,7 +33,9 @@ def answered(command: Command, done: Completed, parse: Json, *, checking: bool) 
     if not done.answers(command):
         raise ProbeError(_fault(command, done, checking=checking))
     assert done.exit_code is not None
-    return Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr, value=parsed(done.stdout, parse))
+    whole = not done.cut or parse == "text"
+    value = parsed(done.stdout, parse) if whole else Unknown(why="it printed too much, and the middle is missing")
+    return Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr, value=value)
 
 
 def _fault(command: Command, done: Completed, *, checking: bool) -> str:

@@ -177,10 +177,12 @@ def test_a_plan_that_was_shown_does_not_cover_a_file_that_has_changed_since(here
 
 def test_what_the_validation_itself_changes_is_left_alone(here, config):
     meddling = ["sh", "-c", 'echo "more: 1" >>"$1"; test -s "$2"', "sh", str(config), "{}"]
-    done = patch(config, here, validate=meddling)
-    assert "has changed since it was looked at" in refusal(done)
-    assert config.read_text() == TEXT + "more: 1\n"
-    assert beside(config) == []
+    for backup in (True, False):
+        config.write_text(TEXT)
+        done = patch(config, here, validate=meddling, backup=backup)
+        assert "has changed since it was looked at" in refusal(done)
+        assert config.read_text() == TEXT + "more: 1\n"
+        assert beside(config) == []
     done = patch(config, here, validate=["sh", "-c", 'echo x >>"$1"', "sh", "{}"])
     assert "sh has changed the new text" in refusal(done)
     assert beside(config) == []
@@ -555,10 +557,11 @@ def test_secrets_stay_out_of_the_plan_and_out_of_the_record(here, config):
     assert "plain" in told
     assert "max_tokens: 4096" in change.diff
     sent = SentCommand.planned(change.commands[0])
-    assert "hunter22" not in sent.line
+    assert "old-key-1234" not in sent.line
+    assert "characters that are not shown" in sent.line
     done = send(change, here)
     assert done.exit_code == 0
-    assert "hunter22" not in str(SentCommand.of(change.commands[0], done))
+    assert "old-key-1234" not in str(SentCommand.of(change.commands[0], done))
     assert SECRET in yaml.safe_load(config.read_text())["login"]["note"]
 
 

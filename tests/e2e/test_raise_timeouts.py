@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 from difflib import unified_diff
@@ -57,7 +58,7 @@ def config(tmp_path):
 
 
 def given(path, *more: str) -> tuple[str, ...]:
-    return ("-e", f"configs={path}", *more)
+    return ("-e", f"configs={json.dumps(str(path).split(','))}", *more)
 
 
 def test_three_lines_are_put_in_and_the_second_run_writes_nothing(practice, config):
@@ -68,7 +69,7 @@ def test_three_lines_are_put_in_and_the_second_run_writes_nothing(practice, conf
     assert plan.writes() == []
     shown = plan.step("gpu-01", "raise[0]")["diff"].splitlines(keepends=True)
     assert [it for it in shown[2:] if it[0] in "+-"] == ADDED
-    said = lab.run("raise-timeouts", "--yes", *given(config, "-e", "validate=grep,-q,7200,{}"))
+    said = lab.run("raise-timeouts", "--yes", *given(config, "-e", 'validate=["grep", "-q", "7200", "{}"]'))
     assert said.code == 0, said.out + said.err
     assert said.host("gpu-01")["verdict"] == "resolved"
     assert said.finding("gpu-01", "short")["status"] == "gone"
@@ -131,7 +132,7 @@ def test_a_file_that_cannot_be_understood_is_unknown_and_left_alone(practice, co
 
 def test_a_check_that_refuses_leaves_the_file_and_fails_the_step(practice, config):
     lab = practice("gpu-01=healthy")
-    said = lab.run("raise-timeouts", "--yes", *given(config, "-e", "validate=grep,surely not in it,{}"))
+    said = lab.run("raise-timeouts", "--yes", *given(config, "-e", 'validate=["grep", "surely not in it", "{}"]'))
     assert said.code == 1
     assert said.step("gpu-01", "raise[0]")["status"] == "failed"
     assert "grep refuses the new text (exit code 1)" in said.step("gpu-01", "raise[0]")["why"]

@@ -152,6 +152,15 @@ def test_the_text_changes_where_it_must_and_nowhere_else(case):
     assert (again.text, again.missing, again.differing, again.conflict) == (found.text, (), (), "")
 
 
+def test_a_root_key_of_toml_stands_behind_what_is_said_of_the_file_and_before_what_is_said_of_a_table():
+    def told(text: str) -> str:
+        return patched(text, "toml", Wanted(set={"b": 1})).text
+
+    assert told("# the file\n[t]\na = 1\n") == "# the file\nb = 1\n\n[t]\na = 1\n"
+    assert told("# the file\n\n# the table\n[t]\n") == "# the file\n\nb = 1\n\n# the table\n[t]\n"
+    assert told("a = 1 # last\n# the table\n[t]") == "a = 1 # last\nb = 1\n# the table\n[t]"
+
+
 UNSET = {
     "a line": ("yaml", "a:\n  b: 1  # x\n  # about c\n  c: 2\n", "a.b", "a:\n  # about c\n  c: 2\n"),
     "the last of a mapping": ("yaml", "a:  # why\n  b: 1\nc: 2\n", "a.b", "a: {}  # why\nc: 2\n"),
@@ -197,6 +206,7 @@ CONFLICTS = {
     "too deep": ("ini", INI, Wanted(set={"a.b.c": "c"}), 'written as "a.b".c'),
     "a list in a file of text": ("ini", INI, Wanted(set={"Unit.After": [1]}), "knows only text, and a list is wanted"),
     "lines in a file of lines": ("ini", INI, Wanted(set={"Unit.After": "a\nb"}), "cannot be written as one line"),
+    "text that would get an end": ("yaml", "a: |\n  text", Wanted(set={"b": 1}), "b cannot be changed without touching something else"),
     "no number": ("yaml", YAML, Wanted(at_least={"actor.path": 5}), "cannot be compared with a number"),
     "a truth is no number": ("yaml", "a: true\n", Wanted(at_least={"a": 0}), "it is true, which cannot be compared"),
     "a number for some only": ("yaml", "a: 1_000\n", Wanted(at_least={"a": 5}), "some readers of YAML take for text"),
@@ -261,6 +271,7 @@ def test_a_number_is_raised_and_never_lowered():
     found = patched("a: 9\nb: 11.5\n", "yaml", wanted)
     assert found.text == "a: 10\nb: 11.5\nc: 10\n"
     assert (found.differing, found.missing) == (("a",), ("c",))
+    assert patched(found.text, "yaml", wanted).differing == ()
     assert patched("[s]\na=9\n", "ini", Wanted(at_least={"s.a": 10})).text == "[s]\na=10\n"
     assert patched("[s]\na=10.5\n", "ini", Wanted(at_least={"s.a": 10})).text == "[s]\na=10.5\n"
 
