@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
 from engine import __version__
 from engine.app.streams import OutputLost, take_over_standard_streams
-from engine.errors import ConfigError, RunbookError
+from engine.errors import RunbookError
 from engine.values.printable import printable
-
-if TYPE_CHECKING:
-    from engine.fleet import Stop
-    from engine.values.result import HostPlan
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -26,7 +21,7 @@ def main() -> None:
     """The ``runbook`` program."""
     take_over_standard_streams()
     try:
-        code = cli(standalone_mode=False)
+        code = cli(prog_name="runbook", standalone_mode=False)
     except click.exceptions.Abort:
         code = 130
     except click.ClickException as error:
@@ -73,10 +68,24 @@ def _shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return add
 
 
+def _completes(what: str, *, or_a_file: bool = False) -> Any:
+    """A completion of words by the function *what* of ``engine.app.completing``."""
+
+    def complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+        from engine.app import completing
+
+        items = [CompletionItem(it) for it in completing.proposals(getattr(completing, what), context.params, begun)]
+        return items or ([CompletionItem(begun, type="file")] if or_a_file else [])
+
+    return complete
+
+
+FILE = click.Path()  # for the shell: any file's name completes it
 inventory_option = click.option(
-    "-i", "--inventory", multiple=True, metavar="FILE",
+    "-i", "--inventory", multiple=True, metavar="FILE", type=FILE,
     help="Inventory; may be given again. Default: $RUNBOOK_INVENTORY, then ./inventory/distributed_hosts.yaml.",
 )  # fmt: skip
+playbook_argument = click.argument("playbook", shell_complete=_completes("playbooks", or_a_file=True))
 not_ready_option = click.option("--include-not-ready", is_flag=True, help="Take hosts too whose status is not ready.")
 fleet_options = _shared(
     inventory_option,
@@ -84,22 +93,54 @@ fleet_options = _shared(
     click.option("--timeout", metavar="DURATION", default="", help="Per look, where a step sets none (30s)."),
     click.option("--deadline", metavar="DURATION", default="", help="For the whole run; nothing is begun after it."),
     click.option("--yes", is_flag=True, help="Do not ask; also allows resets, and steps that want to be confirmed."),
-    click.option("--output", default="console", show_default=True, help="console, json or jsonl, on stdout."),
-    click.option("--report", multiple=True, metavar="FILE", help="Also write this file (.json .jsonl .txt)."),
+    click.option(
+        "--output",
+        default="console",
+        show_default=True,
+        shell_complete=_completes("outputs"),
+        help="console, json or jsonl, on stdout.",
+    ),
+    click.option(
+        "--report", multiple=True, metavar="FILE", type=FILE, help="Also write this file (.json .jsonl .txt)."
+    ),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
     click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
     not_ready_option,
 )
 run_options = _shared(
     click.option(
-        "--hosts", metavar="PATTERN", default=None, help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c."
+        "--hosts",
+        metavar="PATTERN",
+        default=None,
+        shell_complete=_completes("hosts"),
+        help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c.",
     ),
     click.option("--dry-run", is_flag=True, help="Look, and say what would be done; nothing is changed."),
-    click.option("-e", "--input", "inputs", multiple=True, metavar="NAME=VALUE", help="Set an input of the playbook."),
-    click.option("--inputs", "inputs_file", metavar="FILE", default="", help="Inputs from a YAML file."),
+    click.option(
+        "-e",
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=_completes("inputs"),
+        help="Set an input of the playbook.",
+    ),
+    click.option("--inputs", "inputs_file", metavar="FILE", default="", type=FILE, help="Inputs from a YAML file."),
     click.option("--only", type=click.Choice(["diagnose"]), help="Run only this part."),
-    click.option("--tags", multiple=True, metavar="TAG,...", help="Make only changes that carry one of these tags."),
-    click.option("--skip-tags", multiple=True, metavar="TAG,...", help="Leave out the steps that carry one of these."),
+    click.option(
+        "--tags",
+        multiple=True,
+        metavar="TAG,...",
+        shell_complete=_completes("tags"),
+        help="Make only changes that carry one of these tags.",
+    ),
+    click.option(
+        "--skip-tags",
+        multiple=True,
+        metavar="TAG,...",
+        shell_complete=_completes("tags"),
+        help="Leave out the steps that carry one of these.",
+    ),
     click.option("--force", is_flag=True, help="Let steps run whose finding is unknown. Think twice."),
     click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when a dry run would change something."),
     fleet_options,
@@ -107,7 +148,7 @@ run_options = _shared(
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("playbook")
+@playbook_argument
 @run_options
 def run(playbook: str, **options: Any) -> int:
     """Run PLAYBOOK on hosts: look, show the plan, ask, do it, look again.
@@ -117,12 +158,13 @@ def run(playbook: str, **options: Any) -> int:
     or declined.
     """
     from engine.app.commands import run_playbook
+    from engine.app.person import Terminal
 
-    return run_playbook(playbook, options, _Person())
+    return run_playbook(playbook, options, Terminal())
 
 
 @cli.command("exec", context_settings=CONTEXT)
-@click.argument("pattern")
+@click.argument("pattern", shell_complete=_completes("hosts"))
 @click.option("--read", is_flag=True, help="The command only looks: no plan, no question.")
 @fleet_options
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -132,12 +174,13 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     Every argument reaches the host unchanged. Without --read it counts as an unchecked change.
     """
     from engine.app.commands import exec_command
+    from engine.app.person import Terminal
 
-    return exec_command(pattern, argv, options, _Person())
+    return exec_command(pattern, argv, options, Terminal())
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("pattern", default="all")
+@click.argument("pattern", default="all", shell_complete=_completes("hosts"))
 @inventory_option
 @not_ready_option
 def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> None:
@@ -148,20 +191,19 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> No
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("playbook", nargs=-1, required=True)
+@click.argument("playbook", nargs=-1, required=True, shell_complete=_completes("playbooks", or_a_file=True))
 def check(playbook: Sequence[str]) -> int:
     """Validate playbooks: every mistake at once, with its place. Connects to nothing."""
     from engine.app.showing import check_texts
 
-    faulty = False
-    for good, text in check_texts(playbook):
+    texts = tuple(check_texts(playbook))
+    for good, text in texts:
         click.echo(printable(text), err=not good)
-        faulty = faulty or not good
-    return 2 if faulty else 0
+    return 0 if all(good for good, _ in texts) else 2
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("playbook")
+@playbook_argument
 def show(playbook: str) -> None:
     """Show what PLAYBOOK does, in words that a person could follow by hand."""
     from engine.app.showing import show_text
@@ -178,12 +220,28 @@ def list_() -> None:
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("name", default="")
+@click.argument("name", default="", shell_complete=_completes("actions"))
 def actions(name: str) -> None:
     """List the actions; with NAME, what it takes and what it sees."""
     from engine.app.showing import actions_text
 
     _print(actions_text(name))
+
+
+@cli.command(context_settings=CONTEXT)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes SHELL complete our words.
+
+    \b
+    bash:  runbook completion bash > ~/.local/share/bash-completion/completions/runbook
+    zsh:   runbook completion zsh > DIRECTORY_OF_FPATH/_runbook
+    fish:  runbook completion fish > ~/.config/fish/completions/runbook.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    source = kind(cli, {}, "runbook", "_RUNBOOK_COMPLETE").source()
+    click.echo(source.replace('string split ","', 'string split -m 1 ","'))  # a host pattern has commas of its own
 
 
 @cli.group(context_settings=CONTEXT)
@@ -236,7 +294,7 @@ def lab_faults() -> None:
 
 
 @lab.command("shell", context_settings=CONTEXT)
-@click.argument("host")
+@click.argument("host", shell_complete=_completes("lab_hosts"))
 @lab_directory
 def lab_shell(host: str, directory: str) -> None:
     """Open an SSH session on a lab host."""
@@ -246,72 +304,17 @@ def lab_shell(host: str, directory: str) -> None:
 
 
 @lab.command("run", context_settings=CONTEXT)
-@click.argument("playbook")
+@playbook_argument
 @lab_directory
 @lab_hosts
 @run_options
 def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any) -> int:
     """Start the lab, run PLAYBOOK on it, and stop it again."""
+    from engine.app.person import Terminal
     from engine.app.practice import run_in_lab
 
-    return run_in_lab(playbook, directory, faults, options, _Person())
-
-
-class _Person:
-    """Whoever started the program: can be asked, and can interrupt."""
-
-    def __init__(self) -> None:
-        self._asking = False
-        self._aside: Callable[[str], bool] = lambda _: False
-
-    def is_there(self) -> bool:
-        """Whether stdin is a terminal."""
-        return sys.stdin is not None and sys.stdin.isatty()
-
-    def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
-        """Show the plans on stderr, and ask there."""
-        from engine.reporters.console import show_plans
-
-        show_plans(plans, sys.stderr)
-        self._asking = True
-        try:
-            click.echo(f"\nDo this on {count} host{'' if count == 1 else 's'}? [y/N] ", err=True, nl=False)
-            return sys.stdin.readline().strip().lower() in ("y", "yes")
-        except KeyboardInterrupt:
-            click.echo("", err=True)
-            return False
-        finally:
-            self._asking = False
-
-    def say(self, line: str) -> None:
-        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run."""
-        if not (sys.stderr.isatty() and self._aside(f"runbook: {line}")):
-            _say(line)
-
-    def speak_through(self, aside: Callable[[str], bool]) -> None:
-        """From now on say things by *aside* where it takes them."""
-        self._aside = aside
-
-    def can_stop(self, stop: Stop) -> None:
-        """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""
-
-        def asked(number: int, _frame: object) -> None:
-            if self._asking:
-                raise KeyboardInterrupt
-            name = signal.Signals(number).name
-            stop.ask(f"interrupted by {name}")
-            last = stop.level() > 1
-            words = (
-                "ending writes too" if last else "ending looks; a write in flight is left to end (again: end it now)"
-            )
-            self.say(f"{name}: {words}")
-
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, asked)
+    return run_in_lab(playbook, directory, faults, options, Terminal())
 
 
 if __name__ == "__main__":
     main()
-
-
-__all__ = ["ConfigError", "Path", "cli", "main"]
