@@ -135,15 +135,24 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> No
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("playbook", nargs=-1, required=True)
-def check(playbook: Sequence[str]) -> int:
-    """Validate playbooks: every mistake at once, with its place. Connects to nothing."""
-    from engine.app.showing import check_texts
+@click.argument("playbook", nargs=-1)
+@click.option("--strict", is_flag=True, help="A warning counts as a mistake (exit code 2).")
+@click.option("--rules", is_flag=True, help="List what is warned about, and why.")
+def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
+    """Validate playbooks: every mistake at once, with its place; then warn of what is likely to go wrong.
 
+    Connects to nothing. A comment `# runbook: allow RULE` on a line, or above it, switches a warning off there.
+    """
+    from engine.app.checking import checked, rules_text
+
+    if rules:
+        click.echo(rules_text())
+    elif not playbook:
+        raise click.UsageError("name a playbook, or --rules")
     faulty = False
-    for good, text in check_texts(playbook):
-        click.echo(text, err=not good)
-        faulty = faulty or not good
+    for it in checked(playbook):
+        click.echo(it.text, err=not it.good)
+        faulty = faulty or not it.good or (strict and it.warned)
     return 2 if faulty else 0
 
 
