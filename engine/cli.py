@@ -165,6 +165,17 @@ def show(playbook: str) -> None:
     click.echo(show_text(playbook))
 
 
+@cli.command(context_settings=CONTEXT)
+def schema() -> None:
+    """Print the JSON Schema of playbooks, for editors: runbook schema > playbook.schema.json.
+
+    Then begin a playbook with: # yaml-language-server: $schema=playbook.schema.json
+    """
+    from engine.app.showing import schema_text
+
+    click.echo(schema_text())
+
+
 @cli.command("list", context_settings=CONTEXT)
 def list_() -> None:
     """List the playbooks that a bare name can mean."""

@@ -82,6 +82,15 @@ def actions_text(name: str) -> str:
     return "\n".join(lines + (_fields(action.State) or ["  none"]))
 
 
+def schema_text() -> str:
+    """The JSON Schema of playbooks, with the arguments of every action."""
+    import json
+
+    from engine.lang.exporting import exported_schema
+
+    return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)
+
+
 def _uses(action: Action) -> str:
     if action.decide:
         return "change"
