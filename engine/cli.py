@@ -191,15 +191,25 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> No
 
 
 @cli.command(context_settings=CONTEXT)
-@click.argument("playbook", nargs=-1, required=True, shell_complete=_completes("playbooks", or_a_file=True))
-def check(playbook: Sequence[str]) -> int:
-    """Validate playbooks: every mistake at once, with its place. Connects to nothing."""
-    from engine.app.showing import check_texts
+@click.argument("playbook", nargs=-1, shell_complete=_completes("playbooks", or_a_file=True))
+@click.option("--strict", is_flag=True, help="A warning counts as a mistake (exit code 2).")
+@click.option("--rules", is_flag=True, help="List what is warned about, and why.")
+def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
+    """Validate playbooks: every mistake at once, with its place; then warn of what is likely to go wrong.
 
-    texts = tuple(check_texts(playbook))
-    for good, text in texts:
-        click.echo(printable(text), err=not good)
-    return 0 if all(good for good, _ in texts) else 2
+    Connects to nothing. A comment `# runbook: allow RULE` on a line, or above it, switches a warning off there.
+    """
+    from engine.app.checking import checked, rules_text
+
+    if rules:
+        _print(rules_text())
+    elif not playbook:
+        raise click.UsageError("name a playbook, or --rules")
+    faulty = False
+    for it in checked(playbook):
+        click.echo(printable(it.text), err=not it.good)
+        faulty = faulty or not it.good or (strict and it.warned)
+    return 2 if faulty else 0
 
 
 @cli.command(context_settings=CONTEXT)
@@ -209,6 +219,17 @@ def show(playbook: str) -> None:
     from engine.app.showing import show_text
 
     _print(show_text(playbook))
+
+
+@cli.command(context_settings=CONTEXT)
+def schema() -> None:
+    """Print the JSON Schema of playbooks, for editors: runbook schema > playbook.schema.json.
+
+    Then begin a playbook with: # yaml-language-server: $schema=playbook.schema.json
+    """
+    from engine.app.showing import schema_text
+
+    _print(schema_text())
 
 
 @cli.command("list", context_settings=CONTEXT)
