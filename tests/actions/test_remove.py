@@ -171,12 +171,12 @@ def test_a_mount_point_is_never_removed_not_even_inside(root, name, above):
     assert "mount point" in taken.why
     seen = see("remove", args(root, "*", directories=True))
     assert isinstance(seen, Seen)
-    mounted = subprocess.run(
-        [*within, "sh", "-c", removal(seen.state.entries).script, "sh", *removal(seen.state.entries).argv, ],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert mounted.returncode == 1, "mounted after the look"
-    assert "left alone" in mounted.stderr
+    command = removal(seen.state.entries)
+    after = f'sh -c "$0" sh "$@"; code=$?; [ -e \'{place}/x\' ] && exit $code'
+    argv = [*within, "sh", "-c", after, command.script, *command.argv]
+    mounted = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert "left alone" in mounted.stderr, "mounted after the look"
+    assert mounted.returncode == 1, "what is mounted there is whole"
     assert place.exists()
 
 
@@ -265,6 +265,11 @@ def entry(path: str, kind: str = "file") -> Entry:
 def test_directories_of_the_system_are_never_removed(path):
     found = Found(entries=(), roots=("/", "/var", "/usr", path.rpartition("/")[0]), home="/root", mounts=(), now=0)
     assert forbidden(entry(path, "directory"), found, directories=True)
+
+
+def test_a_root_that_lies_in_another_one_is_not_removed_either():
+    found = Found(entries=(), roots=("/data", "/data/sub"), home="/root", mounts=(), now=0)
+    assert "is a root itself" in forbidden(entry("/data/sub", "directory"), found, directories=True)
 
 
 def test_a_home_directory_is_never_removed():
