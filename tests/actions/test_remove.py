@@ -172,7 +172,7 @@ def test_a_mount_point_is_never_removed_not_even_inside(root, name, above):
     seen = see("remove", args(root, "*", directories=True))
     assert isinstance(seen, Seen)
     command = removal(seen.state.entries)
-    after = f'sh -c "$0" sh "$@"; code=$?; [ -e \'{place}/x\' ] && exit $code'
+    after = f'sh -c "$0" sh "$@"; code=$?; [ -e \'{place}/x\' ] || exit 9; exit $code'
     argv = [*within, "sh", "-c", after, command.script, *command.argv]
     mounted = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "left alone" in mounted.stderr, "mounted after the look"
