@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -105,8 +106,10 @@ class Engine:
         """Remove everything but the image that every test starts with."""
         if found := self("ps", "-aq").split():
             self("rm", "-f", "-v", *found)
-        while found := self.images() - {self.base}:
-            self.run("rmi", "-f", *found, check=False)
+        for _ in range(9):  # parents go only after their children
+            if found := self.images() - {self.base}:
+                self.run("rmi", "-f", *found, check=False)
+        assert self.images() <= {self.base}, self("images", "-a")
         if self.base not in self.images():
             self.base = self.import_image("base:1")
         self("tag", self.base, "base:1")
@@ -122,7 +125,7 @@ def engine_of_its_own(megabytes: int = 400) -> Iterator[Engine]:
     for it in ("data", "exec"):
         (folder / it).mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(folder / "data")], check=True)
-    name = folder.name
+    name = f"runbook-{secrets.token_hex(4)}"
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
