@@ -42,7 +42,9 @@ class Engine:
     def run(self, *words: str, check: bool = True, **keys) -> subprocess.CompletedProcess:
         """The docker command."""
         env = {**os.environ, "DOCKER_HOST": self.host, **keys.pop("env", {})}
-        return subprocess.run(["docker", *words], capture_output=True, text=True, check=check, env=env, **keys)
+        done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, env=env, **keys)
+        assert not check or done.returncode == 0, (words, done.stderr)
+        return done
 
     def __call__(self, *words: str, **keys) -> str:
         """What docker prints."""
@@ -51,7 +53,8 @@ class Engine:
     def dies(self, *words: str, options: tuple[str, ...] = (), name: str = "", image: str = "base:1") -> str:
         """A container that has run and ended, and its name."""
         name = name or f"c{next(self.counter)}"
-        self.run("run", "--name", name, "--network", "none", *options, image, *(words or ("true",)), check=False)
+        done = self.run("run", "--name", name, "--network", "none", *options, image, *(words or ("true",)), check=False)
+        assert name in self.names(), done.stderr
         return name
 
     def lives(self, *options: str, name: str = "", image: str = "base:1") -> str:
