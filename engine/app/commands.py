@@ -125,7 +125,7 @@ def _times(options: Options) -> Mapping[str, float]:
     found = {}
     for name in ("timeout", "deadline", "connect_timeout"):
         try:
-            found[name] = time_span(options[name]) if options[name] else 0.0
+            found[name] = time_span(options[name]) if options.get(name) else 0.0
         except ConfigError as error:
             problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
     if problems:
