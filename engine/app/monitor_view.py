@@ -59,12 +59,14 @@ def view(book: Playbook, sights: Sequence[Sight], width: int, height: int, *, co
 
 
 def _line(row: Sequence[Cell], widths: Sequence[int], width: int, colours: bool) -> str:
+    """One row; what has no room is left out from the right."""
     made, left = [], width
     for cell, wide in zip(row, widths, strict=True):
         text = printable(cell.text).ljust(wide)[: max(0, left)]
         left -= wide + 2
-        made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
-    return "  ".join(made).rstrip() if not colours else "  ".join(made)
+        if text:
+            made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
+    return "  ".join(made).rstrip()
 
 
 def _cut(cell: Cell, width: int, colours: bool) -> str:
