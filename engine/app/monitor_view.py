@@ -13,8 +13,8 @@ from engine.values.printable import printable
 from engine.values.result import HostResult, Status, StepResult
 from engine.values.text import Json
 
-COLOURS = {Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
-"""SGR codes: yellow, red, bold red."""
+COLOURS = {Severity.INFO: "36", Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
+"""SGR codes: cyan, yellow, red, bold red."""
 
 GREY = "2"
 LATE = 3.0
