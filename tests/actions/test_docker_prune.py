@@ -284,6 +284,15 @@ def test_images_that_others_were_built_from_stay_while_those_are_used(engine):
     assert top in chain
 
 
+def test_an_image_in_use_stays_when_its_name_has_gone_to_another(engine):
+    old = engine.import_image("job:1", "LABEL v=1")
+    engine.lives(image="job:1")
+    new = engine.import_image("job:1", "LABEL v=2")
+    change = planned(engine, what=("images",))
+    assert {old, new} & {it.key for it in change.targets} == set()
+    assert isinstance(planned(engine, what=("images",), images="dangling"), NoChange)
+
+
 def test_labels_choose_and_spare(engine):
     odd = 'owner=a b\'s "c"'
     engine.dies(name="mine", options=("--label", "run=7"))
@@ -310,6 +319,7 @@ def test_volumes_go_only_when_asked_for_and_never_while_a_container_that_stays_m
     done(engine, planned(engine, **one))
     assert {*engine("volume", "ls", "-q").split()} == before - {anonymous}
     change = planned(engine, **one, volumes="all")
+    assert [it.key for it in change.targets] == ["named"]
     done(engine, change)
     assert {*engine("volume", "ls", "-q").split()} == {"spared", "used"}
 
