@@ -74,6 +74,8 @@ fleet_options = _shared(
     click.option("--output", default="console", show_default=True, help="console, json or jsonl, on stdout."),
     click.option("--report", multiple=True, metavar="FILE", help="Also write this file (.json .jsonl .txt)."),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
+    click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password that sudo wants on the hosts."),
+    click.option("--become-password-file", metavar="FILE", default="", help="Take it from this file (mode 600)."),
     click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
     not_ready_option,
 )
@@ -268,6 +270,10 @@ class _Person:
             return False
         finally:
             self._asking = False
+
+    def secret(self, prompt: str) -> str:
+        """Ask on the terminal, without an echo."""
+        return str(click.prompt(prompt, hide_input=True, err=True, default="", show_default=False))
 
     def can_stop(self, stop: Stop) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""

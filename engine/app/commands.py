@@ -11,6 +11,7 @@ from engine.actions import discover
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
 from engine.app.resolving import with_places, with_tags
 from engine.app.running import Order, Run, reporters_for
+from engine.app.secrets import become_password, passphrases
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
@@ -35,6 +36,10 @@ class Person(Protocol):
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
         """Show them plans for *count* hosts, and ask."""
+        ...
+
+    def secret(self, prompt: str) -> str:
+        """What they type without being seen."""
         ...
 
     def can_stop(self, stop: Stop) -> None:
@@ -65,7 +70,7 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook
     if problems:
         raise ConfigError(*problems)
-    order = _order(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
+    order = _order(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
     return _perform(order, options, person, stops_before=options["dry_run"])
 
 
@@ -80,7 +85,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
         step = Step(id="exec", phase=Phase.REMEDIATE, action="command", args={"do": {"argv": _raw(words)}})
         playbook = Playbook(name="exec", remediate=(step,))
     chosen = select(inventory, pattern, options["include_not_ready"])
-    return _perform(_order(playbook, {}, options, inventory=inventory, selection=chosen), options, person)
+    return _perform(_order(playbook, {}, options, person, inventory=inventory, selection=chosen), options, person)
 
 
 def _raw(value: Json) -> Any:
@@ -98,10 +103,13 @@ def _or_problems(problems: list[Problem], work: Any) -> Any:
         return None
 
 
-def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
+def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, person: Person, **rest: Any) -> Order:
     timeout, deadline = (duration(options[it]) if options[it] else 0.0 for it in ("timeout", "deadline"))
     connecting = ConnectOptions(
-        connect_timeout=duration(options["connect_timeout"]), strict_host_keys=options["strict_host_keys"]
+        connect_timeout=duration(options["connect_timeout"]),
+        strict_host_keys=options["strict_host_keys"],
+        become_password=become_password(options["become_password_file"], options["ask_become_pass"], person),
+        passphrases=passphrases(rest["selection"].hosts, person),
     )
     return Order(
         playbook=playbook,

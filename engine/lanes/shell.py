@@ -84,7 +84,8 @@ class Shell:
         said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
         told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
         if said and self.ended:
-            return (PasswordRefused if self._told else Refused)(said[-1])
+            words = "; ".join([it for it in said if it.startswith("sudo: ")][-3:]) or said[-1]
+            return (PasswordRefused if self._told else Refused)(words)
         words = f"; it says: {(said or told)[-1]}" if said or told else ""
         if not self.ended:
             return Refused(f"no shell answers within {GREETED_WITHIN:.0f} s{words}")
