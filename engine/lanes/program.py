@@ -106,9 +106,11 @@ RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
 IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }; s=${s%%%% *}
 g=shared; case $s in "") g=hidden;; $$|"${1:-}") g=own;; esac
 printf '\nlane %(lane)s %%s %%s %%s\n' "$g" "$s" "$(id -un 2>/dev/null || id -u)"
+printf '\nlane %(lane)s\n' >&2
 """
 """The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its user.
 
+It says so behind whatever the login shell, or sudo, has printed on either stream.
 Behind sudo the leader is sudo itself, which the shell before it became: ``$1`` is the process id of that.
 """
 
