@@ -80,7 +80,7 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook
     if problems:
         raise ConfigError(*problems)
-    order = _order(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
     return _perform(order, options, person, stops_before=options["dry_run"])
 
 
@@ -100,7 +100,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
         )
         playbook = Playbook(name="exec", remediate=(step,))
     chosen = select(inventory, pattern, options["include_not_ready"])
-    order = _order(playbook, {}, options, inventory=inventory, selection=chosen)
+    order = order_for(playbook, {}, options, inventory=inventory, selection=chosen)
     return _perform(order, options, person, typed=True)
 
 
@@ -125,7 +125,7 @@ def _times(options: Options) -> Mapping[str, float]:
     found = {}
     for name in ("timeout", "deadline", "connect_timeout"):
         try:
-            found[name] = time_span(options[name]) if options[name] else 0.0
+            found[name] = time_span(options[name]) if options.get(name) else 0.0
         except ConfigError as error:
             problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
     if problems:
@@ -133,7 +133,8 @@ def _times(options: Options) -> Mapping[str, float]:
     return found
 
 
-def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
+def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
+    """What is to be run, from the options of a command line.  Raises ConfigError."""
     times = _times(options)
     connecting = ConnectOptions(
         connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,

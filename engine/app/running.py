@@ -82,6 +82,15 @@ class Run:
         self.emit = self._fan_out(reporters)
         self.fleet = self._fleet()
 
+    def hidden(self, result: HostResult) -> HostResult:
+        """*result* without secrets."""
+        return masked(result, self._mask)
+
+    def looked(self) -> tuple[int, tuple[HostResult, ...]]:
+        """Look at every host; the exit code, and what was seen."""
+        results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
+        return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
+
     def plan_only(self) -> int:
         """Look at every host and say what would be done.  Sends looks only.  Returns the exit code."""
         self._start(Mode.PLAN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
@@ -20,20 +20,6 @@ from engine.values.playbook import FindingRule, Input, Limits, Playbook, Step
 from engine.values.text import Json, Raw, plural, seconds
 
 WIDTH = 110
-
-
-def check_texts(names: Sequence[str]) -> Iterator[tuple[bool, str]]:
-    """For each playbook whether it is good, and what is to be said of it."""
-    actions = discover()
-    for name in names:
-        try:
-            path = find_playbook(name)
-            book = read_playbook(path, actions)
-        except ConfigError as error:
-            yield False, str(error)
-        else:
-            steps = (*book.diagnose, *book.remediate, *book.verify)
-            yield True, f"{path}: good ({plural(len(steps), 'step')}, {plural(len(book.findings), 'finding')})"
 
 
 def list_text() -> str:
@@ -95,6 +81,15 @@ def actions_text(name: str) -> str:
     lines += _fields(action.Args) or ["  none"]
     lines += ["", "Fields that expressions can use"]
     return "\n".join(lines + (_fields(action.State) or ["  none"]))
+
+
+def schema_text() -> str:
+    """The JSON Schema of playbooks, with the arguments of every action."""
+    import json
+
+    from engine.lang.exporting import exported_schema
+
+    return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)
 
 
 def _uses(action: Action) -> str:
