@@ -38,7 +38,7 @@ if ! has no_gpu; then
   done
 fi
 mount -t tmpfs -o mode=755 lab "$home/run"
-mkdir -p "$home/run/sshd" "$home/run/lab/bin" "$home/run/lab/jobs" "$home/run/lab/state"
+mkdir -p "$home/run/sshd" "$home/run/lock" "$home/run/lab/bin" "$home/run/lab/jobs" "$home/run/lab/state"
 cp "$home"/files/* "$home/run/lab/"
 cp /bin/sh "$home/run/lab/jobs/python3"; cp /bin/sh "$home/run/lab/jobs/nvidia-persistenced"
 mkfifo "$home/run/lab/jobs/wait"

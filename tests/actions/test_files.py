@@ -118,6 +118,17 @@ def test_the_age_that_is_wanted_is_held(tmp_path):
     assert "wanted 60 s at most" in files.holds(made, state).why
 
 
+def test_a_time_of_writing_that_lies_ahead_is_an_age_that_nobody_knows_and_never_a_young_one(tmp_path):
+    """Mutants: file_list.py taking such an age for 0."""
+    aged(tmp_path / "old", 5000)
+    made, state = looked(aged(tmp_path / "x", -3600), tmp_path / "old", younger_than="10m")
+    assert state.newest == str(tmp_path / "x")
+    assert "60 min from now: the clock of this host is off, or was" in state.age.why
+    with pytest.raises(ProbeError, match="from now"):
+        files.holds(made, state)
+    assert looked(aged(tmp_path / "x", -20))[1].age == 0, "a file server's clock is never quite the host's"
+
+
 @pytest.mark.real("root", "setpriv")
 @pytest.mark.parametrize("inside", ["", "*.pt"])
 def test_what_may_not_be_looked_into_is_not_empty(inside):
