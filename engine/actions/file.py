@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from difflib import unified_diff
 from hashlib import sha256
 from typing import Literal
 
-from engine.facts.file_writing import Place, Wanted, ask_place, make, read_place
-from engine.facts.secret_names import without_secrets
+from engine.facts.file_writing import Place, Wanted, ask_place, difference, make, read_place
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -103,7 +101,7 @@ def probe(args: Args) -> Probe[State]:
         owner=place.owner,
         group=place.group,
         needs=needs,
-        diff=_diff(args, place) if {"content", "a file"} & set(needs) else "",
+        diff=difference(place, args.wanted_text) if {"content", "a file"} & set(needs) else "",
         place=place,
     )
 
@@ -120,24 +118,6 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
     for what, wanted, there in (("owner", args.owner, place.owner), ("group", args.group, place.group)):
         if wanted and wanted != there:
             yield f"{what} {wanted} (is {there})"
-
-
-def _diff(args: Args, place: Place) -> str:
-    text = args.wanted_text
-    if text is None:
-        return ""
-    if place.kind == "file" and place.text is None:
-        return f"{place.path} is too long, or no text: its content (sha256 {place.digest[:12]}) is not shown\n"
-    names = (place.path if place.kind == "file" else "/dev/null", place.path)
-    lines = unified_diff(_lines(place.text or ""), _lines(text), *names)
-    return without_secrets(
-        "".join(it if it.endswith("\n") else f"{it}\n\\ No newline at end of file\n" for it in lines)
-    )
-
-
-def _lines(text: str) -> list[str]:
-    *whole, last = text.split("\n")
-    return [*(f"{it}\n" for it in whole), *([last] if last else [])]
 
 
 def decide(args: Args, state: State) -> Decision:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import unified_diff
 from hashlib import sha256
 
 from engine.errors import ProbeError
+from engine.facts.secret_names import without_secrets
 from engine.values.command import Command, Completed, Effect
 
 LARGEST = 256 * 1024
@@ -80,6 +82,24 @@ def read_place(path: str, done: Completed) -> Place:
 
 def _broken(text: str) -> bool:
     return "\0" in text or "\ufffd" in text or any("\ud800" <= it <= "\udfff" for it in text)
+
+
+def difference(place: Place, text: str | None) -> str:
+    """What putting *text* there would change, as ``diff -u`` shows it, without the values of secrets."""
+    if text is None:
+        return ""
+    if place.kind == "file" and place.text is None:
+        return f"{place.path} is too long, or no text: its content (sha256 {place.digest[:12]}) is not shown\n"
+    names = (place.path if place.kind == "file" else "/dev/null", place.path)
+    lines = unified_diff(_lines(place.text or ""), _lines(text), *names)
+    return without_secrets(
+        "".join(it if it.endswith("\n") else f"{it}\n\\ No newline at end of file\n" for it in lines)
+    )
+
+
+def _lines(text: str) -> list[str]:
+    *whole, last = text.split("\n")
+    return [*(f"{it}\n" for it in whole), *([last] if last else [])]
 
 
 _LOOK = r"""
