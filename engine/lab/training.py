@@ -109,7 +109,7 @@ if has old_crash; then
 fi
 if has leak; then
     (c=$(head -c 1000000 /dev/zero | tr '\0' x) n=0
-    while [ $n -lt 600 ]; do n=$((n + 1)); eval "x$n=\$c"; sleep 0.05; done; exec sleep 1000) </dev/null >/dev/null 2>&1 &
+    while [ $n -lt 600 ]; do n=$((n + 1)); eval "x$n=\$c"; sleep 0.1; done; exec sleep 1000) </dev/null >/dev/null 2>&1 &
 fi
 if has restart_loop; then
     export HOME=$work GIT_CONFIG_NOSYSTEM=1
