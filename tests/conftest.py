@@ -21,6 +21,7 @@ PROGRAMS = {
     "busybox": "busybox",
     "strace": "strace",
     "tmux": "tmux",
+    "git": "git",
     "fish": "fish",
     "tcsh": "tcsh",
     "setpriv": "setpriv",
