@@ -29,6 +29,7 @@ PROGRAMS = {
     "wget": "wget",
     "sqlite3": "sqlite3",
     "docker": "dockerd",
+    "git": "git",
     "apt": "apt-get",
 }
 

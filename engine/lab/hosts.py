@@ -18,6 +18,7 @@ from pathlib import Path
 from engine.errors import ConfigError
 from engine.lab.faults import hosts_of
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
+from engine.lab.training import OF_TRAINING
 
 SSHD_PROGRAM = "/usr/sbin/sshd"
 NEEDED = ("unshare", "mount", "setsid", "hostname")
@@ -199,6 +200,7 @@ def _start(
         "init": INIT,
         "job": JOB,
         "nvidia-smi": SMI,
+        **OF_TRAINING,
         "sshd_config": SSHD.format(address=address, port=port),
     }.items():
         (files / file).write_text(text)

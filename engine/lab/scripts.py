@@ -57,6 +57,7 @@ mount --rbind "$home/run" /run
 # What this machine's root has in a profile is nothing of the lab host's.
 for it in ~root/.bashrc ~root/.zshenv ~root/.cshrc ~root/.tcshrc; do [ ! -f "$it" ] || mount --bind /dev/null "$it"; done
 set +e
+. /run/lab/training
 cd /run/lab/jobs || exit 1
 mkdir -p sglang areal examples; cp job areal.launcher.local; cp job sglang/launch_server.py
 cp job examples/gsm8k_grpo.py; cp job torchrun; cp job exporter; cp job keeper; cp job train.py
