@@ -47,7 +47,8 @@ class State:
     """What is there, on the last look."""
 
     files: tuple[File, ...] = field(
-        default=(), metadata={"about": "The newest 1000, newest first: path, size, age (seconds), kind, number."}
+        default=(),
+        metadata={"about": "The newest 1000, newest first: path, size, age (seconds), written, kind, number."},
     )
     count: int | Unknown = field(metadata={"about": "How many there are; unknown where a directory may not be read."})
     total: int | Unknown = field(metadata={"about": "Bytes of all of them together."})
@@ -108,7 +109,7 @@ def _growth(seen: Listed) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...
     before = {it.path: it for it in first.files}
     added = tuple(it.path for it in last.files if it.path not in before)
     touched = any(it.path in before and it.size > before[it.path].size for it in last.files)
-    written = any(it.path in before and it.age + 0.5 < before[it.path].age for it in last.files)
+    written = any(it.path in before and it.written > before[it.path].written for it in last.files)
     return bool(added or touched or written), last.total - first.total, added[:KEPT]
 
 

@@ -25,6 +25,8 @@ class File:
     """Bytes."""
     age: float
     """Seconds since it was last written to, by the host's clock."""
+    written: int
+    """When that was, in seconds since 1970, by the clock of the file system."""
     kind: str
     """file, directory or other."""
     number: int | Unknown
@@ -138,7 +140,14 @@ def _file(record: str, now: int) -> File | None:
     size, written, mode, path = found.groups()
     kind = {0o4: "directory", 0o10: "file"}.get(int(mode, 16) >> 12, "other")
     path = path.replace("/./", "/")
-    return File(path=path, size=int(size), age=float(max(0, now - int(written))), kind=kind, number=number_of(path))
+    return File(
+        path=path,
+        size=int(size),
+        age=float(max(0, now - int(written))),
+        written=int(written),
+        kind=kind,
+        number=number_of(path),
+    )
 
 
 def number_of(path: str) -> int | Unknown:
