@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.conftest import PROGRAM, Practice, Said
-from engine import lab
 from sshd import Sshd, start_sshd
+
+from engine import lab
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n"
 WITHIN = 60.0
@@ -189,7 +190,11 @@ class Place:
         for practice, before in self._labs:
             for it in practice.lab.hosts:
                 if it.lives:
-                    until(lambda it=it: set(lab.living(it.pid)) == before[it.name], f"{it.name} to be as it was", 10)
+                    until(
+                        lambda it=it, before=before: set(lab.living(it.pid)) == before[it.name],
+                        f"{it.name} to be as it was",
+                        10,
+                    )
 
     def end(self) -> None:
         """Take down everything."""

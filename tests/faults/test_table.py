@@ -59,7 +59,7 @@ def test_a_fault_is_said_clearly_and_nothing_is_lost_or_killed(rows, place):
 def test_every_promised_fault_is_in_the_table_and_every_row_is_provoked():
     assert {it.of for it in FAULTS} == set(PROMISED)
     assert [it.what for it in FAULTS if (it.by is None) == (not it.test)] == []
-    assert [it.what for it in FAULTS if it.host and not it.verdict or it.step and not it.status] == []
+    assert [it.what for it in FAULTS if (it.host and not it.verdict) or (it.step and not it.status)] == []
     assert [it.what for it in FAULTS if not it.what.endswith(".") or it.code not in (0, 1, 2, 4, 5, 6, 130)] == []
 
 
