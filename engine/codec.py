@@ -17,7 +17,10 @@ UNKNOWN = "$unknown"
 
 
 def to_json(value: object) -> Json:
-    """*value* as JSON has it: dataclasses become objects, tuples arrays, enums their values."""
+    """*value* as JSON has it: dataclasses become objects, tuples arrays, enums their values.
+
+    A field whose metadata say ``private`` is left out.
+    """
     match value:
         case Unknown(why=why):
             return {UNKNOWN: why}
@@ -34,7 +37,8 @@ def to_json(value: object) -> Json:
         case set() | frozenset():
             return sorted((to_json(it) for it in value), key=str)
         case _ if is_dataclass(value):
-            return {it.name.rstrip("_"): to_json(getattr(value, it.name)) for it in fields(value)}
+            shown = [it for it in fields(value) if not it.metadata.get("private")]
+            return {it.name.rstrip("_"): to_json(getattr(value, it.name)) for it in shown}
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 

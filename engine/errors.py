@@ -67,6 +67,11 @@ class Unreachable(TransportError):
 class ConnectionLost(TransportError):
     """The session died with a command in flight; what became of that command is unknown."""
 
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        self.sent = sent
+        """Whether anything of the command had been sent, so that it may have been done."""
+        super().__init__(message)
+
 
 class ProbeError(RunbookError):
     """A look was taken and produced nothing that can be believed."""

@@ -91,8 +91,12 @@ class Fleet:
     """Seconds on the clock after which no more is begun; 0 for none."""
 
     def plan(self, hosts: Sequence[Host]) -> tuple[Planned, ...]:
-        """Look at every host, and decide; sends looks only."""
-        return self._each(hosts, self._plan_one, lambda host, why: Planned(host=host, result=self._unbegun(host, why)))
+        """Look at every host, and decide; sends looks only.  A host that gets no plan has its end now."""
+        return self._each(
+            hosts,
+            self._plan_one,
+            lambda host, why: Planned(host=host, result=self._finish(self._unbegun(host, why))),
+        )
 
     def carry_out(self, planned: Sequence[Planned], consent: Consent) -> tuple[HostResult, ...]:
         """Do what the plans show, or less; a host without a plan keeps the end that it has."""
@@ -101,7 +105,7 @@ class Fleet:
         return self._each(
             [it.host for it in planned],
             lambda host: self._carry_out_one(by_name[host.name], consent),
-            lambda host, why: self._finish(self._unbegun(host, why)),
+            lambda host, why: self._left(by_name[host.name], why),
             self._paced([it.host for it in planned], idle),
         )
 
@@ -116,7 +120,7 @@ class Fleet:
 
     def conclude(self, planned: Sequence[Planned]) -> tuple[HostResult, ...]:
         """The ends of hosts that are only planned."""
-        return tuple(self._finish(it.result) for it in planned)
+        return tuple(self._finish(it.result) if it.plan else it.result for it in planned)
 
     def _each(
         self,
@@ -189,7 +193,10 @@ class Fleet:
     def _plan_one(self, host: Host) -> Planned:
         began = self.clock.now()
         self.emit(HostStarted(host=host.name))
-        return self._guarded(host, began, lambda: self._planned(host, began))
+        planned = self._guarded(host, began, lambda: self._planned(host, began))
+        if planned.plan is None:
+            self._finish(planned.result)
+        return planned
 
     def _planned(self, host: Host, began: float, *, again: bool = True) -> Planned:
         connection = self.connect(host)
@@ -216,7 +223,9 @@ class Fleet:
         )
 
     def _carry_out_one(self, planned: Planned, consent: Consent) -> HostResult:
-        if planned.plan is None or planned.seen is None or not _has_work(planned):
+        if planned.plan is None or planned.seen is None:
+            return planned.result
+        if not _has_work(planned):
             return self._finish(planned.result)
         plan, seen, began = planned.plan, planned.seen, self.clock.now()
         ended = self._guarded(planned.host, began, lambda: self._executed(planned.host, plan, seen, consent, began))
@@ -244,6 +253,7 @@ class Fleet:
                 if not again:
                     raise
             else:
+                self.emit(HostPlanned(plan=plan))
                 return self._execute(site, plan, seen, consent, began)
         finally:
             connection.close()
@@ -251,9 +261,12 @@ class Fleet:
 
     def _execute(self, site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
         outcome = execute(site, plan, seen, consent, force=self.force)
+        word = verdict(self.playbook, outcome.steps, outcome.findings)
+        if outcome.error and word in (Verdict.RESOLVED, Verdict.HEALTHY):
+            word = Verdict.UNKNOWN  # it could not be looked at in the end
         result = HostResult(
             host=plan.host,
-            verdict=verdict(self.playbook, outcome.steps, outcome.findings),
+            verdict=word,
             error=outcome.error,
             findings=outcome.findings,
             steps=outcome.steps,
@@ -266,7 +279,9 @@ class Fleet:
         try:
             return work()
         except TransportError as error:
-            ended = (Verdict.UNREACHABLE, Status.UNREACHABLE, str(error))
+            over = f"{self.stop.why}, while it was being reached: " if self.stop.level() else ""
+            kind = (Verdict.CANCELLED, Status.CANCELLED) if over else (Verdict.UNREACHABLE, Status.UNREACHABLE)
+            ended = (*kind, f"{over}{error}")
         except Cancelled as error:
             ended = (Verdict.CANCELLED, Status.CANCELLED, str(error) or self.stop.why)
         except Exception as error:
@@ -281,6 +296,10 @@ class Fleet:
     def _unbegun(self, host: Host, why: str) -> HostResult:
         steps = _all_steps(self.playbook, Status.BLOCKED, f"not started: {why}")
         return HostResult(host=host.name, verdict=Verdict.NOT_STARTED, error=why, steps=steps)
+
+    def _left(self, planned: Planned, why: str) -> HostResult:
+        """The end of a planned host whose turn never came."""
+        return self._finish(self._unbegun(planned.host, why)) if planned.plan else planned.result
 
     def _finish(self, result: HostResult) -> HostResult:
         self.emit(HostFinished(result=result))

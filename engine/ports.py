@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -60,8 +60,9 @@ class Connection(Protocol):
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands* in this order and wait for all of them; later ones do not depend on earlier ones.
 
-        A command that exits with any code, times out, or cannot be started (126, 127) is a Completed.
-        Raises ConnectionLost when the line is gone, Cancelled when the run was asked to end.
+        A command that exits with any code, times out, or cannot be started (126, 127) is a Completed; so is one that
+        was refused before it was sent.  Raises ConnectionLost when the line is gone, Cancelled when the run was asked
+        to end, Unreachable when the host lets us in and starts no shell for us: nothing was sent.
         Writes are passed one at a time, and are sent once.
         """
         ...
@@ -80,6 +81,8 @@ class ConnectOptions:
     known_hosts: str = ""
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
+    become_password: str = field(default="", repr=False)
+    """For sudo, where it asks for one."""
 
 
 class Transport(Protocol):
@@ -110,7 +113,10 @@ class InventoryFormat(Protocol):
 
 
 class Reporter(Protocol):
-    """What a file in ``engine/reporters`` makes with its ``Reporter`` class."""
+    """What a file in ``engine/reporters`` makes with its ``Reporter`` class.
+
+    One that draws on a terminal may have ``aside(line) -> bool`` too: it takes care of a line that is not the run's.
+    """
 
     def on(self, event: Event) -> None:
         """Take note of *event*."""
@@ -149,6 +155,7 @@ class Action:
 
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
+    ``SCRATCH = True`` marks one whose look makes something of its own: its step must say ``scratch: true``.
     """
 
     name: str
@@ -167,6 +174,7 @@ class Action:
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
     waits: Callable[[Any], str] | None
+    scratch: bool = False
 
     @classmethod
     def of(cls, module: ModuleType) -> Action:
@@ -199,5 +207,6 @@ class Action:
             Args=module.Args,
             State=module.State,
             probe=module.probe,
+            scratch=getattr(module, "SCRATCH", False),
             **optional,
         )

@@ -24,6 +24,11 @@ PROGRAMS = {
     "fish": "fish",
     "tcsh": "tcsh",
     "setpriv": "setpriv",
+    "curl": "curl",
+    "wget": "wget",
+    "sqlite3": "sqlite3",
+    "docker": "dockerd",
+    "apt": "apt-get",
 }
 
 
@@ -32,6 +37,10 @@ def present(part: str) -> bool:
     """Whether this machine has that real part."""
     if part == "root":
         return os.geteuid() == 0
+    if part == "docker" and not (present("root") and shutil.which("docker")):
+        return False
+    if part == "systemd":
+        return present("lab") and Path("/lib/systemd/systemd").exists() and shutil.which("systemctl") is not None
     if part == "lab":
         return (
             present("root")

@@ -51,7 +51,7 @@ class Machine:
         began = time.monotonic()
         with subprocess.Popen(
             [*self.before, *words],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
@@ -59,7 +59,7 @@ class Machine:
         ) as process:
             late = False
             try:
-                out, err = process.communicate(timeout=self.timeout)
+                out, err = process.communicate(command.stdin.encode() or None, timeout=self.timeout)
             except subprocess.TimeoutExpired:
                 late = True
                 os.killpg(process.pid, signal.SIGKILL)

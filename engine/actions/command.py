@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.errors import ProbeError
+from engine.facts.authored import UNASKED, Answer, answered, holding, objection_to_look, still_needed
 from engine.facts.changers import known
-from engine.facts.parsing import parsed, problem_with
+from engine.facts.parsing import problem_with
 from engine.ports import Fails, Holds, Probe
-from engine.values.command import Command, Completed, Effect
+from engine.values.command import Command, Effect
 from engine.values.plan import Change, Decision, NoChange, Risk
-from engine.values.text import Json, Unknown, seconds
+from engine.values.text import Json
 
-_STATUS: dict[int, str] = {126: "it may not be started", 127: "there is no such program"}
+State = Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,41 +69,13 @@ class Args:
             raise ValueError(problem)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What the look, or the check of a change, gave."""
-
-    exit_code: int | Unknown = field(metadata={"about": "What it exited with (of a change: its check)."})
-    stdout: str = field(default="", metadata={"about": "What it printed."})
-    stderr: str = field(default="", metadata={"about": "What it complained about."})
-    value: Json | Unknown = field(default=None, metadata={"about": "What `parse` makes of stdout."})
-
-
 def probe(args: Args) -> Probe[State]:
     """Run the look, or the check; a change without a check is asked nothing."""
     if args.do and not args.check:
-        return State(exit_code=Unknown(why="a change without a check looks at nothing"))
+        return UNASKED
     program = args.check or Program(argv=args.argv, script=args.script, params=args.params)
     command = program.command(Effect.READ, (0, 1) if args.check else args.accepts)
-    done: Completed = yield command
-    if not done.answers(command):
-        raise ProbeError(_fault(command, done, checking=bool(args.check)))
-    assert done.exit_code is not None
-    return State(
-        exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr, value=parsed(done.stdout, args.parse)
-    )  # fmt: skip
-
-
-def _fault(command: Command, done: Completed, *, checking: bool) -> str:
-    what = "the check" if checking else "the command"
-    if done.timed_out:
-        return f"{what} did not end within {seconds(done.seconds)}"
-    if done.exit_code is None:
-        return f"{what} gave no exit code"
-    wanted = "0 (nothing to do) or 1 (needed)" if checking else " or ".join(map(str, command.accepts))
-    said = [it.strip() for it in (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]]
-    why = [_STATUS[done.exit_code]] if done.exit_code in _STATUS and not said else said
-    return f"{what} exited with {done.exit_code}, wanted {wanted}" + (f": {' / '.join(why)}" if why else "")
+    return answered(command, (yield command), args.parse, checking=bool(args.check))
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -129,30 +100,19 @@ def _risk(args: Args) -> Risk:
 
 def explain(args: Args, before: State, after: State) -> str:
     """The words for a check that still says that the change is needed."""
-    said = (after.stderr.strip() or after.stdout.strip()).splitlines()[-1:]
-    return f"done, but its check still exits with {after.exit_code}" + "".join(f": {it.strip()}" for it in said)
+    return still_needed(after)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
-    if args.check and state.exit_code != 0:
-        return Fails(why=f"the check exits with {state.exit_code}")
-    return Holds(why=f"exit code {state.exit_code}")
+    return holding(state, checked=bool(args.check))
 
 
 def objection(args: Args) -> str:
     """A look, or a check, that runs a program which is known to change things."""
-    looks: Sequence[tuple[str, tuple[str, ...], str]] = (
-        ("a look", args.argv, args.script),
-        ("a check", args.check.argv, args.check.script),
+    return objection_to_look("a look", args.argv, args.script, "command") or objection_to_look(
+        "a check", args.check.argv, args.check.script, "command"
     )
-    for what, argv, script in looks:
-        if found := known(argv, script):
-            return (
-                f"{what} may not change the host, and `{found.words}` does ({found.risk}); "
-                "write it under remediate as `command: {check: ..., do: ...}`"
-            )
-    return ""
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

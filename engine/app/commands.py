@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from engine.actions import discover
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.outputs import outputs_for
 from engine.app.resolving import with_places, with_tags
-from engine.app.running import Order, Run, reporters_for
+from engine.app.running import Order, Run
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
@@ -42,6 +43,14 @@ class Person(Protocol):
         """Let them end the run."""
         ...
 
+    def say(self, line: str) -> None:
+        """Tell them something besides what the run says."""
+        ...
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """Say things by *aside* where that takes them, as it does while the terminal is in use."""
+        ...
+
 
 def run_playbook(name: str, options: Options, person: Person) -> int:
     """Run a playbook.  Every mistake in what was given is found before anything is connected to."""
@@ -49,13 +58,16 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
     playbook = _or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = _or_problems(problems, lambda: read_inventory(inventory_paths(options["inventory"])))
     _or_problems(problems, lambda: _times(options))
-    pattern = options["hosts"] or (playbook.hosts if playbook else "")
-    if playbook and not pattern:
+    told = options["hosts"]
+    pattern = told if told is not None else (playbook.hosts if playbook else "")
+    if told is not None and not told.strip():
+        problems.append(Problem(message="--hosts is empty: say which hosts, or leave it out"))
+    elif playbook and not pattern:
         problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
     given = GivenInputs(options=tuple(options["inputs"]), file=options["inputs_file"])
     inputs = _or_problems(problems, lambda: read_inputs(given, playbook)) if playbook else None
     chosen = None
-    if inventory and pattern:
+    if inventory and pattern.strip():
         chosen = _or_problems(problems, lambda: select(inventory, pattern, options["include_not_ready"]))
     if playbook is None or inventory is None or inputs is None or chosen is None or problems:
         raise ConfigError(*problems)
@@ -68,22 +80,28 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook
     if problems:
         raise ConfigError(*problems)
-    order = _order(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
     return _perform(order, options, person, stops_before=options["dry_run"])
 
 
 def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person) -> int:
     """Run one command: a playbook with one step."""
+    if not argv[0]:
+        raise ConfigError("no command: the first word after -- is empty")
     inventory = read_inventory(inventory_paths(options["inventory"]))
     words: Json = list(argv)
+    limit = _times(options)["timeout"]
     if options["read"]:
         step = Step(id="exec", phase=Phase.DIAGNOSE, action="command", args={"argv": _raw(words)})
         playbook = Playbook(name="exec", diagnose=(step,))
     else:
-        step = Step(id="exec", phase=Phase.REMEDIATE, action="command", args={"do": {"argv": _raw(words)}})
+        step = Step(
+            id="exec", phase=Phase.REMEDIATE, action="command", args={"do": {"argv": _raw(words)}}, timeout=limit
+        )
         playbook = Playbook(name="exec", remediate=(step,))
     chosen = select(inventory, pattern, options["include_not_ready"])
-    return _perform(_order(playbook, {}, options, inventory=inventory, selection=chosen), options, person)
+    order = order_for(playbook, {}, options, inventory=inventory, selection=chosen)
+    return _perform(order, options, person, typed=True)
 
 
 def _raw(value: Json) -> Any:
@@ -107,7 +125,7 @@ def _times(options: Options) -> Mapping[str, float]:
     found = {}
     for name in ("timeout", "deadline", "connect_timeout"):
         try:
-            found[name] = time_span(options[name]) if options[name] else 0.0
+            found[name] = time_span(options[name]) if options.get(name) else 0.0
         except ConfigError as error:
             problems.append(Problem(message=f"--{name.replace('_', '-')}: {error}"))
     if problems:
@@ -115,7 +133,8 @@ def _times(options: Options) -> Mapping[str, float]:
     return found
 
 
-def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
+def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
+    """What is to be run, from the options of a command line.  Raises ConfigError."""
     times = _times(options)
     connecting = ConnectOptions(
         connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,
@@ -134,17 +153,24 @@ def _order(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **r
     )
 
 
-def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False) -> int:
+def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False, typed: bool = False) -> int:
+    """*typed*: the command line itself says the one thing that is to be done; nobody else has to agree to it."""
     stop = Stop()
-    run = Run(order, reporters_for(options["output"], sys.stdout, options["report"]), stop)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say)
+    run = Run(order, (outputs,), stop)
+    person.speak_through(outputs.aside)
     person.can_stop(stop)
+    return outputs.code(_go(run, options, person, stops_before=stops_before, typed=typed))
+
+
+def _go(run: Run, options: Options, person: Person, *, stops_before: bool, typed: bool) -> int:
     if stops_before:
         return run.plan_only()
     if options["yes"]:
         return run.go(Consent.YES)
     if person.is_there():
         return run.ask_and_go(lambda plans: person.ask(plans, sum(map(_changes, plans))))
-    return run.go(Consent.NONE)
+    return run.go(Consent.YES if typed else Consent.NONE)
 
 
 def _changes(plan: HostPlan) -> bool:

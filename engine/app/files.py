@@ -18,6 +18,8 @@ ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
 LARGEST = 4 * 1024 * 1024
 """Bytes that any file of ours may have."""
+LARGEST_SENT = 256 * 1024
+"""Bytes that a file may have whose text goes to every host."""
 
 
 def library() -> Path:
@@ -56,7 +58,7 @@ def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
     """The playbook in *path*.  Raises ConfigError with every mistake in it."""
     from engine.lang.loader import load_playbook
 
-    return load_playbook(read_text(path), str(path), actions, open_included)
+    return load_playbook(read_text(path), str(path), actions, open_included, read=read_beside)
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
@@ -68,6 +70,27 @@ def open_included(name: str, file: str) -> tuple[str, str]:
             return str(path), read_text(path)
     path = find_playbook(name)
     return str(path), read_text(path)
+
+
+def read_beside(name: str, playbook: str) -> str:
+    """The text of the file *name*, as a step of *playbook* means it: within its folder, or an absolute path.
+
+    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts.
+    """
+    folder = Path(playbook).resolve().parent
+    path = Path(name) if Path(name).is_absolute() else (folder / name)
+    if not Path(name).is_absolute() and not path.resolve().is_relative_to(folder):
+        raise ConfigError(
+            f"{name} lies outside {folder}, the playbook's folder: move it there, or write an absolute path"
+        )
+    if not path.is_file():
+        raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
+    if path.stat().st_size > LARGEST_SENT:
+        raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the most that is sent to hosts")
+    text = read_text(path)
+    if "\0" in text:
+        raise ConfigError(f"{path} is not text: there is a NUL byte in it")
+    return text
 
 
 def read_text(path: Path) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from engine import lab
@@ -25,8 +26,8 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool) -> str:
             f"{plural(len(rows), 'host')} up:",
             *rows,
             "",
-            f"runbook run zombie-gpu --hosts all -i {it.inventory}",
-            "runbook lab down",
+            f"runbook run zombie-gpu --hosts all -i {quote(str(it.inventory))}",
+            f"runbook lab down{f' --dir {quote(directory)}' if directory else ''}",
         ]
     )
 
@@ -38,9 +39,15 @@ def down_text(directory: str) -> str:
 
 
 def status_text(directory: str) -> str:
-    """The lab's hosts."""
-    rows = lab.status(_directory(directory))
-    return "\n".join(map(str, rows)) if rows else "no lab is up (runbook lab up)"
+    """The lab's hosts, and what lives there."""
+    rows = [line for it in lab.status(_directory(directory)) for line in (str(it), *_living(it))]
+    return "\n".join(rows) if rows else "no lab is up (runbook lab up)"
+
+
+def _living(host: lab.LabHost) -> list[str]:
+    """A line for each process of *host*."""
+    found = lab.living(host.pid) if host.lives else ()
+    return [f"    pid {pid:<6} {command if len(command) <= 90 else command[:89] + '…'}" for pid, command in found]
 
 
 def faults_text() -> str:
@@ -58,6 +65,12 @@ def open_shell(directory: str, host: str) -> None:
 
 def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
     """Start the lab, run, and stop it whatever happens."""
+    where = _directory(directory)
+    if any(it.lives for it in lab.status(where)):
+        raise ConfigError(
+            f"a lab is up already, and `lab run` ends the one it starts: run on it with -i {where / lab.INVENTORY}, "
+            f"end it with `runbook lab down{f' --dir {quote(directory)}' if directory else ''}`, or give another --dir"
+        )
     it = lab.up(_options(directory, faults))
     try:
         within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "hosts": options["hosts"] or "all"}

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import getpass
 import secrets
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TextIO
 
 from engine import transports
 from engine.actions import discover
 from engine.app.resolving import place
 from engine.errors import ConfigError
 from engine.executor import Consent
+from engine.facts.secret_names import is_secret
 from engine.fleet import Fleet, Planned, Stop
+from engine.inventory.masking import secrets_in
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
 from engine.shields import masked, masking
-from engine.values.event import Event, RunFinished, RunStarted
+from engine.values.event import Answered, Asked, Event, RunFinished, RunStarted
 from engine.values.inventory import Host, Inventory, Selection
-from engine.values.playbook import Playbook, Step
+from engine.values.playbook import Input, Playbook, Step
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
 from engine.values.text import Json
 
@@ -79,6 +82,15 @@ class Run:
         self.emit = self._fan_out(reporters)
         self.fleet = self._fleet()
 
+    def hidden(self, result: HostResult) -> HostResult:
+        """*result* without secrets."""
+        return masked(result, self._mask)
+
+    def looked(self) -> tuple[int, tuple[HostResult, ...]]:
+        """Look at every host; the exit code, and what was seen."""
+        results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
+        return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
+
     def plan_only(self) -> int:
         """Look at every host and say what would be done.  Sends looks only.  Returns the exit code."""
         self._start(Mode.PLAN)
@@ -98,7 +110,11 @@ class Run:
         planned = self.fleet.plan(self.order.selection.hosts)
         if self.stop.level() or not _anything(planned):
             return self._end(Mode.RUN, self.fleet.conclude(planned))
-        if not ask(tuple(masked(it.plan, self._mask) for it in planned if it.plan)):
+        plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
+        self.emit(Asked(hosts=tuple(it.host for it in plans)))
+        agreed = ask(plans)
+        self.emit(Answered(answer="yes" if agreed else "no"))
+        if not agreed:
             self.stop.ask("declined: nothing was changed", level=1)
             return self._end(Mode.PLAN, self.fleet.conclude(planned))
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
@@ -122,7 +138,7 @@ class Run:
         over = self.stop.over or bool(self.stop.spent)
         code = exit_code(hosts, interrupted=interrupted, over=over, detailed=order.detailed_exit_code)
         counted = Counter(it.verdict for it in hosts)
-        hidden = {it.name for it in order.playbook.inputs if it.secret}
+        hidden = {it.name for it in order.playbook.inputs if _hidden(it, order.inputs.get(it.name))}
         result = RunResult(
             run=self.id,
             playbook=order.playbook.name,
@@ -165,7 +181,12 @@ class Run:
 
         self.elsewhere = Elsewhere(connect_to, clock)
         limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
-        facts = {"id": self.id, "playbook": order.playbook.name, "started_at": self.started.isoformat()}
+        facts = {
+            "id": self.id,
+            "playbook": order.playbook.name,
+            "started_at": self.started.isoformat(timespec="seconds"),
+        }
+        facts["by"] = f"{getpass.getuser()}@{socket.gethostname()}"
         return Fleet(
             playbook=_with_timeout(order.playbook, order.timeout),
             inputs=order.inputs,
@@ -186,9 +207,14 @@ class Run:
 
 def _secret_inputs(order: Order) -> list[str]:
     """The values of secret inputs, of the playbook and of what it includes."""
-    hidden = [order.inputs.get(it.name) for it in order.playbook.inputs if it.secret]
-    hidden += [order.parts[part.id].get(it.name) for part in order.playbook.parts for it in part.inputs if it.secret]
-    return [str(it) for it in hidden if it]
+    given = [(it, order.inputs.get(it.name)) for it in order.playbook.inputs]
+    given += [(it, order.parts[part.id].get(it.name)) for part in order.playbook.parts for it in part.inputs]
+    return [text for it, value in given if _hidden(it, value) for text in secrets_in({"secret": value})]
+
+
+def _hidden(declared: Input, value: Json) -> bool:
+    """Whether the value of an input must not be shown: the playbook says so, or its name does."""
+    return declared.secret or is_secret(declared.name, value)
 
 
 def _anything(planned: Sequence[Planned]) -> bool:
@@ -207,17 +233,3 @@ def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
     return replace(
         playbook, diagnose=given(playbook.diagnose), remediate=given(playbook.remediate), verify=given(playbook.verify)
     )
-
-
-def reporters_for(output: str, stdout: TextIO, reports: Sequence[str]) -> tuple[Reporter, ...]:
-    """The reporter on stdout, and one for each report file.  Raises ConfigError; nothing was connected to."""
-    from engine import reporters
-
-    made = [reporters.make(output, stdout)]
-    for path in reports:
-        try:
-            stream = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed with the process, after the last event
-        except OSError as error:
-            raise ConfigError(f"--report {path}: {error.strerror}") from error
-        made.append(reporters.make(reporters.for_file(path), stream))
-    return tuple(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
@@ -35,13 +35,14 @@ def list_text() -> str:
 def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool) -> str:
     """Who *pattern* would take, who is left out, and why."""
     inventory = read_inventory(inventory_paths(given))
-    chosen = select(inventory, pattern, include_not_ready)
+    chosen = select(inventory, pattern, include_not_ready, may_be_none=True)
     rows = [_host_row(it) for it in chosen.hosts]
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else [0] * 4
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True)).rstrip() for row in rows
     ]
-    lines.append(f"\n{plural(len(rows), 'host')} taken: {fold([it.name for it in chosen.hosts])}")
+    taken = f"{plural(len(rows), 'host')} taken: {fold([it.name for it in chosen.hosts])}" if rows else "no host taken"
+    lines += ["", taken] if rows else [taken]
     lines += [f"left out: {it.host} ({it.why})" for it in _by_reason(chosen.left_out)]
     return "\n".join(lines)
 
@@ -97,6 +98,8 @@ def _uses(action: Action) -> str:
 def _fields(kind: type[Any]) -> list[str]:
     hints, lines = get_type_hints(kind), []
     for it in fields(kind):
+        if it.metadata.get("private"):
+            continue
         default = "required" if it.default is MISSING and it.default_factory is MISSING else ""
         if it.default is not MISSING and it.default not in ("", ()):
             default = f"default {plain(it.default)}"
@@ -111,6 +114,8 @@ def _type(kind: Any) -> str:
         return f"list of {_type(get_args(kind)[0])}"
     if str(get_origin(kind)) == "typing.Literal":
         return " | ".join(map(str, get_args(kind)))
+    if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
+        return "mapping"
     if get_origin(kind) is not None and get_args(kind):
         return (
             " or ".join(sorted({_type(it) for it in get_args(kind)}))

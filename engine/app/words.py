@@ -97,7 +97,7 @@ class _Writer:
             words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
             lines += wrapped(f"{name}: {words}", "        ")
         lines += self._by_hand(step, action, args)
-        if step.action == "command" and step in self._book.diagnose:
+        if step.action in ("command", "script") and step in self._book.diagnose:
             lines.append("      (read-only by the author's word)")
         return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.judge.looked import Seen
 from engine.ports import Action
-from engine.values.plan import Change, Decision, PlannedStep
+from engine.values.plan import Change, Decision, PlannedStep, Skip
 
 
 def narrowed(
@@ -12,7 +12,8 @@ def narrowed(
 ) -> tuple[Decision, frozenset[str]] | str:
     """*change* without the targets that the plan did not show, and the keys of those; or why the step has drifted."""
     shown_change = planned.decision if isinstance(planned.decision, Change) else None
-    shown = {it.key for it in planned.reach} | {it.key for it in (shown_change.targets if shown_change else ())}
+    dormant = isinstance(planned.decision, Skip) and planned.condition is not None  # its reach stands in its condition
+    shown = {it.key for it in (shown_change.targets if shown_change else planned.reach if dormant else ())}
     if shown_change and change.risk is not shown_change.risk and change.risk.at_least(shown_change.risk):
         return f"would now {change.summary}, of risk {change.risk}; the plan showed {shown_change.risk}"
     if not change.targets:

@@ -7,17 +7,19 @@ from enum import Enum
 
 from engine.errors import Cancelled, TransportError
 from engine.executor.hinges import ended, hinge
+from engine.executor.locking import Lock
 from engine.executor.narrowing import named, narrowed
+from engine.executor.second_look import seen_twice
 from engine.executor.sending import send
 from engine.executor.verifying import verify
 from engine.executor.watching import Watch
+from engine.facts.locking import Busy
 from engine.judge.diagnosis import Diagnosis
 from engine.judge.gates import freed, gate_of, too_risky, victims_of
 from engine.judge.looked import Blind, Request, Seen
 from engine.judge.looking import look
 from engine.judge.site import Site
-from engine.ports import Action
-from engine.values.event import StepFinished
+from engine.values.event import StepFinished, StepStarted
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Risk, Skip
 from engine.values.playbook import Step, written_id
 from engine.values.result import Fault, HostPlan, Status, StepResult
@@ -45,14 +47,18 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
 
     *seen* is the diagnosis that the plan rests on.
     """
-    run = _Run(site=site, plan=plan, watch=Watch(site, seen, plan.findings), consent=consent, force=force)
+    watch = Watch(site, seen, plan.findings)
+    run = _Run(site=site, plan=plan, watch=watch, consent=consent, force=force, lock=Lock(site))
     written = {it.id: it for it in site.playbook.remediate}
     for planned in plan.steps:
         step = replace(written[written_id(planned.id)], id=planned.id)
+        site.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
     for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost, cured=run.cured()):
         run.finish(step, result)
+    if not run.dead:
+        run.lock.give()
     looks = run.watch.diagnosis.results
     return Outcome(steps=(*looks, *run.results), findings=run.watch.findings, error=run.lost or None)
 
@@ -64,6 +70,7 @@ class _Run:
     watch: Watch
     consent: Consent
     force: bool
+    lock: Lock
     results: list[StepResult] = field(default_factory=list)
     broken: str = ""
     """The step that stopped the host, with what became of it."""
@@ -150,7 +157,7 @@ class _Run:
         if step.always:  # what called for it when the plan was made: it cleans up, also where the finding is gone
             gate = gate_of(step, self.plan.findings, force=self.force)
         else:
-            if self.wrote and self.site.playbook.findings:
+            if (self.wrote or self.lock.waited) and self.site.playbook.findings:
                 self.watch.recheck(named_findings)
             gate = gate_of(step, self.watch.findings, force=self.force)
         if isinstance(gate, Skip):
@@ -212,8 +219,14 @@ class _Run:
         )
         if self.consent is Consent.NONE and (step.confirm or change.risk.at_least(Risk.RESETS_HARDWARE)):
             asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
-            if change.risk is not Risk.UNKNOWN or step.confirm:
-                return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
+            return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
+        known = self.lock.waited
+        lock = self.lock.take(step.on)
+        if isinstance(lock, Busy):
+            return replace(plain, status=Status.BLOCKED, why=lock.why)
+        if self.lock.waited and not known:  # somebody else has changed this host since we looked
+            self.watch.changed()
+            return self._take(step, self._planned(step), _plain(step, self._planned(step)))
         self.sending = True
         done = send(self.site, step, change)
         if done.sent:
@@ -232,10 +245,9 @@ class _Run:
     def _second_look(
         self, step: Step, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
     ) -> StepResult:
-        action = self.site.action(step)
-        args = next(it.args for it in self.plan.steps if it.id == step.id)
+        request = Request(step=step, args=self._planned(step).args)
         try:
-            (looked,) = look([Request(step=step, args=args)], self.site)
+            return seen_twice(self.site, request, fresh, change, left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be looked at again: {error}"
@@ -243,18 +255,9 @@ class _Run:
         except Cancelled as error:
             self.lost = self.lost or str(error)
             return replace(plain, status=Status.CANCELLED, why=f"done, but not looked at again: {error}")
-        plain = replace(plain, commands=(*plain.commands, *looked.commands))
-        if isinstance(looked.outcome, Blind):
-            why = f"done, but a second look gave no answer: {looked.outcome.why}"
-            return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
-        after = looked.outcome.state
-        if left_alone and action.without:
-            after = action.without(after, left_alone)
-        if looked.outcome.absent or settled(action, fresh, after):
-            return replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
-        words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
-        why = words or "done, but a second look still sees what it was to change"
-        return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+
+    def _planned(self, step: Step) -> PlannedStep:
+        return next(it for it in self.plan.steps if it.id == step.id)
 
     def cured(self) -> bool:
         """Whether no error is found on the host."""
@@ -272,6 +275,9 @@ class _Run:
         except (TransportError, Cancelled) as error:
             self.lost = str(error)
             self.watch.forget(f"the host could not be looked at after the change: {error}")
+        except Exception as error:  # a fault of ours: what was done stays told, and nothing is called healthy
+            self.lost = f"internal error: {type(error).__name__}: {error}"
+            self.watch.forget(f"the host was not looked at after the change: {self.lost}")
 
 
 def _plain(step: Step, planned: PlannedStep) -> StepResult:
@@ -293,11 +299,3 @@ def _as_planned(planned: PlannedStep) -> Skip | Blocked:
 
 def _owed(why: str) -> str:
     return f"owed: it is to be done whatever happened, and could not be: {why}"
-
-
-def settled(action: Action, before: Seen, after: object) -> bool:
-    """Whether the second look agrees that the change is done; by default, when nothing is left to decide."""
-    if action.settled is not None:
-        return action.settled(before.args, before.state, after)
-    assert action.decide is not None
-    return isinstance(action.decide(before.args, after), NoChange)

@@ -44,7 +44,7 @@ def send(site: Site, step: Step, change: Change) -> Sent:
     if done.sent:
         for command in change.finally_:
             if done.lost:
-                done.why = f"{done.why}; not put back: {command}"
+                done.why = f"{done.why}; not put back: {command.brief()}"
                 continue
             _send(site, step, replace(command, owed=True), done)
     return done
@@ -56,19 +56,30 @@ def _send(site: Site, step: Step, command: Command, done: Sent) -> None:
     done.sent = True
     try:
         (answer,) = site.at(step.on).run(command)
-    except Unreachable as error:  # of a host that the step names with `on`: nothing was sent
+    except Unreachable as error:  # also of a host that the step names with `on`
         done.sent = done_before
         done.ends(Status.FAILED, f"nothing was sent: {error}")
     except ConnectionLost as error:
         done.lost = "" if step.on else str(error)
-        done.ends(Status.UNKNOWN, f"the line was lost while this ran, and it is not sent again: {command} ({error})")
-        done.commands.append(SentCommand.planned(command))
+        if error.sent:
+            words = "the line was lost while this ran, and it is not sent again"
+            done.ends(Status.UNKNOWN, f"{words}: {command.brief()} ({error})")
+            done.commands.append(SentCommand.planned(command))
+        else:
+            done.sent = done_before
+            status = Status.UNKNOWN if done_before else Status.FAILED if step.on else Status.UNREACHABLE
+            done.ends(status, f"the line was lost before this was sent: {command.brief()} ({error})")
     except Cancelled as error:
         done.sent = done_before or error.sent
         done.ends(Status.CANCELLED, str(error))
         if error.sent:
             done.commands.append(SentCommand.planned(command))
     else:
+        if answer.refused:
+            done.sent = done_before
+            words = f"this was not sent: {command.brief()}" if done_before else "nothing was sent"
+            done.ends(Status.FAILED, f"{words}: {answer.refused}")
+            return
         done.commands.append(SentCommand.of(command, answer))
         if not answer.answers(command):
             status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED

@@ -33,6 +33,9 @@ def verify(
         except TransportError as error:
             lost = str(error)
             result = replace(plain, status=Status.UNKNOWN, why=lost, fault=Fault.LOOK)
+        except Exception as error:  # a fault of ours: the other results are kept
+            why = f"internal error: {type(error).__name__}: {error}"
+            result = replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
         yield step, replace(result, seconds=round(site.clock.now() - began, 3))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.facts.processes import Row, Table
-from engine.facts.protected import daemon, interactive
+from engine.facts.protected import daemon, interactive, is_this_tool
 from engine.values.text import Unknown
 
 
@@ -25,10 +25,10 @@ def families(table: Table) -> Families:
     """Who belongs together: parent and child, one process group, one container or batch job.
 
     A family ends where several jobs meet: at pid 1, at daemons (sshd, containerd-shim, slurmstepd, tmux ...), at
-    shells that a person types into, and at our own connection. A container counts only where we look from outside
-    of it. Two jobs taken for one are spared together, which is the mistake on the safe side.
+    shells that a person types into, at our own connection, and at whoever runs this tool. A container counts only
+    where we look from outside of it. Two jobs taken for one are spared together, which is the mistake on the safe side.
     """
-    borders = frozenset(pid for pid, row in table.rows.items() if _is_border(row, table))
+    borders = frozenset(pid for pid, row in table.rows.items() if _is_border(row, table)) | _above_us(table)
     outside = table.rows[1].process.container if 1 in table.rows else ""
     joined: dict[object, list[int]] = {}
     for pid, row in table.rows.items():
@@ -42,6 +42,17 @@ def families(table: Table) -> Families:
 def _is_border(row: Row, table: Table) -> bool:
     pid = row.process.pid
     return pid == 1 or pid in table.way_in or bool(daemon(row)) or interactive(row)
+
+
+def _above_us(table: Table) -> frozenset[int]:
+    """The ancestors of this tool, where it runs on the host itself."""
+    found: set[int] = set()
+    for row in table.rows.values():
+        pid = row.process.ppid if is_this_tool(row) else 0
+        while pid in table.rows and pid not in found:
+            found.add(pid)
+            pid = table.rows[pid].process.ppid
+    return frozenset(found)
 
 
 def _names(row: Row, table: Table, borders: frozenset[int], outside: str) -> Iterable[object]:

@@ -18,6 +18,8 @@ TICKS = 100
 """Clock ticks in a second, as /proc counts them (USER_HZ: 100 on every architecture that GPUs are put into)."""
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])|/job_(\d+)")
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
+_PASSAGES = ("sudo", "su", "runuser", "setpriv", "setsid", "env", "busybox", "sftp-server")
 _SERVERS = ("sshd", "sshd-session", "sshd-auth", "dropbear")
 
 
@@ -114,16 +116,21 @@ def read_processes(done: Completed) -> Table:
 def table_of(lines: list[str]) -> Table:
     """The processes in the lines of the script.  Raises ProbeError when they cannot be believed."""
     told = [it.partition(" ")[::2] for it in lines]
-    me, shell, uid, up = next((rest.split() for kind, rest in told if kind == "self"), (0, 0, -1, "-"))
+    me, shell, uid, up, hide = next((rest.split() for kind, rest in told if kind == "self"), (0, 0, -1, "-", "-"))
     users = dict(rest.split(" ", 1) for kind, rest in told if kind == "u" and " " in rest)
     arguments, stuck = _arguments(rest for kind, rest in told if kind == "a")
     uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
     rows = dict(_rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, uptime))
     if int(me) not in rows or int(shell) not in (int(me), *_above(rows, int(me))):
         raise ProbeError("/proc shows the processes of another pid namespace: its pids cannot be trusted here")
+    if not rows[int(shell)].argv:
+        raise ProbeError(
+            "the arguments of processes could not be read (it takes grep, tr, sed and awk): not even our own"
+        )
     way_in = _above(rows, int(shell))
     own = _own(rows, int(shell), way_in)
-    hidden = "" if 1 in rows else "this user may not see the processes of others (/proc is mounted with hidepid)"
+    seen = 1 in rows and (hide == "-" or int(uid) == 0)
+    hidden = "" if seen else "this user may not see the processes of others (/proc is mounted with hidepid)"
     kept = {pid: row for pid, row in rows.items() if pid not in own}
     return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own)
 
@@ -197,9 +204,18 @@ def _above(rows: Mapping[int, Row], pid: int) -> tuple[int, ...]:
 
 
 def _own(rows: Mapping[int, Row], shell: int, way_in: tuple[int, ...]) -> frozenset[int]:
-    """Our shell and everything below it; over SSH, everything below the server's end of our connection."""
-    server = next((it for it in way_in if it in rows and _is_server(rows[it])), 0)
-    top = {shell, server} if server > 1 else {shell}
+    """Our shell and everything below it; over SSH, everything below the server's end of our connection.
+
+    It is our connection's end only where nothing but shells and sudo stand between it and our shell: who runs us on
+    the host itself, having come there by SSH, may have started jobs from the same session.
+    """
+    top = {shell}
+    for pid in way_in:
+        if pid not in rows or _is_server(rows[pid]):
+            top |= {pid} & rows.keys() - {1}
+            break
+        if not _is_passage(rows[pid]):
+            break
     below: dict[int, list[int]] = {}
     for pid, row in rows.items():
         below.setdefault(row.process.ppid, []).append(pid)
@@ -211,6 +227,12 @@ def _own(rows: Mapping[int, Row], shell: int, way_in: tuple[int, ...]) -> frozen
             found.add(one)
             waiting += below.get(one, [])
     return frozenset(found - set(way_in))
+
+
+def _is_passage(row: Row) -> bool:
+    """Whether it only hands us on: a shell, or what becomes another user."""
+    first = row.argv[0].rpartition("/")[2].lstrip("-") if row.argv else ""
+    return first in SHELLS or first in _PASSAGES
 
 
 def _is_server(row: Row) -> bool:

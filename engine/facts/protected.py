@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from engine.facts.processes import Process, Row, Table
+from engine.facts.processes import SHELLS, Process, Row, Table
 
 NAMES: dict[str, str] = {
     "a way into the host": "sshd sshd-session sshd-auth dropbear tailscaled cloudflared",
@@ -21,13 +21,21 @@ NAMES: dict[str, str] = {
     "a look at the GPU, not a job": "nvidia-smi dcgmi nvtop",
     "a desktop": "Xorg X Xwayland gnome-shell gnome-session* gdm gdm3 gdm-* lightdm sddm",
     "the container runtime": "dockerd containerd containerd-shim* crio conmon runc docker-proxy podman",
+    "what keeps other processes going": "supervisord s6-supervise runsv runsvdir monit",
     "the cluster's agent": "kubelet kube-proxy slurmd slurmstepd slurmctld munged",
     "a terminal that others may be using": "tmux* screen SCREEN",
+    "a client of something else, not a job": (
+        "docker docker-compose docker-buildx nerdctl kubectl crictl helm ssh scp sftp sftp-server rsync git git-* pip "
+        "pip3 pip3.* pipx apt apt-get dpkg dnf yum apk curl wget jupyter jupyter-* jupyterhub* code code-server"
+    ),
     "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
 }
 """Why, and the programs; a ``*`` at the end stands for anything."""
 
-SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
+_INTERPRETED = frozenset(
+    ("pip", "pip3", "pipx", "jupyter", "jupyter-lab", "jupyter-notebook", "jupyterhub", "supervisord")
+)
+"""Protected programs that are known by the script that an interpreter runs; a job may call its script anything else."""
 
 _KERNEL = 15
 """Characters that the kernel keeps of a program's name."""
@@ -55,21 +63,33 @@ def programs(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(it for it in (first.rpartition("/")[2].lstrip("-"), row.name) if it))
 
 
+def _script(row: Row) -> tuple[str, ...]:
+    """The program that an interpreter runs, as it is called: ``python3 /usr/bin/pip install ...`` is pip."""
+    first = row.argv[0].rpartition("/")[2] if row.argv else ""
+    if not re.fullmatch(r"python[0-9.]*|perl|ruby|node", first) or len(row.argv) < 2:
+        return ()
+    if row.argv[1] == "-m" and len(row.argv) > 2:
+        return (row.argv[2].partition(".")[0],)
+    return () if row.argv[1].startswith("-") else (row.argv[1].rpartition("/")[2],)
+
+
 def daemon(row: Row, allow: Collection[str] = ()) -> str:
     """Why its program is spared; empty: it is not, or *allow* names it."""
     called = programs(row)
-    for it in called:
+    for it in (*called, *(name for name in _script(row) if name in _INTERPRETED)):
         why = _EXACT.get(it) or next((why for prefix, why in _PREFIXES if it.startswith(prefix)), "")
         cut = len(it) == _KERNEL and any(name[:_KERNEL] == it for name in allow)
         if why and it not in allow and not cut:
             return f"{it} is {why}"
-    if len(row.argv) > 1 and called[0].startswith("python") and _runs_us(row.argv[1:]):
-        return "it is this tool"
-    return ""
+    return "it is this tool" if is_this_tool(row) else ""
 
 
-def _runs_us(arguments: tuple[str, ...]) -> bool:
-    return arguments[0].rpartition("/")[2] == "runbook" or arguments[:2] == ("-m", "engine")
+def is_this_tool(row: Row) -> bool:
+    """Whether it runs a playbook, as this very program does."""
+    first = row.argv[0].rpartition("/")[2] if row.argv else ""
+    if len(row.argv) < 2 or not first.startswith("python"):
+        return False
+    return row.argv[1].rpartition("/")[2] == "runbook" or row.argv[1:3] == ("-m", "engine")
 
 
 def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import Problem
-from engine.inventory.masking import is_secret, text_of
+from engine.facts.secret_names import is_secret
+from engine.inventory.masking import text_of
 from engine.ports import Place
 from engine.values.playbook import Where
 

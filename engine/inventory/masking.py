@@ -5,39 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from engine.facts.secret_names import MASK, is_secret
 from engine.values.text import Json
 
-MASK = "***"
 DEEPEST = 40
 LARGEST = 20_000
 """Values that one host may have; more is not a description of a host."""
 
-WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-SECRET = re.compile(r"token|passw(or)?d|passphrase|passcode|pwd|secrets?|credentials?|apikey|bearer")
-SECRET_KEY = re.compile(r"api|private|access|secret|auth|account|admin|encryption|signing")
-"""Words that make a ``key`` after them a secret; an ``ssh_key`` is a path, a ``public_key`` is public."""
-ABOUT_IT = re.compile(
-    r"path|file|dir|name|url|ttl|expir(y|es)|timeout|seconds|count|limit|enabled|required|length|type"
-)
-"""Last words of fields that tell something about a secret, not the secret."""
 NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "enabled", "disabled", MASK})
 LOGIN_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-
-
-def is_secret(key: str, value: object) -> bool:
-    """Whether the field *key* with *value* must not be shown."""
-    if isinstance(value, str) and "PRIVATE KEY-----" in value:
-        return True
-    words = [it.lower() for it in WORDS.findall(key)]
-    if not words or ABOUT_IT.fullmatch(words[-1]):
-        return False
-    if any(map(SECRET.fullmatch, words)) or words[-1] == "pass":
-        return True
-    if "tokens" in words:
-        return isinstance(value, str | list | Mapping)
-    if words[-1] in ("key", "keys") and len(words) > 1 and SECRET_KEY.fullmatch(words[-2]):
-        return not (isinstance(value, str) and re.fullmatch(r"[~/.]\S*|\S+\.pem", value))
-    return False
 
 
 def shown(fields: Mapping[str, object]) -> dict[str, Json]:

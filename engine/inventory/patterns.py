@@ -28,11 +28,12 @@ LARGEST = 10_000
 SHOWN = 10
 
 
-def select(inventory: Inventory, pattern: str, include_not_ready: bool) -> Selection:
+def select(inventory: Inventory, pattern: str, include_not_ready: bool, *, may_be_none: bool = False) -> Selection:
     """The hosts of *inventory* that *pattern* chooses, in the inventory's order, and those left out with the reason.
 
     Operators are taken from left to right, as ClusterShell takes them.  Hosts that are not ready are left out unless
-    they are named in full, or *include_not_ready*.  Raises ConfigError for whatever matches nothing.
+    they are named in full, or *include_not_ready*.  Raises ConfigError for whatever matches nothing, and where every
+    host is left out (unless it *may_be_none*).
     """
     choosing = _Choosing(inventory)
     chosen: Names = frozenset()
@@ -46,7 +47,7 @@ def select(inventory: Inventory, pattern: str, include_not_ready: bool) -> Selec
     reasons = {it.name: _why_not(it, include_not_ready or it.name in choosing.named) for it in matched}
     left_out = tuple(LeftOut(host=name, why=why) for name, why in reasons.items() if why)
     hosts = tuple(it for it in matched if not reasons[it.name])
-    if not hosts:
+    if not hosts and not may_be_none:
         raise ConfigError(_nobody(pattern, left_out, [it for it in matched if it.placeholder]))
     return Selection(hosts=hosts, left_out=left_out)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from engine.errors import ConfigError
 from engine.judge.site import Site, States
 from engine.lang.templates import Scope, evaluate, say, value_of
 from engine.values.plan import Finding, Presence
@@ -38,7 +39,10 @@ def evaluate_findings(site: Site, states: States, before: Mapping[str, Finding] 
 
 def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
     reason: str | None
-    truth = evaluate(rule.when, scope)
+    try:
+        truth = evaluate(rule.when, scope)
+    except ConfigError as error:
+        truth = Unknown(why=f"`when` cannot be told: {error}")
     superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
     match truth:
         case Unknown(why=why):
@@ -54,16 +58,24 @@ def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         id=rule.id,
         severity=rule.severity,
         status=status,
-        say=say(rule.say, scope) if status is not Presence.ABSENT else "",
+        say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
         why=reason,
         evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
-        advise=tuple(say(it, scope) for it in rule.advise) if status is not Presence.ABSENT else (),
+        advise=tuple(_said(it, scope) for it in rule.advise) if status is not Presence.ABSENT else (),
     )
 
 
+def _said(text: str, scope: Scope) -> str:
+    """*text* filled in; as it is written, with the reason, where that fails: no finding is lost for its words."""
+    try:
+        return say(text, scope)
+    except ConfigError as error:
+        return f"{text} (not filled in: {error})"
+
+
 def _evidence(expression: str, scope: Scope) -> Json:
-    match value_of(expression, scope):
-        case Unknown(why=why):
-            return f"unknown: {why}"
-        case value:
-            return value
+    try:
+        value = value_of(expression, scope)
+    except ConfigError as error:
+        return f"unknown: {error}"
+    return f"unknown: {value.why}" if isinstance(value, Unknown) else value

@@ -38,9 +38,14 @@ class _Driven:
         self._advance(None)
 
     def answer(self, answers: tuple[Completed, ...]) -> None:
-        """Hand the probe what came back for what it asked."""
-        self.sent.extend(zip(self.asked, answers, strict=True))
-        self._advance(answers[0] if self._single else answers)
+        """Hand the probe what came back for what it asked; nothing that only looks like a whole answer."""
+        asked = tuple(zip(self.asked, answers, strict=True))
+        self.sent.extend((command, it) for command, it in asked if not it.refused)
+        if why := next((words for command, it in asked if (words := _unheard(command, it))), ""):
+            self._probe.close()
+            self.asked, self.outcome = (), Blind(why=why)
+        else:
+            self._advance(answers[0] if self._single else answers)
 
     def _advance(self, reply: Any) -> None:
         try:
@@ -62,15 +67,16 @@ class _Driven:
 def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
-    What several of them ask in the same words is asked once, so that a driver that hangs is not asked again and again.
+    What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
+    again and again; what one asks again in a later round is asked anew, for it wants to see what has become of it.
     Raises TransportError and Cancelled as the connection does.
     """
     began = site.clock.now()
     driven = [_Driven(it, site) for it in requests]
     scratch = any(it.step.scratch for it in requests)
     ended: dict[int, float] = {}
-    known: dict[tuple[str, Command], Completed] = {}
     while waiting := [it for it in driven if it.outcome is None]:
+        known: dict[tuple[str, Command], Completed] = {}
         for place in dict.fromkeys(it.step.on for it in waiting):
             here = [it for it in waiting if it.step.on == place]
             shield = ReadOnly(site.at(place), scratch=scratch)
@@ -98,10 +104,19 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     )
 
 
+def _unheard(command: Command, answer: Completed) -> str:
+    """Why *answer* says nothing that a probe could read; what an author's own command printed is shown as it came."""
+    if answer.refused:
+        return answer.refused
+    if answer.cut and not command.foreign:
+        return f"the answer was too long, and its middle is missing: {command.brief()}"
+    return ""
+
+
 def prepared(command: Command, step: Step) -> Command:
     """*command* with what the step says about every command of it."""
     if command.effect is Effect.SCRATCH and not step.scratch:
-        raise ReadOnlyViolation(f"step {step.id} does not say `scratch: true`, and would send: {command}")
+        raise ReadOnlyViolation(f"step {step.id} does not say `scratch: true`, and would send: {command.brief()}")
     default = WRITE_TIMEOUT if command.effect is Effect.WRITE else step.look_timeout or LOOK_TIMEOUT
     return replace(
         command,

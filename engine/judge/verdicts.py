@@ -58,7 +58,7 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
     """Whether a failed step makes the host failed.
 
     A rung of remediation does not when its finding is gone in the end; one that merely did not reach its goal, and an
-    assertion that does not hold, leave the judgement to a finding that is still there.
+    assertion that does not hold, leave the judgement to an error that is still found; a warning judges nobody.
     """
     if step.status is not Status.FAILED or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
@@ -69,8 +69,9 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
         return step.fault is Fault.GOAL and not explained
     named = next((it.for_ for it in playbook.remediate if it.id == written_id(step.id)), ())
     wanted = [it for it in findings if it.id in named or (not named and it.severity.drives)]
-    there = any(it.status in (Presence.PRESENT, Presence.UNKNOWN) for it in wanted)
-    return there and step.fault is Fault.COMMAND
+    there = [it for it in wanted if it.status in (Presence.PRESENT, Presence.UNKNOWN)]
+    judged = any(it.severity.drives for it in there)
+    return bool(there) and (step.fault is Fault.COMMAND or (step.fault is Fault.GOAL and not judged))
 
 
 def _ignorant(step: StepResult) -> bool:

@@ -5,6 +5,19 @@ pretended: processes, signals, files and SSH are real.
 """
 
 from engine.lab.faults import FAULTS
-from engine.lab.hosts import Lab, LabHost, LabOptions, default_directory, down, shell_argv, status, up
+from engine.lab.hosts import INVENTORY, Lab, LabHost, LabOptions, default_directory, down, shell_argv, status, up
+from engine.lab.living import living
 
-__all__ = ["FAULTS", "Lab", "LabHost", "LabOptions", "default_directory", "down", "shell_argv", "status", "up"]
+__all__ = [
+    "FAULTS",
+    "INVENTORY",
+    "Lab",
+    "LabHost",
+    "LabOptions",
+    "default_directory",
+    "down",
+    "living",
+    "shell_argv",
+    "status",
+    "up",
+]

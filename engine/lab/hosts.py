@@ -22,6 +22,7 @@ from engine.lab.scripts import INIT, JOB, SMI, SSHD
 SSHD_PROGRAM = "/usr/sbin/sshd"
 NEEDED = ("unshare", "mount", "setsid", "hostname")
 STARTS_WITHIN = 20.0
+INVENTORY = "distributed_hosts.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +77,22 @@ def default_directory() -> Path:
 def up(options: LabOptions) -> Lab:
     """Start a lab; one that is up in the same directory is ended first.  Raises ConfigError when it cannot be."""
     wanted = hosts_of(options.faults)
-    _must_be_able()
+    spaces = _spaces()
     down(options.directory)
     folder = options.directory.resolve()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
-    embedded = options.embedded or not Path(SSHD_PROGRAM).exists()
-    _make_key(folder / "key")
+    embedded = options.embedded or os.geteuid() != 0 or not Path(SSHD_PROGRAM).exists()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
+        _make_key(folder / "key")
+    except OSError as error:
+        raise ConfigError(f"no lab can be made in {folder}: {error.strerror or error}; give another --dir") from error
     net, port = _place(folder)
     hosts: list[LabHost] = []
     try:
         for number, (name, faults) in enumerate(wanted):
-            hosts.append(_start(folder, name, f"{net}.{number + 1}", port, faults, number, embedded))
+            hosts.append(_start(folder, name, f"{net}.{number + 1}", port, faults, number, embedded, spaces))
             _remember(folder, hosts)
         for it in hosts:
             _wait_until_up(folder, it)
@@ -138,16 +142,23 @@ def shell_argv(directory: Path, host: str) -> tuple[str, ...]:
     return ("ssh", "-p", str(it.port), "-i", str(directory.resolve() / "key"), *trust, f"root@{it.address}")
 
 
-def _must_be_able() -> None:
-    if os.geteuid() != 0:
-        raise ConfigError("the lab makes namespaces and mounts, which needs root: run it with sudo")
+def _spaces() -> tuple[str, ...]:
+    """What a host's first process is started with.  Raises ConfigError where this machine allows no lab.
+
+    Without root the host has a user namespace too, in which this user is root; only the embedded server runs there.
+    """
     missing = [it for it in NEEDED if not shutil.which(it)]
     if missing:
         raise ConfigError(f"the lab needs {', '.join(missing)} (Debian: apt-get install util-linux hostname)")
-    tried = subprocess.run(("unshare", "--mount", "--pid", "--uts", "--fork", "true"), capture_output=True, check=False)
-    if tried.returncode:
-        said = tried.stderr.decode(errors="replace").strip()
-        raise ConfigError(f"this machine allows no namespaces ({said}); in a container: run it with CAP_SYS_ADMIN")
+    own = ("--mount", "--pid", "--uts", "--fork")
+    spaces = ("unshare", *own) if os.geteuid() == 0 else ("unshare", "--user", "--map-root-user", *own)
+    tried = subprocess.run((*spaces, "true"), capture_output=True, check=False)
+    if tried.returncode == 0:
+        return (*spaces, "--kill-child=KILL")
+    said = tried.stderr.decode(errors="replace").strip()
+    if os.geteuid() != 0:
+        raise ConfigError(f"this machine allows ordinary users no namespaces ({said}): run the lab with sudo")
+    raise ConfigError(f"this machine allows no namespaces ({said}); in a container: run it with CAP_SYS_ADMIN")
 
 
 def _place(folder: Path) -> tuple[str, int]:
@@ -166,7 +177,14 @@ def _place(folder: Path) -> tuple[str, int]:
 
 
 def _start(
-    folder: Path, name: str, address: str, port: int, faults: tuple[str, ...], number: int, embedded: bool
+    folder: Path,
+    name: str,
+    address: str,
+    port: int,
+    faults: tuple[str, ...],
+    number: int,
+    embedded: bool,
+    spaces: tuple[str, ...],
 ) -> LabHost:
     plain = LabHost(name=name, address=address, port=port, faults=faults)
     if "down" in faults:
@@ -187,7 +205,6 @@ def _start(
         (files / file).chmod(0o755)
     (files / "host_key").chmod(0o600)
     shutil.copy(folder / "key.pub", files / "authorized_keys")
-    spaces = ("unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child=KILL")
     inside = ("/bin/sh", str(files / "init"), str(home), name, " ".join(faults), str(number % 2))
     server = (
         sys.executable,
@@ -203,7 +220,8 @@ def _start(
 
 def _running(host: LabHost, argv: Sequence[str], home: Path) -> LabHost:
     with (home / "log").open("ab") as log:
-        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        ways = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(it for it in ways if it)}
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
@@ -247,7 +265,7 @@ def _write_inventory(folder: Path, hosts: Sequence[LabHost]) -> Path:
             "    status: ready",
             "    is_ephemeral: true",
         ]
-    path = folder / "distributed_hosts.yaml"
+    path = folder / INVENTORY
     path.write_text("\n".join(lines) + "\n")
     return path
 

@@ -7,6 +7,13 @@ from typing import Protocol
 from engine.errors import ConnectionLost
 
 
+class Refused(Exception):
+    """The host starts no shell for us: sudo said no, there is no ``sh``, or no further channel is given.
+
+    The text is what the host said.  Nothing was sent.
+    """
+
+
 class Channel(Protocol):
     """A program on the host, by its three streams.  Every method raises ConnectionLost when the line is gone."""
 
@@ -27,7 +34,7 @@ class Opener(Protocol):
     """A live line to the host."""
 
     def open(self, line: str) -> Channel:
-        """Hand *line* to the login shell on a channel of its own.  Raises ConnectionLost."""
+        """Hand *line* to the login shell on a channel of its own.  Raises ConnectionLost, or Refused."""
         ...
 
     def stands(self) -> bool:
@@ -39,4 +46,4 @@ class Opener(Protocol):
         ...
 
 
-__all__ = ["Channel", "ConnectionLost", "Opener"]
+__all__ = ["Channel", "ConnectionLost", "Opener", "Refused"]

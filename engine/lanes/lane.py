@@ -7,75 +7,59 @@ from collections.abc import Callable
 from secrets import token_hex
 
 from engine.errors import ConnectionLost
-from engine.lanes.channel import Channel, Opener
-from engine.lanes.program import LEASH, READER, exec_line, frame, greeting
-from engine.lanes.streams import Stream
+from engine.lanes.channel import Opener, Refused
+from engine.lanes.program import LEASH, frame, greeting
+from engine.lanes.shell import PATIENCE, Access, Shell
 
-GREETED_WITHIN = 20.0
-"""Seconds that a shell may take to start."""
+Check = Callable[[], None]
+"""Raises when nothing more is to be waited for."""
 
-PATIENCE = 0.05
-"""Seconds of one wait for something to come."""
+GROUPS = {
+    "shared": "commands would run in a process group that is not theirs alone (is there a ForceCommand, or a login "
+    "shell that starts another one?), and there is no setsid, so that none could be ended safely",
+    "hidden": "there is no /proc, so that no command could be ended safely",
+}
+"""Why a shell cannot be a lane, by what its greeting says of its process group."""
 
 
-class Refused(Exception):
-    """The shell did not start: sudo said no, or there is no ``sh``; the text is what the host said."""
-
-
-class Lane:
+class Lane(Shell):
     """A shell on the host that runs one frame after the other."""
 
-    def __init__(self, opener: Opener, become: str) -> None:
+    def __init__(self, opener: Opener, access: Access) -> None:
         self.name = token_hex(8)
         self.group = ""
         self.user = ""
-        self.out, self.err = Stream(), Stream()
-        self.ended = False
         self.used = 0
-        self._channel: Channel = opener.open(exec_line(become))
-        self._channel.send(f"{READER}\n".encode() + frame(greeting(self.name)))
+        self._secret = token_hex(16)
+        super().__init__(opener, access, frame(greeting(self.name)))
 
-    def wait_until_ready(self) -> None:
-        """Read the greeting.  Raises Refused when the shell did not start."""
-        deadline = time.monotonic() + GREETED_WITHIN
-        while (line := self.out.line(f"lane {self.name} ")) is None:
-            if self.ended or time.monotonic() > deadline:
-                said = (self.err.rest().strip() or self.out.rest().strip()).splitlines()
-                raise Refused(said[-1] if said else "the host started no shell")
-            self.pump()
-        _, _, self.group, self.user = line.split(" ", 3)
+    def wait_until_ready(self, check: Check) -> None:
+        """Read the greeting.  Raises Refused when no shell starts that can be a lane, and what *check* raises."""
+        _, _, whose, self.group, self.user = self.await_line(f"lane {self.name} ", check).split(" ", 4)
+        if whose in GROUPS:
+            raise Refused(GROUPS[whose])
 
     def token(self) -> str:
-        """A mark that no output can contain by chance."""
+        """A mark that no command can know: unlike the lane's name, it stands in no environment and no argument."""
         self.used += 1
-        return f"{self.name}.{self.used}"
+        return f"{self._secret}.{self.used}"
 
-    def send(self, text: str) -> None:
+    def give(self, text: str) -> None:
         """Send one frame."""
-        self._channel.send(frame(text))
-
-    def pump(self, seconds: float = PATIENCE) -> None:
-        """Take in what has come; wait for it at most *seconds*."""
-        out, err, ended = self._channel.receive(seconds)
-        self.out.feed(out)
-        self.err.feed(err)
-        self.ended = self.ended or ended
-
-    def close(self) -> None:
-        """Let go of the channel."""
-        self._channel.close()
+        self.send(frame(text))
 
 
-class Leash:
+class Leash(Shell):
     """A shell on the host that ends lanes: when it is told to, when their time is up, or when the line is gone."""
 
-    def __init__(self, opener: Opener, become: str) -> None:
-        self._channel: Channel = opener.open(exec_line(become))
-        self._channel.send(f"{READER}\n".encode() + frame(LEASH))
-        self._said = Stream()
-        self._lost = False
+    def __init__(self, opener: Opener, access: Access) -> None:
         self._over: dict[str, list[str]] = {}
         self.late: set[str] = set()
+        super().__init__(opener, access, frame(LEASH))
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Wait until it takes orders.  Raises Refused when the shell did not start, and what *check* does."""
+        self.await_line("ready", check)
 
     def holds(self, lane: Lane) -> None:
         """From now on *lane* is ended when the line is gone."""
@@ -108,20 +92,19 @@ class Leash:
     def wait_over(self, lane: Lane, within: float) -> tuple[str, ...] | None:
         """Wait until the host says that *lane* has been ended; what survives, or None without an answer."""
         deadline = time.monotonic() + within
-        return self._wait(lambda: tuple(self._over[lane.name]) if self._is_over(lane) else None, deadline)
+        while time.monotonic() < deadline and not self.ended:
+            told = self._over.get(lane.name, [])
+            if told and told[-1] == "":
+                return tuple(it for it in told if it)
+            self.listen(PATIENCE)
+        return None
 
     def listen(self, seconds: float = 0.0) -> None:
         """Take in what the leash has said."""
-        out, _, ended = self._channel.receive(seconds)
-        self._said.feed(out)
-        while (line := self._said.line("")) is not None:
+        if not self.ended:
+            self.pump(seconds)
+        while (line := self.out.line("")) is not None:
             self._heard(line.split(" ", 4))
-        if ended:
-            self._lost = True
-
-    def close(self) -> None:
-        """Let go of the channel: everything that is held is ended."""
-        self._channel.close()
 
     def _heard(self, words: list[str]) -> None:
         match words:
@@ -134,18 +117,7 @@ class Leash:
             case _:
                 pass
 
-    def _is_over(self, lane: Lane) -> bool:
-        return bool(self._over.get(lane.name)) and self._over[lane.name][-1] == ""
-
-    def _wait(self, found: Callable[[], tuple[str, ...] | None], deadline: float) -> tuple[str, ...] | None:
-        while time.monotonic() < deadline and not self._lost:
-            answer = found()
-            if answer is not None:
-                return tuple(it for it in answer if it)
-            self.listen(PATIENCE)
-        return None
-
     def _order(self, verb: str, lane: Lane, *words: str) -> None:
-        if self._lost:
+        if self.ended:
             raise ConnectionLost("the shell that holds our commands is gone")
-        self._channel.send(" ".join((verb, lane.group, lane.name, *words)).encode() + b"\n")
+        self.send(" ".join((verb, lane.group, lane.name, *words)).encode() + b"\n")

@@ -7,13 +7,26 @@ import shlex
 from engine.values.command import Command, Effect
 
 BOOT = """sh -c 'IFS= read -r l;eval "$l"'"""
+"""A shell that evaluates the first line of its stdin."""
+
+EXEC = f"exec {BOOT}"
 """What is handed to the login shell, whichever that is: no newline, no ``!``, one pair of single quotes."""
+
+LEADER = (
+    "IFS= read -r s </proc/$$/stat;s=${s##*) };set -- $s;"
+    f'if [ "$3" != $$ ]&&command -v setsid >/dev/null;then exec setsid {BOOT};fi;'
+    'set --;IFS= read -r l;eval "$l"'
+)
+"""The line that makes the shell the leader of a process group of its own, where the login shell did not.
+
+All that runs on a lane is ended by a signal to its group, so that nobody else may be in that, and nothing outside it.
+"""
 
 READER = (
     'N=$(printf "\\nx");N=${N%x};'
     'while IFS= read -r n;do c=;while [ "$n" -gt 0 ];do IFS= read -r l||exit 0;c=$c$l$N;n=$((n-1));done;eval "$c";done'
 )
-"""The line that BOOT evaluates: read a count, that many lines, evaluate them, and again.
+"""The line that makes a lane of the shell: read a count, that many lines, evaluate them, and again.
 
 A frame that was cut off in the middle is never run.
 """
@@ -25,16 +38,18 @@ say() { printf '%s\n' "$*" 2>/dev/null; }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
 lives() {
   kill -s 0 -- "-$1" 2>/dev/null || return 1
-  for f in /proc/[0-9]*/stat; do
-    { IFS= read -r s <"$f"; } 2>/dev/null || continue
-    p=${s%% *}; k=${s#* (}; k=${k%)*}; s=${s##*) }
-    case $s in Z*|X*) continue;; esac
-    g=${s#* }; g=${g#* }; g=${g%% *}
-    [ "$g" = "$1" ] || continue
-    [ -z "$2" ] || say "survivor $2 $p ${s%% *} $k"
-    [ -n "$2" ] || return 0
-  done
-  return 1
+  grep -s -h -E "\) [A-Za-z] [0-9]+ $1 " /proc/[0-9]*/stat 2>/dev/null | {
+    r=1
+    while IFS= read -r s; do
+      p=${s%% *}; k=${s#* (}; k=${k%)*}; s=${s##*) }
+      case $s in Z*|X*) continue;; esac
+      g=${s#* }; g=${g#* }; g=${g%% *}
+      [ "$g" = "$1" ] || continue
+      [ -z "$2" ] || say "survivor $2 $p ${s%% *} $k"
+      r=0
+    done
+    exit "$r"
+  }
 }
 escaped() {
   grep -s -l "RUNBOOK_LANE=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r f; do
@@ -43,7 +58,8 @@ escaped() {
 }
 finish() {
   kill -s TERM -- "-$1" 2>/dev/null; kill -s CONT -- "-$1" 2>/dev/null
-  i=0; while [ "$i" -lt "$3" ] && lives "$1" ''; do nap; i=$((i+1)); done
+  i=0; e=$(($(date +%s)+($3+19)/10))
+  while [ "$i" -lt "$3" ] && lives "$1" '' && [ "$(date +%s)" -lt "$e" ]; do nap; i=$((i+1)); done
   kill -s KILL -- "-$1" 2>/dev/null
   escaped "$2"; escaped "$2"
   i=0; while [ "$i" -lt 5 ] && lives "$1" ''; do nap; i=$((i+1)); done
@@ -68,7 +84,7 @@ done_() {
   eval "t=\${t_$1:-}"; [ -z "$t" ] || kill -s TERM "$t" 2>/dev/null
   eval "t_$1="
 }
-say ready
+printf '\nready\n'
 while IFS=' ' read -r verb group lane a b c; do
   case $verb in
     hold) all="$all $group:$lane:look";;
@@ -87,16 +103,20 @@ done
 
 GREETING = r"""
 RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
-IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }
-printf 'lane %(lane)s %%s %%s\n' "${s%%%% *}" "$(id -un 2>/dev/null || id -u)"
+IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }; s=${s%%%% *}
+g=shared; case $s in "") g=hidden;; $$|"${1:-}") g=own;; esac
+printf '\nlane %(lane)s %%s %%s %%s\n' "$g" "$s" "$(id -un 2>/dev/null || id -u)"
 """
-"""The first frame of a lane: names itself in the environment, says its process group and its user."""
+"""The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its user.
+
+Behind sudo the leader is sudo itself, which the shell before it became: ``$1`` is the process id of that.
+"""
 
 
 def frame(text: str) -> bytes:
     """*text* as a lane reads it: the number of its lines, and the lines."""
     body = text if text.endswith("\n") else text + "\n"
-    return f"{body.count(chr(10))}\n{body}".encode("utf-8", "surrogateescape")
+    return f"{body.count(chr(10))}\n{body}".encode()
 
 
 def greeting(lane: str) -> str:
@@ -104,30 +124,44 @@ def greeting(lane: str) -> str:
     return GREETING % {"lane": lane}
 
 
-def exec_line(become: str) -> str:
-    """What is handed to the login shell to open a channel for the user *become* (empty: who logged in)."""
-    if not become:
-        return f"exec {BOOT}"
-    return f"exec sudo -n -u {shlex.quote(become)} -- {BOOT}"
+def enter(become: str) -> str:
+    """The lines before the first frame for a shell of the user *become* (empty: who logged in)."""
+    return f"{LEADER}\n" + (f"exec sudo -n -u {shlex.quote(become)} -- {BOOT} sh $$\n" if become else "")
+
+
+def enter_with_password(become: str, prompt: str) -> str:
+    """As ``enter``, where sudo asks for a password, with *prompt* on stderr, and reads one line.
+
+    It asks whatever it may remember, so that the line which answers it is never left for the shell behind it.
+    """
+    return f"{LEADER}\nexec sudo -k -S -p {shlex.quote(prompt)} -u {shlex.quote(become)} -- {BOOT} sh $$\n"
 
 
 def command_text(command: Command, token: str) -> str:
-    """The frame that runs *command* and then marks both streams with *token*."""
+    """The frame that runs *command* and then marks both streams with *token*.
+
+    What a write prints goes through relays, which outlive our line.  Where a relay was killed, and the mark with it,
+    the last marks tell that the command is over and its exit code is lost.
+    """
     body = _body(command)
     marks = f"r=$?; printf '\\n{token} %d\\n' \"$r\"; printf '\\n{token}\\n' >&2"
     if command.effect is not Effect.WRITE:
         return f"{body}\n{marks}\n"
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
-    return f"exec 4>&2\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }} 6>&1 4>&4 | {relay} 4>&-; }}\n"
+    lost = f"printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
+    return (
+        f"exec 4>&2\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }} 6>&1 4>&4"
+        f" | {relay} 4>&-; }}\n{lost}\n"
+    )
 
 
 def _body(command: Command) -> str:
     """A subshell that runs *command* with its own stdin, and nothing of ours open."""
-    parts = [f"cd -- {shlex.quote(command.cwd)} || exit 126"] if command.cwd else []
+    parts = ["unset n c l N r s g"]  # one of them holds this frame, and with it the token of its marks
+    parts += [f"cd -- {shlex.quote(command.cwd)} || exit 126"] if command.cwd else []
     parts += [f"export {name}={shlex.quote(value)}" for name, value in command.env]
     if command.script:
         parts.append("set -- " + " ".join(map(shlex.quote, command.argv)))
-        parts.append("unset n c l N r")
         parts.append(f"eval {shlex.quote(command.script)}")
     else:
         parts.append("exec " + " ".join(map(shlex.quote, command.argv)))

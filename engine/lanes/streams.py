@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 KEPT = 4 * 1024 * 1024
 """Bytes kept of the beginning, and as many of the end, of one stream of one command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one command said on one stream."""
+
+    text: str
+    word: str = ""
+    """What stands in the mark behind it."""
+    cut: bool = False
+    """The middle of it is missing."""
 
 
 class Capture:
@@ -25,14 +38,14 @@ class Capture:
             self._cut += over
             del self._tail[:over]
 
-    def text(self) -> str:
+    def part(self, word: str = "") -> Part:
         """All of it, or both ends with a line between them that says how much is missing."""
         over = max(0, len(self._tail) - self._kept)
         cut, tail = self._cut + over, self._tail[over:]
-        head = self._head.decode("utf-8", "replace")
         if not cut:
-            return (self._head + tail).decode("utf-8", "replace")
-        return f"{head}\n[... {cut} bytes left out ...]\n{tail.decode('utf-8', 'replace')}"
+            return Part(text=(self._head + tail).decode("utf-8", "replace"), word=word)
+        head, end = (it.decode("utf-8", "replace") for it in (self._head, tail))
+        return Part(text=f"{head}\n[... {cut} bytes left out ...]\n{end}", word=word, cut=True)
 
 
 class Stream:
@@ -46,8 +59,8 @@ class Stream:
         """Take in what came over the channel."""
         self._waiting += data
 
-    def take(self, token: str) -> tuple[str, str] | None:
-        """The text before the mark *token* and the word behind it; None while the mark has not come."""
+    def take(self, token: str) -> Part | None:
+        """What came before the mark *token*, with the word behind it; None while the mark has not come."""
         mark = f"\n{token}".encode()
         at = self._waiting.find(mark)
         end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1
@@ -60,15 +73,15 @@ class Stream:
         self._capture.add(bytes(self._waiting[:at]))
         word = self._waiting[at + len(mark) : end].decode("ascii", "replace").strip()
         del self._waiting[: end + 1]
-        text, self._capture = self._capture.text(), Capture()
-        return text, word
+        part, self._capture = self._capture.part(word), Capture()
+        return part
 
-    def rest(self) -> str:
+    def rest(self) -> Part:
         """Everything that has come and belongs to no mark."""
         self._capture.add(bytes(self._waiting))
         self._waiting.clear()
-        text, self._capture = self._capture.text(), Capture()
-        return text
+        part, self._capture = self._capture.part(), Capture()
+        return part
 
     def line(self, beginning: str) -> str | None:
         """The first whole line that begins so, and nothing before it any more; None while it has not come."""
@@ -82,3 +95,10 @@ class Stream:
         found = self._waiting[at:end].decode("utf-8", "replace")
         del self._waiting[: end + 1]
         return found
+
+    def passes(self, text: str) -> bool:
+        """Whether *text* has come; if so, nothing up to its end is kept."""
+        at = self._waiting.find(text.encode())
+        if at >= 0:
+            del self._waiting[: at + len(text.encode())]
+        return at >= 0

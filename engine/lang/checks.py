@@ -114,7 +114,8 @@ class _Checking:
         return tuple(it.name for it in self._book.inputs)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
-        return tuple(it.name for it in fields(self._actions[step.action].State))
+        every = fields(self._actions[step.action].State)
+        return tuple(it.name for it in every if not it.metadata.get("private"))
 
     def _step(self, step: Step, allowed: Allowed) -> Iterator[Problem]:
         if step.part:
@@ -141,13 +142,16 @@ class _Checking:
         if step.phase is Phase.VERIFY and not (action.holds or action.waits):
             able = ", ".join(it.name for it in self._actions.values() if it.holds)
             yield self._problem((*path, step.action), f"{step.action} asserts nothing", f"in verify stand: {able}")
-        if step.phase is Phase.DIAGNOSE and step.action == "command" and ("do" in step.args or "check" in step.args):
+        if action.scratch and step.phase is Phase.DIAGNOSE and not step.scratch:
+            words = f"{step.action} makes something of its own on the host, and takes it away again"
+            yield self._problem((*path, step.action), words, "allow it with `scratch: true`")
+        if step.phase is Phase.DIAGNOSE and step.action in _AUTHORS and ("do" in step.args or "check" in step.args):
             yield self._problem(
                 (*path, step.action), "a look changes nothing", "a command with `do` belongs under remediate"
             )
-        if step.phase is Phase.VERIFY and step.action == "command" and "do" in step.args:
+        if step.phase is Phase.VERIFY and step.action in _AUTHORS and "do" in step.args:
             yield self._problem((*path, step.action), "an assertion changes nothing", "use argv or script")
-        if step.phase is Phase.REMEDIATE and step.action == "command" and "do" not in step.args:
+        if step.phase is Phase.REMEDIATE and step.action in _AUTHORS and "do" not in step.args:
             yield self._problem(
                 (*path, step.action), "this command only looks", "put what changes something under `do`"
             )
@@ -202,3 +206,7 @@ class _Checking:
 
     def _problem(self, path: Path, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, message, hint)
+
+
+_AUTHORS = ("command", "script")
+"""Actions that are a look or a change, as their author wrote them."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem
 from engine.lang import trees
+from engine.lang.bundling import Bundle, Read, nothing_to_read
 from engine.lang.checks import check
 from engine.lang.including import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
 from engine.lang.inputs import faults
@@ -24,11 +25,17 @@ INPUT_KEYS = ("about", "default", "required", "secret")
 
 
 def load_playbook(
-    text: str, file: str, actions: Mapping[str, Action], opened: Open = nothing_to_open, around: tuple[str, ...] = ()
+    text: str,
+    file: str,
+    actions: Mapping[str, Action],
+    opened: Open = nothing_to_open,
+    around: tuple[str, ...] = (),
+    read: Read = nothing_to_read,
 ) -> Playbook:
     """The playbook that *text* is.  Raises ConfigError with every mistake in it, sorted by place.
 
-    *opened* finds what is included; *around* are the files that include this one, outermost first.
+    *opened* finds what is included, *read* what else it names; *around* are the files that include this one, outermost
+    first.
     """
     document = parse_playbook(text, file)
     if not isinstance(document.value, Mapping):
@@ -36,7 +43,7 @@ def load_playbook(
         raise ConfigError(Problem(file=file, line=1, column=1, message=f"a playbook is a mapping, this is {what}"))
     problems = list(problems_in(document, playbook_schema(actions)))
     made: Playbook | None = None
-    building = _Building(document, actions, problems, opened, around)
+    building = _Building(document, actions, problems, opened, around, read)
     try:
         made = building.playbook(text)
     except (TypeError, AttributeError, KeyError, ValueError):
@@ -59,9 +66,11 @@ class _Building:
         problems: list[Problem],
         opened: Open,
         around: tuple[str, ...],
+        read: Read,
     ) -> None:
         self._document, self._actions, self._problems = document, actions, problems
-        self._opened, self._around = opened, around
+        self._opened, self._around, self._read = opened, around, read
+        self._bundle = Bundle(document, read, self._wrong)
         self._tree: Mapping[str, Any] = document.value
         self._included: list[tuple[Phase, Included]] = []
         self.brought: dict[str, Path] = {}
@@ -82,7 +91,8 @@ class _Building:
         books = [it.book for _, it in self._included]
         whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
         diagnose += tuple(step for it in whole for step in it.diagnose)
-        digest = sha256("\0".join([written, *(it.digest for it in books)]).encode()) if books else None
+        rests_on = [*(it.digest for it in books), *self._bundle.digests()]
+        digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
             about=trees.text(tree.get("about")),
@@ -212,7 +222,7 @@ class _Building:
             if len(around) > DEEPEST:
                 self._wrong(place, f"more than {DEEPEST} playbooks within each other")
                 return None
-            return load_playbook(text, file, self._actions, self._opened, around)
+            return load_playbook(text, file, self._actions, self._opened, around, self._read)
         except ConfigError as error:
             self._problems += [it if it.file else replace(it, **self._at(place)) for it in error.problems]
             return None
@@ -240,7 +250,7 @@ class _Building:
             id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}",
             phase=phase,
             action=action,
-            args=args,
+            args=self._bundle.filled(args, self._actions[action].Args, (*path, action)),
             name=trees.text(tree.get("name")),
             when=trees.expression(tree.get("when")),
             for_=trees.ids(tree.get("for")),

@@ -116,7 +116,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
     try:
         template = _compiled(text)
         context = template.new_context({**scope.names(), ROUNDS: Rounds()})
-        pieces = list(_pieces(template.root_render_func(context)))
+        return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole)
     except UnknownTouched:
         raise
     except (
@@ -129,6 +129,10 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
         RecursionError,
     ) as error:
         raise ConfigError(_reason(text, error)) from error
+
+
+def _joined(text: str, pieces: list[Any], *, whole: bool) -> Any:
+    """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
     single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
     if single and not whole:
         values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
 from engine.codec import to_json
 from engine.values.event import Event, RunFinished
+from engine.values.printable import json_text
 from engine.values.result import RunResult
 
 ENDINGS = ("json",)
@@ -22,8 +22,7 @@ class Reporter:
     def on(self, event: Event) -> None:
         """Write the document at the end."""
         if isinstance(event, RunFinished):
-            json.dump(document(event.result), self._stream, ensure_ascii=False, indent=1, allow_nan=False)
-            self._stream.write("\n")
+            self._stream.write(json_text(document(event.result), self._stream.encoding, indent=1) + "\n")
             self._stream.flush()
 
 

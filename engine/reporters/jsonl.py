@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TextIO
 
 from engine.codec import to_json
 from engine.values.event import Event
+from engine.values.printable import json_text
 
 ENDINGS = ("jsonl", "ndjson")
 
@@ -19,5 +19,5 @@ class Reporter:
 
     def on(self, event: Event) -> None:
         """Write *event* at once."""
-        self._stream.write(json.dumps(to_json(event), ensure_ascii=False, allow_nan=False) + "\n")
+        self._stream.write(json_text(to_json(event), self._stream.encoding) + "\n")
         self._stream.flush()

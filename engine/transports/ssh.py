@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import select
 import shlex
 import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import paramiko
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from engine.errors import ConnectionLost, Unreachable
+from engine.lanes.channel import Refused
 from engine.lanes.connection import LaneConnection
 from engine.lanes.hostkeys import OwnFile, known_files, place_of
 from engine.ports import Connection, ConnectOptions, Interrupt
@@ -45,7 +46,8 @@ def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connec
         if interrupt.level():
             raise Unreachable("asked to stop before it was connected to")
         try:
-            return LaneConnection(_Line(_open(host, address, proxy, options), options), interrupt)
+            line = _Line(_open(host, address, proxy, options), options)
+            return LaneConnection(line, interrupt, options.become_password)
         except _Next as error:
             reasons.append(f"{address}{' by proxy' if proxy else ''}: {error}")
         except Unreachable as error:
@@ -169,15 +171,31 @@ def _changed_key(error: paramiko.BadHostKeyException, port: int, own: OwnFile) -
     )
 
 
+class _Bell(threading.Event):
+    """Rings when something has come on a channel, or when it has ended.
+
+    A channel's own ``fileno`` is a pipe that paramiko may still write to while it is being closed; by then the number
+    can be that of another host's socket.
+    """
+
+    def clear(self) -> None:
+        """What one stream has no more of, the other may have."""
+
+    def listen(self) -> None:
+        """Forget every earlier ring."""
+        super().clear()
+
+
 class _SshChannel:
     """A program on the host."""
 
     def __init__(self, channel: paramiko.Channel, line: str) -> None:
         self._channel = channel
         channel.settimeout(60)
+        self._bell = _Bell()
+        channel.in_buffer.set_event(self._bell)
+        channel.in_stderr_buffer.set_event(self._bell)
         channel.exec_command(line)
-        self._poll = select.poll()
-        self._poll.register(channel.fileno(), select.POLLIN)
 
     def send(self, data: bytes) -> None:
         """Write all of *data* to its stdin."""
@@ -189,8 +207,9 @@ class _SshChannel:
     def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:
         """See ``engine.lanes.channel.Channel``."""
         channel = self._channel
+        self._bell.listen()
         if not channel.recv_ready() and not channel.recv_stderr_ready() and not self._at_end():
-            self._poll.poll(seconds * 1000)
+            self._bell.wait(seconds)
         out = channel.recv(CHUNK) if channel.recv_ready() else b""
         err = channel.recv_stderr(CHUNK) if channel.recv_stderr_ready() else b""
         return out, err, not out and not err and self._at_end()
@@ -222,9 +241,7 @@ class _Line:
         try:
             return _SshChannel(self._transport.open_session(timeout=30), line)
         except paramiko.ChannelException as error:
-            raise ConnectionLost(
-                f"the host gives no further channel ({error}); its MaxSessions may be too low"
-            ) from error
+            raise Refused(f"it gives no further channel ({error}); its MaxSessions may be too low") from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise ConnectionLost(f"the connection to the host was lost ({error or type(error).__name__})") from error
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
+
+BRIEF = 80
+"""Characters of a command in a sentence about it."""
 
 
 class Effect(StrEnum):
@@ -39,6 +43,9 @@ class Command:
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
     owed: bool = False
     """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
+    private: bool = False
+    """It carries the whole of a file, which may hold secrets that nobody named: what a look prints, and what a write
+    is fed, is counted and neither shown nor recorded."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 
@@ -52,7 +59,40 @@ class Command:
         line = shlex.join(words)
         if self.cwd:
             line = f"cd {shlex.quote(self.cwd)} && {line}"
+        if self.private and self.stdin:
+            return f"{line} <NEW  # {len(self.stdin)} characters that are not shown"
         return f"printf %s {shlex.quote(self.stdin)} | {line}" if self.stdin else line
+
+    def brief(self) -> str:
+        """One short line by which a person knows which command is meant."""
+        text = self.script or shlex.join(self.argv)
+        first, *rest = [it.strip() for it in text.splitlines() if it.strip()] or [""]
+        cut = len(first) > BRIEF
+        return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first
+
+    def objection(self) -> str:
+        """Why no host can be sent this; empty where it can.
+
+        The kernel ends every argument, variable and path at a NUL character, so that a host would do something else.
+        """
+        if not self.script and not self.argv:
+            return "there is nothing to run"
+        if not self.script and self.argv[0].startswith("-"):
+            return f"the name of a program cannot begin with a dash: {self.argv[0]!r}"
+        for name, _ in self.env:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                return f"no environment variable can be called {name!r}"
+        return next((f"{where} {what}" for where, text in self._texts() if (what := _unsendable(text))), "")
+
+    def _texts(self) -> tuple[tuple[str, str], ...]:
+        """Every text of it that reaches the host, with what it is called."""
+        words = [
+            (f"argument {number}" if number else "the name of the program", it)
+            for number, it in enumerate(self.argv, 1 if self.script else 0)
+        ]
+        values = [(f"the environment variable {name}", value) for name, value in self.env]
+        plain = (("the script", self.script), ("the input", self.stdin), ("the directory", self.cwd))
+        return (*words, *plain, *values, ("the user to become", self.become))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +107,26 @@ class Completed:
     timed_out: bool = False
     survivors: tuple[str, ...] = ()
     """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
+    refused: str = ""
+    """Why it was certainly not begun: sudo said no, no shell started for it, or no host can be sent it."""
+    cut: bool = False
+    """The middle of its output was too long to be kept: what is here is not the whole answer."""
 
     def answers(self, command: Command) -> bool:
         """Whether this is an answer to *command*, not a fault."""
-        return not self.timed_out and self.exit_code is not None and self.exit_code in command.accepts
+        if self.refused or self.timed_out or self.exit_code is None:
+            return False
+        return self.exit_code in command.accepts
+
+
+def _unsendable(text: str) -> str:
+    if "\0" in text:
+        return "holds a NUL character, which no host can be sent"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"holds half a character ({text[error.start]!r}), which no host can be sent"
+    return ""
 
 
 def read(*argv: str, accepts: tuple[int, ...] = (0,)) -> Command:

@@ -38,6 +38,32 @@ class HostPlanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A person is shown the plans of these hosts, and asked whether to carry them out."""
+
+    hosts: tuple[str, ...]
+    kind: Literal["asked"] = "asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What the person said."""
+
+    answer: Literal["yes", "no"]
+    kind: Literal["answered"] = "answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted:
+    """The turn of a remediate step has come."""
+
+    host: str
+    step: str
+    action: str
+    kind: Literal["step_started"] = "step_started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
     """A step of a run has its result."""
 
@@ -57,7 +83,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFinished:
-    """The host has its verdict."""
+    """The host has its verdict; said once of every host of a run."""
 
     result: HostResult
     kind: Literal["host_finished"] = "host_finished"
@@ -71,4 +97,15 @@ class RunFinished:
     kind: Literal["run_finished"] = "run_finished"
 
 
-Event = RunStarted | HostStarted | HostPlanned | StepFinished | Waiting | HostFinished | RunFinished
+Event = (
+    RunStarted
+    | HostStarted
+    | HostPlanned
+    | Asked
+    | Answered
+    | StepStarted
+    | StepFinished
+    | Waiting
+    | HostFinished
+    | RunFinished
+)

@@ -33,7 +33,7 @@ class Risk(StrEnum):
 class Target:
     """One thing that a change would touch, by an identity that cannot be mistaken for another's."""
 
-    kind: Literal["process", "file", "gpu", "container", "package", "service", "host"]
+    kind: Literal["process", "file", "gpu", "container", "image", "volume", "build-cache", "package", "service", "host"]
     key: str
     """process: ``pid:start`` (start in clock ticks since boot); gpu: UUID; file: path and sha256."""
     say: str

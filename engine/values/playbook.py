@@ -200,7 +200,7 @@ class Playbook:
     """What is included, each after the part that includes it."""
     path: str = ""
     digest: str = ""
-    """sha256 of the file, and of every file it includes, hexadecimal."""
+    """sha256 of the file, and of every file that it includes or sends, hexadecimal."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

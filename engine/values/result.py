@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.values.command import Command, Completed
+from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import LeftOut
 from engine.values.plan import Finding, PlannedStep, Risk
 from engine.values.playbook import Phase
@@ -75,11 +75,12 @@ class SentCommand:
     @classmethod
     def of(cls, command: Command, completed: Completed) -> SentCommand:
         """The record of a command that was sent."""
+        hidden = command.private and command.effect is Effect.READ
         return cls(
             line=str(command),
             effect=command.effect.value,
             exit_code=completed.exit_code,
-            stdout=completed.stdout,
+            stdout=f"({len(completed.stdout)} characters that are not shown)" if hidden else completed.stdout,
             stderr=completed.stderr,
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,

@@ -106,6 +106,55 @@ def test_exec_passes_every_argument_unchanged_and_returns_what_the_program_says(
     assert runbook("exec", "here", *way, "-i", str(inventory), "--yes", "--", "false").code == 1
 
 
+def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tmp_path):
+    """Mutants: commands.py taking an empty --hosts for none given; exec without the check of its first word."""
+    book = playbook(tmp_path, "hosts: here\ndiagnose:\n  - {id: a, command: {argv: ['true']}}\n")
+    assert runbook("run", book, "-i", str(inventory)).code == 0
+    for empty in ("", " "):
+        said = runbook("run", book, "-i", str(inventory), "--hosts", empty)
+        assert (said.code, said.out) == (2, "")
+        assert "--hosts is empty" in said.err
+    said = runbook("exec", "here", "-i", str(inventory), "--", "")
+    assert (said.code, said.out) == (2, "")
+    assert "is empty" in said.err
+
+
+def test_exec_ends_what_takes_longer_than_it_may(inventory):
+    """Mutants: commands.py making the step of ``exec`` without its timeout."""
+    began = time.monotonic()
+    said = runbook(
+        "exec", "here", "-i", str(inventory), "--timeout", "1s", "--output", "json", "--", "sleep", "4123.25"
+    )
+    assert time.monotonic() - began < 20
+    step = said.step("here", "exec")
+    assert said.code == 1
+    assert step["status"] == "failed"
+    assert "timed out after 1 s" in step["why"]
+
+
+def test_exec_does_what_was_typed_without_asking_where_nobody_can_be_asked(inventory, tmp_path):
+    said = runbook("exec", "here", "-i", str(inventory), "--", "touch", str(tmp_path / "made"))
+    assert said.code == 0, said.err
+    assert (tmp_path / "made").exists()
+
+
+def test_an_unchecked_command_of_a_playbook_needs_a_yes_where_nobody_can_be_asked(inventory, tmp_path):
+    """Mutants: running.py letting risk ``unknown`` pass without consent."""
+    book = playbook(tmp_path, f"remediate:\n  - {{id: a, command: {{do: {{argv: [touch, {tmp_path}/made]}}}}}}\n")
+    said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
+    assert "needs --yes" in said.step("here", "a")["why"]
+    assert not (tmp_path / "made").exists()
+    assert runbook("run", book, "--hosts", "here", "-i", str(inventory), "--yes").code == 0
+    assert (tmp_path / "made").exists()
+
+
+def test_hosts_is_an_answer_where_everybody_is_left_out(inventory):
+    said = runbook("hosts", "status=offline", "-i", str(inventory))
+    assert said.code == 0
+    assert said.out == "no host taken\nleft out: there (status: offline)\n"
+    assert runbook("run", "zombie-gpu", "--hosts", "status=offline", "-i", str(inventory)).code == 2
+
+
 def test_exec_shows_what_the_host_said(inventory):
     said = runbook("exec", "here", "--read", "-i", str(inventory), "--", "echo", "hello there")
     assert "hello there" in said.out
@@ -207,7 +256,10 @@ def test_secrets_reach_no_output(tmp_path):
     book = playbook(
         tmp_path,
         "inputs:\n  password: {about: A secret., type: string, secret: true, required: true}\n"
-        "diagnose:\n  - id: said\n    command: {argv: [echo, '{{ inputs.password }}', 's3cr3t-val/ue', '{{ host.api_token }}']}\n",
+        "  wandb_api_key: {about: Secret by its name., type: string, default: wandb-0123456789}\n"
+        "  hooks: {about: Several., type: array, secret: true, default: [{url: hook-abcdefg}, hook-hijklmn]}\n"
+        "diagnose:\n  - id: said\n    command: {argv: [echo, '{{ inputs.password }}', 's3cr3t-val/ue', '{{ host.api_token }}',"
+        " '{{ inputs.wandb_api_key }}', '{{ inputs.hooks[0].url }}', '{{ inputs.hooks[1] }}']}\n",
     )
     for output in ("json", "console", "jsonl"):
         said = runbook(
@@ -216,3 +268,5 @@ def test_secrets_reach_no_output(tmp_path):
         assert said.code == 0, said.err
         assert "hunter2" not in said.out + said.err
         assert "s3cr3t" not in said.out + said.err
+        assert "wandb-0123" not in said.out + said.err
+        assert "hook-" not in said.out + said.err

@@ -124,6 +124,18 @@ def test_a_family_ends_at_shells_that_people_type_into_and_at_daemons():
         assert works(seen, load(0, 90))[20] is False
 
 
+def test_who_runs_us_is_no_part_of_a_job():
+    """A test bed, a scheduler: what starts this tool and jobs, too, does not make one job of them."""
+    us = row(7, 5, argv=("/opt/venv/bin/python3", "/opt/venv/bin/runbook", "run", "zombie-gpu"))
+    seen = walk(
+        row(5, argv=("python", "bed.py")), us, row(10, 5, group=5), row(20, 5, group=5), holds={10: [0], 20: [1]}
+    )
+    assert works(seen, load(0, 90))[20] is False
+    assert works(seen, load(0, 90))[10] is True
+    alone = walk(row(5, argv=("python", "bed.py")), row(10, 5), row(20, 5), holds={10: [0], 20: [1]})
+    assert works(alone, load(0, 90))[20] is True
+
+
 def test_a_shell_that_runs_a_script_is_part_of_the_job():
     for argv in (
         ("bash", "run.sh"),
@@ -310,6 +322,12 @@ def test_knowing_less_never_makes_anybody_left_over(host):
         (("nvidia-cuda-mps-server",), "nvidia-cuda-mps"),
         (("tmux", "new", "-d", "torchrun train.py"), "tmux: server"),
         (("vim", "train_sglang.py"), "vim"),
+        (("docker", "logs", "-f", "sglang"), "docker"),
+        (("ssh", "gpu-02", "torchrun train.py"), "ssh"),
+        (("git", "clone", "https://x/areal"), "git"),
+        (("/usr/bin/python3", "/usr/bin/pip", "install", "sglang"), "pip"),
+        (("python3.11", "-m", "pip", "install", "sglang"), "python3.11"),
+        (("python3", "/opt/venv/bin/jupyter-lab", "--notebook-dir=sglang"), "jupyter-lab"),
         (("/opt/venv/bin/python3", "/opt/venv/bin/runbook", "run", "zombie-gpu", "-e", "patterns=sglang"), "runbook"),
     ],
 )
@@ -321,7 +339,8 @@ def test_daemons_are_spared_by_the_program_that_they_are(argv, name):
 @pytest.mark.parametrize(
     "argv",
     [("python", "/data/sshd/train.py"), ("python", "-m", "sglang", "--log", "/var/log/dockerd"), ("torchrun", "systemd"),
-     ("sleep", "runbook"), ("xray", "watch")],
+     ("sleep", "runbook"), ("xray", "watch"), ("python", "ssh"), ("python", "-m", "git.train"), ("python", "train.py", "pip"),
+     ("python", "-c", "pip")],
 )  # fmt: skip
 def test_a_daemon_s_name_elsewhere_on_the_line_spares_nobody(argv):
     seen = walk(row(10, argv=argv, name=argv[0]))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from engine.facts.secret_names import is_secret
 from engine.inventory import read
-from engine.inventory.masking import is_secret
 from engine.values.playbook import Where
 from tests.inventory.texts import host, inventory, mistakes
 

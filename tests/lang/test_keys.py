@@ -352,7 +352,7 @@ def test_a_shared_look_is_taken_anew_after_a_change():
             return super()._run(command)
 
     made, hosts, _, _ = fleet(ONCE, leader, 3, own=lambda name: Curing(procs={}, wanted="blue"))
-    results = made.plan_and_carry_out(hosts, Consent.YES)
+    results = replace(made, parallel=1).plan_and_carry_out(hosts, Consent.YES)
     assert results[0].findings[0].status is Presence.GONE
     assert len(leader.sent) > 1
 

@@ -227,3 +227,11 @@ def test_every_playbook_that_ships_is_good():
 
     for path in sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")):
         load_playbook(path.read_text(), str(path), discover())
+
+
+def test_an_unknown_name_between_other_words_is_a_mistake_with_its_place():
+    from engine.actions import discover
+
+    text = 'name: it\nremediate:\n- note: {text: "port {{ inputs.prot }}"}\n'
+    with pytest.raises(ConfigError, match=r"it\.yaml:3:\d+: .*prot"):
+        load_playbook(text, "it.yaml", discover())

@@ -19,7 +19,7 @@ from engine.judge import verdict
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Effect
-from engine.values.plan import Change, Presence
+from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, Verdict
 from laws.toys import ACTIONS, ToyHost, book, end, look_at, paint, restart, rule, site
@@ -83,7 +83,8 @@ def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, r
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
     plan, _, outcome = planned_and_run(made, host, moved=moved)
     shown = {it.key for step in plan.steps if isinstance(step.decision, Change) for it in step.decision.targets}
-    shown |= {it.key for step in plan.steps for it in step.reach}
+    dormant = [it for it in plan.steps if isinstance(it.decision, Skip) and it.condition]
+    shown |= {it.key for step in dormant for it in step.reach}
     restarts_shown = sum(
         1 for it in plan.steps if isinstance(it.decision, Change) and it.decision.commands[0].argv == ("restart",)
     )
@@ -102,6 +103,15 @@ def test_law_2_a_new_target_is_left_alone_and_named():
     assert step.status is Status.CHANGED
     assert "left alone" in step.why
     assert "pid 9" in step.why
+
+
+def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed():
+    """Mutants: narrowing.py counting ``reach`` as shown for a step whose targets were shown."""
+    wide = Step(id="k", phase=Phase.REMEDIATE, action="end_wide", args={"word": "zombie"})
+    host = ToyHost(procs={4: (1, "zombie"), 9: (7, "train")})
+    _, _, outcome = planned_and_run(book(wide), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
+    assert host.procs == {9: (7, "zombie")}
+    assert "left alone" in outcome.steps[0].why
 
 
 def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target():
@@ -204,6 +214,20 @@ def test_law_4_the_ladder_stops_when_the_host_is_cured():
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.RESOLVED
 
 
+def test_law_4_a_rung_that_reached_nothing_fails_the_host_where_no_error_speaks_for_it():
+    """Mutants: verdicts.py ``_breaks`` looking at faults of commands only."""
+    from engine.values.playbook import Severity
+
+    held = rule(severity=Severity.WARNING)
+    made = book(end("zombie", "k", for_=("held",)), findings=(held,), diagnose=(look_at("zombie"),))
+    host = ToyHost(procs={4: (1, "zombie")}, stubborn=frozenset({"zombie"}))
+    _, _, outcome = planned_and_run(made, host)
+    assert outcome.steps[1].status is Status.FAILED
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.FAILED
+    (error,) = (replace(it, severity=Severity.ERROR) for it in outcome.findings)
+    assert verdict(made, outcome.steps, (error,)) is Verdict.UNRESOLVED
+
+
 def test_law_4_a_failed_rung_does_not_fail_the_host_when_the_finding_is_gone():
     """Mutants: verdicts.py ``_breaks`` without the finding."""
     host = ToyHost(procs={4: (1, "zombie")}, kill_exit=3)
@@ -235,6 +259,60 @@ def test_law_5_a_write_is_sent_once_and_a_lost_line_makes_it_unknown(made, table
         assert host.sent.count(lost) == len([it for it in host.sent if it is lost or it == lost])
         assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
     assert outcome.error
+
+
+def test_a_host_that_another_run_is_changing_is_left_alone():
+    """Mutants: running.py sending whatever the lock says; locking.py without ``give``."""
+    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = ToyHost(procs={4: (1, "zombie")}, lock="busy run 7 of toy, by ann@ctl (/run/lock/x)")
+    _, _, outcome = planned_and_run(made, host)
+    assert outcome.steps[1].status is Status.BLOCKED
+    assert "run 7 of toy, by ann@ctl" in outcome.steps[1].why
+    assert host.writes() == []
+    assert set(host.locks) == {"take"}
+    assert 60 <= len(host.locks) <= 62
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNRESOLVED
+
+    host = ToyHost(procs={4: (1, "zombie")})
+    planned_and_run(made, host)
+    assert host.locks == ["take", "give"]
+    host = ToyHost(procs={4: (1, "ssh")})
+    planned_and_run(made, host)
+    assert host.locks == []
+
+    host = ToyHost(procs={4: (1, "zombie")}, lock="")
+    _, _, outcome = planned_and_run(made, host)
+    assert outcome.steps[1].status is Status.UNREACHABLE
+    assert host.writes() == []
+
+
+def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
+    """Mutants: running.py going on with what it saw before the wait."""
+
+    class Taken(ToyHost):
+        def _run(self, command):
+            if len(self.locks) == 3 and self.lock != "held":
+                self.lock = "held"
+                self.procs = {9: (7, "zombie")}
+            return super()._run(command)
+
+    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = Taken(procs={4: (1, "zombie"), 9: (7, "zombie")}, lock="busy run 7")
+    events: list = []
+    where = site(made, host, events)
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.argv for it in host.writes()] == [("kill", "9:7")]
+    assert outcome.steps[1].status is Status.CHANGED
+    assert [it.why for it in events if isinstance(it, event.Waiting)] == [
+        "another run is changing this host: run 7; wait for its end, then look again"
+    ]
+
+
+def test_a_host_that_can_keep_no_lock_is_changed_all_the_same():
+    host = ToyHost(procs={4: (1, "zombie")}, lock="no folder")
+    _, _, outcome = planned_and_run(book(end("zombie", "k")), host)
+    assert outcome.steps[0].status is Status.CHANGED
 
 
 def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
@@ -290,6 +368,63 @@ def test_law_6_a_plan_does_not_act_on_a_finding_that_is_not_known_or_not_there()
     assert forced.results[0].status is Status.WOULD_CHANGE
 
 
+@pytest.mark.parametrize("when", ["seen.matches[0].pid / 0", "seen.matches < 3", "seen.matches[7].pid"])
+def test_law_6_an_expression_that_cannot_be_evaluated_is_unknown_and_loses_no_other_finding(when):
+    """Mutants: findings.py without ``except ConfigError``."""
+    host = ToyHost(procs={4: (1, "zombie")})
+    made = book(end("zombie", "k", for_=("odd",)), findings=(rule("odd", when), rule()), diagnose=(look_at("zombie"),))
+    where = site(made, host)
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.status for it in outcome.findings] == [Presence.UNKNOWN, Presence.PRESENT]
+    assert host.writes() == []
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+
+
+def test_law_6_words_that_cannot_be_filled_in_do_not_hide_a_finding():
+    """Mutants: findings.py ``_said`` without its ``except``."""
+    host = ToyHost(procs={4: (1, "zombie")})
+    held = rule(say="{{ seen.matches / 2 }} there", evidence={"half": "seen.matches / 2"}, advise=("{{ 1 / 0 }}",))
+    plan, _ = make_plan(site(book(findings=(held,), diagnose=(look_at("zombie"),)), host))
+    (found,) = plan.findings
+    assert found.status is Presence.PRESENT
+    assert "there" in found.say
+    assert found.evidence["half"].startswith("unknown: ")
+
+
+def test_law_6_a_look_that_asks_again_is_answered_anew():
+    """Mutants: looking.py keeping the answers of one round for the next."""
+    twice = Step(id="seen", phase=Phase.DIAGNOSE, action="twice", args={"word": "zombie"})
+    host = ToyHost(procs={4: (1, "zombie")})
+    make_plan(site(book(diagnose=(twice, replace(twice, id="also"))), host))
+    assert [it.argv for it in host.sent] == [("ps",), ("ps",)]
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("ours"), ValueError("ours")])
+def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault):
+    """Mutants: running.py, verifying.py without ``except Exception``."""
+    prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
+    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),), verify=(prove,))
+    host = ToyHost(procs={4: (1, "zombie")})
+    where = site(made, host)
+    plan, seen = make_plan(where)
+    count = [0]
+
+    def broken(args):
+        count[0] += 1
+        if count[0] > 0:
+            raise fault
+        yield
+
+    where = replace(where, actions={**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)})
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.id for it in outcome.steps] == ["seen", "k", "v"]
+    assert outcome.steps[1].status is Status.CHANGED
+    assert "internal error" in (outcome.error or "")
+    assert "internal error" in outcome.steps[2].why or outcome.steps[2].status is Status.BLOCKED
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+
+
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
     """Mutants: findings.py making every finding unknown when one look is."""
     host = ToyHost(procs={4: (1, "zombie")}, blind=True)
@@ -339,5 +474,23 @@ def test_nothing_risky_is_done_without_a_terminal_or_a_yes():
     assert host.writes() == []
 
 
+@pytest.mark.parametrize("risk", [Risk.RESETS_HARDWARE, Risk.DELETES_DATA, Risk.REBOOTS, Risk.UNKNOWN])
+def test_what_could_do_lasting_harm_needs_a_yes(risk):
+    """Mutants: running.py letting one of these risks pass."""
+    host = ToyHost(procs={4: (1, "zombie")})
+    made = book(end("zombie", "k"))
+
+    def worse(args, state):
+        decision = ACTIONS["end"].decide(args, state)
+        return replace(decision, risk=risk) if isinstance(decision, Change) else decision
+
+    where = replace(site(made, host), actions={**ACTIONS, "end": replace(ACTIONS["end"], decide=worse)})
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.NONE)
+    assert host.writes() == []
+    assert f"its risk is {risk}" in outcome.steps[0].why
+    assert execute(where, plan, seen, Consent.YES).steps[0].status is Status.CHANGED
+
+
 def test_the_toys_cover_every_kind_of_action():
-    assert {it.name for it in ACTIONS.values() if it.decide} == {"end", "paint", "restart"}
+    assert {it.name for it in ACTIONS.values() if it.decide} == {"end", "end_wide", "paint", "restart"}

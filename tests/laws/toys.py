@@ -66,6 +66,19 @@ def holds(args, state):
     return Fails(why=f"{args.word} is there") if state.matches else Holds(why=f"no {args.word}")
 
 
+def probe_all(args):
+    return (yield from probe(WordArgs(word="")))
+
+
+def probe_twice(args):
+    yield Command(argv=("ps",), effect=Effect.READ)
+    return (yield from probe(args))
+
+
+def of(state, word):
+    return Procs(matches=tuple(it for it in state.matches if word in it.word))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoArgs:
     pass
@@ -132,6 +145,19 @@ def action(name, **parts) -> Action:
 ACTIONS = {
     "procs": action("procs", Args=WordArgs, State=Procs, probe=probe, holds=holds),
     "end": action("end", Args=WordArgs, State=Procs, probe=probe, decide=decide, without=without, holds=holds),
+    "end_wide": action(
+        "end_wide",
+        Args=WordArgs,
+        State=Procs,
+        probe=lambda args: probe_all(args),
+        decide=lambda args, state: decide(args, of(state, args.word)),
+        without=without,
+        reach=lambda args, state: decide(args, state).targets if state.matches else (),
+        settled=lambda args, before, after: (
+            not {it.key for it in of(before, args.word).matches} & {it.key for it in after.matches}
+        ),
+    ),
+    "twice": action("twice", Args=WordArgs, State=Procs, probe=probe_twice),
     "restart": action(
         "restart",
         Args=NoArgs,
@@ -162,6 +188,9 @@ class ToyHost:
     blind: bool = False
     """``ps`` does not answer."""
     cancel_at: int = -1
+    lock: str = "held"
+    """What the host says of the lock; nothing: the line is lost over it."""
+    locks: list[str] = field(default_factory=list)
     since: int = 0
     colour: str = "grey"
     wanted: str = "grey"
@@ -177,6 +206,11 @@ class ToyHost:
         return [it for it in self.sent if it.effect is Effect.WRITE]
 
     def _run(self, command: Command) -> Completed:
+        if command.effect is Effect.SCRATCH:
+            self.locks.append(command.argv[0])
+            if not self.lock:
+                raise ConnectionLost("the line went dead")
+            return Completed(exit_code=0, stdout=self.lock)
         self.sent.append(command)
         if len(self.sent) - 1 == self.lose_at:
             raise ConnectionLost("the line went dead")

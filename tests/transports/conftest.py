@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 from sshd import start_sshd
 
@@ -37,6 +41,27 @@ def host(request):
     if request.param == "local":
         return Host(name="here", transport="local")
     return request.getfixturevalue("sshd").host()
+
+
+@pytest.fixture
+def account():
+    """Makes users of this machine: with a login shell, what sudo lets them do, a password; removed afterwards."""
+    made: list[str] = []
+
+    def make(shell: str = "/bin/bash", sudo: str = "", password: str = "") -> str:
+        name = f"rb{os.getpid()}-{len(made)}"
+        made.append(name)
+        subprocess.run(["useradd", "-m", "-s", shell, "-p", "*", name], check=True)
+        if password:
+            subprocess.run(["chpasswd"], input=f"{name}:{password}\n", text=True, check=True)
+        if sudo:
+            Path(f"/etc/sudoers.d/{name}").write_text(f"{name} ALL=(ALL) {sudo}\n")
+        return name
+
+    yield make
+    for name in made:
+        Path(f"/etc/sudoers.d/{name}").unlink(missing_ok=True)
+        subprocess.run(["userdel", "-rf", name], capture_output=True, check=False)
 
 
 @pytest.fixture

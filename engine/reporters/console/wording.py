@@ -1,111 +1,38 @@
-"""Plain lines for people: each host as it ends, then everything once, hosts that are alike together."""
+"""The words in which a person is told of a host, a finding and a step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TextIO, TypeVar, assert_never
+from typing import TypeVar
 
-from engine.facts.folding import fold
-from engine.values.event import (
-    Event,
-    HostFinished,
-    HostPlanned,
-    HostStarted,
-    RunFinished,
-    RunStarted,
-    StepFinished,
-    Waiting,
-)
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase
-from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, StepResult, Verdict, Victim
-from engine.values.text import Json, plural, seconds
+from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict, Victim
+from engine.values.text import Json
 
 K = TypeVar("K")
 
-ENDINGS = ("txt", "log")
-
 SHOWN_VICTIMS = 20
 SHOWN_EVIDENCE = 8
-SHOWN_HOSTS = 40
-"""Blocks printed in the recap; the rest is counted."""
 
 
-class Reporter:
-    """Writes lines to a stream."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._plans: dict[str, HostPlan] = {}
-
-    def on(self, event: Event) -> None:
-        """Say what is worth a line."""
-        match event:
-            case RunStarted():
-                what = "dry run, nothing is changed" if event.mode is Mode.PLAN else "run"
-                self._say(f"{event.playbook}: {what}, on {plural(len(event.hosts), 'host')} ({fold(event.hosts)})")
-                for why, hosts in _grouped((it.why, it.host) for it in event.left_out).items():
-                    self._say(f"left out: {fold(hosts)} ({why})")
-                self._say("")
-            case HostPlanned():
-                self._plans[event.plan.host] = event.plan
-            case HostStarted():
-                pass
-            case StepFinished(host=host, result=result):
-                if result.status not in (Status.OK, Status.SKIPPED) and result.phase is not Phase.DIAGNOSE:
-                    self._say(f"{host}: {_step_line(result)}")
-            case Waiting(host=host, why=why):
-                self._say(f"{host}: {why}")
-            case HostFinished(result=result):
-                reason = f": {result.error}" if result.error else ""
-                self._say(f"{result.host}: {result.verdict} ({seconds(result.seconds)}){reason}")
-            case RunFinished(result=result):
-                for line in recap(result):
-                    self._say(line)
-            case _:
-                assert_never(event)
-
-    def show_plans(self, plans: Iterable[HostPlan]) -> None:
-        """The plans, for the person who is asked."""
-        blocks = _grouped((tuple(_plan_lines(it)), it.host) for it in plans)
-        for lines, hosts in blocks.items():
-            if lines:
-                self._say(f"{fold(hosts)}:")
-                for line in lines:
-                    self._say(f"  {line}")
-
-    def _say(self, line: str) -> None:
-        self._stream.write(line + "\n")
-        self._stream.flush()
+def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
+    """The names that go with each key, in the order in which they come."""
+    groups: dict[K, list[str]] = {}
+    for key, name in pairs:
+        groups.setdefault(key, []).append(name)
+    return groups
 
 
-def recap(result: RunResult) -> list[str]:
-    """The end of a run: every host once, those that are alike together, then the counts."""
-    blocks = _grouped((tuple(_host_lines(it)), it.host) for it in result.hosts)
-    lines = [""]
-    for number, (block, hosts) in enumerate(blocks.items()):
-        if number == SHOWN_HOSTS:
-            lines.append(f"... and {plural(len(blocks) - SHOWN_HOSTS, 'more group')} of hosts: see --output json")
-            break
-        lines.append(f"{fold(hosts)}: {block[0]}")
-        lines.extend(f"  {it}" for it in block[1:])
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
-    lines += ["", f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"]
-    if result.left_out:
-        lines.append(f"left out: {fold([it.host for it in result.left_out])}")
-    if result.exit_code:
-        lines.append(f"exit code {result.exit_code}")
-    return lines
-
-
-def _host_lines(host: HostResult) -> list[str]:
+def host_lines(host: HostResult) -> list[str]:
+    """Everything on a host that a person should read, its verdict first."""
     lines = [str(host.verdict)]
     if host.error:
         lines.append(host.error)
         if all(it.why == host.error or host.verdict is Verdict.NOT_STARTED for it in host.steps):
             return lines
     lines += [line for it in host.findings for line in _finding_lines(it)]
-    for why, ids in _grouped((it.why, it.id) for it in host.findings if it.status is Presence.UNKNOWN).items():
+    for why, ids in grouped((it.why, it.id) for it in host.findings if it.status is Presence.UNKNOWN).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
     planned = any(it.status is Status.WOULD_CHANGE for it in host.steps)
     for step in host.steps:
@@ -135,7 +62,7 @@ def _finding_lines(finding: Finding) -> list[str]:
 def _evidence_lines(name: str, value: Json) -> list[str]:
     """An item of evidence: processes and other things with a name by that, the rest as it is."""
     if isinstance(value, str | int | float | bool) or value is None:
-        return [f"  {name}: {_short(str(value))}"]
+        return [f"  {name}: {short(str(value))}"]
     if isinstance(value, Mapping):
         return [f"  {name}: {_thing(value)}"]
     more = " ..." if len(value) > SHOWN_EVIDENCE else ""
@@ -152,22 +79,22 @@ def _thing(value: Json) -> str:
     if "uuid" in value:
         load = f"{value.get('utilization')} %, {value.get('memory_used')} MiB used"
         return f"GPU {value.get('index')} ({value['uuid']}) {load}"
-    return _short(", ".join(f"{key} {it}" for key, it in value.items()))
+    return short(", ".join(f"{key} {it}" for key, it in value.items()))
 
 
 def _step_lines(step: StepResult) -> list[str]:
     if step.id == "exec" and step.action == "command" and step.commands:
-        head = [] if step.status in (Status.OK, Status.CHANGED) else [_step_line(step)]
+        head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *_output_lines(step)]
     if step.phase is Phase.DIAGNOSE and step.status in (Status.OK, Status.SKIPPED):
         return [f"{step.id}: {step.why}"] if step.why and not step.why.startswith("when:") else []
     if step.status is Status.SKIPPED and not step.condition:
         return []
-    lines = [_step_line(step)]
+    lines = [step_line(step)]
     lines += [f"  {it}" for it in _victims(step.victims)]
     lines += [f"  | {it}" for it in (step.diff or "").splitlines()]
     if step.status is Status.WOULD_CHANGE and not step.victims:
-        lines += [f"  $ {_short(it.line)}" for it in step.commands if it.effect == "write"]
+        lines += [f"  $ {short(it.line)}" for it in step.commands if it.effect == "write"]
     return lines
 
 
@@ -180,7 +107,8 @@ def _output_lines(step: StepResult) -> list[str]:
     return [f"| {it}" for it in text.splitlines()]
 
 
-def _step_line(step: StepResult) -> str:
+def step_line(step: StepResult) -> str:
+    """What became of a step, in one line."""
     word = {Status.WOULD_CHANGE: "would change"}.get(step.status, str(step.status))
     notes = [str(step.risk)] if step.risk and step.status is Status.WOULD_CHANGE else []
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
@@ -190,26 +118,21 @@ def _step_line(step: StepResult) -> str:
 
 
 def _victims(victims: tuple[Victim, ...]) -> list[str]:
-    lines = [f"pid {it.pid} ({it.user}) {_short(it.command)}" for it in victims[:SHOWN_VICTIMS]]
+    lines = [f"pid {it.pid} ({it.user}) {short(it.command)}" for it in victims[:SHOWN_VICTIMS]]
     if len(victims) > SHOWN_VICTIMS:
         lines.append(f"... and {len(victims) - SHOWN_VICTIMS} more: see --output json")
     return lines
 
 
-def _plan_lines(plan: HostPlan) -> list[str]:
+def plan_lines(plan: HostPlan) -> list[str]:
+    """What is found on a host, and what would be done; nothing where nothing would be done."""
     planned = [
         line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in _step_lines(it)
     ]
     return [*(line for it in plan.findings for line in _finding_lines(it)), *planned] if planned else []
 
 
-def _short(line: str, most: int = 150) -> str:
+def short(line: str, most: int = 150) -> str:
+    """*line* in at most so many letters, and without line ends."""
     line = " ".join(line.split())
     return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
-    groups: dict[K, list[str]] = {}
-    for key, host in pairs:
-        groups.setdefault(key, []).append(host)
-    return groups

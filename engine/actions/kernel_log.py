@@ -1,0 +1,233 @@
+"""Search the kernel's messages for killed processes, GPU faults, failing disks and hung tasks.
+
+The journal and the ring buffer are read, as far as this host allows, and told together.  Where neither may be read, or
+what is kept begins after the moment that was asked for, it is unknown whether there was anything.  Upper and lower case
+are the same.  In a container the messages, if there are any, are those of the whole host, and so are the pids in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, floor
+from typing import TypeVar
+
+from engine.errors import ProbeError
+from engine.facts.kernel_events import (
+    HungTask,
+    IoError,
+    OomKill,
+    Xid,
+    hung_tasks,
+    io_errors,
+    oom_kills,
+    sxids,
+    when,
+    xids,
+)
+from engine.facts.kernel_reading import Reading, read_kernel, read_text
+from engine.facts.kernel_script import ask_kernel
+from engine.facts.kernel_text import Message
+from engine.facts.moments import Asked, asked, written
+from engine.facts.regexes import fault_in_regex, found_anywhere
+from engine.ports import Probe
+from engine.values.command import Completed
+from engine.values.text import Duration, Json, Unknown
+
+T = TypeVar("T")
+
+KEPT = 200
+"""Entries of each kind that are kept, the latest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Which part of the log, and what else to search it for."""
+
+    since: str | float = field(
+        default="", metadata={"about": "From when on: 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970."}
+    )
+    until: str | float = field(default="", metadata={"about": "Until when, written as `since`."})
+    around: str | float = field(
+        default="", metadata={"about": "A moment, written as `since`; instead of `since` and `until`."}
+    )
+    within: Duration = field(
+        default=Duration(60), metadata={"about": "How long before and after `around`.", "minimum": 1}
+    )
+    signatures: Mapping[str, Json] = field(
+        default_factory=dict, metadata={"about": "Name to Python regular expression, also searched in each message."}
+    )
+    text: str = field(default="", metadata={"about": "Search this text instead of the host's own log."})
+
+    def __post_init__(self) -> None:
+        if self.around != "" and (self.since != "" or self.until != ""):
+            raise ValueError("give `around`, or `since` and `until`, not both")
+        moments = [asked(it) for it in (self.since, self.until, self.around)]
+        if self.text and any(it.ago is not None for it in moments):
+            raise ValueError("a text has no clock: write times as 2026-01-31T12:00:00Z")
+        for name, pattern in self.signatures.items():
+            if not isinstance(pattern, str) or not pattern:
+                raise ValueError(f"signature {name}: a regular expression is wanted")
+            if fault := fault_in_regex(pattern, re.IGNORECASE):
+                raise ValueError(f"signature {name}: {fault}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A message with a signature in it."""
+
+    signature: str
+    at: str | Unknown
+    seconds: float | Unknown
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the kernel told; of each kind the latest 200, oldest first."""
+
+    oom: tuple[OomKill, ...] | Unknown = field(
+        metadata={"about": "Processes killed for memory: at, seconds, pid, name, scope (host, cgroup), container ..."}
+    )
+    oom_host: tuple[OomKill, ...] | Unknown = field(
+        metadata={"about": "Those of `oom` that died because the host itself had no memory left."}
+    )
+    oom_cgroup: tuple[OomKill, ...] | Unknown = field(
+        metadata={"about": "Those of `oom` that died because a container or control group had reached its limit."}
+    )
+    xids: tuple[Xid, ...] | Unknown = field(
+        metadata={"about": "Faults of GPUs: at, seconds, code, bus_id, pid, name, text."}
+    )
+    xid_codes: tuple[int, ...] | Unknown = field(metadata={"about": "Their codes, each once."})
+    sxids: tuple[Xid, ...] | Unknown = field(metadata={"about": "Faults of NVSwitches, with their `switch`."})
+    io_errors: tuple[IoError, ...] | Unknown = field(
+        metadata={"about": "Complaints about disks and file systems: at, seconds, device, text."}
+    )
+    hung_tasks: tuple[HungTask, ...] | Unknown = field(
+        metadata={"about": "Tasks that were blocked too long: at, seconds, pid, name, waited (seconds)."}
+    )
+    matches: tuple[Match, ...] | Unknown = field(
+        metadata={"about": "Messages with one of `signatures`: signature, at, seconds, text."}
+    )
+    counts: Mapping[str, int | Unknown] = field(metadata={"about": "How many messages have each signature."})
+    found: tuple[str, ...] | Unknown = field(metadata={"about": "Names of the signatures that were found."})
+    sources: tuple[str, ...] = field(metadata={"about": "What was read: journal, dmesg, a file, or text."})
+    begins: str | Unknown = field(metadata={"about": "The moment from which on the log is complete (UTC)."})
+    ends: str | Unknown = field(metadata={"about": "The moment of its last message (UTC)."})
+    clock_offset: float | Unknown = field(
+        metadata={
+            "about": "Seconds by which the journal's times are later than those reckoned from the time since boot."
+        }
+    )
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read the sources in one script; they are searched here."""
+    if args.text:
+        return _state(args, read_text(args.text))
+    done: Completed = yield ask_kernel(_beginning(args), all_lines=bool(args.signatures))
+    if done.timed_out:
+        raise ProbeError("the kernel's messages could not be read in time")
+    reading = read_kernel(done.stdout)
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"the kernel's messages could not be read (exit code {done.exit_code})")
+    if reading.why_not:
+        raise ProbeError(f"the kernel's messages cannot be read: {reading.why_not}")
+    return _state(args, reading)
+
+
+def _beginning(args: Args) -> str:
+    """The beginning of what is asked for, for the script."""
+    wanted, before = (asked(args.around), args.within) if args.around != "" else (asked(args.since), 0.0)
+    if wanted.at is not None:
+        return f"at {max(0, floor(wanted.at - before))}"
+    return "" if wanted.ago is None else f"ago {ceil(wanted.ago + before)}"
+
+
+def _window(args: Args, now: float) -> tuple[float, float]:
+    """From when until when, where the host's clock says *now*."""
+    if args.around != "":
+        middle = asked(args.around).on(now) or 0.0
+        return middle - args.within, middle + args.within
+    since, until = _on(asked(args.since), now), _on(asked(args.until), now)
+    return float("-inf") if since is None else since, float("inf") if until is None else until
+
+
+def _on(moment: Asked, now: float) -> float | None:
+    return moment.on(now)
+
+
+def _state(args: Args, reading: Reading) -> State:
+    low, high = _window(args, reading.clock.now or 0.0)
+    bounded = (low, high) != (float("-inf"), float("inf"))
+    inside = tuple(it for it in reading.messages if not bounded or (it.at is not None and low <= it.at <= high))
+    blind = _blind(reading, low, bounded=bounded)
+    kills = oom_kills(inside)
+    matches = _matches(args, inside)
+    counts = {name: sum(it.signature == name for it in matches) for name in args.signatures}
+    gpu_faults = xids(inside)
+    return State(
+        oom=_known(kills, blind),
+        oom_host=_scope(kills, "host", blind),
+        oom_cgroup=_scope(kills, "cgroup", blind),
+        xids=_known(gpu_faults, blind),
+        xid_codes=_known(tuple(sorted({it.code for it in gpu_faults})), blind),
+        sxids=_known(sxids(inside), blind),
+        io_errors=_known(io_errors(inside), blind),
+        hung_tasks=_known(hung_tasks(inside), blind),
+        matches=_known(matches, blind),
+        counts={name: count or blind or 0 for name, count in counts.items()},
+        found=_known(tuple(name for name, count in counts.items() if count), blind),
+        sources=reading.sources,
+        begins=_moment(reading.begins),
+        ends=_moment(reading.ends),
+        clock_offset=Unknown(why="only where both journal and ring buffer are read can their clocks be compared")
+        if reading.drift is None
+        else reading.drift,
+    )
+
+
+def _moment(at: float | None) -> str | Unknown:
+    return Unknown(why="the log's lines carry no time that can be told") if at is None else written(at)
+
+
+def _blind(reading: Reading, low: float, *, bounded: bool) -> Unknown | None:
+    """Why finding nothing would not mean that there was nothing."""
+    if not bounded:
+        return None
+    if any(it.at is None for it in reading.messages):
+        return Unknown(why="some messages carry no time that can be told")
+    if reading.begins is None:
+        return Unknown(why="the log does not say from when on it is complete")
+    if low != float("-inf") and reading.begins > low + 1:
+        return Unknown(why=f"the log begins only at {written(reading.begins)}, after {written(low)}")
+    return None
+
+
+def _known(found: tuple[T, ...], blind: Unknown | None) -> tuple[T, ...] | Unknown:
+    return found[-KEPT:] if found or blind is None else blind
+
+
+def _scope(kills: tuple[OomKill, ...], scope: str, blind: Unknown | None) -> tuple[OomKill, ...] | Unknown:
+    vague = next((it.scope for it in kills if isinstance(it.scope, Unknown)), None)
+    return _known(tuple(it for it in kills if it.scope == scope), vague or blind)
+
+
+def _matches(args: Args, inside: tuple[Message, ...]) -> tuple[Match, ...]:
+    patterns = {name: re.compile(str(it), re.IGNORECASE) for name, it in args.signatures.items()}
+    return tuple(
+        Match(signature=name, text=it.text.strip(), **when(it))
+        for it in inside
+        for name, pattern in patterns.items()
+        if found_anywhere(pattern, it.text)
+    )
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste."""
+    what = "killed process|out of memory|oom-kill:|xid|i/o error|blocked for more than"
+    since = _beginning(args)
+    from_ = f" --since '{since.partition(' ')[2]} seconds ago'" if since.startswith("ago") else ""
+    from_ = f" --since @{since.partition(' ')[2]}" if since.startswith("at") else from_
+    return (f"journalctl -k -o short-iso{from_} | grep -iE '{what}'", f"dmesg -T | grep -iE '{what}'")

@@ -1,0 +1,132 @@
+"""Start a command in a detached tmux session, unless there is a session of that name.
+
+It goes on when the connection is gone. To look at it: `tmux attach -t NAME`; to end it: `tmux kill-session -t NAME`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from engine.errors import ProbeError
+from engine.ports import Fails, Holds, Probe
+from engine.values.command import Command, Completed, Effect, read_script
+from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.text import Duration
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Which session, and what runs in it."""
+
+    session: str = field(metadata={"about": "Its name: letters, digits, - and _."})
+    argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
+    script: str = field(default="", metadata={"about": "POSIX sh text, instead of `argv`."})
+    folder: str = field(default="", metadata={"about": "The absolute path of the directory that it starts in."})
+    steady: Duration = field(
+        default=Duration(1.0),
+        metadata={"about": "How long it must last before it is looked at again.", "minimum": 0, "maximum": 300},
+    )
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.session):
+            raise ValueError(f"`session`: {self.session!r} is no name: letters, digits, - and _ only")
+        if bool(self.argv) == bool(self.script) or (self.argv and not self.argv[0]):
+            raise ValueError("give exactly one of `argv` and `script`")
+        if self.folder and not self.folder.startswith("/"):
+            raise ValueError(f"`folder` must be absolute: {self.folder}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Whether there is such a session."""
+
+    installed: bool = field(metadata={"about": "Whether there is a tmux on this host."})
+    exists: bool = field(default=False, metadata={"about": "Whether there is a session of that name."})
+    pids: tuple[int, ...] = field(default=(), metadata={"about": "The processes that run in it."})
+    created: int = field(default=0, metadata={"about": "When it was started: seconds since 1970."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """One look, as the user whose sessions these are."""
+    done: Completed = yield read_script(_LOOK, args.session)
+    if done.timed_out or done.exit_code != 0:
+        raise ProbeError(" ".join(done.stderr.split()) or "tmux does not say which sessions there are")
+    lines = done.stdout.split("\n")
+    if lines[0] == "absent":
+        return State(installed=False)
+    panes = [it.split() for it in lines if it.startswith("pane ")]
+    return State(
+        installed=True,
+        exists=bool(panes),
+        pids=tuple(int(it[1]) for it in panes if it[3] == "0"),
+        created=min((int(it[2]) for it in panes), default=0),
+    )
+
+
+_LOOK = r"""
+LC_ALL=C; export LC_ALL
+command -v tmux >/dev/null || { echo absent; exit 0; }
+if said=$(tmux list-panes -s -t "=$1:" -F 'pane #{pane_pid} #{session_created} #{pane_dead}' 2>&1); then
+    printf '%s\n' "$said"; exit 0
+fi
+case $said in
+    *"can't find"*|*'no server running'*|*'(No such file or directory)'*|*'(Connection refused)'*) echo none; exit 0 ;;
+esac
+printf '%s\n' "$said" >&2
+exit 3
+"""
+
+_START = r"""
+unset TMUX RUNBOOK_LANE
+session=$1 folder=$2 wait=$3; shift 3
+if [ -n "$folder" ]; then cd -- "$folder" || exit; fi
+tmux new-session -d -s "$session" -- "$@" || exit
+exec sleep "$wait"
+"""
+"""``$1`` session, ``$2`` folder, ``$3`` seconds, then the program: with several words tmux starts no shell for it."""
+
+
+def decide(args: Args, state: State) -> Decision:
+    """Start it, if it is not there."""
+    if not state.installed:
+        return Blocked(why="there is no tmux on this host: the action `package` installs it")
+    if state.exists:
+        return NoChange(why=f"there is a session {args.session} ({_processes(state)})")
+    words = ("sh", "-c", args.script) if args.script else ("env", "--", *args.argv)
+    words = tuple(f"{it[:-1]}\\;" if it.endswith(";") else it for it in words)  # tmux takes a ; at the end for its own
+    argv = (args.session, args.folder, f"{args.steady:g}", *words)
+    return Change(
+        summary=f"start {_short(args)} in the tmux session {args.session}",
+        commands=(Command(script=_START, argv=argv, effect=Effect.WRITE),),
+        targets=(Target(kind="service", key=f"tmux:{args.session}", say=f"the tmux session {args.session}"),),
+        risk=Risk.EDITS_FILES,
+    )
+
+
+def _processes(state: State) -> str:
+    return f"pid {', '.join(map(str, state.pids))}" if state.pids else "its command has ended"
+
+
+def _short(args: Args, most: int = 80) -> str:
+    line = " ".join((args.script or " ".join(args.argv)).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """Why there is no session."""
+    return f"started, but the session {args.session} is gone: its command has ended already"
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """The session is there, and something runs in it."""
+    if state.pids:
+        return Holds(why=f"there is a session {args.session} ({_processes(state)})")
+    return Fails(why=f"nothing runs in a session {args.session}")
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste."""
+    return (f"tmux new-session -d -s {args.session} {_short(args)!r}", f"tmux attach -t {args.session}")

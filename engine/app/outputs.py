@@ -1,0 +1,81 @@
+"""Tell every reporter, and let none of them hold up the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from engine.app.streams import OutputLost, opened
+from engine.errors import ConfigError
+from engine.ports import Reporter
+from engine.values.event import Event
+
+Complain = Callable[[str], None]
+"""Says one line to the person."""
+
+
+class Output:
+    """A reporter whose faults stay its own: at the first one it is given up, with one line."""
+
+    def __init__(self, reporter: Reporter, name: str, complain: Complain) -> None:
+        self._reporter, self._name, self._complain = reporter, name, complain
+        self.lost = False
+        """Something of it was not written."""
+
+    def on(self, event: Event) -> None:
+        """Tell the reporter.  Never raises: the hosts' ends count, whoever listens."""
+        if self.lost:
+            return
+        try:
+            self._reporter.on(event)
+        except OutputLost as error:  # a full disk, or a reader that is gone
+            self._give_up(str(error))
+        except Exception as error:  # a fault of ours
+            self._give_up(f"internal error in {self._name}: {type(error).__name__}: {error}")
+
+    def aside(self, line: str) -> bool:
+        """Whether the reporter takes care of *line*, because writing it ourselves would be in its way."""
+        takes = getattr(self._reporter, "aside", None)
+        return bool(takes and not self.lost and takes(line))
+
+    def _give_up(self, why: str) -> None:
+        self.lost = True
+        self._complain(f"{why}; the run goes on without it")
+
+
+class Outputs:
+    """Everybody who is told of a run."""
+
+    def __init__(self, stdout: Output, reports: Sequence[Output]) -> None:
+        self._all = (stdout, *reports)
+        self._reports = tuple(reports)
+
+    def on(self, event: Event) -> None:
+        """Tell everybody."""
+        for it in self._all:
+            it.on(event)
+
+    def aside(self, line: str) -> bool:
+        """Have *line* shown to whoever watches stdout, if that is the way; safe in a signal handler."""
+        return self._all[0].aside(line)
+
+    def code(self, code: int) -> int:
+        """What to exit with when the hosts say *code*: a report that was asked for and is not whole turns 0 into 1."""
+        return code or int(any(it.lost for it in self._reports))
+
+
+def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain) -> Outputs:
+    """The reporter on *stdout*, and one for each report file.  Raises ConfigError; nothing was connected to."""
+    from engine import reporters
+
+    first = Output(reporters.make(output, stdout), "stdout", complain)
+    named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
+    made = [Output(reporters.make(name, _open(path)), f"--report {path}", complain) for path, name in named]
+    return Outputs(first, made)
+
+
+def _open(path: str) -> TextIO:
+    try:
+        return opened(path)
+    except OSError as error:
+        raise ConfigError(f"--report {path}: {error.strerror}") from error

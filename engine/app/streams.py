@@ -1,0 +1,77 @@
+"""Where the program writes: streams that say plainly when they cannot, once."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import sys
+from typing import TextIO
+
+from engine.errors import RunbookError
+
+
+class OutputLost(RunbookError):
+    """What was to be written could not be: the disk is full, the reader is gone, or there never was anybody."""
+
+    def __init__(self, name: str, error: OSError) -> None:
+        self.reader_gone = isinstance(error, BrokenPipeError)
+        words = {errno.EPIPE: "nobody reads it any more", errno.EBADF: "it is closed"}
+        why = words.get(error.errno or 0) or error.strerror or str(error)
+        super().__init__(f"cannot write to {name}: {why}")
+
+
+class _Raw(io.FileIO):
+    """A file that raises OutputLost at its first fault, and swallows everything after it."""
+
+    def __init__(self, file: int | str, name: str, *, silent: bool = False) -> None:
+        super().__init__(file, "w", closefd=not isinstance(file, int))
+        self._name, self._silent, self._lost = name, silent, False
+
+    def write(self, data: object, /) -> int:
+        """Write some of *data*, waiting where another program has made the file non-blocking."""
+        view = memoryview(data)  # type: ignore[arg-type]  # whatever buffer BufferedWriter hands over
+        if self._lost:
+            return view.nbytes
+        try:
+            while (written := super().write(view)) is None:
+                select.select([], [self], [])
+        except OSError as error:
+            self._lost = True
+            if self._silent:
+                return view.nbytes
+            raise OutputLost(self._name, error) from error
+        return written
+
+
+def opened(path: str) -> TextIO:
+    """The file *path*, emptied, to be written as UTF-8.  Raises OSError when it cannot be, OutputLost later."""
+    return io.TextIOWrapper(io.BufferedWriter(_Raw(path, path)), encoding="utf-8", errors="backslashreplace")
+
+
+def take_over_standard_streams() -> None:
+    """Make stdout and stderr streams of ours, also where the program was started without them.
+
+    Writing to a stdout that cannot be written raises OutputLost; stderr never raises.  What a stream's encoding lacks
+    is written out (``\\u6f22``).
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: taken, so that no file of ours is ever opened under its number
+            os.open(os.devnull, os.O_RDONLY if number < 2 else os.O_WRONLY)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the program
+    sys.stdout = _standard(1, sys.stdout, silent=False)
+    sys.stderr = _standard(2, sys.stderr, silent=True)
+
+
+def _standard(number: int, before: TextIO | None, *, silent: bool) -> TextIO:
+    if before is not None:
+        before.flush()
+    encoding = before.encoding if before is not None else "utf-8"
+    raw = _Raw(number, "stdout" if number == 1 else "stderr", silent=silent)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=encoding, errors="backslashreplace", line_buffering=raw.isatty() or silent
+    )

@@ -1,0 +1,43 @@
+"""Believe that a change is done only when a second look agrees (law 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.judge.looked import Blind, Request, Seen
+from engine.judge.looking import look
+from engine.judge.site import Site
+from engine.ports import Action
+from engine.values.plan import Change, NoChange
+from engine.values.result import Fault, Status, StepResult
+
+
+def seen_twice(
+    site: Site, request: Request, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
+) -> StepResult:
+    """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
+
+    Raises TransportError and Cancelled as the connection does.
+    """
+    step, action = request.step, site.action(request.step)
+    (looked,) = look([request], site)
+    plain = replace(plain, commands=(*plain.commands, *looked.commands))
+    if isinstance(looked.outcome, Blind):
+        why = f"done, but a second look gave no answer: {looked.outcome.why}"
+        return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+    after = looked.outcome.state
+    if left_alone and action.without:
+        after = action.without(after, left_alone)
+    if looked.outcome.absent or settled(action, fresh, after):
+        return replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
+    words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
+    why = words or "done, but a second look still sees what it was to change"
+    return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+
+
+def settled(action: Action, before: Seen, after: object) -> bool:
+    """Whether the second look agrees that the change is done; by default, when nothing is left to decide."""
+    if action.settled is not None:
+        return action.settled(before.args, before.state, after)
+    assert action.decide is not None
+    return isinstance(action.decide(before.args, after), NoChange)

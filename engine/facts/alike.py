@@ -1,0 +1,162 @@
+"""Texts that differ only in pids, counts, times, sizes or addresses, told once with the differences marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+
+_SLOTS = re.compile(
+    r"""(?P<time>(?<![\w.])(?:\d+\ h(?:\ \d+\ min)?|\d+\ min(?:\ \d+\ s)?|\d+(?:\.\d+)?\ ?(?:ms|s))(?!\w))
+      | (?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})
+      | (?P<address>(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))
+      | (?P<pid>(?<=\bpid\ )\d+)
+      | (?P<size>(?<![\w.:=/-])\d+(?:\.\d+)?(?=\ ?(?:[KMGTP]i?B|kB|B|bytes?|%|W|°?C|[KMG]?Hz)(?!\w)))
+      | (?P<number>(?<![\w.:=/\#@-])\d+(?:\.\d+)?(?![\w:=/-]|\.\w))""",
+    re.VERBOSE,
+)
+_LABEL = re.compile(
+    r"\b(?:bus|code|core|cpu|cuda|device|driver|errno|error|exit|gid|gpus?|http|id|index|job|lane|level|line|link|minor|"
+    r"node|number|numa|nvlink|port|rank|rc|release|returns?|returned|signal|slot|status|step|uid|version|xid)\W*$",
+    re.IGNORECASE,
+)
+"""A number after one of these is a name, not a quantity: ``exit code 137`` and ``exit code 1`` are not alike."""
+_SMALL = re.compile(
+    r"(?:and|as|at|be|before|by|for|from|has|have|in|is|of|off|on|or|than|then|to|was|were|with)$", re.I
+)
+_WORD = r"[A-Za-z]+(?:\(e?s\))?"
+_NEXT = re.compile(rf"(?: {_WORD}){{1,3}}(?![\w/.:=-])")
+_COUNTED = re.compile(rf"(?<=\0number\0)(?: {_WORD}){{1,3}}")
+_VERBATIM = ("| ", "$ ")
+"""What a program printed, a difference between files, and a command line are never taken apart."""
+MARK = "…"
+"""Stands where names differ that make no range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line taken apart.  Two are alike when their keys are equal."""
+
+    key: str
+    """The text, with what may differ cut out."""
+    parts: tuple[str, ...] = field(compare=False)
+    """What stands around the slots: one more than there are slots."""
+    slots: tuple[tuple[str, str], ...] = field(compare=False)
+    """Kind and text of each."""
+
+
+def line_of(text: str, host: str = "", *, strict: bool) -> Line:
+    """*text*, said of *host*.  *strict*: a bare number is a quantity only where a noun says of what."""
+    parts, slots, at = [], [], 0
+    if text.lstrip().startswith(_VERBATIM):
+        return Line(text, (text,), ())
+    for found in _pattern(host).finditer(text):
+        kind = found.lastgroup or ""
+        if kind == "number" and not _is_quantity(text, found.start(), found.end(), strict):
+            continue
+        parts.append(text[at : found.start()])
+        slots.append((kind, found.group()))
+        at = found.end()
+    parts.append(text[at:])
+    template = "".join(f"{part}\0{kind}\0" for part, (kind, _) in zip(parts, slots, strict=False)) + parts[-1]
+    key = _COUNTED.sub(lambda it: " ".join(map(_stem, it.group().split(" "))), template)
+    return Line(key, tuple(parts), tuple(slots))
+
+
+@lru_cache(maxsize=1024)
+def _pattern(host: str) -> re.Pattern[str]:
+    if not host:
+        return _SLOTS
+    return re.compile(rf"(?P<host>(?<![\w.-]){re.escape(host)}(?![\w-]))|{_SLOTS.pattern}", re.VERBOSE)
+
+
+def _is_quantity(text: str, start: int, end: int, strict: bool) -> bool:
+    if _LABEL.search(text, max(0, start - 12), start):
+        return False
+    if not strict:
+        return True
+    following = _NEXT.match(text, end)
+    words = following.group().split() if following else []
+    nouns = words[: next((at for at, it in enumerate(words) if _SMALL.match(it)), len(words))]
+    return any(_stem(it) != it for it in nouns) or (text[start:end] == "1" and bool(nouns))
+
+
+def _stem(word: str) -> str:
+    """*word* as it is counted one by one: ``processes``, ``process(es)`` and ``process`` are one noun."""
+    word = re.sub(r"\(e?s\)$", "", word)
+    if re.search(r"(?:ss|sh|ch|x)es$", word):
+        return word[:-2]
+    return word[:-1] if re.search(r"[^s]s$", word) and word.lower() not in ("has", "is", "was", "this", "as") else word
+
+
+def one_text(lines: Sequence[Line]) -> str:
+    """Lines that are alike, as one: what differs between them as a range, or marked."""
+    fullest = max(lines, key=lambda it: sum(map(len, it.parts)))  # a plural is longer than its singular
+    values = [[it.slots[number] for it in lines] for number in range(len(fullest.slots))]
+    return "".join(part + _range(slot) for part, slot in zip(fullest.parts, values, strict=False)) + fullest.parts[-1]
+
+
+def _range(values: Sequence[tuple[str, str]]) -> str:
+    kind, texts = values[0][0], {it[1] for it in values}
+    if len(texts) == 1:
+        return texts.pop()
+    if kind in ("uuid", "address", "host"):
+        return MARK
+    ordered = sorted(texts, key=_amount)
+    return f"{ordered[0]}..{ordered[-1]}"
+
+
+def _amount(text: str) -> float:
+    """A number or a duration, to be compared."""
+    each = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "": 1.0}
+    return sum(float(number) * each[unit] for number, unit in re.findall(r"(\d+(?:\.\d+)?) ?(ms|min|[sh]|)", text))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is said of one host, taken apart line by line; lines that are alike and stand together count as one."""
+
+    key: tuple[tuple[str, ...], ...]
+    runs: tuple[tuple[tuple[Line, ...], ...], ...] = field(compare=False)
+    """Of each line its items, of each item the lines that are alike."""
+
+
+def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
+    """*lines*, said of *host*."""
+    items = [tuple(line_of(it, host, strict=strict) for it in _items(line)) for line in lines]
+    apart: list[list[tuple[Line, ...]]] = []
+    for key, alike in groupby(items, key=lambda it: tuple(item.key for item in it)):
+        together = list(alike)
+        if len(key) == 1:
+            apart.append([tuple(it[0] for it in together)])
+        else:
+            apart += [[tuple(group) for _, group in groupby(it, key=lambda item: item.key)] for it in together]
+    runs = tuple(tuple(it) for it in apart)
+    return Block(tuple(tuple(run[0].key for run in it) for it in runs), runs)
+
+
+def _items(line: str) -> list[str]:
+    """The items of a list in one line: ``holders: pid 1 holds A; pid 2 holds A``."""
+    head = re.match(r" *[\w-]+: ", line)
+    if head is None:
+        return [line]
+    return [head.group(), *line[head.end() :].split("; ")]
+
+
+def told_together(blocks: Sequence[Block]) -> list[str]:
+    """Blocks that are alike, as one."""
+    return [_one_line([it.runs[number] for it in blocks]) for number in range(len(blocks[0].runs))]
+
+
+def _one_line(runs: Sequence[tuple[tuple[Line, ...], ...]]) -> str:
+    texts = []
+    for number in range(len(runs[0])):
+        alike = [it[number] for it in runs]
+        counts = sorted({len(it) for it in alike})
+        many = f" ({counts[0]}..{counts[-1]} of these)" if len(counts) > 1 else f" ({counts[0]} of these)"
+        text = one_text([line for it in alike for line in it])
+        texts.append(text + (many if counts != [1] else ""))
+    head = texts.pop(0) if len(texts) > 1 else ""
+    return head + "; ".join(texts)

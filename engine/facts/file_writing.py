@@ -1,0 +1,228 @@
+"""A file or a directory of the host as it stands, and the script that makes it as it shall be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import unified_diff
+from hashlib import sha256
+
+from engine.errors import ProbeError
+from engine.facts.secret_names import without_secrets
+from engine.values.command import Command, Completed, Effect
+
+LARGEST = 256 * 1024
+"""Bytes of a file that are read for the sake of a diff."""
+
+CHANGED, NOT_WRITTEN = 10, 12
+"""Exit codes of the write: what was there is as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is at a path."""
+
+    path: str
+    """As asked, with the home folder filled in; the file itself where a symbolic link was to be followed."""
+    kind: str
+    """``absent``, ``file``, ``directory``, ``link`` or ``other``."""
+    leads_to: str = ""
+    """Where a symbolic link points."""
+    digest: str = ""
+    """sha256 of a file's content, hexadecimal."""
+    mode: str = ""
+    """Octal: ``644``."""
+    owner: str = ""
+    group: str = ""
+    inode: str = ""
+    """``device:inode``."""
+    parent: str = ""
+    """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
+    user: str = ""
+    """Who looked."""
+    text: str | None = None
+    """A file's content; None where it is too long, or no text."""
+
+    @property
+    def key(self) -> str:
+        """Its identity: a file is its path and content, everything else its path and what it is."""
+        return f"{self.path} {self.kind} {self.digest or self.inode}".strip()
+
+
+def ask_place(path: str, *, follow: bool) -> Command:
+    """Look at *path*, which is absolute or begins with ``~/``."""
+    argv = (path, "yes" if follow else "no", str(LARGEST))
+    return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
+
+
+def read_place(path: str, done: Completed) -> Place:
+    """The answer to ``ask_place``.  Raises ProbeError."""
+    if done.timed_out:
+        raise ProbeError(f"{path} could not be looked at in time")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"{path} could not be looked at (exit code {done.exit_code})")
+    parts = done.stdout.split("\0", 11)
+    if len(parts) != 12:
+        raise ProbeError(f"{path}: the answer of the host is cut off")
+    _, real, kind, leads_to, digest, mode, owner, group, inode, parent, user, text = parts
+    whole = kind == "file" and sha256(text.encode("utf-8", "surrogateescape")).hexdigest() == digest
+    return Place(
+        path=real,
+        kind=kind,
+        leads_to=leads_to,
+        digest=digest,
+        mode=mode,
+        owner=owner,
+        group=group,
+        inode=inode,
+        parent=parent,
+        user=user,
+        text=text if whole and not _broken(text) else None,
+    )
+
+
+def _broken(text: str) -> bool:
+    return "\0" in text or "\ufffd" in text or any("\ud800" <= it <= "\udfff" for it in text)
+
+
+def difference(place: Place, text: str | None) -> str:
+    """What putting *text* there would change, as ``diff -u`` shows it, without the values of secrets."""
+    if text is None:
+        return ""
+    if place.kind == "file" and place.text is None:
+        return f"{place.path} is too long, or no text: its content (sha256 {place.digest[:12]}) is not shown\n"
+    names = (place.path if place.kind == "file" else "/dev/null", place.path)
+    lines = unified_diff(_lines(place.text or ""), _lines(text), *names)
+    return without_secrets(
+        "".join(it if it.endswith("\n") else f"{it}\n\\ No newline at end of file\n" for it in lines)
+    )
+
+
+def _lines(text: str) -> list[str]:
+    *whole, last = text.split("\n")
+    return [*(f"{it}\n" for it in whole), *([last] if last else [])]
+
+
+_LOOK = r"""
+LC_ALL=C; export LC_ALL
+path=$1 follow=$2 most=$3
+fail() { printf '%s\n' "$*" >&2; exit 3; }
+case $path in '~/'*) [ -n "$HOME" ] || fail "$path: this user has no home folder"; path=${HOME%/}/${path#??} ;; esac
+user=$(id -un 2>/dev/null || id -u)
+if [ -L "$path" ] && [ "$follow" = yes ]; then
+    real=$(readlink -f "$path"; echo x); real=${real%x}; real=${real%?}
+    [ -n "$real" ] || fail "$path is a symbolic link that leads nowhere"
+    path=$real
+fi
+leads= digest= mode= owner= group= inode=
+dir=${path%/*}; [ -n "$dir" ] || dir=/
+if [ -L "$path" ]; then kind=link; leads=$(readlink "$path")
+elif [ -f "$path" ]; then kind=file
+elif [ -d "$path" ]; then kind=directory
+elif [ -e "$path" ]; then kind=other
+else
+    kind=absent up=$dir
+    while [ ! -e "$up" ] && [ -n "$up" ]; do up=${up%/*}; done
+    [ ! -d "${up:-/}" ] || [ -x "${up:-/}" ] || fail "$path: $user may not look into ${up:-/}"
+fi
+if [ -d "$dir" ]; then parent=yes
+elif [ -e "$dir" ] || [ -L "$dir" ]; then parent="$dir is no directory"
+else parent=no
+fi
+if [ $kind != absent ]; then
+    set -- $(stat -c '%a %U %G %d:%i %s' "$path") || fail "$path: stat does not show it"
+    [ $# -eq 5 ] || fail "$path: stat shows it in an unknown form"
+    mode=$1 owner=$2 group=$3 inode=$4 size=$5
+fi
+if [ $kind = file ]; then
+    [ -r "$path" ] || fail "$path may not be read by $user"
+    digest=$(sha256sum <"$path") || fail "$path could not be read"
+    digest=${digest%% *}
+fi
+printf '%s\0' place "$path" $kind "$leads" "$digest" "$mode" "$owner" "$group" "$inode" "$parent" "$user"
+[ $kind != file ] || [ "$size" -gt "$most" ] || cat <"$path"
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How a place shall be; what is empty or None stays as it is."""
+
+    directory: bool = False
+    text: str | None = None
+    mode: str = ""
+    owner: str = ""
+    group: str = ""
+
+
+def make(place: Place, wanted: Wanted, *, parents: bool = False, backup: bool = False) -> Command:
+    """Make *place* as *wanted*, if it is still what was seen; else exit with CHANGED and leave it.
+
+    A file's new content takes its place in one stroke.
+    """
+    seen = place.digest if place.kind == "file" else place.inode
+    new = "" if wanted.text is None else sha256(wanted.text.encode()).hexdigest()
+    kind = "directory" if wanted.directory else "file"
+    asked = (kind, place.path, place.kind, seen, new, wanted.mode, wanted.owner, wanted.group)
+    flags = ("yes" if parents else "no", "yes" if backup else "no")
+    return Command(script=_WRITE, argv=(*asked, *flags), effect=Effect.WRITE, stdin=wanted.text or "", private=True)
+
+
+_WRITE = r"""
+LC_ALL=C; export LC_ALL
+umask 022
+kind=$1 path=$2 was=$3 seen=$4 new=$5 mode=$6 owner=$7 group=$8; shift 8
+parents=$1 backup=$2 tmp= made=
+fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
+not() { fail 12 "$path: nothing was written: $*"; }
+trap '[ -z "$tmp" ] || rm -f -- "$tmp"' EXIT
+trap 'exit 12' HUP INT TERM
+sum() { all=$(sha256sum <"$1") && printf %s "${all%% *}"; }
+unchanged() {
+    if [ -L "$path" ]; then now=link; elif [ -f "$path" ]; then now=file; elif [ -d "$path" ]; then now=directory
+    elif [ -e "$path" ]; then now=other; else now=absent; fi
+    case $now in file) id=$(sum "$path") ;; absent) id= ;; *) id=$(stat -c '%d:%i' "$path") ;; esac
+    [ "$now" = "$was" ] && [ "$id" = "$seen" ] ||
+        fail 10 "$path has changed since it was looked at: nothing was written"
+}
+own() {  # path: the owner first, for a change of owner takes setuid bits away
+    [ -z "$owner$group" ] || why=$(chown -h "$owner${group:+:$group}" "$1" 2>&1) || not "$why"
+    [ -z "$mode" ] || why=$(chmod "$mode" "$1" 2>&1) || not "$why"
+}
+dir=${path%/*}; [ -n "$dir" ] || dir=/
+unchanged
+if [ "$parents" = yes ] && [ ! -d "$dir" ]; then why=$(mkdir -p "$dir" 2>&1) || not "$why"; fi
+if [ $kind = directory ]; then
+    [ $was = directory ] || { why=$(mkdir -m "${mode:-755}" "$path" 2>&1) || not "$why"; }
+    own "$path"; exit 0
+fi
+if [ -z "$new" ]; then
+    if [ $was = absent ]; then ( set -C; : >"$path" ) 2>/dev/null || not "it could not be made"; fi
+    own "$path"; exit 0
+fi
+tmp=$(mktemp "$dir/.runbook.XXXXXX" 2>&1) || { why=$tmp tmp=; not "$why"; }
+why=$(cat 2>&1 >"$tmp") || not "${why:-there is no room for it}"
+[ "$(sum "$tmp")" = "$new" ] || not "the content did not come whole"
+if [ $was = file ]; then
+    why=$(chown "$(stat -c %u:%g "$path")" "$tmp" 2>&1) || not "$why"
+    mode=${mode:-$(stat -c %a "$path")}
+    if command -v chcon >/dev/null 2>&1; then chcon --reference="$path" "$tmp" 2>/dev/null; fi
+fi
+mode=${mode:-644}
+own "$tmp"  # until here nobody else could read it
+if [ "$backup" = yes ] && [ $was = file ]; then
+    kept=$path.backup-$(date +%Y%m%d-%H%M%S) number=1 free=
+    while [ -e "$kept$free" ] || [ -L "$kept$free" ]; do number=$((number + 1)); free=-$number; done
+    why=$(cp -p "$path" "$kept$free" 2>&1) || not "no backup: $why"
+    printf 'the old file is %s\n' "$kept$free"
+fi
+sync "$tmp" 2>/dev/null
+unchanged
+why=$(mv -f "$tmp" "$path" 2>&1) || not "$why"
+tmp=
+exit 0
+"""
+"""``$1`` file or directory, ``$2`` path, ``$3`` what was there, ``$4`` its digest or inode, ``$5`` the new digest
+(none: the content stays), ``$6`` mode, ``$7`` owner, ``$8`` group, ``$9`` parents, then backup.
+The content comes on stdin.
+"""

@@ -1,0 +1,82 @@
+"""How a host is asked for its kernel's messages."""
+
+from __future__ import annotations
+
+from engine.values.command import Command, read_script
+
+KEPT = 20_000
+"""Lines of one source that come back, the last ones."""
+
+WORTH = (
+    "invoked oom-killer|oom-kill:|killed as a result of limit|kill(ed)? process|memory.oom.group"
+    "|xid ?\\(|blocked (.*)?for more than"
+    "|i/o error|input/output error|(ext[234]-fs|xfs|btrfs|f2fs|jbd2).*(error|warning|shut|abort|corrupt)"
+    "|remounting filesystem read-only|nvme.*(timeout|controller is down|removing after probe|abort)"
+    "|(medium|target|transport) error|ata[0-9.]+: (exception|failed command|error)"
+)
+"""An awk expression over lower case: every line that the readers of ``kernel_events`` may want, and some more."""
+
+
+def ask_kernel(since: str, *, all_lines: bool) -> Command:
+    """One script that reads the journal and the ring buffer; *since* is empty, ``ago N`` or ``at N`` (seconds)."""
+    return read_script(_ASK, "" if all_lines else WORTH, since, str(KEPT))
+
+
+_ASK = r"""
+LC_ALL=C; export LC_ALL
+worth=$1 since=$2 kept=$3
+now=$(date +%s)
+printf 'clock %s %s %s\n' "$now" "$(awk '$1 == "btime" { print $2 }' /proc/stat 2>/dev/null || echo -)" "$(date +%z)"
+case $since in
+    ago*) from=$((now - ${since#ago })) ;;
+    at*) from=${since#at } ;;
+    *) from= ;;
+esac
+show() {  # stdin: a log and, as its last line, how the program that wrote it ended; $1: what a line begins with
+    awk 'BEGIN { worth = ARGV[1]; kept = ARGV[2]; begins = ARGV[3]; ARGC = 1 }
+        held { line(last) }
+        { last = substr($0, 1, 1000); held = 1 }
+        function line(it) {
+            if (it ~ /^-- / || it !~ begins) { if (note == "") note = it; return }
+            total++
+            if (total == 1) first = it
+            final = it
+            if (worth == "" || tolower(it) ~ worth) chosen[n++ % kept] = it
+        }
+        END {
+            print "end " last
+            if (note != "") print "note " note
+            if (!total) exit
+            print "lines " total
+            print "first " first
+            print "last " final
+            if (n > kept) print "dropped " n - kept
+            for (i = n > kept ? n - kept : 0; i < n; i++) print " " chosen[i % kept]
+        }' "$worth" "$kept" "$1"
+}
+if command -v journalctl >/dev/null 2>&1; then
+    echo 'source journal'
+    if [ -n "$from" ]; then
+        journalctl _TRANSPORT=kernel -o short-unix --no-pager 2>/dev/null |
+            head -n 2 | sed -n '/^[0-9]/{s/^/start /p;q;}'
+        { journalctl _TRANSPORT=kernel -o short-unix --no-pager --since "@$from" 2>&1; echo "$?"; } | show '^[0-9]+[.]'
+    else
+        { journalctl -k -o short-unix --no-pager 2>&1; echo "$?"; } | show '^[0-9]+[.]'
+    fi
+fi
+echo 'source dmesg'
+if command -v dmesg >/dev/null 2>&1; then { dmesg 2>&1; echo "$?"; } | show ''; else echo 'end 127'; fi
+dmesg >/dev/null 2>&1 && exit 0
+for file in /var/log/kern.log /var/log/messages; do
+    [ -e "$file" ] || continue
+    echo "source $file"
+    if [ ! -r "$file" ]; then echo 'end 13'; continue; fi
+    { tail -c 4194304 "$file" | grep -a ' kernel: '; echo 0; } | show ''
+done
+exit 0
+"""
+"""Lines of logs are indented by one space, so that none can pass for one of ours.
+
+Of the journal every boot is read where a beginning is asked for, else this one.  The ring buffer has the time since
+boot in its lines, from which the clock of this moment makes a time; the journal has the time of day of each message.
+"""

@@ -1,0 +1,113 @@
+"""Moments as logs, programs and people write them, in seconds since the epoch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_AGO = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+|\d+(?:\.\d+)?")
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?", re.IGNORECASE
+)
+_CTIME = re.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A moment that somebody named: so many seconds ago, or at a time; neither is not named."""
+
+    ago: float | None = None
+    at: float | None = None
+
+    def on(self, now: float) -> float | None:
+        """The moment on a host whose clock says *now*."""
+        return self.at if self.ago is None else now - self.ago
+
+
+def asked(value: str | float) -> Asked:
+    """What ``10m``, a number of seconds (both: ago), ``@1700000000`` or a time with its zone names.
+
+    Raises ValueError with the words for it.
+    """
+    if isinstance(value, int | float):
+        return Asked(ago=float(value))
+    text = value.strip()
+    if not text:
+        return Asked()
+    if text.startswith("0001-01-01"):
+        raise ValueError(f"{text} is how Docker writes `never`: there is no moment to look at")
+    if re.fullmatch(r"@\d+(\.\d+)?", text):
+        return Asked(at=float(text[1:]))
+    if _AGO.fullmatch(text):
+        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", text)
+        return Asked(ago=sum(float(number) * _SECONDS.get(unit, 1.0) for number, unit in parts))
+    found = _ISO.fullmatch(text)
+    if found and not found[8]:
+        raise ValueError(f"{text} has no zone: write 2026-01-31T12:00:00Z, or +02:00 for the zone it is in")
+    if found and (at := _iso(found, 0.0)) is not None:
+        return Asked(at=at)
+    raise ValueError(f"{text!r} is no moment: write 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970")
+
+
+def iso(text: str, zone: float = 0.0) -> float | None:
+    """The moment that ISO 8601 *text* is; *zone* (seconds east of Greenwich) where it does not say."""
+    found = _ISO.fullmatch(text.strip())
+    return _iso(found, zone) if found else None
+
+
+def _iso(found: re.Match[str], zone: float) -> float | None:
+    year, month, day, hour, minute = (int(it) for it in found.groups()[:5])
+    fraction = float(f"0.{found[7][:9]}") if found[7] else 0.0
+    try:
+        made = datetime(year, month, day, hour, minute, int(found[6] or 0), tzinfo=_zone(found[8], zone))
+    except (ValueError, OverflowError):
+        return None
+    return made.timestamp() + fraction
+
+
+def _zone(text: str | None, otherwise: float) -> timezone:
+    if text is None:
+        return timezone(timedelta(seconds=otherwise))
+    return UTC if text.upper() in ("Z", "UTC") else timezone(timedelta(seconds=offset(text)))
+
+
+def ctime(text: str, zone: float, now: float) -> float | None:
+    """``Sun Feb 23 16:24:18 2025``, or ``Feb 23 16:24:18`` as syslog writes it: the last such moment at *now*."""
+    found = _CTIME.fullmatch(text.strip())
+    if not found or found[1] not in _MONTHS:
+        return None
+    month, east = _MONTHS.index(found[1]) + 1, timezone(timedelta(seconds=zone))
+    years = (int(found[6]),) if found[6] else _years(now)
+    for year in years:
+        try:
+            day, hour, minute, second = (int(it) for it in found.groups()[1:5])
+            at = datetime(year, month, day, hour, minute, second, tzinfo=east).timestamp()
+        except ValueError:
+            continue
+        if found[6] or at <= now + 86400:
+            return at
+    return None
+
+
+def _years(now: float) -> tuple[int, ...]:
+    this = datetime.fromtimestamp(now, UTC).year
+    return (this + 1, this, this - 1, this - 2, this - 3, this - 4)
+
+
+def offset(text: str) -> float:
+    """Seconds east of Greenwich of ``+0200`` or ``-07:00``; 0 for anything else."""
+    found = re.fullmatch(r"([+-])(\d\d):?(\d\d)", text.strip())
+    if not found or int(found[2]) > 15:
+        return 0.0
+    return (int(found[2]) * 3600 + int(found[3]) * 60) * (-1.0 if found[1] == "-" else 1.0)
+
+
+def written(at: float) -> str:
+    """The moment as ISO 8601 in UTC, to the second."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"@{at:g}"

@@ -1,0 +1,203 @@
+"""Packages of a host's own package manager: which are there, the command that adds some, and why it did not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engine.errors import ProbeError
+from engine.values.command import Command, Completed, Effect, read_script
+
+MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "apk": "apk"}
+"""What we call a manager, and its program."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?(?<!-)")
+"""No option, no glob, no version, and no ``-`` at the end, which tells apt-get to remove the package."""
+
+LOCK_WAIT = 60
+"""Seconds that apt-get waits for another one to be done."""
+
+_PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; LC_ALL=C; export PATH LC_ALL\n"
+_WORDS = 3
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a host has to install packages with."""
+
+    manager: str
+    """One of ``MANAGERS``; empty: none of them."""
+    root: bool
+    lacking: tuple[str, ...]
+    """Programs that were asked for, and are not on PATH."""
+
+
+def ask_ground(programs: Iterable[str]) -> Command:
+    """Which manager there is, who we are, and which of *programs* are missing."""
+    return read_script(_GROUND, *programs)
+
+
+_GROUND = (
+    _PATH
+    + r"""
+has() { command -v "$1" >/dev/null 2>&1; }
+if has apt-get && has dpkg-query; then echo manager apt
+elif has dnf && has rpm; then echo manager dnf
+elif has yum && has rpm; then echo manager yum
+elif has apk; then echo manager apk
+fi
+echo "user $(id -u)"
+for one; do has "$one" || printf 'lacks %s\n' "$one"; done
+exit 0
+"""
+)
+
+
+def read_ground(done: Completed) -> Ground:
+    """The answer to ``ask_ground``.  Raises ProbeError."""
+    told = [it.partition(" ")[::2] for it in _lines(done, "what this host installs packages with")]
+    user = "".join(it for word, it in told if word == "user")
+    if not user:
+        raise ProbeError("not known whether we are root: `id` does not say")
+    return Ground(
+        manager="".join(it for word, it in told if word == "manager"),
+        root=user == "0",
+        lacking=tuple(it for word, it in told if word == "lacks"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packages:
+    """How some packages stand."""
+
+    installed: Mapping[str, str]
+    """Their versions, by name."""
+    missing: tuple[str, ...]
+    unlisted: tuple[str, ...]
+    """The missing ones that the manager's lists do not offer at present (apt only)."""
+
+
+def ask_packages(manager: str, names: Iterable[str]) -> Command:
+    """Which of *names* are installed."""
+    return read_script(_PATH + _PACKAGES[manager], *names)
+
+
+_APT = r"""
+for one; do
+    if said=$(dpkg-query -W -f '${db:Status-Abbrev}|${Version}\n' -- "$one" 2>&1); then
+        version=
+        while IFS='|' read -r status number; do
+            case $status in ?i|?i\ ) version=$number ;; esac
+        done <<END
+$said
+END
+        if [ -n "$version" ]; then printf 'installed %s %s\n' "$one" "$version"; continue; fi
+    else
+        case $said in *'no packages found matching'*) ;; *) printf '%s\n' "$said" >&2; exit 3 ;; esac
+    fi
+    if apt-cache policy -- "$one" 2>/dev/null | grep -q '^  Candidate: [^(]'; then printf 'missing %s\n' "$one"
+    else printf 'unlisted %s\n' "$one"
+    fi
+done
+exit 0
+"""
+"""The second letter of dpkg's status is ``i`` where the package is installed and configured."""
+
+_RPM = r"""
+for one; do
+    if said=$(rpm -q --qf '%{VERSION}-%{RELEASE}\n' -- "$one" 2>&1); then
+        printf 'installed %s %s\n' "$one" "${said##*
+}"
+    else
+        case $said in *'is not installed'*) printf 'missing %s\n' "$one" ;; *) printf '%s\n' "$said" >&2; exit 3 ;; esac
+    fi
+done
+exit 0
+"""
+
+_APK = r"""
+for one; do
+    if said=$(apk info -e -- "$one" 2>&1); then printf 'installed %s \n' "$one"
+    elif [ -z "$said" ]; then printf 'missing %s\n' "$one"
+    else printf '%s\n' "$said" >&2; exit 3
+    fi
+done
+exit 0
+"""
+
+_PACKAGES = {"apt": _APT, "dnf": _RPM, "yum": _RPM, "apk": _APK}
+
+
+def read_packages(done: Completed) -> Packages:
+    """The answer to ``ask_packages``.  Raises ProbeError."""
+    installed: dict[str, str] = {}
+    missing: list[str] = []
+    unlisted: list[str] = []
+    for line in _lines(done, "which packages are installed"):
+        word, name, version = (*line.split(" ", 2), "", "")[:3]
+        if word == "installed":
+            installed[name] = version.strip()
+        else:
+            missing.append(name)
+            unlisted += [name] if word == "unlisted" else []
+    return Packages(installed=installed, missing=tuple(missing), unlisted=tuple(unlisted))
+
+
+def _lines(done: Completed, what: str) -> list[str]:
+    if done.timed_out:
+        raise ProbeError(f"not known {what}: the host did not answer in time")
+    if done.exit_code != 0:
+        raise ProbeError(f"not known {what}: {shortened(done) or f'exit code {done.exit_code}'}")
+    return [it for it in done.stdout.split("\n") if it]
+
+
+_QUIET = (("DEBIAN_FRONTEND", "noninteractive"), ("NEEDRESTART_MODE", "l"), ("LC_ALL", "C"))
+"""apt-get asks nothing, and restarts no services when it is done."""
+
+_INSTALL: dict[str, tuple[str, ...]] = {
+    "apt": (
+        "apt-get", "-q", "-y", "--no-install-recommends", "--no-remove",
+        "-o", f"DPkg::Lock::Timeout={LOCK_WAIT}",
+        "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold",
+        "install", "--",
+    ),
+    "dnf": ("dnf", "-q", "-y", "--setopt=install_weak_deps=False", "install", "--"),
+    "yum": ("yum", "-q", "-y", "install", "--"),
+    "apk": ("apk", "add", "-q", "--no-cache", "--"),
+}  # fmt: skip
+
+_REFRESH_FIRST = r"""
+said=$(apt-get -q update 2>&1)
+case $? in 0) said=$(printf '%s\n' "$said" | grep '^[WE]: ') ;; esac
+[ -z "$said" ] || printf 'the package lists were not all refreshed: %s\n' "$said" >&2
+exec "$@"
+"""
+"""apt-get leaves with 0 where it could not reach a server, and only says so."""
+
+
+def install(manager: str, names: tuple[str, ...], *, refresh: bool) -> Command:
+    """Add *names*, and nothing that they could do without; *refresh*: fetch apt's lists first.
+
+    Lists that could not be fetched are told of, and the installation is tried all the same.
+    """
+    argv, env = (*_INSTALL[manager], *names), _QUIET if manager == "apt" else (("LC_ALL", "C"),)
+    script = _REFRESH_FIRST if refresh and manager == "apt" else ""
+    return Command(argv=argv, script=script, env=env, effect=Effect.WRITE)
+
+
+_SAYS = re.compile(
+    r"^(?:E: |W: Failed|ERROR|Err:|No match|No package|dpkg[\w-]*: error|Waiting for cache lock|the package lists were)"
+    r"|unsatis",
+    re.I,
+)
+_RETRIES = re.compile(r"^W: (?:Some index files failed|Target .* is configured)", re.I)
+
+
+def shortened(done: Completed) -> str:
+    """The lines of what a package manager said that tell why, as far as a person wants to read."""
+    lines = [" ".join(it.split()) for it in f"{done.stderr}\n{done.stdout}".split("\n") if it.strip()]
+    telling = [it for it in lines if _SAYS.search(it) and not _RETRIES.search(it)] or lines[-1:]
+    words = "; ".join(list(dict.fromkeys(telling))[:_WORDS])
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

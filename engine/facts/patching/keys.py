@@ -1,0 +1,36 @@
+"""Keys as people write them: words with dots between them, and quotes around a word that has dots of its own."""
+
+from __future__ import annotations
+
+import re
+
+KeyPath = tuple[str, ...]
+
+_WORD = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^."'][^.]*))\s*(\.|$)""", re.DOTALL)
+_BARE = re.compile(r"[^\s.\"'][^.\"']*")
+
+
+def key_path(text: str) -> KeyPath:
+    """The words of ``rollout.request_timeout`` or ``tool."a.b".x``.  Raises ValueError when it is no key."""
+    words: list[str] = []
+    at = 0
+    while True:
+        found = _WORD.match(text, at)
+        if found is None:
+            raise ValueError(f'{text!r} is no key: write words with dots between them, as in a.b or a."b.c"')
+        double, single, bare = found[1], found[2], found[3]
+        words.append(
+            re.sub(r"\\(.)", r"\1", double) if double is not None else single if bare is None else bare.strip()
+        )
+        at = found.end()
+        if not found[4]:
+            return tuple(words)
+
+
+def key_text(path: KeyPath) -> str:
+    """*path* in one word, as a playbook would have it."""
+    return ".".join(it if _BARE.fullmatch(it) and it == it.strip() else _quoted(it) for it in path)
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

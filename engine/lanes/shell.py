@@ -1,0 +1,91 @@
+"""A shell on the host as the user that is wanted, and why there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from secrets import token_hex
+
+from engine.lanes.channel import Channel, Opener, Refused
+from engine.lanes.program import EXEC, READER, enter, enter_with_password
+from engine.lanes.streams import Stream
+
+GREETED_WITHIN = 20.0
+"""Seconds that a shell may take to start."""
+
+PATIENCE = 0.05
+"""Seconds of one wait for something to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to become who is wanted."""
+
+    user: str = ""
+    """Empty: who logged in."""
+    password: str = field(default="", repr=False)
+    """For sudo; empty: it must not ask for one."""
+
+
+class PasswordRefused(Refused):
+    """Sudo did not take the password, or did not do what was asked although it had it."""
+
+
+class Shell:
+    """A channel at whose far end a shell reads frames, once it has started."""
+
+    def __init__(self, opener: Opener, access: Access, first: bytes) -> None:
+        self.out, self.err = Stream(), Stream()
+        self.ended = False
+        self._access, self._told = access, False
+        self._prompt = f"runbook-{token_hex(8)}:"
+        self._first = f"{READER}\n".encode() + first
+        self._channel: Channel = opener.open(EXEC)
+        if access.password:  # it is sent when sudo asks, and never before: a shell would take it for a command
+            self._channel.send(enter_with_password(access.user, self._prompt).encode())
+        else:
+            self._channel.send(enter(access.user).encode() + self._first)
+
+    def await_line(self, beginning: str, check: Callable[[], None]) -> str:
+        """The line of its stdout that begins so.  Raises Refused when no shell starts, and what *check* raises."""
+        deadline = time.monotonic() + GREETED_WITHIN
+        while (line := self.out.line(beginning)) is None:
+            if self._access.password and self.err.passes(self._prompt):
+                self._tell_password()
+            if self.ended or time.monotonic() > deadline:
+                raise self._refusal()
+            check()
+            self.pump()
+        return line
+
+    def pump(self, seconds: float = PATIENCE) -> None:
+        """Take in what has come; wait for it at most *seconds*."""
+        out, err, ended = self._channel.receive(seconds)
+        self.out.feed(out)
+        self.err.feed(err)
+        self.ended = self.ended or ended
+
+    def send(self, data: bytes) -> None:
+        """Write to its stdin."""
+        self._channel.send(data)
+
+    def close(self) -> None:
+        """Let go of the channel."""
+        self._channel.close()
+
+    def _tell_password(self) -> None:
+        if self._told:
+            raise PasswordRefused("the password was not accepted; it was tried once")
+        self._told = True
+        self._channel.send(f"{self._access.password}\n".encode() + self._first)
+
+    def _refusal(self) -> Refused:
+        said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
+        told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
+        if said and self.ended:
+            return (PasswordRefused if self._told else Refused)(said[-1])
+        words = f"; it says: {(said or told)[-1]}" if said or told else ""
+        if not self.ended:
+            return Refused(f"no shell answers within {GREETED_WITHIN:.0f} s{words}")
+        return Refused(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")

@@ -1,0 +1,75 @@
+"""For people: each host as it ends, then everything once, hosts that are alike together; live on a terminal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TextIO
+
+from engine.reporters.console.lines import lines_of
+from engine.reporters.console.recap import plans
+from engine.values.event import Event
+from engine.values.printable import printable_line
+from engine.values.result import HostPlan
+
+ENDINGS = ("txt", "log")
+
+
+class Reporter:
+    """Writes lines to a stream; where that is a terminal, with a few below them that follow the run."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._screen = _screen(stream)
+
+    def on(self, event: Event) -> None:
+        """Say what is worth a line."""
+        self._screen.on(event, lines_of(event))
+
+    def aside(self, line: str) -> bool:
+        """Take care of *line*, which is for the terminal and none of the run's; False: write it yourself."""
+        return self._screen.aside(line)
+
+
+class Screen(Protocol):
+    """Something to write on."""
+
+    def on(self, event: Event, lines: Sequence[str]) -> None:
+        """Write *lines*, which are what *event* is worth."""
+        ...
+
+    def aside(self, line: str) -> bool:
+        """See ``Reporter.aside``."""
+        ...
+
+
+class Paper:
+    """A stream on which nothing can be taken back."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def on(self, event: Event, lines: Sequence[str]) -> None:
+        """Write *lines* at once."""
+        for it in lines:
+            self._stream.write(printable_line(it) + "\n")
+        if lines:
+            self._stream.flush()
+
+    def aside(self, line: str) -> bool:
+        """Nothing here is in the way of others."""
+        return False
+
+
+def _screen(stream: TextIO) -> Screen:
+    if not stream.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        return Paper(stream)
+    from engine.reporters.console import live
+
+    return live.Screen(stream)
+
+
+def show_plans(hosts: Iterable[HostPlan], stream: TextIO) -> None:
+    """Write the plans for the person who is asked."""
+    for line in plans(hosts):
+        stream.write(printable_line(line) + "\n")
+    stream.flush()

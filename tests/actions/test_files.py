@@ -1,0 +1,182 @@
+"""Files: counted, the newest and the highest named, growth seen, and what may not be read is never none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actions.pretended import SHELLS, Here, drive
+from engine.actions import files
+from engine.errors import ConfigError, ProbeError
+from engine.facts.file_list import number_of, read_files
+from engine.lang.arguments import build
+from engine.ports import Fails, Holds
+from engine.values.command import Completed, Effect
+from engine.values.text import Unknown
+
+shells = pytest.mark.parametrize("shell", SHELLS)
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
+
+
+def looked(*paths, shell=SHELLS["dash"], **values):
+    made = build(files.Args, {"paths": [str(it) for it in paths], **values})
+    here = Here(shell=shell)
+    state = drive(files.probe(made), here)
+    assert [it.effect for it in here.sent] == [Effect.READ]
+    return made, state
+
+
+def aged(path, age, text="x"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+@shells
+def test_files_are_counted_and_the_newest_comes_first(tmp_path, shell):
+    aged(tmp_path / "a.pt", 100, "123")
+    aged(tmp_path / "b b.pt", 50, "12345")
+    aged(tmp_path / "c.log", 10)
+    made, state = looked(tmp_path / "*.pt", tmp_path / "none*", shell=SHELLS[shell])
+    assert (state.count, state.total, state.newest) == (2, 8, str(tmp_path / "b b.pt"))
+    assert [it.path for it in state.files] == [str(tmp_path / "b b.pt"), str(tmp_path / "a.pt")]
+    assert 45 < state.age < 90
+    assert state.missing == (str(tmp_path / "none*"),)
+    assert isinstance(files.holds(made, state), Holds)
+
+
+@shells
+def test_the_highest_step_is_told_by_its_number_and_not_by_its_letters(tmp_path, shell):
+    for name in ("step_9", "step_10", "step_2", "step_last"):
+        (tmp_path / "rollouts" / name).mkdir(parents=True)
+    _, state = looked(tmp_path / "rollouts" / "step_*", shell=SHELLS[shell])
+    assert (state.highest, state.number, state.count) == (str(tmp_path / "rollouts" / "step_10"), 10, 4)
+    assert {it.kind for it in state.files} == {"directory"}
+
+
+@shells
+def test_files_are_found_however_deep(tmp_path, shell):
+    aged(tmp_path / "out/step_3/rank_0.pt", 30)
+    aged(tmp_path / "out/step_3/deep er/rank_11.pt", 20)
+    aged(tmp_path / "out/step_3/rank_2.txt", 10)
+    _, state = looked(tmp_path / "out", inside="*.pt", shell=SHELLS[shell])
+    assert (state.count, state.newest) == (2, f"{tmp_path}/out/step_3/deep er/rank_11.pt")
+    assert state.number == 11
+    assert looked(tmp_path / "out", inside="*.bin", shell=SHELLS[shell])[1].count == 0
+
+
+@shells
+def test_odd_names_are_only_names(tmp_path, shell):
+    names = ["-n", "new\nline", "a'b\"c", "$(id)", "two\n\nmissing x", "*", " "]
+    for it in names:
+        (tmp_path / it).write_text("x")
+    _, state = looked(tmp_path / "*", shell=SHELLS[shell])
+    assert sorted(it.path for it in state.files) == sorted(f"{tmp_path}/{it}" for it in names)
+    assert looked(tmp_path, inside="*", shell=SHELLS[shell])[1].count == len(names)
+    assert state.missing == ()
+
+
+@shells
+def test_nothing_is_not_something(tmp_path, shell):
+    made, state = looked(tmp_path / "step_*", shell=SHELLS[shell])
+    assert (state.count, state.total, state.files) == (0, 0, ())
+    assert all(isinstance(it, Unknown) for it in (state.newest, state.age, state.highest, state.number))
+    assert isinstance(files.holds(made, state), Fails)
+    assert isinstance(files.holds(build(files.Args, {"paths": made.paths, "at_least": 0}), state), Holds)
+
+
+@shells
+def test_growth_between_two_looks_is_seen(tmp_path, shell):
+    log = aged(tmp_path / "grows.log", 5)
+    aged(tmp_path / "still.log", 5)
+    writer = 'sleep 0.3; printf more >>"$1"; printf new >"$2"'
+    with subprocess.Popen(["sh", "-c", writer, "sh", log, tmp_path / "new.log"]):
+        made, state = looked(tmp_path / "*.log", apart="1s", growing=True, shell=SHELLS[shell])
+    assert (state.growing, state.grown, state.added) == (True, 7, (str(tmp_path / "new.log"),))
+    assert isinstance(files.holds(made, state), Holds)
+    made, state = looked(tmp_path / "still.log", apart="200ms", growing=True, shell=SHELLS[shell])
+    assert (state.growing, state.grown) == (False, 0)
+    assert files.holds(made, state).why.endswith("nothing was written in 0.2 s")
+
+
+def test_one_look_sees_no_growth(tmp_path):
+    assert isinstance(looked(aged(tmp_path / "x", 1))[1].growing, Unknown)
+
+
+def test_the_age_that_is_wanted_is_held(tmp_path):
+    made, state = looked(aged(tmp_path / "x", 500), younger_than="10m")
+    assert isinstance(files.holds(made, state), Holds)
+    made, state = looked(tmp_path / "x", younger_than="1m")
+    assert "wanted 60 s at most" in files.holds(made, state).why
+
+
+@pytest.mark.real("root", "setpriv")
+@pytest.mark.parametrize("inside", ["", "*.pt"])
+def test_what_may_not_be_looked_into_is_not_empty(inside):
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        aged(Path(place) / "hidden/deep/x.pt", 1)
+        (Path(place) / "hidden").chmod(0o700)
+        paths = [place] if inside else [f"{place}/hidden/deep/*"]
+        made, state = looked(*paths, inside=inside, shell=NOBODY)
+    assert state.unreadable == (f"{place}/hidden",)
+    assert isinstance(state.count, Unknown)
+    assert state.missing == ()
+    with pytest.raises(ProbeError, match="may not be looked into"):
+        files.holds(made, state)
+
+
+def test_a_link_is_what_it_leads_to(tmp_path):
+    aged(tmp_path / "a.log", 100, "12345")
+    (tmp_path / "current").symlink_to("a.log")
+    (tmp_path / "dangling").symlink_to("/nowhere")
+    assert looked(tmp_path / "current")[1].total == 5
+    assert looked(tmp_path / "dangling")[1].count == 1
+
+
+def test_a_list_that_is_too_long_is_not_believed():
+    text = "now 5\x01\n" + f"1 2 81a4 /{'x' * 2000}\x01\n" * 2000
+    with pytest.raises(ProbeError, match="more files than can be listed"):
+        read_files(Completed(exit_code=0, stdout=text))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("step_10", 10),
+        ("/a/step_7/rank_3.pt", 3),
+        ("x.7z", 7),
+        ("v2-00012.tar.gz", 12),
+        ("run.log.1", 1),
+        ("model", None),
+    ],
+)
+def test_the_last_number_of_a_name_is_its_number(name, number):
+    assert number_of(name) == number if number is not None else isinstance(number_of(name), Unknown)
+
+
+@given(st.text(max_size=30))
+def test_any_name_is_numbered_or_not(name):
+    number_of(name)
+    read_files(Completed(exit_code=0, stdout=f"now 5\x01\n{name}\x01\n"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"paths": []}, {"paths": ["x"]}, {"paths": ["/x"], "growing": True}, {"paths": ["/x"], "inside": "a/b"}],
+)
+def test_a_mistake_is_refused(values):
+    with pytest.raises(ConfigError):
+        build(files.Args, values)
+
+
+def test_globs_stay_globs_by_hand():
+    assert files.by_hand(build(files.Args, {"paths": ["~/a b/*.pt"]})) == ("ls -ldt -- ~/'a b/'*.pt",)

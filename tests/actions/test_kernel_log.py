@@ -1,0 +1,413 @@
+"""The kernel's messages: who was killed, which GPU failed, and when it is not known whether anybody was."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actions.pretended import SHELLS, Here, drive
+from engine.actions import kernel_log
+from engine.codec import to_json
+from engine.errors import ConfigError, ProbeError
+from engine.facts.kernel_text import Clock, message
+from engine.facts.moments import asked, ctime, iso, offset, written
+from engine.lang.arguments import build
+from engine.values.command import Completed, Effect
+from engine.values.text import Unknown
+
+shells = pytest.mark.parametrize("shell", SHELLS)
+searching = pytest.mark.parametrize("shell", ["dash", "bash"])
+"""busybox's shell has a dmesg of its own, whatever is on PATH."""
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
+CONTAINER = "ab" * 32
+
+
+def told(text, **values):
+    return drive(kernel_log.probe(build(kernel_log.Args, {"text": text, **values})), Here())
+
+
+def test_an_old_kernel_may_kill_another_than_it_chose():
+    (kill,) = told(
+        "[100.1] worker invoked oom-killer: gfp_mask=0x280da, order=0, oom_score_adj=0\n"
+        "[100.2] Out of memory: Kill process 71 (parent) score 246 or sacrifice child\n"
+        "[100.3] Killed process 72 (child (x)) total-vm:1972392kB, anon-rss:4096kB, file-rss:0kB\n"
+    ).oom
+    assert (kill.pid, kill.name, kill.scope, kill.invoked_by) == (72, "child (x)", "host", "worker")
+    assert (kill.resident_kb, kill.limit) == (4096, "")
+    assert isinstance(kill.cgroup, Unknown)
+    assert isinstance(kill.at, Unknown)
+
+
+def test_an_old_kernel_says_which_limit_was_reached():
+    (kill,) = told(
+        f"Task in /docker/{CONTAINER} killed as a result of limit of /docker\n"
+        "Memory cgroup out of memory: Kill process 5 (hog) score 996 or sacrifice child\n"
+        "Killed process 5 (hog) total-vm:33558652kB, anon-rss:920kB, file-rss:452kB\n"
+    ).oom
+    assert (kill.scope, kill.container, kill.limit) == ("cgroup", CONTAINER, "/docker")
+
+
+NEW = (
+    "[Sun Feb 23 16:24:18 2025] tokio invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0\n"
+    "[Sun Feb 23 16:24:18 2025] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=docker-{0}.scope,"
+    "mems_allowed=0,oom_memcg=/system.slice/docker-{1}.scope,task_memcg=/system.slice/docker-{1}.scope,"
+    "task=python,pid=4711,uid=0\n"
+    "[Sun Feb 23 16:24:18 2025] Memory cgroup out of memory: KILLED PROCESS 4711 (python) total-vm:9kB, "
+    "anon-rss:7kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:80kB oom_score_adj:0\n"
+).format("cd" * 32, CONTAINER)
+
+
+def test_a_new_kernel_names_the_container_of_who_died_and_not_of_who_asked():
+    (kill,) = told(NEW).oom
+    assert (kill.pid, kill.container, kill.scope) == (4711, CONTAINER, "cgroup")
+    assert kill.limit == f"/system.slice/docker-{CONTAINER}.scope"
+    assert kill.at == "2025-02-23T16:24:18Z"
+    assert told(NEW).oom_cgroup == (kill,)
+    assert told(NEW).oom_host == ()
+
+
+def test_the_hosts_own_want_of_memory_is_told_from_a_containers():
+    line = (
+        "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg=/user.slice,task=a b,pid=9,uid=1\n"
+    )
+    state = told(f"{line}Out of memory: Killed process 9 (a b) total-vm:1kB, anon-rss:1kB\n")
+    assert [(it.scope, it.cgroup, it.container, it.name) for it in state.oom_host] == [
+        ("host", "/user.slice", "", "a b")
+    ]
+    assert state.oom_cgroup == ()
+
+
+def test_a_kill_whose_last_line_has_been_dropped_is_still_told():
+    assert [it.pid for it in told("\n".join(NEW.splitlines()[:2])).oom] == [4711]
+    (vague,) = told("Out of memory: Kill process 71 (parent) score 246 or sacrifice child").oom
+    assert "chose 71 (parent)" in to_json(vague)["pid"]["$unknown"]
+
+
+def test_the_summary_of_one_kill_says_nothing_of_the_next():
+    first, second = told(f"{NEW}[Sun Feb 23 16:24:20 2025] Killed process 12 (other) total-vm:1kB").oom
+    assert (first.pid, second.pid) == (4711, 12)
+    assert isinstance(second.scope, Unknown)
+    assert isinstance(told("Killed process 12 (other)").oom_host, Unknown)
+
+
+def test_a_group_that_dies_together_is_told_one_by_one():
+    kills = told(
+        f"{NEW}Tasks in /a are going to be killed due to memory.oom.group set\n"
+        "Memory cgroup out of memory: Killed process 1 (x) total-vm:1kB\n"
+        "Memory cgroup out of memory: Killed process 2 (y) total-vm:1kB\n"
+    ).oom
+    assert [(it.pid, it.limit) for it in kills[1:]] == [(1, "/a"), (2, "/a")]
+
+
+def test_a_kill_that_is_told_twice_counts_once():
+    line = "[100.0] Out of memory: Killed process 9 (a) total-vm:1kB\n"
+    later = "2025-02-23T16:24:18+0100 h kernel: Out of memory: Killed process 9 (a)\n"
+    assert len(told(line * 2).oom) == 1
+    assert len(told(later + later.replace("16:24:18", "17:24:18")).oom) == 2
+
+
+def test_talk_about_memory_is_no_kill():
+    assert told("oom_reaper: reaped process 5\nsys: room zoom oom_score_adj changed\nCUDA out of memory").oom == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "bus", "pid", "name"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:9b:00): 119, pid=20, name=nvidia-smi, Timeout after 6s",
+            119,
+            "0000:9b:00.0",
+            20,
+            "nvidia-smi",
+        ),
+        ("NVRM: Xid (PCI:0000:3F:00): 46", 46, "0000:3f:00.0", None, None),
+        (
+            "NVRM: Xid (PCI:0009:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen",
+            79,
+            "0009:01:00.0",
+            None,
+            None,
+        ),
+        ("NVRM: Xid (0000:03:00): 13, Graphics Exception", 13, "0000:03:00.0", None, None),
+        ("NVRM: Xid (PCI:0000:01:00): 31, pid=7, name=a::b c.d, Ch 8", 31, "0000:01:00.0", 7, "a::b c.d"),
+    ],
+)
+def test_a_gpu_fault_is_read_whatever_is_missing_from_it(line, code, bus, pid, name):
+    state = told(line)
+    (fault,) = state.xids
+    assert (fault.code, fault.bus_id, state.sxids) == (code, bus, ())
+    assert fault.pid == pid if pid else isinstance(fault.pid, Unknown)
+    assert fault.name == name if name else isinstance(fault.name, Unknown)
+
+
+def test_a_fault_of_a_switch_is_none_of_a_gpu():
+    state = told(
+        "nvidia-nvswitch2: SXid (PCI:0000:c5:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\nXid (PCI:0000:01:00): 8"
+    )
+    assert [(it.switch, it.code) for it in state.sxids] == [("nvidia-nvswitch2", 20034)]
+    assert state.xid_codes == (8,)
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("blk_update_request: I/O error, dev nvme0n1, sector 12", "nvme0n1"),
+        ("Buffer i/o Error on dev sda1, logical block 7", "sda1"),
+        ("EXT4-fs error (device vda): ext4_find_entry:1455: reading directory", "vda"),
+        ("EXT4-fs (dm-0): Remounting filesystem read-only", "dm-0"),
+        ("nvme nvme1: controller is down; will reset", "nvme1"),
+        ("XFS (sdb1): log I/O error -5", "sdb1"),
+    ],
+)
+def test_a_failing_disk_is_named(line, device):
+    assert [it.device for it in told(line).io_errors] == [device]
+
+
+def test_a_healthy_mount_is_no_error_of_a_disk():
+    assert told("EXT4-fs (vda): mounted filesystem r/w. Opts: errors=remount-ro").io_errors == ()
+
+
+def test_a_hung_task_is_named_by_what_stands_before_the_last_colon():
+    (task,) = told("INFO: task nv::queue:2210 blocked for more than 122 seconds.").hung_tasks
+    assert (task.name, task.pid, task.waited) == ("nv::queue", 2210, 122)
+
+
+MOMENT = 1740327858.0
+CLOCK = Clock(now=MOMENT + 3600, boot=MOMENT - 500, zone=7200)
+
+
+@pytest.mark.parametrize(
+    ("line", "at"),
+    [
+        ("[  500.250000] x", MOMENT + 0.25),
+        ("<6>[  500.250000][   T12] x", MOMENT + 0.25),
+        ("kern  :info  : [  500.250000] x", MOMENT + 0.25),
+        ("[Sun Feb 23 18:24:18 2025] x", MOMENT),
+        ("2025-02-23T18:24:18,250000+02:00 x", MOMENT + 0.25),
+        ("2025-02-23T16:24:18+0000 gpu-01 kernel: x", MOMENT),
+        ("2025-02-23T18:24:18.250000+02:00 gpu-01 kernel: [  500.250000] x", MOMENT + 0.25),
+        ("Feb 23 18:24:18 gpu-01 kernel: [  500.250000] x", MOMENT),
+        ("1740327858.250000 gpu-01 kernel: x", MOMENT + 0.25),
+        ("x", None),
+    ],
+)
+def test_a_time_is_read_in_every_form(line, at):
+    assert (message(line, CLOCK).text, message(line, CLOCK).at) == ("x", at)
+
+
+def test_a_line_of_syslog_is_never_from_the_future():
+    new_year = iso("2025-01-01T00:10:00Z")
+    assert written(ctime("Dec 31 23:59:00", 0, new_year)) == "2024-12-31T23:59:00Z"
+    assert written(ctime("Feb 29 01:00:00", 0, new_year)) == "2024-02-29T01:00:00Z"
+
+
+@given(st.text(max_size=80))
+def test_any_line_can_be_read(line):
+    message(line, CLOCK)
+    to_json(told(f"x{line}"))
+
+
+@pytest.mark.parametrize(
+    ("value", "ago", "at"),
+    [
+        ("10m", 600, None),
+        ("1h30m", 5400, None),
+        (90, 90, None),
+        ("@1740327858", None, MOMENT),
+        ("2025-02-23T18:24:18.123456789+02:00", None, MOMENT + 0.123456789),
+        ("2025-02-23T16:24:18Z", None, MOMENT),
+        ("", None, None),
+    ],
+)
+def test_a_moment_is_named_as_people_and_docker_write_it(value, ago, at):
+    assert (asked(value).ago, asked(value).at) == (ago, at)
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2025-02-23T16:24:18", "0001-01-01T00:00:00Z", "2025-02-31T00:00:00Z"])
+def test_a_moment_that_is_none_is_refused(value):
+    with pytest.raises(ConfigError, match=r"moment|zone"):
+        build(kernel_log.Args, {"since": value})
+    assert offset("+9900") == 0
+
+
+def test_only_what_lies_in_the_window_is_told():
+    early = NEW.replace("16:24:18", "12:00:00").replace("4711", "1")
+    text = early + NEW + NEW.replace("16:24:18", "20:00:00").replace("4711", "3")
+    assert [it.pid for it in told(text, around="2025-02-23T16:24:30Z").oom] == [4711]
+    assert [it.pid for it in told(text, since="2025-02-23T16:00:00Z", until="2025-02-23T17:00:00Z").oom] == [4711]
+    assert told(text, around="2025-02-23T15:00:00Z").oom == ()
+    assert [it.pid for it in told(text, around="2025-02-23T15:00:00Z", within="2h").oom] == [4711]
+
+
+def test_a_log_that_begins_too_late_does_not_say_that_there_was_nothing():
+    state = told(NEW, around="2025-02-22T00:00:00Z")
+    assert "begins only at 2025-02-23T16:24:18Z" in to_json(state)["oom"]["$unknown"]
+    assert isinstance(state.xid_codes, Unknown)
+    assert isinstance(told("Xid (PCI:0000:01:00): 8", since="2025-02-22T00:00:00Z").xids, Unknown)
+
+
+def test_signatures_are_searched_in_any_case():
+    state = told("a SEGFAULT at 0\nb\n", signatures={"crash": "segfault at", "other": "no such"})
+    assert (state.counts, state.found) == ({"crash": 1, "other": 0}, ("crash",))
+    assert state.matches[0].text == "a SEGFAULT at 0"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"around": "10m", "since": "10m"},
+        {"text": "x", "since": "10m"},
+        {"signatures": {"a": "("}},
+        {"signatures": {"a": ""}},
+        {"since": True},
+    ],
+)
+def test_a_mistake_is_refused(values):
+    with pytest.raises(ConfigError):
+        build(kernel_log.Args, values)
+
+
+def journal(folder: Path, lines: str, *, code: int = 0, said: str = "") -> Path:
+    """A journalctl that prints *lines*, those after ``--since`` if it is given."""
+    folder.mkdir(exist_ok=True)
+    (folder / "lines").write_text(lines)
+    program = folder / "journalctl"
+    program.write_text(
+        f"""#!/bin/sh
+printf '%s' '{said}' >&2
+from=0; while [ $# -gt 0 ]; do [ "$1" = --since ] && from=${{2#@}}; shift; done
+awk -v from="$from" '$1 + 0 >= from' '{folder}/lines'
+exit {code}
+"""
+    )
+    program.chmod(0o755)
+    return folder
+
+
+def ring(folder: Path, text: str, code: int = 0) -> Path:
+    """A dmesg that prints *text*."""
+    folder.mkdir(exist_ok=True)
+    (folder / "ring").write_text(text)
+    (folder / "dmesg").write_text(f"#!/bin/sh\ncat '{folder}/ring'\nexit {code}\n")
+    (folder / "dmesg").chmod(0o755)
+    return folder
+
+
+def looked(path=None, shell="dash", **values):
+    here = Here(path=path, shell=SHELLS[shell])
+    state = drive(kernel_log.probe(build(kernel_log.Args, values)), here)
+    assert [it.effect for it in here.sent] == [Effect.READ]
+    return state
+
+
+@searching
+def test_journal_and_ring_buffer_are_told_together_and_their_clocks_compared(tmp_path, shell):
+    boot = float(next(it.split()[1] for it in Path("/proc/stat").read_text().splitlines() if it.startswith("btime")))
+    kill = "Out of memory: Killed process {} (a) total-vm:1kB"
+    lines = f"{boot + 10:.6f} h kernel: Linux version 9\n{boot + 107:.6f} h kernel: {kill.format(1)}\n"
+    journal(tmp_path, lines + f"{boot + 108:.6f} h kernel: the end\n")
+    ring(tmp_path, f"[ 100.0] {kill.format(1)}\n[ 101.0] the end\n[ 102.0] {kill.format(2)}\n")
+    state = looked(tmp_path, shell)
+    assert [it.pid for it in state.oom] == [1, 2]
+    assert (state.sources, state.clock_offset) == (("journal", "dmesg"), 7.0)
+    assert state.oom[0].seconds == boot + 107
+    assert isinstance(looked(tmp_path, shell, since=f"@{boot - 100:.0f}").xids, Unknown)
+    assert looked(tmp_path, shell, since=f"@{boot + 20:.0f}").xids == ()
+    assert [it.pid for it in looked(tmp_path, shell, around=f"@{boot + 107:.0f}", within="1s").oom] == [1]
+
+
+@searching
+@pytest.mark.parametrize(
+    ("lines", "code", "said"),
+    [
+        ("", 0, "No journal files were found.\n"),
+        ("-- No entries --\n", 0, ""),
+        ("", 1, "Failed to open\n"),
+        ("1740327858.5 h kernel: mine\n", 0, "Hint: You are currently not seeing messages from other users.\n"),
+    ],
+)
+def test_an_empty_journal_is_no_quiet_one(tmp_path, shell, lines, code, said):
+    journal(tmp_path, lines, code=code, said=said)
+    ring(tmp_path, "dmesg: read kernel buffer failed: Operation not permitted\n", code=1)
+    with pytest.raises(
+        ProbeError, match=r"cannot be read: journal: .*; dmesg: .*Operation not permitted \(exit code 1"
+    ):
+        looked(tmp_path, shell)
+
+
+@searching
+def test_a_storm_keeps_its_end_and_says_from_when_on_it_is_complete(tmp_path, shell):
+    storm = "".join(f"[{at}.0] NVRM: Xid (PCI:0000:01:00): 8\n" for at in range(1, 25_001))
+    state = looked(ring(tmp_path, storm), shell)
+    assert len(state.xids) == 200
+    assert iso(state.begins) - iso(state.xids[-1].at) == -19_999
+
+
+@pytest.mark.real("root", "setpriv")
+def test_a_log_that_may_not_be_read_is_unknown_and_never_quiet():
+    here = Here(shell=NOBODY)
+    if Path("/proc/sys/kernel/dmesg_restrict").read_text().strip() != "1":
+        pytest.skip("this machine's kernel lets everybody read its messages")
+    with pytest.raises(ProbeError, match=r"dmesg: .*not permitted .*kernel.dmesg_restrict may keep it for root"):
+        drive(kernel_log.probe(build(kernel_log.Args, {})), here)
+
+
+def test_a_look_that_hangs_is_a_fault():
+    probe = kernel_log.probe(build(kernel_log.Args, {}))
+    next(probe)
+    with pytest.raises(ProbeError, match="in time"):
+        probe.send(Completed(exit_code=None, timed_out=True))
+
+
+@contextlib.contextmanager
+def little_memory(name: str):
+    """A control group of 24 MiB, to put a process in."""
+    old = Path("/sys/fs/cgroup/memory")
+    group = (old if old.exists() else Path("/sys/fs/cgroup")) / name
+    try:
+        group.mkdir()
+        (group / ("memory.limit_in_bytes" if old.exists() else "memory.max")).write_text(str(24 << 20))
+    except OSError as error:
+        pytest.skip(f"this machine gives no control group: {error}")
+    with contextlib.suppress(OSError):
+        (group / "memory.swap.max").write_text("0")
+    try:
+        yield group
+    finally:
+        for _ in range(50):
+            with contextlib.suppress(OSError):
+                group.rmdir()
+                break
+            time.sleep(0.1)
+
+
+@pytest.mark.real("root")
+@shells
+def test_a_process_that_really_ran_out_of_memory_is_found(shell):
+    if subprocess.run(["dmesg"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine's kernel log cannot be read")
+    with little_memory(f"runbook-test-{time.time_ns()}") as group:
+        hog = subprocess.Popen(["sh", "-c", 'echo $$ >"$1/cgroup.procs" && exec tail /dev/zero', "sh", str(group)])
+        assert hog.wait(30) == -9
+        for _ in range(50):
+            mine = [it for it in looked(shell=shell, since="1m", signatures={"x": "y"}).oom if it.pid == hog.pid]
+            if mine:
+                break
+            time.sleep(0.1)
+    (kill,) = mine
+    assert (kill.scope, kill.name, kill.cgroup, kill.container) == ("cgroup", "tail", f"/{group.name}", "")
+    assert abs(kill.seconds - time.time()) < 30
+    assert hog.pid in [it.pid for it in looked(shell=shell, around=f"@{kill.seconds:.0f}", within="5s").oom]
+    earlier = looked(shell=shell, around=f"@{kill.seconds - 20:.0f}", within="5s").oom
+    assert hog.pid not in [it.pid for it in (() if isinstance(earlier, Unknown) else earlier)]
+
+
+def test_a_person_is_told_how_to_look_by_hand():
+    lines = kernel_log.by_hand(build(kernel_log.Args, {"since": "10m"}))
+    assert lines[0].startswith("journalctl -k -o short-iso --since '600 seconds ago' | grep -iE ")

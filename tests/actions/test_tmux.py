@@ -1,0 +1,111 @@
+"""Detached sessions of a real tmux."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+from stage import Machine, drive, lives, shell
+
+from actions.wholly import see, take
+from engine.actions import tmux
+from engine.errors import ConfigError
+from engine.judge.looked import Blind, Seen
+from engine.lang.arguments import build
+from engine.values.plan import Blocked
+
+real = pytest.mark.real("tmux")
+
+
+@pytest.fixture(autouse=True)
+def own_server(tmp_path, monkeypatch):
+    """Sessions of this test only."""
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("TMUX", raising=False)
+    yield
+    subprocess.run(["tmux", "kill-server"], capture_output=True, check=False)
+
+
+@real
+def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice(tmp_path):
+    args = {"session": "monitoring", "script": "while :; do date >tick; sleep 0.1; done", "folder": str(tmp_path)}
+    taken = take("tmux", args)
+    assert (taken.status, taken.result.verified) == ("changed", True), taken.why
+    (tmp_path / "tick").unlink()
+    time.sleep(0.5)
+    assert (tmp_path / "tick").exists()
+    again = take("tmux", args)
+    assert (again.status, again.writes) == ("ok", [])
+    assert "there is a session monitoring (pid " in again.why
+    outcome = see("tmux", args)
+    assert isinstance(outcome, Seen)
+    assert lives(outcome.state.pids[0])
+
+
+@real
+def test_each_argument_reaches_the_program_unchanged(tmp_path):
+    odd = ["a b", "$HOME", "it's", "#{pane_pid}", ";", "a;", "\\;"]
+    script = 'out=$1; shift; printf "%s|" "$@" >"$out"; exec sleep 100'
+    taken = take("tmux", {"session": "x", "argv": ["sh", "-c", script, "sh", str(tmp_path / "out"), *odd]})
+    assert taken.status == "changed", taken.why
+    assert (tmp_path / "out").read_text() == "|".join(odd) + "|"
+
+
+@real
+def test_a_command_that_ends_at_once_is_no_success():
+    taken = take("tmux", {"session": "x", "argv": ["true"], "steady": "300ms"})
+    assert (taken.status, taken.why) == ("failed", "started, but the session x is gone: its command has ended already")
+
+
+@real
+def test_a_session_whose_name_only_begins_alike_is_another_one():
+    assert take("tmux", {"session": "monitoring", "argv": ["sleep", "100"], "steady": 0}).status == "changed"
+    outcome = see("tmux", {"session": "mon", "argv": ["x"]})
+    assert isinstance(outcome, Seen)
+    assert (outcome.state.exists, outcome.state.installed) == (False, True)
+
+
+@real
+@real
+def test_a_script_that_ends_in_a_semicolon_is_run_whole(tmp_path):
+    script = f'echo "$0" >{tmp_path}/out; sleep 100;'
+    assert take("tmux", {"session": "x", "script": script}).status == "changed"
+    assert (tmp_path / "out").read_text() == "sh\n"
+
+
+@real
+def test_a_folder_that_is_not_there_is_a_failure():
+    assert take("tmux", {"session": "x", "argv": ["sleep", "9"], "folder": "/surely/not"}).status == "failed"
+
+
+@real
+def test_a_tmux_that_may_not_say_is_not_known(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path / "file"))
+    assert isinstance(see("tmux", {"session": "x", "argv": ["y"]}), Blind)
+
+
+@pytest.mark.real("busybox")
+def test_a_host_without_tmux_is_told_what_to_do(tmp_path):
+    args = build(tmux.Args, {"session": "x", "argv": ["y"]})
+    state = drive(tmux.probe(args), Machine(shell=shell("only busybox", tmp_path)))
+    assert isinstance(tmux.decide(args, state), Blocked)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"session": "a.b", "argv": ["x"]},
+        {"session": "a:0", "argv": ["x"]},
+        {"session": "-x", "argv": ["x"]},
+        {"session": "", "argv": ["x"]},
+        {"session": "x"},
+        {"session": "x", "argv": ["a"], "script": "b"},
+        {"session": "x", "argv": [""]},
+        {"session": "x", "argv": ["a"], "folder": "tmp"},
+    ],
+)
+def test_a_mistake_in_the_arguments_is_refused(values):
+    with pytest.raises(ConfigError):
+        build(tmux.Args, values)

@@ -1,0 +1,154 @@
+"""Whatever becomes of what it writes to, a run is carried through and keeps its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+from e2e.conftest import PROGRAM, runbook
+
+NOWHERE = {
+    "full": '"$@" > /dev/full',
+    "closed": '"$@" >&-',
+    "everything closed": '"$@" >&- <&-',
+    "reader gone": 'set -o pipefail; "$@" | exec true',
+}
+
+
+@pytest.mark.parametrize("output", ["console", "json", "jsonl"])
+@pytest.mark.parametrize("where", NOWHERE)
+def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
+    said = toy.sh(NOWHERE[where], "--yes", "--output", output)
+    assert said.returncode == 0, said.stderr
+    assert toy.marked() == {"h1", "h2", "h3"}
+    assert said.stderr.count("\n") == 1
+    assert said.stderr.startswith("runbook: cannot write to stdout: ")
+
+
+@pytest.mark.parametrize("where", NOWHERE)
+def test_the_exit_code_of_the_hosts_is_kept_when_stdout_is_lost(toy, where):
+    toy.marks.chmod(0o700)
+    (toy.folder / "hosts.yaml").write_text(
+        "hosts:\n  h1: {transport: local}\n  h2: {ssh_host: 127.0.0.1, ssh_port: 1}\n"
+    )
+    said = toy.sh(NOWHERE[where], "--yes")
+    assert said.returncode == 4, said.stderr
+    assert toy.marked() == {"h1"}
+
+
+def test_a_pager_that_is_closed_in_the_middle_does_not_cut_the_run_off(toy):
+    said = toy.sh('"$@" | head -1; echo "${PIPESTATUS[0]}"', "--yes")
+    assert said.stdout.splitlines() == ["toy: run, on 3 hosts (h[1-3])", "0"]
+    assert toy.marked() == {"h1", "h2", "h3"}
+    assert "Traceback" not in said.stderr
+    assert said.stderr.count("\n") <= 1
+
+
+def test_stderr_may_be_lost_too(toy):
+    said = toy.sh('"$@" >&- 2>&- <&-', "--yes")
+    assert said.returncode == 0
+    assert toy.marked() == {"h1", "h2", "h3"}
+    assert toy.sh('"$@" 2>/dev/full', "--yes").returncode == 0
+
+
+def test_a_report_that_fills_the_disk_costs_one_line_and_turns_0_into_1(toy):
+    full = toy.folder / "full.json"
+    full.symlink_to("/dev/full")
+    said = toy.sh('"$@"', "--yes", "--report", str(full), "--report", str(toy.folder / "good.jsonl"))
+    assert said.returncode == 1
+    assert said.stderr == f"runbook: cannot write to {full}: No space left on device; the run goes on without it\n"
+    assert toy.marked() == {"h1", "h2", "h3"}
+    assert "3 resolved" in said.stdout
+    assert json.loads((toy.folder / "good.jsonl").read_text().splitlines()[-1])["kind"] == "run_finished"
+
+
+def test_a_report_that_cannot_be_opened_is_refused_before_anything_is_done(toy):
+    said = toy.sh('"$@"', "--yes", "--report", str(toy.folder / "no" / "such.json"))
+    assert said.returncode == 2
+    assert "No such file" in said.stderr
+    assert toy.marked() == set()
+
+
+def test_a_report_of_a_kind_that_is_not_ours_is_not_emptied(toy):
+    notes = toy.folder / "notes.doc"
+    notes.write_text("mine")
+    assert toy.sh('"$@"', "--yes", "--report", str(notes)).returncode == 2
+    assert notes.read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", ["list", "--help", "run --help", "actions", "show zombie-gpu"])
+@pytest.mark.parametrize(
+    ("where", "words"), [("> /dev/full", "No space left"), (">&-", "it is closed"), ("| true", "")]
+)
+def test_every_command_says_in_one_line_that_it_cannot_write(command, where, words):
+    argv = ("bash", "-c", f'"$@" {where}', "bash", *PROGRAM, *command.split())
+    said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert said.stderr.count("\n") == bool(words)
+    assert words in said.stderr
+    assert said.returncode == bool(words)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_an_encoding_that_lacks_letters_crashes_nothing(toy, encoding):
+    texts = {"console": "\\u6f22", "json": "漢", "jsonl": "漢"}
+    for output, shown in texts.items():
+        said = runbook(
+            "exec", "h1", "--read", "-i", str(toy.folder / "hosts.yaml"), "--output", output, "--", "printf", "漢",
+            PYTHONIOENCODING=encoding,
+        )  # fmt: skip
+        assert said.code == 0, said.err
+        if output == "console":
+            assert ("漢" if encoding == "utf-8" else shown) in said.out
+        else:
+            last = json.loads(said.out.splitlines()[-1]) if output == "jsonl" else json.loads(said.out)
+            hosts = last["result"]["hosts"] if output == "jsonl" else last["hosts"]
+            assert hosts[0]["steps"][0]["commands"][0]["stdout"] == shown
+
+
+def test_a_stdout_that_another_program_made_nonblocking_is_written_whole(toy):
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    argv = ("exec", "h1", "--read", "-i", str(toy.folder / "hosts.yaml"), "--output", "json", "--", "seq", "30000")
+    process = subprocess.Popen((*PROGRAM, *argv), stdout=theirs, stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    time.sleep(1.5)
+    with os.fdopen(ours) as reader:
+        document = json.loads(reader.read())
+    assert process.wait(10) == 0
+    assert document["hosts"][0]["steps"][0]["commands"][0]["stdout"].endswith("\n30000\n")
+
+
+HOSTILE = "\033]0;owned\007\033[2J\rgpu-99: healthy\x9b31m\u202e\u2028x"
+
+
+def test_what_a_host_says_steers_no_terminal(toy):
+    for output in ("console", "json", "jsonl"):
+        said = runbook(
+            "exec",
+            "h1",
+            "--read",
+            "-i",
+            str(toy.folder / "hosts.yaml"),
+            "--output",
+            output,
+            "--",
+            "printf",
+            "%s",
+            HOSTILE,
+        )
+        assert not set("\033\007\x9b\r") & set(said.out), output
+        assert not any(it.lstrip().startswith("gpu-99") for it in said.out.splitlines()), output
+        if output == "console":
+            assert "\\x1b]0;owned\\x07\\x1b[2J" in said.out
+            assert "\\x9b31m\\u202e" in said.out
+        if output == "json":
+            assert said.document["hosts"][0]["steps"][0]["commands"][0]["stdout"] == HOSTILE
+
+
+def test_a_mistake_that_quotes_a_file_steers_no_terminal(tmp_path):
+    (tmp_path / "hosts.yaml").write_text('hosts:\n  "a\\e[31m": {transport: local}\n')
+    said = runbook("hosts", "-i", str(tmp_path / "hosts.yaml"))
+    assert "\033" not in said.out + said.err

@@ -1,0 +1,137 @@
+"""Two runs do not change one host at once; and a lock never outlives the connection that holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from engine import transports
+from engine.facts.locking import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
+from engine.ports import ConnectOptions
+from engine.values.command import Command, Effect
+
+pytestmark = pytest.mark.real("sshd", "root", "lab")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Folders that stand for /run/lock and /tmp."""
+    (tmp_path / "lock").mkdir()
+    return tmp_path / "lock"
+
+
+@pytest.fixture
+def connect(sshd, interrupt, place):
+    """A function that connects, and whose commands have the places of locks for themselves."""
+    with contextlib.ExitStack() as opened:
+
+        class Private:
+            def __init__(self):
+                host = sshd.host()
+                self.inner = transports.load("ssh").connect(host, ConnectOptions(connect_timeout=20), interrupt)
+                opened.callback(self.inner.close)
+
+            def ask(self, command: Command):
+                script = command.script.replace("places='/run/lock /var/lock /tmp'", f"places='{place}'")
+                assert script != command.script
+                return self.inner.run(Command(script=script, argv=command.argv, effect=Effect.SCRATCH, timeout=20))[0]
+
+            def take(self, run: str, host: str = "h"):
+                return read_lock(self.ask(ask_lock(run, host, f"run {run} by ann")))
+
+        yield Private
+
+
+def test_one_has_it_the_other_is_told_who_and_gets_it_afterwards(connect, place):
+    """Mutants: locking.py ``lives`` always true, or always false; ``give`` doing nothing."""
+    one, two = connect(), connect()
+    assert one.take("r1") == Held()
+    assert one.take("r1") == Held()
+    told = two.take("r2")
+    assert isinstance(told, Busy)
+    assert "run r1 by ann" in told.why
+    one.ask(ask_unlock("r1", "h"))
+    assert list(place.iterdir()) == []
+    assert two.take("r2") == Held()
+
+
+def test_hosts_of_one_run_that_are_one_machine_do_not_keep_each_other_out(connect, place):
+    one, two = connect(), connect()
+    assert one.take("r1", "gpu-01") == Held()
+    assert two.take("r1", "gpu-02") == Held()
+    one.ask(ask_unlock("r1", "gpu-01"))
+    assert isinstance(connect().take("r2"), Busy)
+
+
+def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, place):
+    one, two = connect(), connect()
+    assert one.take("r1") == Held()
+    one.inner.close()
+    deadline = time.monotonic() + 10
+    while isinstance(two.take("r2"), Busy):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert [it.name.endswith("r2-h.lock") for it in place.iterdir()] == [True]
+
+
+def test_of_ten_at_once_one_gets_it(connect):
+    """Mutants: locking.py without the guard."""
+    made = [connect() for _ in range(10)]
+    together = threading.Barrier(10)
+    answers: list = []
+
+    def take(number: int) -> None:
+        together.wait()
+        answers.append(made[number].take(f"r{number}"))
+
+    threads = [threading.Thread(target=take, args=(it,)) for it in range(10)]
+    for it in threads:
+        it.start()
+    for it in threads:
+        it.join()
+    assert sum(it == Held() for it in answers) == 1
+    assert sum(isinstance(it, Busy) for it in answers) == 9
+
+
+def test_what_a_dead_run_left_in_the_way_is_taken_over(connect, place):
+    """Mutants: locking.py without ``old``."""
+    made = connect()
+    stale = place / "runbook-0-x.lock"
+    stale.mkdir()
+    (stale / "by").write_text("1:99 2:98\nold\nrun old\n")
+    guard = place / "runbook.guard"
+    guard.mkdir()
+    import os
+
+    os.utime(guard, (time.time() - 300,) * 2)
+    assert made.take("r1") == Held()
+    assert not stale.exists()
+    assert not guard.exists()
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "$(touch pwned)\n`id`\n\n", "1:1:1 :: a:b\nx\ny\n"])
+def test_a_broken_lock_keeps_nobody_out(connect, place, text):
+    stale = place / "runbook-7-x.lock"
+    stale.mkdir()
+    (stale / "by").write_text(text)
+    assert connect().take("r1") == Held()
+
+
+def test_a_host_without_a_place_for_a_lock_says_so(connect, place):
+    shutil.rmtree(place)
+    answer = connect().take("r1")
+    assert isinstance(answer, NoLock)
+    assert "can be written" in answer.why
+
+
+def test_names_of_runs_and_hosts_cannot_leave_the_folder(connect, place):
+    made = connect()
+    assert made.take(f"../../{token_hex(4)}", "a/b; touch x") == Held()
+    assert len(list(place.iterdir())) == 1
+    assert not list(Path(place.parent).glob("*.lock"))
