@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.facts.file_list import age_of
 from engine.facts.regexes import fault_in_regex, found_anywhere
 from engine.ports import Probe
 from engine.values.command import Completed, read_script
@@ -192,7 +193,7 @@ def _file(kind: str, head: str, lines: list[str]) -> _File:
         rotated=kind == "rotated",
         whole=cut == "0",
         lines=tuple(lines),
-        age=max(0.0, float(age)) if known else Unknown(why="this host's stat does not say when it was written"),
+        age=age_of(int(age), path) if known else Unknown(why="this host's stat does not say when it was written"),
     )
 
 

@@ -20,6 +20,7 @@ from engine.fleet import Stop
 from engine.inventory.patterns import select
 from engine.lang.quantities import duration
 from engine.values.playbook import Playbook
+from engine.values.text import plural
 
 PLAYBOOK = "monitor"
 CLEAR, HOME, HIDE, SHOW_CURSOR, TO_END = "\x1b[2J", "\x1b[H", "\x1b[?25l", "\x1b[?25h", "\x1b[J"
@@ -40,7 +41,7 @@ def monitor_hosts(options: Options, person: Person) -> int:
     if every < 1:
         raise ConfigError("--every: at least a second lies between two looks at a host")
     chosen = select(inventory, pattern, options["include_not_ready"])
-    order = order_for(book, inputs, options, inventory=inventory, selection=chosen)
+    order = order_for(book, inputs, options, person, inventory=inventory, selection=chosen)
     stop = Stop()
     person.can_stop(stop)
     if options["once"] or options["output"] != "console":
@@ -79,7 +80,9 @@ def _watch(book: Playbook, monitor: Monitor, every: float) -> None:
                 _write("".join(f"{time.strftime('%H:%M:%S')} {line}\n" for line in lines if line))
                 return
             size = shutil.get_terminal_size()
-            title = f"runbook monitor: {len(sights)} hosts, each every {every:g} s, since {began} (Ctrl-C ends)"
+            title = (
+                f"runbook monitor: {plural(len(sights), 'host')}, each every {every:g} s, since {began} (Ctrl-C ends)"
+            )
             lines = [title[: size.columns], *view(book, sights, size.columns, size.lines - 2, colours=_colours())]
             _write(HOME + "".join(f"{line}\x1b[K\n" for line in lines[: size.lines - 1]) + TO_END)
 

@@ -13,8 +13,8 @@ from engine.values.printable import printable
 from engine.values.result import HostResult, Status, StepResult
 from engine.values.text import Json
 
-COLOURS = {Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
-"""SGR codes: yellow, red, bold red."""
+COLOURS = {Severity.INFO: "36", Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
+"""SGR codes: cyan, yellow, red, bold red."""
 
 GREY = "2"
 LATE = 3.0
@@ -59,12 +59,14 @@ def view(book: Playbook, sights: Sequence[Sight], width: int, height: int, *, co
 
 
 def _line(row: Sequence[Cell], widths: Sequence[int], width: int, colours: bool) -> str:
+    """One row; what has no room is left out from the right."""
     made, left = [], width
     for cell, wide in zip(row, widths, strict=True):
         text = printable(cell.text).ljust(wide)[: max(0, left)]
         left -= wide + 2
-        made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
-    return "  ".join(made).rstrip() if not colours else "  ".join(made)
+        if text:
+            made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
+    return "  ".join(made).rstrip()
 
 
 def _cut(cell: Cell, width: int, colours: bool) -> str:

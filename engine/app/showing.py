@@ -16,7 +16,7 @@ from engine.facts.folding import fold
 from engine.inventory.patterns import select
 from engine.ports import Action
 from engine.values.inventory import Host, LeftOut
-from engine.values.text import plural
+from engine.values.text import Unknown, plural
 
 
 def list_text() -> str:
@@ -110,16 +110,15 @@ def _fields(kind: type[Any]) -> list[str]:
 
 
 def _type(kind: Any) -> str:
+    inner = get_args(kind)
     if get_origin(kind) is tuple:
-        return f"list of {_type(get_args(kind)[0])}"
+        return f"list of {_type(inner[0])}"
     if str(get_origin(kind)) == "typing.Literal":
-        return " | ".join(map(str, get_args(kind)))
+        return " | ".join(map(str, inner))
     if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
         return "mapping"
-    if get_origin(kind) is not None and get_args(kind):
-        return (
-            " or ".join(sorted({_type(it) for it in get_args(kind)}))
-            if "Union" in str(kind) or "|" in str(kind)
-            else "mapping"
-        )
-    return str(getattr(kind, "__name__", kind))
+    if not inner:
+        return str(getattr(kind, "__name__", kind))
+    if {type(None), bool, str} <= set(inner):
+        return "anything" if Unknown not in inner else "anything or Unknown"
+    return " or ".join(sorted({_type(it) for it in inner}))

@@ -41,6 +41,13 @@ def test_a_log_that_nothing_is_written_to_stands_still_with_its_last_line(tmp_pa
     assert scanned(tmp_path / "*.log", shell=shell, signatures={"x": "y"}).stalled == ()
 
 
+def test_a_log_from_an_hour_ahead_is_not_one_that_moves(tmp_path):
+    """Mutants: log_scan.py taking an age below nothing for 0."""
+    state = scanned(aged(tmp_path / "x.log", -3600, "x\n"), stalled_for="10m")
+    assert "the clock of this host is off" in state.stalled.why
+    assert isinstance(state.last[0].age, Unknown)
+
+
 def test_an_empty_log_can_stand_still_too(tmp_path):
     (still,) = scanned(aged(tmp_path / "x", 700, ""), stalled_for="10m").stalled
     assert (still.file, still.text) == (f"{tmp_path}/x", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from stage import Machine, drive, lives, shell
@@ -40,7 +41,10 @@ def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice
     assert "there is a session monitoring (pid " in again.why
     outcome = see("tmux", args)
     assert isinstance(outcome, Seen)
-    assert lives(outcome.state.pids[0])
+    (pid,) = outcome.state.pids
+    assert lives(pid)
+    own = Path(f"/proc/{pid}/environ").read_bytes()
+    assert b"RUNBOOK_LANE" not in own, "what ends our own processes does not take it for one"
 
 
 @real
@@ -53,8 +57,8 @@ def test_each_argument_reaches_the_program_unchanged(tmp_path):
 
 
 @real
-def test_a_command_that_ends_at_once_is_no_success():
-    taken = take("tmux", {"session": "x", "argv": ["true"], "steady": "300ms"})
+def test_a_command_that_ends_too_soon_is_no_success():
+    taken = take("tmux", {"session": "x", "argv": ["sleep", "0.3"], "steady": "800ms"})
     assert (taken.status, taken.why) == ("failed", "started, but the session x is gone: its command has ended already")
 
 

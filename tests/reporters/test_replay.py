@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from e2e.conftest import PROGRAM
+from e2e.conftest import PROGRAM, runbook
 
 from engine import reporters
 from engine.codec import from_json, to_json
@@ -131,3 +131,20 @@ def test_no_line_of_a_record_ends_before_its_end(recorded):
     assert text.splitlines() == lines
     assert "\u2028" not in text
     assert any("\u2028" in json.dumps(to_json(it), ensure_ascii=False) for it in events(lines))
+
+
+def test_a_dry_run_tells_the_end_of_a_host_once_too(recorded):
+    _, folder = recorded
+    argv = (
+        "run",
+        str(folder / "every.yaml"),
+        "--hosts",
+        "all",
+        "-i",
+        str(folder / "hosts.yaml"),
+        "--dry-run",
+        "--output",
+        "jsonl",
+    )
+    said = [json.loads(it) for it in runbook(*argv).out.splitlines()]
+    assert sorted(it["result"]["host"] for it in said if it["kind"] == "host_finished") == ["h1", "h2"]
