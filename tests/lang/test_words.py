@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.actions import discover
+from engine.app.files import read_playbook
 from engine.app.words import told
 from engine.lang.loader import load_playbook
 
@@ -124,6 +125,6 @@ def test_a_section_that_is_empty_is_left_out():
     "path", sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")), ids=lambda it: it.stem
 )
 def test_every_playbook_that_ships_can_be_told(path):
-    lines = told(load_playbook(path.read_text(), str(path), discover()), str(path), discover())
+    lines = told(read_playbook(path, discover()), str(path), discover())
     assert "Unknown(" not in "\n".join(lines)
     assert len(lines) > 10
