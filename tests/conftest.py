@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
+atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
+os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
 
 PROGRAMS = {
     "sshd": "/usr/sbin/sshd",

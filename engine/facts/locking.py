@@ -79,6 +79,7 @@ free() { rm -f "$1/by" && rmdir "$1"; } 2>/dev/null
 me=$(id -u) || exit 3
 mine=runbook-$me-$name.lock
 places='/run/lock /var/lock /tmp'
+[ -z "${RUNBOOK_LOCK_PLACES-}" ] || places=$RUNBOOK_LOCK_PLACES
 if [ "$verb" = give ]; then
     for place in $places; do [ ! -d "$place/$mine" ] || free "$place/$mine"; done
     exit 0
@@ -119,4 +120,5 @@ exit 4
 
 The lock names the shell of our connection and whatever started that (the end of it in sshd), by pid and start; once
 the connection is gone, nobody holds it any more; a change that still runs to its end on that shell keeps it so long.
+``RUNBOOK_LOCK_PLACES`` in the host's own environment names other folders.
 """
