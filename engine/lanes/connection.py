@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, Unreachable
@@ -54,11 +54,9 @@ class LaneConnection:
 
     def close(self) -> None:
         """Hang up; nothing of ours stays on the host but writes that are still running."""
-        try:
+        with suppress(ConnectionLost):
             for lane, leash in self._lanes.values():
                 leash.drops(lane)
-        except ConnectionLost:
-            pass
         for user in list(self._lanes):
             self._forget(user)
         self._opener.close()
@@ -182,7 +180,8 @@ class LaneConnection:
             ahead -= len(text)
             if lane.ended:
                 return done  # what was not begun is sent again, on a fresh lane
-        leash.ends(lane)
+        with suppress(ConnectionLost):
+            leash.ends(lane)
         return done
 
     def _run_alone(self, command: Command, user: str) -> Completed:
@@ -207,9 +206,10 @@ class LaneConnection:
         token = lane.token()
         lane.give(command_text(command, token))
         done = Attempt(command, token, lane, leash, self._opener, self._interrupt).look()
-        if not lane.ended:
-            leash.finish(lane, 0)
-        leash.drops(lane)
+        with suppress(ConnectionLost):
+            if not lane.ended:
+                leash.finish(lane, 0)
+            leash.drops(lane)
         return done
 
     def _write(self, lane: Lane, leash: Leash, command: Command) -> Completed:
@@ -219,7 +219,7 @@ class LaneConnection:
         attempt = Attempt(command, token, lane, leash, self._opener, self._interrupt)
         lane.give(command_text(command, token))
         done = attempt.write()
-        if not leash.ended:
+        with suppress(ConnectionLost):  # what became of the write is known
             leash.drops(lane)
         return done
 

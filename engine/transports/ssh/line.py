@@ -49,7 +49,7 @@ class SshChannel:
         """Write all of *data* to its stdin."""
         try:
             self._channel.sendall(data)
-        except OSError as error:
+        except (OSError, EOFError, paramiko.SSHException) as error:
             raise ConnectionLost("the connection to the host was lost while sending") from error
 
     def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:

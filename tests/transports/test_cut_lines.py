@@ -1,0 +1,154 @@
+"""A line that is cut at any byte: what is said of the step is true, and no write is ever sent twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from engine.actions import discover
+from engine.app.files import read_playbook
+from engine.app.running import Order, Run
+from engine.errors import ConnectionLost
+from engine.executor import Consent
+from engine.fleet import Stop
+from engine.lanes import attempt
+from engine.ports import ConnectOptions
+from engine.values.event import RunFinished
+from engine.values.inventory import Address, Inventory, Selection
+from engine.values.result import HostResult, Status, Verdict
+from transports.cutting import Cutter
+from transports.test_conformance import change, look
+from transports.test_endings import appears, reads
+from transports.test_ssh import connected
+
+pytestmark = pytest.mark.real("sshd", "root")
+
+PLAYBOOK = """
+name: once
+about: Writes one line, if there is none.
+hosts: all
+inputs:
+  file: {about: Where., type: string, required: true}
+diagnose:
+  - id: uptime
+    command: {argv: [cat, /proc/uptime]}
+remediate:
+  - id: add
+    command:
+      check: {script: 'test -s "$1"', params: ["{{ inputs.file }}"]}
+      do: {script: 'echo x >> "$1"', params: ["{{ inputs.file }}"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def playbook(tmp_path_factory):
+    path = tmp_path_factory.mktemp("playbook") / "once.yaml"
+    path.write_text(PLAYBOOK)
+    return read_playbook(path, discover())
+
+
+def ended(playbook, sshd, cutter: Cutter, file: Path) -> HostResult:
+    """What a whole run through *cutter* says of the host."""
+    host = sshd.host(addresses=(Address(host="127.0.0.1", port=cutter.port),))
+    told: list[RunFinished] = []
+
+    class Listens:
+        def on(self, event) -> None:
+            told.extend([event] if isinstance(event, RunFinished) else [])
+
+    order = Order(
+        playbook=playbook,
+        inputs={"file": str(file)},
+        parts={"": {"file": str(file)}},
+        inventory=Inventory(hosts=(host,)),
+        selection=Selection(hosts=(host,)),
+        options=ConnectOptions(connect_timeout=5),
+    )
+    Run(order, [Listens()], Stop()).go(Consent.YES)
+    return told[0].result.hosts[0]
+
+
+def lines_in(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_uncut_it_writes_one_line(playbook, sshd, tmp_path):
+    cutter = Cutter((sshd.address, sshd.port))
+    result = ended(playbook, sshd, cutter, tmp_path / "file")
+    assert (result.verdict, lines_in(tmp_path / "file")) == (Verdict.RESOLVED, 1)
+    cutter.close()
+
+
+def places(total: int, number: int) -> list[int]:
+    """Bytes after which to cut: denser towards the end, where the write and the second look are."""
+    even = [total * it // number for it in range(number)]
+    late = [total * (2 * number + it) // (3 * number) for it in range(number)]
+    return sorted({0, 1, 25, *even, *late, total - 100, total - 40, total - 1})
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+def test_wherever_the_line_is_cut_the_truth_is_told_and_nothing_is_written_twice(direction, playbook, sshd, tmp_path):
+    whole = Cutter((sshd.address, sshd.port))
+    ended(playbook, sshd, whole, tmp_path / "whole")
+    whole.close()
+    seen: dict[Status, int] = {}
+
+    def attempted(number: int, after: int) -> None:
+        file = tmp_path / f"file{after}"
+        manner, always = ("reset", "close")[number % 2], number % 4 < 2
+        cutter = Cutter((sshd.address, sshd.port), after=after, direction=direction, manner=manner, always=always)
+        began = time.monotonic()
+        result = ended(playbook, sshd, cutter, file)
+        spent = time.monotonic() - began
+        cutter.close()
+        if result.verdict is not Verdict.RESOLVED:
+            time.sleep(0.7)  # a write that was sent runs on without us
+        step = next(it for it in result.steps if it.id == "add")
+        seen[step.status] = seen.get(step.status, 0) + 1
+        written = lines_in(file)
+        say = f"after {after} bytes {direction}: {result.verdict}, {step.status} ({step.why}), {written} lines"
+        assert spent < 60, say
+        assert written <= 1, say
+        assert step.status in TRUE[written], say
+        assert result.verdict in VERDICTS[step.status], say
+        assert "\n" not in step.why, say
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(attempted, *zip(*enumerate(places(whole.passed[direction], 9)), strict=True)))
+    assert set(seen) == {Status.UNREACHABLE, Status.CHANGED, Status.UNKNOWN}
+
+
+TRUE = {
+    0: {Status.UNREACHABLE, Status.UNKNOWN},
+    1: {Status.UNKNOWN, Status.CHANGED},
+}
+"""What may be said of the step, by the lines that it wrote."""
+
+VERDICTS = {
+    Status.UNREACHABLE: {Verdict.UNREACHABLE},
+    Status.UNKNOWN: {Verdict.UNKNOWN},
+    Status.CHANGED: {Verdict.RESOLVED},
+}
+
+
+def test_a_line_that_falls_silent_in_a_write_is_lost_in_time_and_the_write_is_done_once(
+    sshd, interrupt, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(attempt, "GRACE", 1.0)
+    monkeypatch.setattr(attempt, "LATEST", 1.0)
+    cutter = Cutter((sshd.address, sshd.port))
+    connection = connected(sshd.host(addresses=(Address(host="127.0.0.1", port=cutter.port),)), interrupt)
+    connection.run(look("true"))
+    began = time.monotonic()
+    threading.Thread(target=lambda: (appears(tmp_path / "log"), cutter.freeze())).start()
+    with pytest.raises(ConnectionLost) as caught:
+        connection.run(change(f"echo x >> {tmp_path}/log; sleep 0.5; echo y >> {tmp_path}/log", timeout=2.0))
+    assert caught.value.sent
+    assert time.monotonic() - began < 12
+    assert reads(tmp_path / "log", "x\ny\n")
+    connection.close()
+    cutter.close()
