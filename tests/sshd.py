@@ -72,9 +72,15 @@ def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
 
 
 def start_sshd(
-    folder: Path, address: str = "127.0.0.1", port: int = 0, *, key: Path | None = None, extra: str = ""
+    folder: Path,
+    address: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    key: Path | None = None,
+    extra: str = "",
+    before: tuple[str, ...] = (),
 ) -> Sshd:
-    """Start one; *extra* are further lines of its configuration."""
+    """Start one; *extra* are further lines of its configuration, *before* words before the program."""
     folder.mkdir(parents=True, exist_ok=True)
     os.makedirs("/run/sshd", exist_ok=True)
     port = port or free_port(address)
@@ -101,7 +107,7 @@ MaxStartups 500:30:1000
 """
     (folder / "sshd_config").write_text(config)
     log = (folder / "log").open("ab")
-    process = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
+    process = subprocess.Popen([*before, "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
     log.close()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+from sshd import Sshd, make_key
+
 from faults.cutting import Proxy
 from faults.place import Place, Told, until
-from sshd import Sshd, make_key
 
 
 def inventory(place: Place, server: Sshd, *, port: int = 0, user: str = "root", key: str = "", fields: str = "") -> str:
