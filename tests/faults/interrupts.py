@@ -36,7 +36,7 @@ def connecting(place: Place) -> Told:
 def looking(place: Place) -> Told:
     """A look that would take a minute."""
     book = place.playbook("diagnose:\n  - {id: look, timeout: 60s, command: {argv: [sleep, '61.0625']}}\n")
-    run = place.start("run", book, "--hosts", "all")
+    run = place.start("run", book, "--hosts", "all", terminal=True)
     run.until(lambda: place.lives("sleep 61.0625"), "the look begins")
     run.interrupt()
     return run.ended()
@@ -62,7 +62,7 @@ def writing(place: Place) -> Told:
         f"  - {{id: write, command: {{do: {{script: 'echo begun >>{log}; sleep 1; echo ended >>{log}'}}}}}}\n"
         f"  - {{id: later, command: {{do: {{script: 'echo later >>{log}'}}}}}}\n"
     )
-    said = _interrupted(place.start("run", book, "--hosts", "all", "--yes"), log, "the write begins")
+    said = _interrupted(place.start("run", book, "--hosts", "all", "--yes", terminal=True), log, "the write begins")
     assert log.read_text() == "begun\nended\n"
     return said
 
