@@ -107,8 +107,13 @@ def start_sshd(
     key: Path | None = None,
     extra: str = "",
     bare: bool = False,
+    before: tuple[str, ...] = (),
 ) -> Sshd:
-    """Start one; *extra* are further lines of its configuration; *bare*: a host that has busybox and nothing else."""
+    """Start one.
+
+    *extra* are further lines of its configuration, *before* words before the program; *bare*: a host that has busybox
+    and nothing else.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     os.makedirs("/run/sshd", exist_ok=True)
     port = port or free_port(address)
@@ -135,7 +140,7 @@ MaxStartups 500:30:1000
 """
     (folder / "sshd_config").write_text(config)
     log = (folder / "log").open("ab")
-    argv = ["/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")]
+    argv = [*before, "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")]
     if bare:
         _bare(folder)
         argv = ["unshare", "--mount", "sh", "-c", BARE, "sh", str(folder), str(folder / "sshd_config")]

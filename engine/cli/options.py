@@ -34,7 +34,7 @@ def completes(what: str, *, or_a_file: bool = False) -> Any:
     return complete
 
 
-FILE = click.Path()  # for the shell: any file's name completes it
+FILE = click.Path(readable=False)  # for the shell: any file's name completes it; reading says itself what is wrong
 inventory_option = click.option(
     "-i", "--inventory", multiple=True, metavar="FILE", type=FILE,
     help="Inventory; may be given again. Default: $RUNBOOK_INVENTORY, then ./inventory/distributed_hosts.yaml.",

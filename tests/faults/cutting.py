@@ -19,12 +19,13 @@ class Proxy:
         self._open: list[socket.socket] = []
         self.lines = 0
         """How many lines were ever opened."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def cut(self, *, refuse: bool = False) -> None:
         """End every line without a good-bye (RST)."""
         if refuse:
-            self.stop()
+            self._refuse()
         cut, self._open = self._open, []
         for it in cut:
             with contextlib.suppress(OSError):
@@ -34,7 +35,12 @@ class Proxy:
             it.close()
 
     def stop(self) -> None:
-        """Take no new line."""
+        """End every line, and take no new one."""
+        self.cut(refuse=True)
+        self._accepting.join(5)
+        self.cut()
+
+    def _refuse(self) -> None:
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
@@ -43,9 +49,9 @@ class Proxy:
         while True:
             try:
                 ours, _ = self._server.accept()
-                theirs = socket.create_connection(self._there)
             except OSError:
                 return
+            theirs = socket.create_connection(self._there)
             self.lines += 1
             self._open += [ours, theirs]
             for one, other in ((ours, theirs), (theirs, ours)):

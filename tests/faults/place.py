@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from e2e.conftest import PROGRAM, Practice, Said
@@ -17,6 +21,8 @@ from sshd import Sshd, start_sshd
 from engine import lab
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n"
+ROOM = ("unshare", "--mount", "sh", "-c", "mount -t tmpfs lock /run/lock && echo ready && exec sleep 600")
+"""Mounts of a place's own: else the locks of all tests on this machine would keep each other out."""
 WITHIN = 60.0
 """Seconds that any run may take."""
 LOOK = "diagnose:\n  - {id: look, command: {argv: ['true']}}\n"
@@ -27,8 +33,14 @@ class Told(Said):
     """What a run of the program said, and what it cost."""
 
     seconds: float = 0.0
+    cpu: float = 0.0
+    """Seconds that the program itself has computed."""
     memory: int = 0
     """Bytes of the program itself at its largest."""
+
+    @cached_property
+    def document(self) -> dict:
+        return json.loads(self.out)
 
     def about(self, host: str, step: str = "") -> str:
         """Everything that is said of a host, or of one step on it; without a host what stands on stderr."""
@@ -98,11 +110,12 @@ class Running:
             out=self.out.read_text(),
             err=self.err.read_text(),
             seconds=time.monotonic() - self.began,
+            cpu=used.ru_utime + used.ru_stime,
             memory=used.ru_maxrss * 1024,
         )
 
 
-def until(holds: Callable[[], object], what: str, within: float = 20.0) -> None:
+def until(holds: Callable[[], object], what: str, within: float = 40.0) -> None:
     """Wait until *holds*."""
     deadline = time.monotonic() + within
     while not holds():
@@ -118,11 +131,19 @@ class Place:
         self.mark = f"RUNBOOK_FAULT={uuid.uuid4().hex}"
         self.env: dict[str, str] = {}
         (folder / "home").mkdir()
+        self.short = Path(tempfile.mkdtemp(prefix="runbook-"))
+        """A folder with a short name: a socket's may have 107 characters."""
         self._runs = 0
         self._labs: list[tuple[Practice, dict[str, set]]] = []
         self._ends: list[Callable[[], object]] = []
-        self._bystander = subprocess.Popen(["sleep", "600"])
-        self.finally_(self._bystander.kill)
+        self.bystander = subprocess.Popen(["sleep", "600"])
+        self.finally_(self.bystander.kill)
+        self._room = subprocess.Popen(ROOM, stdout=subprocess.PIPE, text=True)
+        self.finally_(self._room.kill)
+        assert self._room.stdout
+        assert self._room.stdout.readline() == "ready\n"
+        self.inside = ("nsenter", "--mount", "--target", str(self._room.pid), "--")
+        """What comes before a program that is to see the mounts of this place only."""
 
     def finally_(self, end: Callable[[], object]) -> None:
         """Have *end* called when all is over."""
@@ -139,9 +160,16 @@ class Place:
         """A playbook."""
         return str(self.file(f"{name}.yaml", f"name: {name}\n{text}"))
 
+    def disk(self, name: str, options: str) -> tuple[Path, Path]:
+        """A small disk of its own: the folder as hosts see it, and as we do."""
+        folder = self.folder / name
+        folder.mkdir()
+        subprocess.run((*self.inside, "mount", "-t", "tmpfs", "-o", options, "none", str(folder)), check=True)
+        return folder, Path(f"/proc/{self._room.pid}/root{folder}")
+
     def sshd(self, name: str = "sshd", **keys) -> Sshd:
         """An sshd whose sessions carry the mark of this place."""
-        server = start_sshd(self.folder / name, extra=f"SetEnv {self.mark}\n", **keys)
+        server = start_sshd(self.folder / name, extra=f"SetEnv {self.mark}\n", before=self.inside, **keys)
         self.finally_(server.stop)
         return server
 
@@ -164,7 +192,7 @@ class Place:
         out, err = self.folder / f"out{self._runs}", self.folder / f"err{self._runs}"
         where = str(inventory) if inventory else str(self.file("hosts.yaml", LOCAL))
         name, value = self.mark.split("=")
-        words = (*before, *PROGRAM, *argv, "-i", where, "--output", "json")
+        words = (*self.inside, *before, *PROGRAM, *argv, "-i", where, "--output", "json")
         ours, theirs = os.openpty() if terminal else (-1, os.open(os.devnull, os.O_RDONLY))
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(
@@ -183,15 +211,15 @@ class Place:
         """Whether a process with *words* on its command line was started by the program, or over our sshd."""
         return any(words in it for it in _carrying(self.mark.encode()))
 
-    def unharmed(self) -> None:
-        """Nobody else was ended, and nothing of the program's is left on any host."""
-        assert self._bystander.poll() is None, "a process that has nothing to do with it was ended"
-        until(lambda: not _carrying(self.mark.encode()), "the last process of the program to end", 10)
+    def unharmed(self, within: float = 10.0) -> None:
+        """Nobody else was ended, and nothing of the program's is left on any host *within* so many seconds."""
+        assert self.bystander.poll() is None, "a process that has nothing to do with it was ended"
+        until(lambda: not _carrying(self.mark.encode()), "the last process of the program to end", within)
         for practice, before in self._labs:
             for it in practice.lab.hosts:
                 if it.lives:
                     until(
-                        lambda it=it, before=before: set(lab.living(it.pid)) == before[it.name],
+                        lambda it=it, wanted=before: set(lab.living(it.pid)) == wanted[it.name],
                         f"{it.name} to be as it was",
                         10,
                     )
@@ -200,7 +228,11 @@ class Place:
         """Take down everything."""
         for it in reversed(self._ends):
             it()
-        self._bystander.wait()
+        self.bystander.wait()
+        self._room.wait()
+        if self._room.stdout:
+            self._room.stdout.close()
+        shutil.rmtree(self.short)
 
 
 def _carrying(mark: bytes) -> list[str]:

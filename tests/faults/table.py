@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faults import answers, files, lines
+from faults import answers, dockers, files, gpus, hours, interrupts, lines, patches
 from faults.files import BOMB, DEEP, HUGE, Provoke
 
 PROMISED = (
@@ -17,6 +17,12 @@ PROMISED = (
     "wrong host key", "wrong key", "wrong user", "connection cut while looking", "connection cut during a write",
     "output of 100 MB", "output without a newline", "output that is not UTF-8",
     "tool missing", "permission denied", "sudo refused",
+    "nvidia-smi dies in the middle", "[GPU requires reset]", "unknown fields", "MIG", "driver mismatch",
+    "Docker daemon down", "Docker daemon hung", "Docker not permitted",
+    "full disk during a patch", "read-only disk during a patch", "file changes between look and patch",
+    "symlink in place of the file", "two runs at once on one host", "clock an hour off", "reboot in the middle",
+    "Ctrl-C while connecting", "Ctrl-C while looking", "Ctrl-C at the prompt", "Ctrl-C during a write",
+    "Ctrl-C during the second look", "Ctrl-C while waiting for a finding to stay gone",
 )  # fmt: skip
 """Each of them has a row."""
 
@@ -127,4 +133,104 @@ ANSWERS = (
           words=("nothing was sent", "sudo to root is refused"), by=answers.sudo_refused),
 )  # fmt: skip
 
-FAULTS: tuple[Fault, ...] = (*FILES, *LINES, *ANSWERS)
+GPUS = (
+    Fault(of="nvidia-smi dies in the middle", what="Half a row is no GPU, and nobody is ended.", code=1,
+          host="dies", verdict="unknown", step="gpus", status="failed", words=("exit code 137", "cut off"), by=gpus.liars),
+    Fault(of="nvidia-smi dies in the middle", what="Whether a process is left over is not known, so it stays.", code=1,
+          host="dies", verdict="unknown", step="stop_leftovers", status="blocked",
+          words=("whether pid", "is left over is not known"), by=gpus.liars),
+    Fault(of="unknown fields", what="A field that this nvidia-smi does not know costs only itself.", code=1,
+          host="fields", verdict="healthy", words=("left alone, because its GPU is at work",),
+          by=gpus.liars),
+    Fault(of="MIG", what="Under MIG nobody knows how busy a GPU is, so its processes stay.", code=1,
+          host="mig", verdict="unknown", step="stop_leftovers", status="blocked",
+          words=("MIG: the driver does not say how busy a partitioned GPU is",), by=gpus.liars),
+    Fault(of="driver mismatch", what="A driver that does not fit its library is named, and nobody is ended.", code=1,
+          host="mismatch", verdict="unknown", step="gpus", status="failed",
+          words=("the driver and its library are of different versions",), by=gpus.liars),
+    Fault(of="tool missing", what="GPUs without an nvidia-smi are unknown, and nobody is ended.", code=1,
+          host="gone", verdict="unknown", step="gpus", status="failed", words=("this host has no nvidia-smi on PATH",),
+          by=gpus.liars),
+    Fault(of="[GPU requires reset]", what="A GPU that asks for a reset gets none without a yes.", code=1,
+          host="reset", verdict="unresolved", step="reset", status="blocked",
+          words=("needs --yes", "resets-hardware"), by=gpus.liars),
+    Fault(of="[GPU requires reset]", what="With a yes, that GPU alone is reset.", code=0,
+          test="e2e/test_zombie_gpu.py::test_a_gpu_that_wants_a_reset_gets_one_alone_and_persistence_comes_back",
+          host="gpu-01", verdict="resolved", step="reset", status="changed"),
+)  # fmt: skip
+
+DOCKERS = (
+    Fault(of="Docker daemon down", what="A daemon that does not run is no host without containers.", code=1,
+          host="here", verdict="unknown", step="down", status="failed",
+          words=("the Docker daemon does not run", "journalctl -u docker"), by=dockers.silent_engines),
+    Fault(of="Docker daemon hung", what="A daemon that does not answer is given up in time.", code=1,
+          host="here", verdict="unknown", step="hung", status="failed",
+          words=("Docker does not answer", "its daemon hangs"), by=dockers.silent_engines),
+    Fault(of="Docker not permitted", what="Who may not talk to Docker is told what to do.", code=1,
+          host="here", verdict="unknown", step="closed", status="failed",
+          words=("no permission to talk to Docker", "become: true"), by=dockers.silent_engines),
+)  # fmt: skip
+
+PATCHES = (
+    Fault(of="full disk during a patch", what="The file stays as it is, and nothing else is left there.", code=1,
+          host="here", verdict="failed", step="patch", status="failed",
+          words=("nothing was written", "No space left on device"), by=patches.full_disk),
+    Fault(of="read-only disk during a patch", what="Nothing is sent to a disk that is read-only by now.", code=1,
+          host="here", verdict="unresolved", step="patch", status="blocked", words=("is read-only",),
+          by=patches.read_only_disk),
+    Fault(of="file changes between look and patch", what="What somebody else has edited since the plan stays.", code=6,
+          host="here", verdict="drifted", step="patch", status="drifted", words=("the plan did not show",),
+          by=patches.file_changes),
+    Fault(of="file changes between look and patch", what="What changes in the very last moment stays, too.", code=1,
+          host="here", verdict="failed", step="patch", status="failed",
+          words=("has changed since it was looked at: nothing was written",), by=patches.file_changes_in_the_write),
+    Fault(of="symlink in place of the file", what="What a link leads to was not in the plan, and stays.", code=6,
+          host="here", verdict="drifted", step="patch", status="drifted",
+          words=("a link to", "elsewhere/shadow", "the plan did not show"), by=patches.symlink_instead),
+    Fault(of="two runs at once on one host", what="The second waits, looks again, and does not do it twice.", code=0,
+          host="here", verdict="healthy", step="write", status="ok", words=("nothing is to be done",),
+          by=patches.two_at_once),
+)  # fmt: skip
+
+HOURS = (
+    Fault(of="clock an hour off", what="Ages are by the clock of the host, and a copy is named by it.", code=0,
+          host="ahead", verdict="resolved", step="patch", status="changed", by=hours.clocks),
+    Fault(of="clock an hour off", what="A file from an hour ahead is of unknown age, not new.", code=0,
+          host="behind", verdict="resolved", words=("odd was last written to", "the clock of this host is off"),
+          by=hours.clocks),
+    Fault(of="reboot in the middle", what="What a reboot has cut off is unknown, and not sent again.", code=1,
+          host="gpu-01", verdict="unknown", step="write", status="unknown",
+          words=("the line was lost while this ran", "it is not sent again"), by=hours.reboot),
+    Fault(of="reboot in the middle", what="Nothing more is sent to a host that is gone.", code=1,
+          host="gpu-01", verdict="unknown", step="later", status="blocked",
+          words=("the host cannot be asked any more",), by=hours.reboot),
+)  # fmt: skip
+
+INTERRUPTS = (
+    Fault(of="Ctrl-C while connecting", what="Both who was being reached and who waited are reported.", code=130,
+          host="far", verdict="cancelled", step="look", status="cancelled",
+          words=("interrupted by SIGINT, while it was being reached",), by=interrupts.connecting),
+    Fault(of="Ctrl-C while looking", what="A look is ended on the host at once.", code=130,
+          host="here", verdict="cancelled", step="look", status="cancelled",
+          words=("this look was ended on the host",), by=interrupts.looking),
+    Fault(of="Ctrl-C at the prompt", what="It is a no: the plan is told, and nothing is done.", code=130,
+          host="here", verdict="planned", step="write", status="would_change", by=interrupts.at_the_prompt),
+    Fault(of="Ctrl-C during a write", what="The write comes to its end.", code=130,
+          host="here", verdict="cancelled", step="write", status="changed", by=interrupts.writing),
+    Fault(of="Ctrl-C during a write", what="Nothing is begun after it.", code=130,
+          host="here", verdict="cancelled", step="later", status="cancelled",
+          words=("asked to stop before this was sent",), by=interrupts.writing),
+    Fault(of="Ctrl-C during a write", what="The second one ends the write, and says that it is half done.", code=130,
+          host="here", verdict="cancelled", step="write", status="cancelled",
+          words=("asked to stop twice", "ended half-way"), by=interrupts.writing_twice),
+    Fault(of="Ctrl-C during the second look", what="What was done is told, and that it is not proven.", code=130,
+          host="here", verdict="cancelled", step="write", status="cancelled", words=("done, but not looked at again",),
+          by=interrupts.second_look),
+    Fault(of="Ctrl-C while waiting for a finding to stay gone", what="What was done is told.", code=130,
+          host="here", verdict="cancelled", step="mend", status="changed", by=interrupts.waiting_for_a_finding),
+    Fault(of="Ctrl-C while waiting for a finding to stay gone", what="The finding is unknown, not gone.", code=130,
+          host="here", verdict="cancelled", words=("unknown", "the host could not be looked at after the change"),
+          by=interrupts.waiting_for_a_finding),
+)  # fmt: skip
+
+FAULTS: tuple[Fault, ...] = (*FILES, *LINES, *ANSWERS, *GPUS, *DOCKERS, *PATCHES, *HOURS, *INTERRUPTS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +103,40 @@ def test_a_test_that_would_be_left_out_is_seen(tmp_path):
     assert _skips(sample, "test_b") == []
     sample.write_text("import pytest\npytestmark = pytest.mark.skipif(True)\ndef test_b():\n    pass\n")
     assert _skips(sample, "test_b") == ["skipif"]
+
+
+@pytest.mark.real("root", "lab")
+def test_what_is_left_behind_or_ended_on_a_host_is_seen(place):
+    """Else every row would hold whatever was done to the hosts."""
+    left = subprocess.Popen(["env", place.mark, "sleep", "60"])
+    try:
+        with pytest.raises(AssertionError, match="the last process of the program"):
+            place.unharmed(within=0.2)
+    finally:
+        left.kill()
+        left.wait()
+    (host,) = place.lab("gpu-01=leftovers").lab.hosts
+    place.unharmed(within=2)
+    victim = next(it for it in Path("/proc").glob("[0-9]*") if _is_of(it, host.pid))
+    os.kill(int(victim.name), signal.SIGKILL)
+    with pytest.raises(AssertionError, match="gpu-01 to be as it was"):
+        place.unharmed(within=0.5)
+    place.bystander.kill()
+    place.bystander.wait()
+    with pytest.raises(AssertionError, match="nothing to do with it"):
+        place.unharmed(within=0)
+
+
+def _is_of(process: Path, host: int) -> bool:
+    """Whether *process* is a job on the lab host whose outer process is *host*."""
+    try:
+        line = (process / "cmdline").read_bytes()
+        return (
+            b"gsm8k_grpo" in line
+            and (process / "ns/pid").readlink() == Path(f"/proc/{host}/ns/pid_for_children").readlink()
+        )
+    except OSError:
+        return False
 
 
 def test_the_pipeline_leaves_no_test_out():
