@@ -29,7 +29,6 @@ PROGRAMS = {
     "wget": "wget",
     "sqlite3": "sqlite3",
     "docker": "dockerd",
-    "git": "git",
     "apt": "apt-get",
 }
 

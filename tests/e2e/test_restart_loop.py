@@ -20,7 +20,12 @@ CLONE = f"{WORK}/AReaL"
 def hosts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("loop") / "lab"
     faults = ("plain=restart_loop", "work=restart_loop+unsaved", "broken=restart_loop+broken_clone", "over=trained")
-    made = lab.up(lab.LabOptions(directory=folder, faults=(*faults, "none=healthy", "kept=restart_loop")))
+    made = lab.up(
+        lab.LabOptions(
+            directory=folder,
+            faults=(*faults, "none=healthy", "kept=restart_loop", "aware=restart_loop+git_aware+broken_clone"),
+        )
+    )
     time.sleep(3)  # three starts
     yield Practice(made)
     lab.down(folder)
@@ -68,6 +73,19 @@ def test_what_git_does_not_have_is_spared(hosts, host, lost):
     advise = " ".join(said.finding(host, "clone_over")["advise"])
     assert "(rm -rf AReaL || true) && git clone" in advise
     assert "if [ -d AReaL/.git ]; then git -C AReaL fetch" in advise
+
+
+def test_a_broken_repository_is_cloned_afresh_where_the_start_uses_what_is_there(hosts):
+    upstream = {"mend": "checkout", "repo": "file:///run/lab/upstream", "ref": "main"}
+    said = run(hosts, "aware", "--yes", **upstream)
+    assert said.host("aware")["verdict"] == "resolved", said.out + said.err
+    assert said.finding("aware", "other_loop")["status"] == "gone"
+    assert said.step("aware", "clear")["status"] == "skipped"
+    assert said.step("aware", "checkout")["verified"] is True
+    assert hosts.exec("aware", f"cat {CLONE}/train.py") == 'print("better training")\n'
+    again = run(hosts, "aware", "--yes", **upstream)
+    assert again.host("aware")["verdict"] == "healthy", again.out
+    assert again.writes() == []
 
 
 def test_nothing_outside_of_the_allowed_roots_goes(hosts):
