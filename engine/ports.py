@@ -83,6 +83,8 @@ class ConnectOptions:
     keepalive: float = 15.0
     become_password: str = field(default="", repr=False)
     """For sudo, where it asks for one."""
+    passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of private keys, by the path of the file."""
 
 
 class Transport(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -41,7 +42,9 @@ class Engine:
     def run(self, *words: str, check: bool = True, **keys) -> subprocess.CompletedProcess:
         """The docker command."""
         env = {**os.environ, "DOCKER_HOST": self.host, **keys.pop("env", {})}
-        return subprocess.run(["docker", *words], capture_output=True, text=True, check=check, env=env, **keys)
+        done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, env=env, **keys)
+        assert not check or done.returncode == 0, (words, done.stderr)
+        return done
 
     def __call__(self, *words: str, **keys) -> str:
         """What docker prints."""
@@ -50,7 +53,8 @@ class Engine:
     def dies(self, *words: str, options: tuple[str, ...] = (), name: str = "", image: str = "base:1") -> str:
         """A container that has run and ended, and its name."""
         name = name or f"c{next(self.counter)}"
-        self.run("run", "--name", name, "--network", "none", *options, image, *(words or ("true",)), check=False)
+        done = self.run("run", "--name", name, "--network", "none", *options, image, *(words or ("true",)), check=False)
+        assert name in self.names(), done.stderr
         return name
 
     def lives(self, *options: str, name: str = "", image: str = "base:1") -> str:
@@ -105,8 +109,10 @@ class Engine:
         """Remove everything but the image that every test starts with."""
         if found := self("ps", "-aq").split():
             self("rm", "-f", "-v", *found)
-        while found := self.images() - {self.base}:
-            self.run("rmi", "-f", *found, check=False)
+        for _ in range(9):  # parents go only after their children
+            if found := self.images() - {self.base}:
+                self.run("rmi", "-f", *found, check=False)
+        assert self.images() <= {self.base}, self("images", "-a")
         if self.base not in self.images():
             self.base = self.import_image("base:1")
         self("tag", self.base, "base:1")
@@ -122,10 +128,10 @@ def engine_of_its_own(megabytes: int = 400) -> Iterator[Engine]:
     for it in ("data", "exec"):
         (folder / it).mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(folder / "data")], check=True)
-    name = folder.name
+    name = f"runbook-{secrets.token_hex(4)}"
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
+            [*("setpriv", "--pdeathsig", "TERM"), "dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
              "--pidfile", str(folder / "pid"), "-H", f"unix://{folder}/docker.sock", "--bridge=none", "--iptables=false",
              "--ip6tables=false", "--containerd-namespace", name, "--containerd-plugins-namespace", f"{name}-plugins"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,

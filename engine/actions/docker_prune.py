@@ -29,7 +29,7 @@ from engine.facts.docker_disk import (
 )
 from engine.facts.docker_items import Item, Items, claim, counted, listing, reclaimable
 from engine.facts.docker_removing import Removal, remove
-from engine.facts.docker_room import Room, ask_room, read_room
+from engine.facts.docker_room import NO_ROOM, Room, ask_room, read_room
 from engine.ports import Absent, Probe
 from engine.values.command import Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -111,8 +111,8 @@ class State:
         default=0, metadata={"about": "Bytes of volumes that no container mounts, asked for or not."}
     )
     df: Room | Unknown = field(
-        default_factory=lambda: Unknown(why="not looked at"),
-        metadata={"about": "Docker's disk (path, size, available, used_percent, inodes_percent)."},
+        default=NO_ROOM,
+        metadata={"about": "Docker's disk (path, size, available, used_percent, inodes_percent, fullest)."},
     )
     engine: str = field(default="", metadata={"about": "Version of the engine."})
 

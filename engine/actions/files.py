@@ -47,12 +47,15 @@ class State:
     """What is there, on the last look."""
 
     files: tuple[File, ...] = field(
-        default=(), metadata={"about": "The newest 1000, newest first: path, size, age (seconds), kind, number."}
+        default=(),
+        metadata={"about": "The newest 1000, newest first: path, size, age (seconds), written, kind, number."},
     )
     count: int | Unknown = field(metadata={"about": "How many there are; unknown where a directory may not be read."})
     total: int | Unknown = field(metadata={"about": "Bytes of all of them together."})
     newest: str | Unknown = field(metadata={"about": "The one that was last written to."})
-    age: float | Unknown = field(metadata={"about": "Seconds since then."})
+    age: float | Unknown = field(
+        metadata={"about": "Seconds since then; unknown where that lies ahead of the host's clock."}
+    )
     highest: str | Unknown = field(
         metadata={"about": "The one with the highest number in its name: step_10, not step_9."}
     )
@@ -108,7 +111,7 @@ def _growth(seen: Listed) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...
     before = {it.path: it for it in first.files}
     added = tuple(it.path for it in last.files if it.path not in before)
     touched = any(it.path in before and it.size > before[it.path].size for it in last.files)
-    written = any(it.path in before and it.age + 0.5 < before[it.path].age for it in last.files)
+    written = any(it.path in before and it.written > before[it.path].written for it in last.files)
     return bool(added or touched or written), last.total - first.total, added[:KEPT]
 
 
@@ -120,6 +123,8 @@ def holds(args: Args, state: State) -> Holds | Fails:
     if state.count < args.at_least:
         return Fails(why=f"{what}: {plural(state.count, 'file')}, wanted {args.at_least}")
     if args.younger_than and isinstance(state.age, Unknown):
+        if state.files:
+            raise ProbeError(state.age.why)
         return Fails(why=f"{what}: there is none")
     if args.younger_than and not isinstance(state.age, Unknown) and state.age > args.younger_than:
         return Fails(why=f"{what}: last written to {state.age:g} s ago, wanted {args.younger_than:g} s at most")

@@ -30,6 +30,7 @@ from engine.facts.kernel_reading import Reading, read_kernel, read_text
 from engine.facts.kernel_script import ask_kernel
 from engine.facts.kernel_text import Message
 from engine.facts.moments import Asked, asked, written
+from engine.facts.regexes import fault_in_regex
 from engine.ports import Probe
 from engine.values.command import Completed
 from engine.values.text import Duration, Json, Unknown
@@ -68,10 +69,8 @@ class Args:
         for name, pattern in self.signatures.items():
             if not isinstance(pattern, str) or not pattern:
                 raise ValueError(f"signature {name}: a regular expression is wanted")
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"signature {name}: not a regular expression: {error}") from error
+            if fault := fault_in_regex(pattern, re.IGNORECASE):
+                raise ValueError(f"signature {name}: {fault}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

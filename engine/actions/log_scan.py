@@ -1,4 +1,4 @@
-"""Search the ends of log files on the host for known signatures."""
+"""Search the ends of log files on the host for known signatures, and see which of them stand still."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.facts.file_list import age_of
 from engine.facts.regexes import fault_in_regex, reach
 from engine.ports import Probe
 from engine.values.command import Completed, read_script
-from engine.values.text import Json, Unknown
+from engine.values.text import Duration, Json, Unknown
 
 FILE_BYTES = 1 << 20
 """What is read of one file at most, from its end."""
@@ -34,7 +35,7 @@ class Args:
         default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
     )
     signatures: Mapping[str, Json] = field(
-        metadata={"about": "Name to Python regular expression, searched in each line.", "min_items": 1}
+        default_factory=dict, metadata={"about": "Name to Python regular expression, searched in each line."}
     )
     text: str = field(default="", metadata={"about": "Search this text instead of files."})
     lines: int = field(
@@ -42,10 +43,21 @@ class Args:
     )
     newest: int = field(default=0, metadata={"about": "Read only so many files, the newest; 0: all.", "minimum": 0})
     ignore_case: bool = field(default=False, metadata={"about": "Upper and lower case are the same."})
+    rotated: bool = field(
+        default=False, metadata={"about": "Also search FILE.1, the part of each log that was rotated away last."}
+    )
+    stalled_for: Duration = field(
+        default=Duration(0),
+        metadata={"about": "A log that nothing was written to for so long stands still; 0: none does."},
+    )
 
     def __post_init__(self) -> None:
         if bool(self.files) == bool(self.text):
             raise ValueError("give exactly one of `files` and `text`")
+        if not self.signatures and not self.stalled_for:
+            raise ValueError("give `signatures` to search for, or `stalled_for`")
+        if self.text and (self.stalled_for or self.rotated):
+            raise ValueError("`stalled_for` and `rotated` are about files, and a text is none")
         for name, pattern in self.signatures.items():
             if not isinstance(pattern, str) or not pattern:
                 raise ValueError(f"signature {name}: a regular expression is wanted")
@@ -91,13 +103,16 @@ class State:
     counts: Mapping[str, int | Unknown] = field(metadata={"about": "How many lines have each signature."})
     found: tuple[str, ...] | Unknown = field(metadata={"about": "Names of the signatures that were found."})
     last: tuple[LastLine, ...] = field(default=(), metadata={"about": "Each file's last line (file, text, age)."})
+    stalled: tuple[LastLine, ...] | Unknown = field(
+        default=(), metadata={"about": "The last lines (file, text, age) of logs that stand still."}
+    )
 
 
 def probe(args: Args) -> Probe[State]:
     """Read the ends of the files in one script; they are searched here."""
     if args.text:
         return _searched(args, (_File(path="text", whole=True, lines=tuple(args.text.split("\n"))),), (), ())
-    limits = (str(args.lines), str(FILE_BYTES), str(ALL_BYTES), str(args.newest))
+    limits = (str(args.lines), str(FILE_BYTES), str(ALL_BYTES), str(args.newest), "yes" if args.rotated else "")
     done: Completed = yield read_script(_READ, *limits, *args.files)
     if done.timed_out:
         raise ProbeError(f"the files could not be read in time: {', '.join(args.files)}")
@@ -108,7 +123,7 @@ def probe(args: Args) -> Probe[State]:
 
 _READ = r"""
 LC_ALL=C; export LC_ALL
-lines=$1 most=$2 left=$3 newest=$4; shift 4
+lines=$1 most=$2 left=$3 newest=$4 rotated=$5; shift 5
 now=$(date +%s)
 IFS='
 '
@@ -126,16 +141,20 @@ done
 set -f
 [ -n "$names" ] || exit 0
 if [ "$newest" -gt 0 ]; then names=$(ls -1td -- $names | head -n "$newest"); fi
-for file in $names; do
-    if [ ! -r "$file" ]; then printf 'unreadable %s\n' "$file"; continue; fi
-    size=$(wc -c <"$file") || { printf 'unreadable %s\n' "$file"; continue; }
-    written=$(stat -c %Y -- "$file" 2>/dev/null)
+show() {  # file or rotated, and its path
+    if [ ! -r "$2" ]; then printf 'unreadable %s\n' "$2"; return; fi
+    size=$(wc -c <"$2") || { printf 'unreadable %s\n' "$2"; return; }
+    written=$(stat -L -c %Y -- "$2" 2>/dev/null)
     part=$((size < most ? size : most))
     left=$((left - part))
-    if [ $left -lt 0 ]; then printf 'unreadable %s\n' "$file"; continue; fi
-    printf 'file %s %s %s\n' $((size > most)) "${written:+$((now - written))}" "$file"
-    tail -c "$most" -- "$file" | tail -n "$((lines + 1))" | sed 's/^/ /'
+    if [ $left -lt 0 ]; then printf 'unreadable %s\n' "$2"; return; fi
+    printf '%s %s %s %s\n' "$1" $((size > most)) "${written:+$((now - written))}" "$2"
+    tail -c "$most" -- "$2" | tail -n "$((lines + 1))" | sed 's/^/ /'
     echo
+}
+for file in $names; do
+    if [ -n "$rotated" ] && [ -f "$file.1" ]; then show rotated "$file.1"; fi
+    show file "$file"
 done
 exit 0
 """
@@ -148,6 +167,7 @@ class _File:
     whole: bool
     lines: tuple[str, ...]
     age: float | Unknown = field(default_factory=lambda: Unknown(why="not a file"))
+    rotated: bool = False
 
 
 def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[str, ...]]:
@@ -161,17 +181,19 @@ def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[str, 
     told = [(head.partition(" "), lines) for head, lines in heads]
     missing = tuple(rest for (kind, _, rest), _ in told if kind == "missing")
     unreadable = tuple(rest for (kind, _, rest), _ in told if kind == "unreadable")
-    return tuple(_file(rest, lines) for (kind, _, rest), lines in told if kind == "file"), missing, unreadable
+    files = tuple(_file(kind, rest, lines) for (kind, _, rest), lines in told if kind in ("file", "rotated"))
+    return files, missing, unreadable
 
 
-def _file(head: str, lines: list[str]) -> _File:
+def _file(kind: str, head: str, lines: list[str]) -> _File:
     cut, age, path = (*head.split(" ", 2), "", "")[:3]
     known = age.lstrip("-").isdigit()
     return _File(
         path=path,
+        rotated=kind == "rotated",
         whole=cut == "0",
         lines=tuple(lines),
-        age=max(0.0, float(age)) if known else Unknown(why="this host's stat does not say when it was written"),
+        age=age_of(int(age), path) if known else Unknown(why="this host's stat does not say when it was written"),
     )
 
 
@@ -193,7 +215,22 @@ def _searched(args: Args, files: tuple[_File, ...], missing: tuple[str, ...], un
         if blind and not hits
         else tuple(name for name in patterns if any(it.signature == name for it in hits)),
         last=tuple(it for it in map(_last, files) if it),
+        stalled=_stalled(args, files, blind),
     )
+
+
+def _stalled(args: Args, files: tuple[_File, ...], blind: Unknown | None) -> tuple[LastLine, ...] | Unknown:
+    """The logs that nothing was written to for too long; a rotated part never is, and says nothing."""
+    if not args.stalled_for:
+        return ()
+    ages = [(it.age, it) for it in files if not it.rotated]
+    untold = next((age for age, _ in ages if isinstance(age, Unknown)), None)
+    still = tuple(
+        _last(it) or LastLine(file=it.path, text="", age=age)
+        for age, it in ages
+        if not isinstance(age, Unknown) and age >= args.stalled_for
+    )
+    return still or untold or blind or ()
 
 
 def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[str, ...]) -> Unknown | None:
@@ -218,6 +255,8 @@ def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> I
 
 def _last(file: _File) -> LastLine | None:
     text = next((it.strip() for it in reversed(file.lines) if it.strip()), None)
+    if file.rotated:
+        return None
     return LastLine(file=file.path, text=text[-LINE:], age=file.age) if text is not None else None
 
 
@@ -225,4 +264,5 @@ def by_hand(args: Args) -> tuple[str, ...]:
     """Lines that a person would paste."""
     flags = "-niE" if args.ignore_case else "-nE"
     files = " ".join(args.files) or "FILE"
-    return tuple(f"grep {flags} {shlex.quote(str(it))} {files}" for it in args.signatures.values())
+    still = (f"ls -l --time-style=full-iso {files}; date",) if args.stalled_for else ()
+    return (*(f"grep {flags} {shlex.quote(str(it))} {files}" for it in args.signatures.values()), *still)

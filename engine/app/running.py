@@ -78,9 +78,19 @@ class Run:
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.began = time.monotonic()
-        self._mask = masking((*order.inventory.secrets, *_secret_inputs(order)))
+        lent = (order.options.become_password, *order.options.passphrases.values())
+        self._mask = masking((*order.inventory.secrets, *_secret_inputs(order), *lent))
         self.emit = self._fan_out(reporters)
         self.fleet = self._fleet()
+
+    def hidden(self, result: HostResult) -> HostResult:
+        """*result* without secrets."""
+        return masked(result, self._mask)
+
+    def looked(self) -> tuple[int, tuple[HostResult, ...]]:
+        """Look at every host; the exit code, and what was seen."""
+        results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
+        return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
 
     def plan_only(self) -> int:
         """Look at every host and say what would be done.  Sends looks only.  Returns the exit code."""

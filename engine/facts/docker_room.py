@@ -29,6 +29,12 @@ class Room:
     """As df counts: of what may be used at all."""
     inodes_percent: float | Unknown = field(default_factory=lambda: Unknown(why="df does not say"))
     """Inodes used: with none left a disk is as full as without a byte."""
+    fullest: float = 0.0
+    """The higher of the two percentages, as far as df says."""
+
+
+NO_ROOM = Room(path="", size=0, available=0, used_percent=0.0)
+"""Of a host without Docker."""
 
 
 def ask_room(root: str) -> Command:
@@ -52,4 +58,11 @@ def read_room(done: Completed, root: str, endpoint: str) -> Room | Unknown:
     inodes: float | Unknown = Unknown(why="df does not say")
     if len(rows) > 1 and rows[1][-2:-1] and rows[1][-2].rstrip("%").isdigit():
         inodes = float(rows[1][-2].rstrip("%"))
-    return Room(path=root, size=size, available=int(available) * 1024, used_percent=known, inodes_percent=inodes)
+    return Room(
+        path=root,
+        size=size,
+        available=int(available) * 1024,
+        used_percent=known,
+        inodes_percent=inodes,
+        fullest=known if isinstance(inodes, Unknown) else max(known, inodes),
+    )

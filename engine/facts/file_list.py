@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from engine.errors import ProbeError
 from engine.values.command import Command, Completed, read_script
-from engine.values.text import Unknown
+from engine.values.text import Unknown, seconds
 
 KEPT = 1000
 """Files that are named; all are counted."""
+
+SKEW = 60
+"""Seconds that a time of writing may lie ahead of the host's clock: a file server has one of its own."""
 
 MOST = 3_500_000
 """Bytes of one list that come back; a longer one is not believed."""
@@ -23,8 +26,10 @@ class File:
     path: str
     size: int
     """Bytes."""
-    age: float
-    """Seconds since it was last written to, by the host's clock."""
+    age: float | Unknown
+    """Seconds since it was last written to, by the host's clock; unknown where that lies ahead of it."""
+    written: int
+    """When that was, in seconds since 1970, by the clock that stamped it."""
     kind: str
     """file, directory or other."""
     number: int | Unknown
@@ -138,7 +143,22 @@ def _file(record: str, now: int) -> File | None:
     size, written, mode, path = found.groups()
     kind = {0o4: "directory", 0o10: "file"}.get(int(mode, 16) >> 12, "other")
     path = path.replace("/./", "/")
-    return File(path=path, size=int(size), age=float(max(0, now - int(written))), kind=kind, number=number_of(path))
+    return File(
+        path=path,
+        size=int(size),
+        age=age_of(now - int(written), path),
+        written=int(written),
+        kind=kind,
+        number=number_of(path),
+    )
+
+
+def age_of(seconds_ago: int, path: str) -> float | Unknown:
+    """How old *path* is that was written to so long ago; nobody knows where a clock was set meanwhile, or is wrong."""
+    if seconds_ago < -SKEW:
+        ahead = seconds(-seconds_ago)
+        return Unknown(why=f"{path} was last written to {ahead} from now: the clock of this host is off, or was")
+    return float(max(0, seconds_ago))
 
 
 def number_of(path: str) -> int | Unknown:
@@ -150,5 +170,5 @@ def number_of(path: str) -> int | Unknown:
 
 
 def _listing(files: dict[str, File]) -> Listing:
-    newest = sorted(files.values(), key=lambda it: (it.age, it.path))
+    newest = sorted(files.values(), key=lambda it: (-it.written, it.path))
     return Listing(files=tuple(newest), count=len(newest), total=sum(it.size for it in newest if it.kind == "file"))

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from engine.facts.kernel_text import Clock, Message, message, messages
 from engine.facts.moments import offset
 
+LINE = 1000
+"""Characters of a line that are looked at."""
+
 _BOOTED = 120.0
 """A log whose first line is from so soon after boot goes back to the boot."""
 
@@ -77,7 +80,7 @@ def read_kernel(output: str) -> Reading:
 
 def read_text(text: str) -> Reading:
     """What a log that was handed to us says; no clock goes with it."""
-    found = messages(text.split("\n"), Clock())
+    found = messages((it[:LINE] for it in text.split("\n")), Clock())
     times = [it.at for it in found if it.at is not None]
     return Reading(
         messages=found,

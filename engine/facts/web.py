@@ -84,7 +84,12 @@ def ask(request: Request) -> Command:
     """A request that only looks."""
     argv = (str(request.max_size + 1), "plain" if request.plain else "", str(ceil(request.at_most)))
     return Command(
-        script=ASK, argv=argv, effect=Effect.READ, stdin=_config(request, _SAY), timeout=request.at_most + 10
+        script=ASK,
+        argv=argv,
+        effect=Effect.READ,
+        stdin=_config(request, _SAY),
+        timeout=request.at_most + 10,
+        private=bool(request.headers),
     )
 
 
@@ -92,7 +97,14 @@ def send(request: Request, wanted: tuple[int, ...], settle: float) -> Command:
     """A request that changes something: sent once; exit code 0 where its answer has one of the *wanted* codes."""
     argv = (" ".join(map(str, wanted)), f"{settle:g}")
     config = _config(request, "\\nstatus %{http_code}\\n")
-    return Command(script=SEND, argv=argv, effect=Effect.WRITE, stdin=config, timeout=request.at_most + settle + 10)
+    return Command(
+        script=SEND,
+        argv=argv,
+        effect=Effect.WRITE,
+        stdin=config,
+        timeout=request.at_most + settle + 10,
+        private=bool(request.headers),
+    )
 
 
 _SAY = "status %{http_code}\\ntime %{time_total}\\nlocation %{redirect_url}\\n"

@@ -11,6 +11,7 @@ from engine.errors import ConfigError, PluginError, Problem
 from engine.inventory.fields import Notes
 from engine.inventory.groups import NamedGroup, formed, named_in
 from engine.inventory.hosts import named_twice
+from engine.inventory.jumps import led
 from engine.ports import InventoryFormat, Place
 from engine.values.inventory import Inventory
 
@@ -48,7 +49,7 @@ def read(documents: Sequence[tuple[object, str, Place]]) -> Inventory:
     problems += named_twice(hosts)
     if problems:  # which names there are is not known before every file has been understood
         raise ConfigError(*problems)
-    found, groups = formed(hosts, named)
+    found, groups = formed(led(hosts), named)
     return Inventory(
         hosts=found,
         groups=groups,

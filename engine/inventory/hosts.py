@@ -64,6 +64,7 @@ def host_of(name: str, fields: Fields) -> Host:
     user, addresses, placeholder = _ways(name, fields)
     proxy, proxy_env = _tunnel(fields)
     local = transport == "local"
+    fields.word("ssh_proxy")
     ephemeral, container = fields.flag("is_ephemeral"), fields.flag("is_container")
     _check_traits(fields)
     return Host(

@@ -41,6 +41,12 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "unsaved": "With restart_loop: the directory holds a file that git does not have.",
         "broken_clone": "With restart_loop: the directory is no whole git repository.",
         "git_aware": "With restart_loop: the container brings the directory up to date instead of cloning over it.",
+        "stuck": "Two selfplay processes hold GPU 0 and do nothing on it; the leader counts them as jobs.",
+        "selfplay": "A selfplay job at work on GPU 1; it must be spared.",
+        "miscounted": "The leader counts jobs of this host, and no such process is here.",
+        "unmeasured": "The leader counts jobs of this host, and does not know how busy its GPUs are.",
+        "unlisted": "The leader takes this host for dead.",
+        "leader": "The leader of a job cluster: /status and /admin/reset_node_jobs on port 8770 of its address.",
         "down": "Nothing listens: the connection is refused.",
         "mute": "Connections are accepted, and no SSH banner is said.",
     }

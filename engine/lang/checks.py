@@ -9,6 +9,7 @@ from typing import Any
 from engine.errors import Problem
 from engine.lang.given import faults_in_arguments
 from engine.lang.naming import ROOTS, Allowed, Naming, broken, near
+from engine.lang.schema import ONLY_IN
 from engine.lang.source import Document, Path
 from engine.lang.templates import is_template, names
 from engine.lang.trees import texts_in
@@ -157,8 +158,8 @@ class _Checking:
         if "retry" in tree and step.phase is Phase.REMEDIATE:
             words = "a write is sent once: `retry` is for looks"
             yield self._problem((*path, "retry"), words, "write another step with `if_failed` instead")
-        for key, phases in _ONLY_IN.items():
-            if key in tree and step.phase not in phases:
+        for key, phases in ONLY_IN.items():
+            if key in tree and step.phase not in phases and key != "retry":
                 where = " and ".join(phases)
                 yield self._problem((*path, key), f"`{key}` means nothing in {step.phase}", f"it belongs under {where}")
         if "cwd" in tree and step.action not in ("command", "script"):
@@ -209,16 +210,3 @@ class _Checking:
 
 _AUTHORS = ("command", "script")
 """Actions that are a look or a change, as their author wrote them."""
-
-_ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
-    "for": (Phase.REMEDIATE,),
-    "after": (Phase.REMEDIATE, Phase.VERIFY),
-    "within": (Phase.DIAGNOSE, Phase.VERIFY),
-    "every": (Phase.DIAGNOSE, Phase.VERIFY),
-    "scratch": (Phase.DIAGNOSE,),
-    "confirm": (Phase.REMEDIATE,),
-    "once": (Phase.DIAGNOSE,),
-    "if_changed": (Phase.REMEDIATE,),
-    "if_failed": (Phase.REMEDIATE,),
-    "always": (Phase.REMEDIATE,),
-}

@@ -20,6 +20,9 @@ MOST_ITEMS = 100
 """Items of an ``each`` that are looked at beforehand."""
 
 
+ANY = ("host", "run", "item", "inputs")
+"""Every template means nothing yet."""
+
 GIVEN = "with the inputs as they are given"
 
 
@@ -37,13 +40,10 @@ def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], 
     """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later."""
     looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
     scope = Scope(inputs=inputs, looks=looks)
-    if step.when and not step.each and _is_false(step.when, scope):
-        return
     seen: set[Fault] = set()
     for one, free in _scopes(step, scope):
-        if free == ("host", "run") and step.when and _is_false(step.when, one):
-            continue
-        for fault in _faults(step, action, one, free):
+        off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
+        for fault in _faults(step, action, one, ANY if off else free):
             if fault not in seen:
                 seen.add(fault)
                 yield fault
@@ -75,7 +75,7 @@ def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]
         items = value_of(step.each, scope) if step.each else None
     except ConfigError:
         items = None
-    if not isinstance(items, list):
+    if not isinstance(items, list) or not items:
         yield scope, ("host", "run", "item")
     for it in items[:MOST_ITEMS] if isinstance(items, list) else ():
         yield replace(scope, item=it), ("host", "run")
@@ -116,7 +116,7 @@ def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> b
             if fault_in(tree):
                 return True
             used = names(tree)
-            return any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
+            return "inputs" in free or any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
         case Mapping():
             return any(_rests_on(it, inputs, free) for it in tree.values())
         case list():

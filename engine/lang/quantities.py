@@ -79,11 +79,15 @@ def _short(value: object) -> str:
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
+SIZE = r"\s*(\d+(?:\.\d+)?)\s*(B|[kKMGT]B|[KMGT]iB|)\s*"
+"""What a size looks like as text."""
+
+
 def size(value: object) -> int:
     """Bytes of ``16GiB``, ``100MB``, or a number of bytes.  Raises ConfigError."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", value.strip()) if isinstance(value, str) else None
+    found = re.fullmatch(SIZE, value) if isinstance(value, str) and len(value) <= 100 else None
     if found and found[2] in BYTES:
         return int(float(found[1]) * BYTES[found[2]])
     raise ConfigError(f"{_short(value)} is no size: write 16GiB, 100MB or a number of bytes")

@@ -15,7 +15,7 @@ from referencing import Registry
 from engine.errors import Problem
 from engine.facts.regexes import too_long_for
 from engine.lang.source import Document
-from engine.values.playbook import Severity
+from engine.values.playbook import Phase, Severity
 from engine.values.text import Json
 
 NOT_YET = {
@@ -64,6 +64,21 @@ STEP_KEYS: Mapping[str, Json] = {
     "inputs": {"type": "object"},
 }
 
+ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
+    "for": (Phase.REMEDIATE,),
+    "after": (Phase.REMEDIATE, Phase.VERIFY),
+    "within": (Phase.DIAGNOSE, Phase.VERIFY),
+    "every": (Phase.DIAGNOSE, Phase.VERIFY),
+    "scratch": (Phase.DIAGNOSE,),
+    "confirm": (Phase.REMEDIATE,),
+    "once": (Phase.DIAGNOSE,),
+    "if_changed": (Phase.REMEDIATE,),
+    "if_failed": (Phase.REMEDIATE,),
+    "always": (Phase.REMEDIATE,),
+    "retry": (Phase.DIAGNOSE, Phase.VERIFY),
+}
+"""Keys that mean something in some sections only."""
+
 SHARE_OF_HOSTS: Mapping[str, Json] = {"type": ["string", "integer"]}
 LIMITS: Mapping[str, Json] = {
     "type": "object",
@@ -73,6 +88,12 @@ LIMITS: Mapping[str, Json] = {
         "batches": {"type": "array", "items": SHARE_OF_HOSTS, "minItems": 1},
         "stop_after": SHARE_OF_HOSTS,
     },
+}
+
+INPUT: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["about"],
+    "properties": {"about": TEXT, "required": FLAG, "secret": FLAG},
 }
 
 FINDING: Mapping[str, Json] = {
@@ -109,7 +130,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
             "name": TEXT,
             "about": TEXT,
             "hosts": TEXT,
-            "inputs": {"type": "object", "additionalProperties": {"type": "object", "required": ["about"]}},
+            "inputs": {"type": "object", "additionalProperties": INPUT},
             "diagnose": {"type": "array", "items": step},
             "findings": {"type": "array", "items": FINDING},
             "remediate": {"type": "array", "items": step},

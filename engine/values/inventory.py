@@ -45,6 +45,8 @@ class Host:
     """An SSH ProxyCommand for the last resort, if the inventory names one."""
     proxy_env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Secrets that *proxy* takes from its environment, so that they stand on no command line."""
+    via: Host | None = None
+    """The host that leads to it, where the inventory names one (``ssh_proxy``)."""
     placeholder: str = ""
     """What stands where its address should be, such as ``<public-ip>``: such a host is never connected to."""
     status: str = "ready"

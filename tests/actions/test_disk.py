@@ -169,3 +169,11 @@ def test_the_mount_on_top_is_the_one_that_is_told(tmp_path):
     setup = f"mount -t tmpfs -o size=1m none {place}; mount -t tmpfs -o size=2m,ro none {place}"
     (one,) = looked("dash", setup, paths=[str(place)])[1].disks
     assert (one.size, one.read_only) == (2 << 20, True)
+
+
+@pytest.mark.real("lab")
+def test_a_file_system_that_went_read_only_under_a_writable_mount_is_told(tmp_path):
+    (tmp_path / "b").mkdir()
+    setup = f"mkdir {tmp_path}/a; mount -t tmpfs none {tmp_path}/a; mount --bind {tmp_path}/a {tmp_path}/b"
+    state = looked("dash", f"{setup}; mount -o remount,ro {tmp_path}/a", paths=[f"{tmp_path}/b"])[1]
+    assert state.read_only == (f"{tmp_path}/b",)

@@ -107,6 +107,16 @@ def test_growth_between_two_looks_is_seen(tmp_path, shell):
     assert files.holds(made, state).why.endswith("nothing was written in 0.2 s")
 
 
+@shells
+def test_a_file_that_is_written_to_all_the_time_grows_although_its_size_stays(tmp_path, shell):
+    base = tmp_path / "games.db"
+    base.write_text("page")
+    writer = 'for it in 1 2 3 4 5 6 7 8 9 10 11 12; do touch "$1"; sleep 0.2; done'
+    with subprocess.Popen(["sh", "-c", writer, "sh", base]):
+        _, state = looked(base, apart="1500ms", growing=True, shell=SHELLS[shell])
+    assert (state.growing, state.grown) == (True, 0)
+
+
 def test_one_look_sees_no_growth(tmp_path):
     assert isinstance(looked(aged(tmp_path / "x", 1))[1].growing, Unknown)
 
@@ -116,6 +126,17 @@ def test_the_age_that_is_wanted_is_held(tmp_path):
     assert isinstance(files.holds(made, state), Holds)
     made, state = looked(tmp_path / "x", younger_than="1m")
     assert "wanted 60 s at most" in files.holds(made, state).why
+
+
+def test_a_time_of_writing_that_lies_ahead_is_an_age_that_nobody_knows_and_never_a_young_one(tmp_path):
+    """Mutants: file_list.py taking such an age for 0."""
+    aged(tmp_path / "old", 5000)
+    made, state = looked(aged(tmp_path / "x", -3600), tmp_path / "old", younger_than="10m")
+    assert state.newest == str(tmp_path / "x")
+    assert "60 min from now: the clock of this host is off, or was" in state.age.why
+    with pytest.raises(ProbeError, match="from now"):
+        files.holds(made, state)
+    assert looked(aged(tmp_path / "x", -20))[1].age == 0, "a file server's clock is never quite the host's"
 
 
 @pytest.mark.real("root", "setpriv")

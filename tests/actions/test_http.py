@@ -25,6 +25,7 @@ from engine.lang.arguments import build
 from engine.ports import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.plan import Blocked, Change, NoChange
+from engine.values.result import SentCommand
 from engine.values.text import Unknown
 
 pytestmark = pytest.mark.real("curl")
@@ -245,6 +246,19 @@ def test_no_secret_stands_in_the_list_of_processes(service):
     assert any("curl" in it for it in service.seen)
     assert [it for it in service.seen if "s3cr3t" in it and "pytest" not in it] == []
     assert service.asked[0][2]["Authorization"] == "Bearer s3cr3t-h"
+
+
+def test_no_header_stands_in_the_record_of_what_was_sent(service):
+    made, state, here = changed(
+        service,
+        headers={"X-Token": "s3cr3t-h"},
+        check={"url": service.url, "headers": {"X-Token": "s3cr3t-h"}, "status": [200]},
+    )
+    (command,) = http.decide(made, state).commands
+    (done,) = here.run(command)
+    shown = f"{[SentCommand.of(*it) for it in ((here.sent[0], done), (command, done))]}"
+    assert "s3cr3t" not in shown
+    assert service.asked[1][2]["X-Token"] == "s3cr3t-h"
 
 
 def test_what_the_user_has_set_up_for_curl_and_for_proxies_changes_nothing(service, tmp_path, monkeypatch):

@@ -139,6 +139,38 @@ def test_spare_busy_false_ends_what_is_at_work_too(practice):
     assert said.code == 0
 
 
+JOB = """# four GPUs
+allocation_mode: "sglang.d1t1p1+d3t1p1"  # three trainers
+train_dataset:
+  batch_size: 8
+path: ${actor.path}
+"""
+
+
+def test_a_bad_gpu_is_taken_out_of_the_allocation_when_asked_and_the_batch_must_fit(practice, tmp_path):
+    """Rows S0-08 and S0-21."""
+    lab = practice("gpu-01=healthy")
+    config = tmp_path / "job.yaml"
+    config.write_text(JOB)
+    asked = ("-e", f"config={config}", "-e", "install_tools=true", "-e")
+    said = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1")
+    assert said.host("gpu-01")["verdict"] == "unresolved"
+    assert "8 is not divisible by the 3 trainers" in said.finding("gpu-01", "uneven_batch")["say"]
+    assert said.step("gpu-01", "tools")["status"] == "ok"
+    assert said.writes() == []
+    assert config.read_text() == JOB
+
+    said = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d2t1p1")
+    assert said.host("gpu-01")["verdict"] == "resolved"
+    assert config.read_text() == JOB.replace("+d3", "+d2")
+    said = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1", "-e", "batch_size=6")
+    assert said.host("gpu-01")["verdict"] == "resolved"
+    assert config.read_text() == JOB.replace("batch_size: 8", "batch_size: 6")
+    again = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1", "-e", "batch_size=6")
+    assert again.host("gpu-01")["verdict"] == "healthy"
+    assert again.writes() == []
+
+
 def test_the_console_says_the_same_to_people(practice):
     lab = practice("gpu-01=leftovers", "gpu-02=healthy", "gpu-03=healthy", "gpu-04=down")
     said = lab.run("zombie-gpu", "--dry-run", output="console")

@@ -101,6 +101,7 @@ def test_the_question_stands_alone_and_the_run_goes_on_below_it(gated, tmp_path)
         assert any(it.startswith("gpu-[01-04]:") for it in shown)
         assert any("touch" in it for it in shown)
         assert shown[-1].rstrip() == "Do this on 4 hosts? [y/N]"
+        time.sleep(3.2)  # nobody answers at once; what follows must know its own region even so
         terminal.type("y", "Enter")
         assert terminal.until_ended() == 0
         left = terminal.everything()

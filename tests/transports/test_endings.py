@@ -12,7 +12,9 @@ import pytest
 
 from engine.errors import ConnectionLost
 from engine.ports import ConnectOptions
+from engine.values.result import Status
 from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
+from transports.test_refusals import sent
 
 
 def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
@@ -111,3 +113,43 @@ def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_p
         assert (tmp_path / "log").read_text() == ("x\ny\n" if effect == "write" else "x\n")
     finally:
         server.stop()
+
+
+@pytest.mark.real("sshd", "root")
+@pytest.mark.parametrize(
+    "blow",
+    [
+        "kill -9 $PPID; sleep 30",
+        "kill -9 0",
+        "kill -9 -1",
+        "pkill -9 -u $(id -u) cat; echo lost",
+        "pkill -9 -u $(id -u) -x sh; sleep 30",
+        "setsid sleep 30 & sleep 0.1; kill -9 0",
+    ],
+)
+def test_a_write_that_kills_what_runs_it_is_unknown_at_once(blow, account, sshd, interrupt):
+    from engine.transports import ssh
+
+    connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
+    connection.run(look("true"))
+    began = time.monotonic()
+    done = sent(connection, change(blow))
+    assert time.monotonic() - began < 8
+    assert (done.status, done.sent) == (Status.UNKNOWN, True)
+    assert len(done.why.splitlines()) == 1
+    connection.close()
+
+
+@pytest.mark.real("sshd", "root")
+def test_a_write_whose_leash_was_killed_is_still_waited_for_and_the_next_one_has_a_new_leash(account, sshd, interrupt):
+    from engine.transports import ssh
+
+    connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
+    others = "for p in $(pgrep -u $(id -u) -x sh); do g=$(ps -o pgid= -p $p); [ $g = $(ps -o pgid= -p $$) ] || kill -9 $p; done"
+    connection.run(look("true"))
+    (done,) = connection.run(change(f"{others}; sleep 0.5; echo done"))
+    assert done.stdout == "done\n"
+    (late,) = connection.run(change("sleep 30", timeout=1.0))
+    assert late.timed_out
+    assert not late.survivors
+    connection.close()

@@ -34,6 +34,11 @@ def format_of(path: str) -> str:
     return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 
 
+def text_of(text: str, form: str) -> Text:
+    """*text* as *form* has it, to look into.  Raises Unparsable."""
+    return _FORMATS[form](text.removeprefix(BOM).replace("\r\n", "\n"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What is wanted of a file; keys are written with dots."""

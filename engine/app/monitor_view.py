@@ -1,0 +1,195 @@
+"""What is known of every host as the lines of a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.codec import UNKNOWN
+from engine.values.plan import Presence
+from engine.values.playbook import Playbook, Severity
+from engine.values.printable import printable
+from engine.values.result import HostResult, Status, StepResult
+from engine.values.text import Json
+
+COLOURS = {Severity.INFO: "36", Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
+"""SGR codes: cyan, yellow, red, bold red."""
+
+GREY = "2"
+LATE = 3.0
+"""Seconds after which a look that has not ended is said to be waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What was last seen of a host; times are seconds on the monotonic clock."""
+
+    host: str
+    result: HostResult | None = None
+    at: float = 0.0
+    since: float = 0.0
+    """When a look that has not ended yet was begun; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A piece of text with its colour."""
+
+    text: str
+    colour: str = ""
+
+
+def view(book: Playbook, sights: Sequence[Sight], width: int, height: int, *, colours: bool) -> list[str]:
+    """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
+    now = time.monotonic()
+    head = [Cell(it, "1") for it in ("host", *(step.id for step in book.diagnose), "seen")]
+    rows = [head, *([Cell(it.host), *_cells(book, it), _age(it, now)] for it in sights)]
+    widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
+    lines = [_line(row, widths, width, colours) for row in rows]
+    notes = [_cut(it, width, colours) for it in _notes(book, sights)]
+    if not height:
+        return [*lines, *([""] if notes else []), *notes]
+    if len(lines) > height:
+        return [*lines[: height - 1], f"... and {len(lines) - height + 1} hosts more"]
+    room = height - len(lines) - 1
+    if len(notes) > room > 0:
+        notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
+    return [*lines, "", *notes[:room]] if room > 0 and notes else lines
+
+
+def _line(row: Sequence[Cell], widths: Sequence[int], width: int, colours: bool) -> str:
+    """One row; what has no room is left out from the right."""
+    made, left = [], width
+    for cell, wide in zip(row, widths, strict=True):
+        text = printable(cell.text).ljust(wide)[: max(0, left)]
+        left -= wide + 2
+        if text:
+            made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
+    return "  ".join(made).rstrip()
+
+
+def _cut(cell: Cell, width: int, colours: bool) -> str:
+    text = printable(cell.text)
+    text = text if len(text) <= width else f"{text[: width - 1]}…"
+    return f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour else text
+
+
+def _age(sight: Sight, now: float) -> Cell:
+    waits = now - sight.since if sight.since else 0.0
+    if sight.result is None:
+        return Cell(f"waiting {waits:.0f} s" if waits >= LATE else "...", GREY)
+    if waits >= LATE:
+        return Cell(f"{now - sight.at:.0f} s ago, waiting {waits:.0f} s", GREY)
+    return Cell(f"{now - sight.at:.0f} s ago", GREY)
+
+
+def _cells(book: Playbook, sight: Sight) -> list[Cell]:
+    if sight.result is None:
+        return [Cell("") for _ in book.diagnose]
+    steps = {it.id: it for it in sight.result.steps}
+    colours = _colours(book, sight.result)
+    return [_cell(steps.get(it.id), colours.get(it.id, "")) for it in book.diagnose]
+
+
+def _cell(step: StepResult | None, colour: str) -> Cell:
+    if step is None or step.status is Status.UNREACHABLE:
+        return Cell("down" if step else "?", COLOURS[Severity.ERROR])
+    if step.status is Status.SKIPPED:
+        return Cell("-", GREY)
+    if step.status is not Status.OK:
+        return Cell("?", COLOURS[Severity.WARNING])
+    words = WORDS.get(step.action)
+    return Cell(words(step.state) if words else "ok", colour)
+
+
+def _colours(book: Playbook, result: HostResult) -> dict[str, str]:
+    """The colour of each look: of the worst finding that is there and rests on it."""
+    there = {it.id: it.severity for it in result.findings if it.status is Presence.PRESENT}
+    order = list(Severity)
+    found: dict[str, Severity] = {}
+    for rule in book.findings:
+        severity = there.get(rule.id)
+        for look in rule.looks if severity else ():
+            assert severity is not None
+            found[look] = max(found.get(look, severity), severity, key=order.index)
+    return {look: COLOURS.get(severity, "") for look, severity in found.items()}
+
+
+def _notes(book: Playbook, sights: Sequence[Sight]) -> list[Cell]:
+    """One line for each thing that is found, or not known, the worst first."""
+    notes: list[tuple[int, Cell]] = []
+    order = list(Severity)
+    for it in sights:
+        result = it.result
+        if result is None:
+            continue
+        if result.error:
+            notes.append((-9, Cell(f"{it.host}: {result.verdict}: {result.error}", COLOURS[Severity.ERROR])))
+            continue
+        for found in result.findings:
+            if found.status is Presence.PRESENT and found.severity is not Severity.INFO:
+                rank = -order.index(found.severity)
+                notes.append((rank, Cell(f"{it.host}: {found.say}", COLOURS.get(found.severity, ""))))
+        looks = {step.id for step in book.diagnose}
+        blind = [step for step in result.steps if step.id in looks and step.status in (Status.FAILED, Status.BLOCKED)]
+        notes += [(-1, Cell(f"{it.host}: {step.id} is unknown: {step.why}", "33")) for step in blind]
+    return [cell for _, cell in sorted(notes, key=lambda note: note[0])]
+
+
+def _known(value: Json) -> Json:
+    """*value*, or nothing where it is unknown."""
+    return None if isinstance(value, Mapping) and UNKNOWN in value else value
+
+
+def _percent(value: Json) -> str:
+    known = _known(value)
+    return f"{known:.0f}%" if isinstance(known, int | float) else "?"
+
+
+def _memory(state: Mapping[str, Json]) -> str:
+    total = _known(state.get("total"))
+    size = f" of {total / 2**30:.0f}G" if isinstance(total, int) else ""
+    return _percent(state.get("percent")) + size
+
+
+def _gpus(state: Mapping[str, Json]) -> str:
+    gpus = state.get("gpus")
+    if not isinstance(gpus, list):
+        return "?"
+    told = []
+    for it in gpus:
+        assert isinstance(it, Mapping)
+        used, total = _known(it.get("memory_used")), _known(it.get("memory_total"))
+        share = (
+            used / total * 100 if isinstance(used, int | float) and isinstance(total, int | float) and total else None
+        )
+        told.append(f"{_percent(it.get('utilization'))}/{_percent(share)}")
+    if len(told) > 4:
+        told = [*told[:3], f"+{len(told) - 3}"]
+    return " ".join(told) or "none"
+
+
+def _kills(state: Mapping[str, Json]) -> str:
+    killed = _known(state.get("oom"))
+    return (f"{len(killed)} killed" if killed else "none") if isinstance(killed, list) else "?"
+
+
+def _containers(state: Mapping[str, Json]) -> str:
+    found = _known(state.get("containers"))
+    if not isinstance(found, list):
+        return "?"
+    kinds = [str(it.get("status", "?")) for it in found if isinstance(it, Mapping)]
+    up = sum(it in ("running", "paused") for it in kinds)
+    rest = {it: kinds.count(it) for it in dict.fromkeys(kinds) if it not in ("running", "paused")}
+    return ", ".join([f"{up} up", *(f"{count} {kind}" for kind, count in rest.items())])
+
+
+WORDS = {
+    "memory": _memory,
+    "disk": lambda state: _percent(state.get("percent")),
+    "nvidia_smi": _gpus,
+    "kernel_log": _kills,
+    "containers": _containers,
+}
+"""How the state of each action is said in one cell."""

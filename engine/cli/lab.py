@@ -1,0 +1,83 @@
+"""The commands of the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from engine.cli.options import CONTEXT, completes, playbook_argument, run_options
+from engine.cli.told import tell
+
+
+@click.group(context_settings=CONTEXT)
+def lab() -> None:
+    """Throw-away hosts on this machine, with faults to practise on."""
+
+
+lab_directory = click.option("--dir", "directory", metavar="DIR", default="", help="Where the lab keeps its files.")
+lab_server = click.option("--embedded", is_flag=True, help="Use the built-in SSH server even where there is sshd.")
+lab_hosts = click.option(
+    "--host", "faults", multiple=True, metavar="NAME=FAULT[+FAULT]", help="A host with these faults."
+)
+
+
+@lab.command("up", context_settings=CONTEXT)
+@lab_directory
+@lab_hosts
+@lab_server
+def lab_up(directory: str, faults: Sequence[str], embedded: bool) -> None:
+    """Start the lab, and say how to use it."""
+    from engine.app.practice import up_text
+
+    tell(up_text(directory, faults, embedded))
+
+
+@lab.command("down", context_settings=CONTEXT)
+@lab_directory
+def lab_down(directory: str) -> None:
+    """End every process of the lab."""
+    from engine.app.practice import down_text
+
+    tell(down_text(directory))
+
+
+@lab.command("status", context_settings=CONTEXT)
+@lab_directory
+def lab_status(directory: str) -> None:
+    """Show the lab's hosts, their faults, and what lives there."""
+    from engine.app.practice import status_text
+
+    tell(status_text(directory))
+
+
+@lab.command("faults", context_settings=CONTEXT)
+def lab_faults() -> None:
+    """List the faults that a lab host can have."""
+    from engine.app.practice import faults_text
+
+    tell(faults_text())
+
+
+@lab.command("shell", context_settings=CONTEXT)
+@click.argument("host", shell_complete=completes("lab_hosts"))
+@lab_directory
+def lab_shell(host: str, directory: str) -> None:
+    """Open an SSH session on a lab host."""
+    from engine.app.practice import open_shell
+
+    open_shell(directory, host)
+
+
+@lab.command("run", context_settings=CONTEXT)
+@playbook_argument
+@lab_directory
+@lab_hosts
+@run_options
+def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any) -> int:
+    """Start the lab, run PLAYBOOK on it, and stop it again."""
+    from engine.app.person import Terminal
+    from engine.app.practice import run_in_lab
+
+    return run_in_lab(playbook, directory, faults, options, Terminal())

@@ -1,0 +1,75 @@
+"""What exit codes of processes and containers mean, and what they are usually due to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitCode:
+    """One row: shells and container runtimes report 128 + n for a process that signal n ended."""
+
+    code: int
+    meaning: str
+    cause: str
+    """The first suspicion on a GPU host."""
+
+
+_ROWS = (
+    (0, "ended normally", "its work was done; with restart policy always it is started again and again"),
+    (1, "a general error", "an exception of the program: its log has the first traceback"),
+    (2, "wrong usage", "an argument or a configuration that the program or its shell does not understand"),
+    (124, "timeout(1) ended it", "it hung, or the time that it was given was too short"),
+    (125, "Docker could not start it", "a bad option, no such image, no such runtime: State.Error says which"),
+    (126, "its program cannot be executed", "no execute permission, a mount with noexec, or another architecture"),
+    (127, "there is no such program", "a wrong command or PATH, or a shared library that is missing"),
+    (128, "an invalid exit argument", "git ended with `fatal:`, or a runtime could not start it: State.Error, the log"),
+    (129, "SIGHUP: its terminal was closed", "an SSH or tmux session ended"),
+    (130, "SIGINT: interrupted", "Ctrl-C, or a launcher that stopped its workers"),
+    (131, "SIGQUIT: a dump was asked for", "somebody asked for a stack dump"),
+    (132, "SIGILL: an illegal instruction", "a CPU without the instructions that the program was built for"),
+    (133, "SIGTRAP: a trap", "an assertion or a debugger"),
+    (134, "SIGABRT: it gave up", "NCCL's watchdog, an assertion, a C++ exception or a broken heap: the log above it"),
+    (
+        135,
+        "SIGBUS: memory that is not there",
+        "shared memory is full, a mapped file was cut off, or a disk or memory fails",
+    ),
+    (136, "SIGFPE: an arithmetic error", "a whole number was divided by zero"),
+    (137, "SIGKILL: killed", "a kill by hand, `docker stop` after its grace, a scheduler, or a lack of memory"),
+    (139, "SIGSEGV: a segmentation fault", "a bad pointer: native extensions and driver libraries that do not fit"),
+    (141, "SIGPIPE: nobody reads its output", "the reader of a pipe ended first"),
+    (143, "SIGTERM: asked to end", "`docker stop`, a scheduler, a spot instance that is taken back, or a drain"),
+    (152, "SIGXCPU: too much processor time", "ulimit -t"),
+    (153, "SIGXFSZ: a file grew too large", "ulimit -f"),
+    (159, "SIGSYS: a system call that is forbidden", "the container's seccomp profile"),
+    (255, "an error of its own, or ssh's", "exit(-1), or the connection of an ssh in it broke"),
+)
+TABLE = {code: ExitCode(code=code, meaning=meaning, cause=cause) for code, meaning, cause in _ROWS}
+_SIGNALS = {10: "SIGUSR1", 12: "SIGUSR2", 14: "SIGALRM", 19: "SIGSTOP", 31: "SIGSYS"}
+_LAST_SIGNAL = 64
+
+
+def explained(code: int) -> ExitCode:
+    """The row of *code*; for those of which nothing is known, the general rule."""
+    if code in TABLE:
+        return TABLE[code]
+    signal = code - 128
+    if 0 < signal <= _LAST_SIGNAL:
+        name = _SIGNALS.get(signal, f"signal {signal}")
+        return ExitCode(code=code, meaning=f"{name} ended it", cause="whoever sent it, or the program chose this code")
+    return ExitCode(code=code, meaning="an error of the program's own", cause="its documentation and its log")
+
+
+def sentence(code: int, memory: tuple[str, ...], blind: str = "") -> str:
+    """What *code* says, for people.
+
+    137 alone is no proof of a lack of memory: it is called that only with evidence, the lines of *memory*; *blind* says
+    what could not be looked at.
+    """
+    row = explained(code)
+    if code == 137 and memory:
+        return f"137: SIGKILL for lack of memory ({'; '.join(memory)})"
+    if code == 137:
+        return f"137: SIGKILL, and Docker knows of no lack of memory: {row.cause}" + (f" ({blind})" if blind else "")
+    return f"{code}: {row.meaning}; {row.cause}" if code else f"0: {row.meaning}"

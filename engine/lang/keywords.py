@@ -1,0 +1,69 @@
+"""The keys of a playbook, each in a sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ABOUT_PLAYBOOK: Mapping[str, str] = {
+    "name": "The file's name without its ending.",
+    "about": "What the playbook is for, in a sentence.",
+    "hosts": "The default target: a name, a group, a pattern; --hosts overrides it.",
+    "inputs": "Every knob, with what it is about, JSON Schema keywords, and a default (or required: true).",
+    "diagnose": "Looks. They change nothing, and are taken in a dry run too.",
+    "findings": "What the looks mean, in order.",
+    "remediate": "What helps, gentlest first. A step runs only while what it is for is still found.",
+    "verify": "Assertions for the end; the diagnosis itself is always repeated after a change.",
+    "limits": "What a run may cost.",
+}
+
+ABOUT_STEP: Mapping[str, str] = {
+    "id": "A name, unique in the playbook; looks need one, so that findings can name them.",
+    "name": "For people.",
+    "when": "An expression, without {{ }}; if it is false, the step is skipped.",
+    "for": "The findings it is for; it runs only while one of them is there. Default: any error or critical finding.",
+    "after": "Steps it hinges on; it is looked at afresh when they are done.",
+    "if_changed": "It runs only if one of these steps changed something.",
+    "if_failed": "It runs only if one of these steps failed, also where the host is stopped.",
+    "always": "It runs whatever happened before; owed when the host cannot be reached.",
+    "timeout": "For each command, enforced on the host. Default: 30s for looks, 10m for changes.",
+    "within": "Repeat the look for so long until it holds.",
+    "every": "How often within is looked.",
+    "retry": "Take a look again after a fault: so many times, so far apart. A change is sent once.",
+    "become": "Use sudo: true for root, or the name of a user.",
+    "on": "Send the commands to this host instead, or to the controller.",
+    "once": "One look, shared by all hosts of the run.",
+    "each": "A list, or an expression that gives one; the step is taken once for every `item` of it.",
+    "env": "Environment of the commands.",
+    "cwd": "Folder that a command runs in.",
+    "scratch": "Allow a look to make something of its own, which it takes away again.",
+    "ignore_failure": "A failure is shown, and changes no verdict.",
+    "confirm": "It needs a yes, also without a terminal (--yes).",
+    "tags": "For --tags and --skip-tags.",
+    "include": "Another playbook; its ids get this step's id as a prefix.",
+    "inputs": "Inputs of the playbook that is included.",
+}
+
+ABOUT_FINDING: Mapping[str, str] = {
+    "id": "A name, unique in the playbook.",
+    "when": "An expression over the looks, without {{ }}; the finding is there when it is true.",
+    "severity": "Only error and critical make a verdict and drive remediation.",
+    "say": "The finding in words; {{ }} is filled in.",
+    "unless": "Findings before it that make it superfluous: a cheaper cause.",
+    "settle": "After a change, look for so long before the next step is taken.",
+    "gone_for": "It must stay gone for so long before it counts as gone.",
+    "evidence": "Names with expressions; shown to people.",
+    "advise": "What a person can do if it stays, in order.",
+}
+
+ABOUT_LIMITS: Mapping[str, str] = {
+    "deadline": "For the whole run; nothing is begun after it.",
+    "batches": 'How many hosts are changed together, batch after batch: [1, "10%", "100%"].',
+    "stop_after": 'With so many hosts that did not come out well, no further host is begun: 3, or "10%".',
+}
+
+ABOUT_INPUT: Mapping[str, str] = {
+    "about": "What the knob does, in a sentence.",
+    "default": "Its value where none is given.",
+    "required": "It must be given; it has no default.",
+    "secret": "Its value is shown nowhere.",
+}

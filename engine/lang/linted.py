@@ -1,0 +1,130 @@
+"""A playbook with its file, as the rules of the linter look at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, get_args, get_type_hints
+
+from engine.errors import ConfigError
+from engine.lang.source import Document, Path
+from engine.lang.templates import Scope, evaluate, is_template, names
+from engine.lang.trees import unraw
+from engine.ports import Action
+from engine.values.playbook import FindingRule, Playbook, Step
+from engine.values.text import ProcessPattern, Raw
+
+
+@dataclass(frozen=True)
+class Linted:
+    """A playbook, and where everything in it stands."""
+
+    book: Playbook
+    document: Document
+    actions: Mapping[str, Action]
+
+    @cached_property
+    def steps(self) -> tuple[tuple[Step, Path], ...]:
+        """The steps of this file, each with its path."""
+        by_place = {
+            self.document.where((section, number)): (section, number)
+            for section in ("diagnose", "remediate", "verify")
+            for number in range(len(self.document.value.get(section) or ()))
+        }
+        return tuple((it, by_place[it.where]) for it in self.book.steps if not it.part)
+
+    @cached_property
+    def findings(self) -> tuple[tuple[FindingRule, Path], ...]:
+        """The findings of this file, each with its path."""
+        own = [it for it in self.book.findings if not it.part]
+        return tuple((it, ("findings", number)) for number, it in enumerate(own))
+
+    @cached_property
+    def drivers(self) -> tuple[FindingRule, ...]:
+        """The findings that drive remediation."""
+        return tuple(it for it in self.book.findings if it.severity.drives)
+
+    def action(self, step: Step) -> Action:
+        """The action of *step*."""
+        return self.actions[step.action]
+
+    def rungs(self, rule: FindingRule) -> list[tuple[Step, Path]]:
+        """The remediate steps of this file that are for *rule*."""
+        return [
+            (it, path)
+            for it, path in self.steps
+            if path[0] == "remediate" and (rule.id in it.for_ or (not it.for_ and not follows(it) and not rule.part))
+        ]
+
+    def patterns(self, step: Step, path: Path) -> Iterator[tuple[str, Path]]:
+        """The patterns by which *step* chooses processes, also those that are defaults of an input."""
+        for name in pattern_arguments(self.action(step)):
+            value, at = unraw(step.args.get(name)), (*path, step.action, name)
+            found = re.fullmatch(r"\{\{\s*inputs\.(\w+)\s*\}\}", value) if isinstance(value, str) else None
+            if found:
+                value = next((it.default for it in self.book.inputs if it.name == found[1]), None)
+                at = ("inputs", found[1], "default")
+            for number, it in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(it, str) and not is_template(it):
+                    yield it, (*at, number)
+
+    def texts(self, *, without: Path = ()) -> Iterator[str]:
+        """Every text of the file outside of ``inputs``, and outside of *without*."""
+        for section in ("diagnose", "findings", "remediate", "verify"):
+            yield from _texts(self.document.value.get(section), (section,), without)
+
+
+def _texts(tree: Any, path: Path, without: Path) -> Iterator[str]:
+    if path == without or isinstance(tree, Raw):
+        return
+    match tree:
+        case str():
+            yield tree
+        case Mapping():
+            for key, it in tree.items():
+                yield from _texts(it, (*path, key), without)
+        case list():
+            for number, it in enumerate(tree):
+                yield from _texts(it, (*path, number), without)
+
+
+def pattern_arguments(action: Action) -> list[str]:
+    """The arguments of *action* that are patterns of processes."""
+    hints = get_type_hints(action.Args)
+    return [it.name for it in fields(action.Args) if ProcessPattern in (hints[it.name], *get_args(hints[it.name]))]
+
+
+def ends_processes(action: Action) -> bool:
+    """Whether *action* ends processes that something may start again."""
+    return action.decide is not None and "signal" in {it.name for it in fields(action.Args)}
+
+
+def follows(step: Step) -> bool:
+    """Whether *step* follows what became of other steps, not a finding."""
+    return bool(step.if_failed or step.if_changed)
+
+
+def constant(expression: str) -> bool | None:
+    """What *expression* always is; None where it depends on something."""
+    try:
+        if not expression or names(expression):
+            return None
+        answer = evaluate(expression, Scope())
+    except ConfigError:
+        return None
+    return answer if isinstance(answer, bool) else None
+
+
+def programs(step: Step) -> Iterator[tuple[str, Path]]:
+    """The programs and scripts that a command step runs, as text, each with its path in the arguments."""
+    args = unraw(step.args)
+    for at in ((), ("check",), ("do",)) if step.action == "command" and isinstance(args, Mapping) else ():
+        own: Any = args
+        for key in at:
+            own = own.get(key) or {}
+        if isinstance(own, Mapping) and isinstance(own.get("argv"), list):
+            yield " ".join(map(str, own["argv"])), (*at, "argv")
+        if isinstance(own, Mapping) and isinstance(own.get("script"), str):
+            yield own["script"], (*at, "script")

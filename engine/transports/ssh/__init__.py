@@ -1,0 +1,43 @@
+"""Commands over SSH, on connections that Fabric makes."""
+
+from __future__ import annotations
+
+import logging
+
+from engine.errors import Unreachable
+from engine.lanes.connection import LaneConnection
+from engine.ports import Connection, ConnectOptions, Interrupt
+from engine.transports.ssh.keys import locked
+from engine.transports.ssh.line import Line
+from engine.transports.ssh.opening import Way, opened
+from engine.transports.ssh.words import NextAddress
+from engine.values.inventory import Address, Host
+
+__all__ = ["connect", "locked"]
+
+
+def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
+    """A connection to the first address that answers.  Raises Unreachable with the reason of each that does not.
+
+    The next address is tried on connection failures only, never after a refused login or a wrong host key.
+    """
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+    reasons: list[str] = []
+    for way in _ways(host):
+        if interrupt.level():
+            raise Unreachable("asked to stop before it was connected to")
+        try:
+            line = Line(opened(host, way, options), options)
+        except NextAddress as error:
+            reasons.append(f"{way.address}{' by proxy' if way.proxy else ''}: {error}")
+        except Unreachable as error:
+            reasons.append(f"{way.address}: {error}")
+            break
+        else:
+            return LaneConnection(line, interrupt, options.become_password)
+    raise Unreachable("; ".join(reasons))
+
+
+def _ways(host: Host) -> list[Way]:
+    ways = [Way(address=it) for it in host.addresses or (Address(host=host.name),)]
+    return [*ways, Way(address=Address(host=host.name), proxy=host.proxy)] if host.proxy else ways

@@ -1,0 +1,46 @@
+"""The one place where the words of paramiko and of the sockets become ours."""
+
+from __future__ import annotations
+
+import socket
+
+import paramiko
+from paramiko.ssh_exception import NoValidConnectionsError
+
+from engine.errors import Unreachable
+
+
+class NextAddress(Exception):
+    """This address cannot be connected to; the next one may."""
+
+
+def translated(error: Exception) -> Exception:
+    """What went wrong while a connection was being made: NextAddress, or Unreachable where no other way would help."""
+    match error:
+        case Unreachable() | NextAddress():
+            return error
+        case NoValidConnectionsError():
+            return NextAddress(", ".join(sorted({reason(it) for it in error.errors.values()})))
+        case paramiko.ChannelException():
+            return NextAddress(f"the jump host cannot connect to it ({error.text.lower()})")
+        case paramiko.SSHException() if "banner" in str(error).lower() or "No existing session" in str(error):
+            return NextAddress("it accepts connections but says no SSH banner")
+        case OSError() | EOFError() | paramiko.SSHException():
+            return NextAddress(reason(error))
+    return error
+
+
+def reason(error: Exception) -> str:
+    """Why a socket or a handshake failed, in plain words."""
+    match error:
+        case socket.gaierror():
+            return "the name is not known"
+        case ConnectionRefusedError():
+            return "connection refused"
+        case TimeoutError():
+            return "no answer in time"
+        case EOFError() | ConnectionResetError() | BrokenPipeError():
+            return "the connection was closed while it was being made"
+        case OSError() if error.strerror:
+            return error.strerror.lower()
+    return str(error) or type(error).__name__

@@ -1,0 +1,124 @@
+"""runbook monitor: live in a terminal, once for scripts, and every host at its own pace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from e2e.conftest import runbook
+from engine import lab
+from engine.app.monitor_view import Sight, view
+from engine.values.plan import Finding, Presence
+from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
+from engine.values.result import HostResult, Status, StepResult, Verdict
+
+LOOK = Step(id="mem", phase=Phase.DIAGNOSE, action="memory")
+BOOK = Playbook(
+    name="monitor",
+    diagnose=(LOOK, replace(LOOK, id="gpu", action="nvidia_smi")),
+    findings=(FindingRule(id="low", when="mem.low", severity=Severity.ERROR, say="little", looks=("mem",)),),
+)
+
+
+def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status.SKIPPED, **keys) -> Sight:
+    steps = (
+        StepResult(id="mem", phase=Phase.DIAGNOSE, action="memory", status=Status.OK, state={"percent": percent, "total": 2**34}),
+        StepResult(id="gpu", phase=Phase.DIAGNOSE, action="nvidia_smi", status=gpu, why="it hangs"),
+    )  # fmt: skip
+    status = Presence.PRESENT if low else Presence.ABSENT
+    found = Finding(id="low", severity=Severity.ERROR, status=status, say=f"little on {host}")
+    result = HostResult(host=host, verdict=Verdict.HEALTHY, findings=(found,), steps=steps)
+    return Sight(host=host, result=result, at=time.monotonic(), **keys)
+
+
+def test_a_number_has_the_colour_of_the_finding_that_rests_on_it():
+    """Mutants: monitor_view.py ``_colours`` giving each look the colour of any finding."""
+    head, good, bad, *_ = view(BOOK, [sight("a", 20.0), sight("b", 97.0, low=True)], 80, 0, colours=True)
+    assert "mem" in head
+    assert "\x1b[31m97% of 16G\x1b[0m" in bad
+    assert "20% of 16G" in good
+    assert "\x1b[31m" not in good
+
+
+def test_what_is_not_known_is_a_question_mark_with_its_reason_and_never_a_number():
+    lines = view(BOOK, [sight("a", {"$unknown": "masked"}, gpu=Status.FAILED)], 80, 0, colours=False)
+    assert lines[1].split() == ["a", "?", "of", "16G", "?", "0", "s", "ago"]
+    assert "a: gpu is unknown: it hangs" in lines
+
+
+@pytest.mark.parametrize("width", [10, 20, 33, 40, 80])
+@pytest.mark.parametrize("height", [3, 5, 24])
+def test_it_fits_whatever_the_terminal_s_size(width, height):
+    sights = [sight(f"gpu-{it:03}", 97.0, low=True, since=time.monotonic() - 9) for it in range(40)]
+    lines = view(BOOK, sights, width, height, colours=False)
+    assert len(lines) <= height
+    assert all(len(it) <= width or it.startswith("... and") for it in lines)
+    assert any("hosts more" in it for it in lines)
+
+
+def test_a_host_that_is_waited_for_keeps_what_was_seen_last():
+    (_, line, *_) = view(BOOK, [sight("a", 20.0, since=time.monotonic() - 9)], 80, 0, colours=False)
+    assert "20%" in line
+    assert "waiting 9 s" in line
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("monitor") / "lab"
+    made = lab.up(lab.LabOptions(directory=folder, faults=("gpu-01=busy", "gpu-02=smi_hangs", "gpu-03=down")))
+    yield made
+    lab.down(made.directory)
+
+
+@pytest.mark.real("lab", "sshd")
+def test_once_tells_every_host_and_exits_as_a_run_would(three):
+    said = runbook("monitor", "--once", "-i", str(three.inventory), "--timeout", "3s", "-e", "killed_within=1s")
+    rows = {it.split()[0]: it for it in said.out.split("\n\n")[0].splitlines()[1:]}
+    assert "87%" in rows["gpu-01"]
+    assert " ? " in rows["gpu-02"]
+    assert rows["gpu-03"].count("down") == 4
+    assert "gpu-03: unreachable" in said.out
+    assert "gpus is unknown: nvidia-smi did not answer" in said.out
+    assert said.code == 1
+    document = json.loads(runbook("monitor", "-i", str(three.inventory), "--hosts", "gpu-01", "--output", "json").out)
+    assert document["mode"] == "plan"
+    assert [it["host"] for it in document["hosts"]] == ["gpu-01"]
+    assert {it["effect"] for step in document["hosts"][0]["steps"] for it in step["commands"]} == {"read"}
+
+
+@pytest.mark.real("lab", "sshd", "tmux")
+def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
+    """Mutants: monitoring.py waiting for all hosts before it shows one."""
+    socket, program = f"runbook-{token_hex(4)}", Path(sys.executable)
+
+    def tmux(*words: str) -> str:
+        return subprocess.run(["tmux", "-L", socket, *words], capture_output=True, text=True, check=False).stdout
+
+    def screen(*wanted: str, within: float = 40) -> str:
+        deadline = time.monotonic() + within
+        while not all(it in (seen := tmux("capture-pane", "-p")) for it in wanted):
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.2)
+        return seen
+
+    line = f"{program} -m engine monitor -i {three.inventory} --every 1s --timeout 25s; echo the end $?; sleep 60"
+    tmux("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20", line)
+    try:
+        seen = screen("87%", "connection refused", "waiting")
+        assert "gpu-02" in next(it for it in seen.splitlines() if "waiting" in it)
+        tmux("resize-window", "-x", "40", "-y", "8")
+        time.sleep(2)
+        small = screen("gpu-01")
+        assert len([it for it in small.splitlines() if it.strip()]) <= 8
+        assert "\n\ngpu-02" not in small
+        tmux("send-keys", "C-c")
+        screen("the end 0")
+    finally:
+        tmux("kill-server")
