@@ -6,10 +6,12 @@ import json
 import time
 
 import pytest
+from docker_fixtures import _engine, engine
 
-from e2e.conftest import Practice
+from e2e.conftest import Practice, runbook
 from engine import lab
 
+__all__ = ["_engine", "engine"]
 pytestmark = pytest.mark.real("lab", "sshd", "git")
 
 WORK = "/run/lab/workspace"
@@ -127,3 +129,38 @@ def test_a_log_from_elsewhere_is_searched_too(hosts):
     said = run(hosts, "over", log_text="\n".join(lines), mend="nothing")
     assert said.host("over")["verdict"] == "unresolved", said.out
     assert said.finding("over", "clone_over")["evidence"]["median_gap"] == 17
+
+
+@pytest.mark.real("docker")
+def test_docker_knows_how_often_a_container_was_started(engine, tmp_path):
+    inventory = tmp_path / "hosts.yaml"
+    inventory.write_text("hosts:\n  here: {transport: local}\n")
+    engine("run", "-d", "--name", "again", "--restart=always", "base:1", "sh", "-c", "exit 7")
+    engine.lives(name="steady")
+    deadline = time.monotonic() + 60
+    while int(engine.inspect("again", "{{.RestartCount}}")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+    def run(name):
+        where = (
+            "-i",
+            str(inventory),
+            "--hosts",
+            "here",
+            "--output",
+            "json",
+            "-e",
+            "logs=[]",
+            "-e",
+            f"container={name}",
+        )
+        return runbook("run", "restart-loop", *where, DOCKER_HOST=engine.host)
+
+    said = run("again")
+    assert said.host("here")["verdict"] == "unresolved", said.out + said.err
+    found = said.finding("here", "container_loop")
+    assert found["evidence"]["exit_code"] == 7
+    assert found["evidence"]["starts"] >= 3
+    assert "docker update --restart=no again" in found["advise"][0]
+    assert run("steady").host("here")["verdict"] == "healthy"
+    assert run("nobody").finding("here", "no_container")["status"] == "present"
