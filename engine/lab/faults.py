@@ -40,6 +40,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "restart_loop": "A container starts every second and ends at once: it clones over a directory that is there.",
         "unsaved": "With restart_loop: the directory holds a file that git does not have.",
         "broken_clone": "With restart_loop: the directory is no whole git repository.",
+        "git_aware": "With restart_loop: the container brings the directory up to date instead of cloning over it.",
         "stuck": "Two selfplay processes hold GPU 0 and do nothing on it; the leader counts them as jobs.",
         "selfplay": "A selfplay job at work on GPU 1; it must be spared.",
         "miscounted": "The leader counts jobs of this host, and no such process is here.",

@@ -33,7 +33,7 @@ RESTARTING = r"""#!/bin/sh
 cd /run/lab/workspace || exit 1
 while :; do
     echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) start container for lab/areal: begin"
-    if git clone file:///run/lab/upstream AReaL; then
+    if if [ "$1" = git_aware ]; then git -C AReaL pull; else git clone file:///run/lab/upstream AReaL; fi; then
         echo 'Successfully installed areal'
         n=0; while sleep 1; do n=$((n + 1)); echo "Training step $n of 250"; done
     fi
@@ -113,7 +113,7 @@ if has leak; then
 fi
 if has restart_loop; then
     export HOME=$work GIT_CONFIG_NOSYSTEM=1
-    git init -q /run/lab/upstream && (
+    git -c init.defaultBranch=main init -q /run/lab/upstream && (
         cd /run/lab/upstream || exit 1
         git config user.name lab; git config user.email lab@localhost
         echo 'print("training")' >train.py; echo outputs/ >.gitignore; git add -A; git commit -qm first
@@ -122,8 +122,9 @@ if has restart_loop; then
     ) >/dev/null 2>&1
     if has unsaved; then mkdir -p $work/AReaL/outputs; echo weights >$work/AReaL/outputs/step_57.pt; fi
     if has broken_clone; then echo broken >$work/AReaL/.git/HEAD; fi
-    setsid sh /run/lab/restarting </dev/null >/dev/null 2>&1 &
-    unset GIT_CONFIG_NOSYSTEM; HOME=$(echo ~root); export HOME
+    if has git_aware; then set -- git_aware "$@"; else set -- plain "$@"; fi
+    setsid sh /run/lab/restarting "$1" </dev/null >/dev/null 2>&1 &
+    shift; unset GIT_CONFIG_NOSYSTEM; HOME=$(echo ~root); export HOME
 fi
 """
 

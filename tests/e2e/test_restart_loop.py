@@ -6,10 +6,12 @@ import json
 import time
 
 import pytest
+from docker_fixtures import _engine, engine
 
-from e2e.conftest import Practice
+from e2e.conftest import Practice, runbook
 from engine import lab
 
+__all__ = ["_engine", "engine"]
 pytestmark = pytest.mark.real("lab", "sshd", "git")
 
 WORK = "/run/lab/workspace"
@@ -20,7 +22,12 @@ CLONE = f"{WORK}/AReaL"
 def hosts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("loop") / "lab"
     faults = ("plain=restart_loop", "work=restart_loop+unsaved", "broken=restart_loop+broken_clone", "over=trained")
-    made = lab.up(lab.LabOptions(directory=folder, faults=(*faults, "none=healthy", "kept=restart_loop")))
+    made = lab.up(
+        lab.LabOptions(
+            directory=folder,
+            faults=(*faults, "none=healthy", "kept=restart_loop", "aware=restart_loop+git_aware+broken_clone"),
+        )
+    )
     time.sleep(3)  # three starts
     yield Practice(made)
     lab.down(folder)
@@ -70,6 +77,19 @@ def test_what_git_does_not_have_is_spared(hosts, host, lost):
     assert "if [ -d AReaL/.git ]; then git -C AReaL fetch" in advise
 
 
+def test_a_broken_repository_is_cloned_afresh_where_the_start_uses_what_is_there(hosts):
+    upstream = {"mend": "checkout", "repo": "file:///run/lab/upstream", "ref": "main"}
+    said = run(hosts, "aware", "--yes", **upstream)
+    assert said.host("aware")["verdict"] == "resolved", said.out + said.err
+    assert said.finding("aware", "other_loop")["status"] == "gone"
+    assert said.step("aware", "clear")["status"] == "skipped"
+    assert said.step("aware", "checkout")["verified"] is True
+    assert hosts.exec("aware", f"cat {CLONE}/train.py") == 'print("better training")\n'
+    again = run(hosts, "aware", "--yes", **upstream)
+    assert again.host("aware")["verdict"] == "healthy", again.out
+    assert again.writes() == []
+
+
 def test_nothing_outside_of_the_allowed_roots_goes(hosts):
     said = run(hosts, "kept", "--yes", allowed_roots=["/var/lib/runbook-elsewhere"])
     assert said.host("kept")["verdict"] == "unresolved", said.out
@@ -109,3 +129,38 @@ def test_a_log_from_elsewhere_is_searched_too(hosts):
     said = run(hosts, "over", log_text="\n".join(lines), mend="nothing")
     assert said.host("over")["verdict"] == "unresolved", said.out
     assert said.finding("over", "clone_over")["evidence"]["median_gap"] == 17
+
+
+@pytest.mark.real("docker")
+def test_docker_knows_how_often_a_container_was_started(engine, tmp_path):
+    inventory = tmp_path / "hosts.yaml"
+    inventory.write_text("hosts:\n  here: {transport: local}\n")
+    engine("run", "-d", "--name", "again", "--restart=always", "base:1", "sh", "-c", "exit 7")
+    engine.lives(name="steady")
+    deadline = time.monotonic() + 60
+    while int(engine.inspect("again", "{{.RestartCount}}")) < 3 and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+    def run(name):
+        where = (
+            "-i",
+            str(inventory),
+            "--hosts",
+            "here",
+            "--output",
+            "json",
+            "-e",
+            "logs=[]",
+            "-e",
+            f"container={name}",
+        )
+        return runbook("run", "restart-loop", *where, DOCKER_HOST=engine.host)
+
+    said = run("again")
+    assert said.host("here")["verdict"] == "unresolved", said.out + said.err
+    found = said.finding("here", "container_loop")
+    assert found["evidence"]["exit_code"] == 7
+    assert found["evidence"]["starts"] >= 3
+    assert "docker update --restart=no again" in found["advise"][0]
+    assert run("steady").host("here")["verdict"] == "healthy"
+    assert run("nobody").finding("here", "no_container")["status"] == "present"
