@@ -47,7 +47,7 @@ def begin(made: Practice, host: str, *parts: str) -> None:
         "cd /run/lab/jobs && mkdir -p trainer/rl && cp job trainer/rl/train.py && cp job inference && cp job orchestrator",
     )
     for it in parts:
-        made.exec(host, f"cd /run/lab/jobs && setsid ./python3 {PARTS[it]} </dev/null >/dev/null 2>&1 &")
+        made.exec(host, f"cd /run/lab/jobs; setsid ./python3 {PARTS[it]} </dev/null >/dev/null 2>&1 &")
 
 
 class Place:
@@ -114,6 +114,7 @@ def seen(tmp_path_factory) -> dict[str, tuple[Place, Said]]:
     finally:
         lab.down(folder / "lab")
         server.shutdown()
+        server.server_close()
 
 
 def present(said: Said) -> list[str]:
