@@ -150,8 +150,9 @@ class Action:
       ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on the second look
       gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
       ``reach(args, state) -> tuple[Target, ...]``, the most that it may ever touch (default: the decision's targets);
-      Two more give words to a change: ``explain(args, before, after) -> str`` for a second look that disagrees, and
-      ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing);
+      Three more give words to a change: ``explain(args, before, after) -> str`` for a second look that disagrees, and
+      ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing), and
+      ``outcome(summary, outputs) -> str`` for one that was done, given what its commands printed;
     - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
     - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan.
 
@@ -172,6 +173,7 @@ class Action:
     reach: Callable[[Any, Any], tuple[Target, ...]] | None
     explain: Callable[[Any, Any, Any], str] | None
     refused: Callable[[Command, Completed], str] | None
+    outcome: Callable[[str, tuple[str, ...]], str] | None
     objection: Callable[[Any], str] | None
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
@@ -196,6 +198,7 @@ class Action:
                 "reach",
                 "explain",
                 "refused",
+                "outcome",
                 "objection",
                 "by_hand",
                 "holds",

@@ -21,6 +21,7 @@ PROGRAMS = {
     "busybox": "busybox",
     "strace": "strace",
     "tmux": "tmux",
+    "git": "git",
     "fish": "fish",
     "tcsh": "tcsh",
     "setpriv": "setpriv",
@@ -37,7 +38,7 @@ def present(part: str) -> bool:
     """Whether this machine has that real part."""
     if part == "root":
         return os.geteuid() == 0
-    if part == "docker" and not (present("root") and shutil.which("docker")):
+    if part == "docker" and not (present("lab") and shutil.which("docker")):
         return False
     if part == "systemd":
         return present("lab") and Path("/lib/systemd/systemd").exists() and shutil.which("systemctl") is not None

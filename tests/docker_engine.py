@@ -131,7 +131,7 @@ def engine_of_its_own(megabytes: int = 400) -> Iterator[Engine]:
     name = f"runbook-{secrets.token_hex(4)}"
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
+            [*("setpriv", "--pdeathsig", "TERM"), "dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
              "--pidfile", str(folder / "pid"), "-H", f"unix://{folder}/docker.sock", "--bridge=none", "--iptables=false",
              "--ip6tables=false", "--containerd-namespace", name, "--containerd-plugins-namespace", f"{name}-plugins"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,

@@ -71,6 +71,34 @@ def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     return path
 
 
+BARE = """\
+set -e
+mount --make-rprivate /
+mount --bind "$1/passwd" /etc/passwd
+mount --bind "$1/none" /usr/local
+mount --bind "$1/none" /opt
+mount --bind "$1/sbin" /usr/sbin
+mount --bind "$1/bin" /usr/bin
+exec /usr/sbin/sshd -D -e -f "$2"
+"""
+"""A mount namespace in which no program is left but those of busybox; files elsewhere are the machine's own."""
+
+
+def _bare(folder: Path) -> None:
+    """What BARE mounts."""
+    busybox = shutil.which("busybox")
+    assert busybox
+    for name in ("bin", "sbin", "none"):
+        (folder / name).mkdir()
+    shutil.copy(busybox, folder / "bin" / "busybox")
+    for it in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
+        if it != "busybox":
+            (folder / "bin" / it).symlink_to("busybox")
+    shutil.copy("/usr/sbin/sshd", folder / "sbin" / "sshd")
+    lines = Path("/etc/passwd").read_text().splitlines(keepends=True)
+    (folder / "passwd").write_text("".join(it.replace("/bin/bash", "/bin/sh") for it in lines))
+
+
 def start_sshd(
     folder: Path,
     address: str = "127.0.0.1",
@@ -78,9 +106,11 @@ def start_sshd(
     *,
     key: Path | None = None,
     extra: str = "",
+    bare: bool = False,
     before: tuple[str, ...] = (),
 ) -> Sshd:
-    """Start one; *extra* are further lines of its configuration, *before* words before the program."""
+    """Start one; *extra* are further lines of its configuration; *bare*: a host that has busybox and nothing else;
+    *before* are words before the program."""
     folder.mkdir(parents=True, exist_ok=True)
     os.makedirs("/run/sshd", exist_ok=True)
     port = port or free_port(address)
@@ -107,7 +137,11 @@ MaxStartups 500:30:1000
 """
     (folder / "sshd_config").write_text(config)
     log = (folder / "log").open("ab")
-    process = subprocess.Popen([*before, "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
+    argv = [*before, "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")]
+    if bare:
+        _bare(folder)
+        argv = [*before, "unshare", "--mount", "sh", "-c", BARE, "sh", str(folder), str(folder / "sshd_config")]
+    process = subprocess.Popen(argv, stderr=log)
     log.close()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

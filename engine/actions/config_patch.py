@@ -215,6 +215,17 @@ def decide(args: Args, state: State) -> Decision:
     )
 
 
+def outcome(summary: str, outputs: tuple[str, ...]) -> str:
+    """The same, with the name that the copy of the old file has got."""
+    told = (line for it in outputs for line in it.splitlines() if line.startswith("to put it back by hand: "))
+    back = next(told, "")
+    return (
+        f"{summary.rpartition('; to put it back: ')[0]}; {back}"
+        if back and "; to put it back: " in summary
+        else summary
+    )
+
+
 def _summary(args: Args, state: State) -> str:
     wanted: dict[str, Any] = {**args.set, **args.at_least}
     parts = [

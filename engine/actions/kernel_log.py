@@ -30,7 +30,7 @@ from engine.facts.kernel_reading import Reading, read_kernel, read_text
 from engine.facts.kernel_script import ask_kernel
 from engine.facts.kernel_text import Message
 from engine.facts.moments import Asked, asked, written
-from engine.facts.regexes import fault_in_regex
+from engine.facts.regexes import fault_in_regex, found_anywhere
 from engine.ports import Probe
 from engine.values.command import Completed
 from engine.values.text import Duration, Json, Unknown
@@ -220,7 +220,7 @@ def _matches(args: Args, inside: tuple[Message, ...]) -> tuple[Match, ...]:
         Match(signature=name, text=it.text.strip(), **when(it))
         for it in inside
         for name, pattern in patterns.items()
-        if pattern.search(it.text)
+        if found_anywhere(pattern, it.text)
     )
 
 

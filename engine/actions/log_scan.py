@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.facts.file_list import age_of
-from engine.facts.regexes import fault_in_regex, reach
+from engine.facts.regexes import fault_in_regex, found_anywhere
 from engine.ports import Probe
 from engine.values.command import Completed, read_script
 from engine.values.text import Duration, Json, Unknown
@@ -21,7 +21,7 @@ ALL_BYTES = 16 << 20
 """What is read of all files together at most."""
 
 LINE = 10_000
-"""Characters of a line that are looked at; fewer for a pattern whose search takes long."""
+"""Characters of a line that are looked at."""
 
 KEPT = 200
 """Matches that are kept; all are counted."""
@@ -245,10 +245,9 @@ def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[str, ...]) ->
 def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> Iterator[Match]:
     lines = file.lines[-args.lines :]
     whole = file.whole and len(lines) == len(file.lines)
-    most = {name: min(LINE, reach(it)) for name, it in patterns.items()}
     for at, line in enumerate(lines):
         for name, pattern in patterns.items():
-            if pattern.search(line[: most[name]]):
+            if found_anywhere(pattern, line[:LINE]):
                 number = at + 1 if whole else at - len(lines)
                 yield Match(signature=name, file=file.path, line=number, text=line[:LINE].strip())
 

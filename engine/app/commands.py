@@ -12,6 +12,7 @@ from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_i
 from engine.app.outputs import outputs_for
 from engine.app.resolving import with_places, with_tags
 from engine.app.running import Order, Run
+from engine.app.secrets import become_password, passphrases
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
@@ -37,6 +38,10 @@ class Person(Protocol):
 
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
         """Show them plans for *count* hosts, and ask."""
+        ...
+
+    def secret(self, prompt: str) -> str:
+        """What they type without being seen."""
         ...
 
     def can_stop(self, stop: Stop) -> None:
@@ -80,7 +85,7 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook
     if problems:
         raise ConfigError(*problems)
-    order = order_for(playbook, inputs, options, parts=parts, inventory=inventory, selection=chosen)
+    order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
     return _perform(order, options, person, stops_before=options["dry_run"])
 
 
@@ -100,7 +105,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
         )
         playbook = Playbook(name="exec", remediate=(step,))
     chosen = select(inventory, pattern, options["include_not_ready"])
-    order = order_for(playbook, {}, options, inventory=inventory, selection=chosen)
+    order = order_for(playbook, {}, options, person, inventory=inventory, selection=chosen)
     return _perform(order, options, person, typed=True)
 
 
@@ -133,12 +138,14 @@ def _times(options: Options) -> Mapping[str, float]:
     return found
 
 
-def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, **rest: Any) -> Order:
-    """What is to be run, from the options of a command line.  Raises ConfigError."""
+def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, person: Person, **rest: Any) -> Order:
+    """What is to be run, from the options of a command line; asks for passwords.  Raises ConfigError."""
     times = _times(options)
     connecting = ConnectOptions(
         connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,
         strict_host_keys=options["strict_host_keys"],
+        become_password=become_password(options["become_password_file"], options["ask_become_pass"], person),
+        passphrases=passphrases(rest["selection"].hosts, person),
     )
     return Order(
         playbook=playbook,

@@ -41,7 +41,7 @@ def monitor_hosts(options: Options, person: Person) -> int:
     if every < 1:
         raise ConfigError("--every: at least a second lies between two looks at a host")
     chosen = select(inventory, pattern, options["include_not_ready"])
-    order = order_for(book, inputs, options, inventory=inventory, selection=chosen)
+    order = order_for(book, inputs, options, person, inventory=inventory, selection=chosen)
     stop = Stop()
     person.can_stop(stop)
     if options["once"] or options["output"] != "console":

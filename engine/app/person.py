@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from getpass import getpass
 
+from engine.errors import Cancelled
 from engine.fleet import Stop
 from engine.reporters.console import show_plans
 from engine.values.printable import printable
@@ -36,6 +38,13 @@ class Terminal:
             return False
         finally:
             self._asking = False
+
+    def secret(self, prompt: str) -> str:
+        """Ask on the terminal, without an echo.  Raises Cancelled."""
+        try:
+            return getpass(f"{prompt}: ", stream=sys.stderr)
+        except (KeyboardInterrupt, EOFError) as error:
+            raise Cancelled("no answer: nothing was connected to") from error
 
     def say(self, line: str) -> None:
         """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run."""

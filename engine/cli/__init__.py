@@ -82,8 +82,8 @@ def run(playbook: str, **options: Any) -> int:
     """Run PLAYBOOK on hosts: look, show the plan, ask, do it, look again.
 
     Exit code: 0 fine, 1 a host failed, is unresolved or unknown, 2 a mistake in a file or on the command line,
-    3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 deadline, 6 drift, 130 interrupted
-    or declined.
+    3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 deadline or stop_after, 6 drift,
+    130 interrupted or declined.
     """
     from engine.app.commands import run_playbook
     from engine.app.person import Terminal
@@ -144,7 +144,7 @@ def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
 @playbook_argument
 def show(playbook: str) -> None:
     """Show what PLAYBOOK does, in words that a person could follow by hand."""
-    from engine.app.showing import show_text
+    from engine.app.words import show_text
 
     tell(show_text(playbook))
 

@@ -57,6 +57,12 @@ input_option = click.option(
     shell_complete=completes("inputs"),
     help="Set an input of the playbook.",
 )
+secret_options = (
+    click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password that sudo wants on the hosts."),
+    click.option(
+        "--become-password-file", metavar="FILE", type=FILE, default="", help="Take it from this file (mode 600)."
+    ),
+)
 fleet_options = shared(
     inventory_option,
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
@@ -74,6 +80,7 @@ fleet_options = shared(
         "--report", multiple=True, metavar="FILE", type=FILE, help="Also write this file (.json .jsonl .txt)."
     ),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
+    *secret_options,
     click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
     not_ready_option,
 )
@@ -117,6 +124,7 @@ monitor_options = shared(
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
     click.option("--timeout", metavar="DURATION", default="", help="Per look, where a step sets none."),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
+    *secret_options,
     click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
     not_ready_option,
 )

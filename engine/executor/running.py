@@ -238,6 +238,8 @@ class _Run:
         if done.status is not Status.CHANGED:
             ignored = step.ignore_failure and done.status is Status.FAILED
             return replace(plain, status=done.status, why=done.why, fault=Fault.COMMAND, ignored=ignored)
+        if action := self.site.action(step).outcome:
+            change = replace(change, summary=action(change.summary, tuple(it.stdout for it in done.commands)))
         if not change.verifiable:
             return replace(plain, status=Status.CHANGED, why=f"{change.summary} (not checked)", verified=False)
         return self._second_look(step, fresh, change, left_alone, plain)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from engine.facts.docker import PRELUDE
 from engine.values.command import Command, write_script
+
+PATIENCE = 1800.0
+"""Seconds for one command: large images take minutes to go."""
 
 AT_ONCE = 100
 """Things in one command, so that no line grows without bound."""
@@ -117,6 +121,9 @@ def remove(things: Iterable[Removal], root: str, unused: float) -> tuple[Command
     pending = list(things)
     groups = (pending[at : at + AT_ONCE] for at in range(0, len(pending), AT_ONCE))
     return tuple(
-        write_script(_REMOVE, root, f"{unused:.0f}", *SEEN.values(), *(word for it in group for word in it))
+        replace(
+            write_script(_REMOVE, root, f"{unused:.0f}", *SEEN.values(), *(word for it in group for word in it)),
+            timeout=PATIENCE,
+        )
         for group in groups
     )

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from engine.errors import ConfigError
 from engine.lab.faults import hosts_of
+from engine.lab.leader import node
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
+from engine.lab.training import OF_TRAINING
 
 SSHD_PROGRAM = "/usr/sbin/sshd"
 NEEDED = ("unshare", "mount", "setsid", "hostname")
@@ -90,6 +92,7 @@ def up(options: LabOptions) -> Lab:
         raise ConfigError(f"no lab can be made in {folder}: {error.strerror or error}; give another --dir") from error
     net, port = _place(folder)
     hosts: list[LabHost] = []
+    _tell_leaders(folder, wanted)
     try:
         for number, (name, faults) in enumerate(wanted):
             hosts.append(_start(folder, name, f"{net}.{number + 1}", port, faults, number, embedded, spaces))
@@ -199,13 +202,23 @@ def _start(
         "init": INIT,
         "job": JOB,
         "nvidia-smi": SMI,
+        **OF_TRAINING,
         "sshd_config": SSHD.format(address=address, port=port),
     }.items():
         (files / file).write_text(text)
         (files / file).chmod(0o755)
     (files / "host_key").chmod(0o600)
     shutil.copy(folder / "key.pub", files / "authorized_keys")
-    inside = ("/bin/sh", str(files / "init"), str(home), name, " ".join(faults), str(number % 2))
+    inside = (
+        "/bin/sh",
+        str(files / "init"),
+        str(home),
+        name,
+        " ".join(faults),
+        str(number % 2),
+        address,
+        sys.executable,
+    )
     server = (
         sys.executable,
         "-m",
@@ -216,6 +229,15 @@ def _start(
         "/run/lab/authorized_keys",
     )
     return _running(plain, (*spaces, *inside, *(server if embedded else ())), home)
+
+
+def _tell_leaders(folder: Path, hosts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+    """Leave word of all *hosts* with those of them that lead."""
+    for name in [name for name, faults in hosts if "leader" in faults]:
+        state = folder / "hosts" / name / "state"
+        state.mkdir(parents=True)
+        (state / "peers.json").write_text(json.dumps({it: node(it, faults) for it, faults in hosts}))
+        (state / "requests").touch()
 
 
 def _running(host: LabHost, argv: Sequence[str], home: Path) -> LabHost:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 INIT = r"""#!/bin/sh
-# The first process of a lab host: $1 its folder, $2 its name, $3 its faults, $4 whether minors run backwards; from $5 on
-# the SSH server that is embedded, where the machine has none of its own.
+# The first process of a lab host: $1 its folder, $2 its name, $3 its faults, $4 whether minors run backwards, $5 its
+# address, $6 this machine's Python; from $7 on the SSH server that is embedded, where the machine has none of its own.
 set -e
-home=$1 name=$2 faults=" $3 " backwards=$4
+home=$1 name=$2 faults=" $3 " backwards=$4 address=$5 python=$6
 named=$3
-shift 4
+shift 6
 has() { case $faults in *" $1 "*) return 0;; esac; return 1; }
 mount --make-rprivate /
 hostname "$name"
@@ -57,9 +57,10 @@ mount --rbind "$home/run" /run
 # What this machine's root has in a profile is nothing of the lab host's.
 for it in ~root/.bashrc ~root/.zshenv ~root/.cshrc ~root/.tcshrc; do [ ! -f "$it" ] || mount --bind /dev/null "$it"; done
 set +e
+. /run/lab/training
 cd /run/lab/jobs || exit 1
 mkdir -p sglang areal examples; cp job areal.launcher.local; cp job sglang/launch_server.py
-cp job examples/gsm8k_grpo.py; cp job torchrun; cp job exporter; cp job keeper; cp job train.py
+cp job examples/gsm8k_grpo.py; cp job torchrun; cp job exporter; cp job keeper; cp job train.py; cp job selfplay.py
 echo 'n=0; while [ $n -lt 200 ]; do ./python3 sglang/launch_server.py --kept; sleep 0.1; n=$((n+1)); done' >keep-alive
 gpu0=/dev/nvidia$one gpu1=/dev/nvidia$two
 job() { h=$1 l=$2 d=$3; shift 3; env HOLD="$h" LOAD="$l" DEAF="$d" setsid "$@" </dev/null >/dev/null 2>&1 & last=$!; }
@@ -81,6 +82,19 @@ if has respawner; then
   setsid ./python3 ./keep-alive </dev/null >/dev/null 2>&1 &
 fi
 if has busy; then job '' "$B $gpu1" '' ./python3 ./torchrun --nproc_per_node=2 train.py --live; fi
+if has stuck; then
+  for rank in 0 1; do
+    job "$gpu0 /dev/nvidiactl" '' '' ./python3 selfplay.py --board hex8 --rank $rank; listed $A 6000
+  done
+fi
+if has selfplay; then
+  job "$gpu1 /dev/nvidiactl" '' '' ./python3 selfplay.py --board square8
+  listed $B 9000; echo "$B 87" >"/run/lab/state/busy/$last"
+fi
+if has leader; then
+  (cd / && setsid "$python" -m engine.lab.leader "$address" "$name" /run/lab/state </dev/null >/dev/null &)
+  n=0; while [ ! -e /run/lab/state/leads ] && [ $n -lt 300 ]; do sleep 0.05; n=$((n+1)); done
+fi
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 [ $# -gt 0 ] || exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
 cd /

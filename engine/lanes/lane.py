@@ -36,6 +36,7 @@ class Lane(Shell):
     def wait_until_ready(self, check: Check) -> None:
         """Read the greeting.  Raises Refused when no shell starts that can be a lane, and what *check* raises."""
         _, _, whose, self.group, self.user = self.await_line(f"lane {self.name} ", check).split(" ", 4)
+        self.await_line(f"lane {self.name}", check, self.err)
         if whose in GROUPS:
             raise Refused(GROUPS[whose])
 

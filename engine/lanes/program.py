@@ -37,7 +37,7 @@ all=
 say() { printf '%s\n' "$*" 2>/dev/null; }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
 lives() {
-  kill -s 0 -- "-$1" 2>/dev/null || return 1
+  kill -0 "-$1" 2>/dev/null || return 1
   grep -s -h -E "\) [A-Za-z] [0-9]+ $1 " /proc/[0-9]*/stat 2>/dev/null | {
     r=1
     while IFS= read -r s; do
@@ -57,10 +57,10 @@ escaped() {
   done
 }
 finish() {
-  kill -s TERM -- "-$1" 2>/dev/null; kill -s CONT -- "-$1" 2>/dev/null
+  kill -TERM "-$1" 2>/dev/null; kill -CONT "-$1" 2>/dev/null
   i=0; e=$(($(date +%s)+($3+19)/10))
   while [ "$i" -lt "$3" ] && lives "$1" '' && [ "$(date +%s)" -lt "$e" ]; do nap; i=$((i+1)); done
-  kill -s KILL -- "-$1" 2>/dev/null
+  kill -KILL "-$1" 2>/dev/null
   escaped "$2"; escaped "$2"
   i=0; while [ "$i" -lt 5 ] && lives "$1" ''; do nap; i=$((i+1)); done
   lives "$1" "$2"
@@ -72,7 +72,7 @@ begin() {
     i=0
     while [ "$i" -lt "$3" ]; do
       sleep 1 & z=$!; wait "$z"; i=$((i+1))
-      kill -s 0 -- "-$1" 2>/dev/null || exit 0
+      kill -0 "-$1" 2>/dev/null || exit 0
     done
     trap '' TERM
     [ "$4" = never ] || finish "$1" "$2" "$5"
@@ -99,16 +99,20 @@ for it in $all; do
   case $it in *:look) it=${it%:look}; done_ "${it#*:}"; finish "${it%%:*}" "${it#*:}" 3;; esac
 done
 """
-"""Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended."""
+"""Ends process groups by ``kill -TERM -GROUP``: busybox's kill knows no ``--``.
+
+Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended."""
 
 GREETING = r"""
 RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
 IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }; s=${s%%%% *}
 g=shared; case $s in "") g=hidden;; $$|"${1:-}") g=own;; esac
 printf '\nlane %(lane)s %%s %%s %%s\n' "$g" "$s" "$(id -un 2>/dev/null || id -u)"
+printf '\nlane %(lane)s\n' >&2
 """
 """The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its user.
 
+It says so behind whatever the login shell, or sudo, has printed on either stream.
 Behind sudo the leader is sudo itself, which the shell before it became: ``$1`` is the process id of that.
 """
 

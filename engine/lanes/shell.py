@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
 
+from engine.errors import ConnectionLost
 from engine.lanes.channel import Channel, Opener, Refused
 from engine.lanes.program import EXEC, READER, enter, enter_with_password
 from engine.lanes.streams import Stream
@@ -43,14 +45,17 @@ class Shell:
         self._first = f"{READER}\n".encode() + first
         self._channel: Channel = opener.open(EXEC)
         if access.password:  # it is sent when sudo asks, and never before: a shell would take it for a command
-            self._channel.send(enter_with_password(access.user, self._prompt).encode())
+            self._open_with(enter_with_password(access.user, self._prompt).encode())
         else:
-            self._channel.send(enter(access.user).encode() + self._first)
+            self._open_with(enter(access.user).encode() + self._first)
 
-    def await_line(self, beginning: str, check: Callable[[], None]) -> str:
-        """The line of its stdout that begins so.  Raises Refused when no shell starts, and what *check* raises."""
+    def await_line(self, beginning: str, check: Callable[[], None], stream: Stream | None = None) -> str:
+        """The line of its stdout, or of *stream*, that begins so.
+
+        Raises Refused when no shell starts, and what *check* raises.
+        """
         deadline = time.monotonic() + GREETED_WITHIN
-        while (line := self.out.line(beginning)) is None:
+        while (line := (stream or self.out).line(beginning)) is None:
             if self._access.password and self.err.passes(self._prompt):
                 self._tell_password()
             if self.ended or time.monotonic() > deadline:
@@ -78,13 +83,19 @@ class Shell:
         if self._told:
             raise PasswordRefused("the password was not accepted; it was tried once")
         self._told = True
-        self._channel.send(f"{self._access.password}\n".encode() + self._first)
+        self._open_with(f"{self._access.password}\n".encode() + self._first)
+
+    def _open_with(self, data: bytes) -> None:
+        """Send what may come too late for a shell that has already ended: then it has said why."""
+        with suppress(ConnectionLost):
+            self._channel.send(data)
 
     def _refusal(self) -> Refused:
         said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
         told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
         if said and self.ended:
-            return (PasswordRefused if self._told else Refused)(said[-1])
+            words = "; ".join([it for it in said if it.startswith("sudo: ")][-3:]) or said[-1]
+            return (PasswordRefused if self._told else Refused)(words)
         words = f"; it says: {(said or told)[-1]}" if said or told else ""
         if not self.ended:
             return Refused(f"no shell answers within {GREETED_WITHIN:.0f} s{words}")

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from stage import Machine, shell
 
-from actions.wholly import ACTIONS, carry_out, see, take
+from actions.wholly import ACTIONS, carry_out, see, take, way_to
 from engine.actions import file
 from engine.app.files import read_playbook
 from engine.errors import ConfigError
@@ -203,7 +203,7 @@ def test_content_that_did_not_come_whole_is_not_put_in_place(tmp_path):
 def test_a_place_that_may_not_be_written_to_is_told(tmp_path):
     within = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     path = tmp_path / "x"
-    for it in (tmp_path, *tmp_path.parents[:2]):
+    for it in way_to(tmp_path):
         it.chmod(0o755)
     taken = take("file", {"path": str(path), "content": "x"}, within=within)
     assert taken.status == "failed"

@@ -107,6 +107,16 @@ def test_growth_between_two_looks_is_seen(tmp_path, shell):
     assert files.holds(made, state).why.endswith("nothing was written in 0.2 s")
 
 
+@shells
+def test_a_file_that_is_written_to_all_the_time_grows_although_its_size_stays(tmp_path, shell):
+    base = tmp_path / "games.db"
+    base.write_text("page")
+    writer = 'for it in 1 2 3 4 5 6 7 8 9 10 11 12; do touch "$1"; sleep 0.2; done'
+    with subprocess.Popen(["sh", "-c", writer, "sh", base]):
+        _, state = looked(base, apart="1500ms", growing=True, shell=SHELLS[shell])
+    assert (state.growing, state.grown) == (True, 0)
+
+
 def test_one_look_sees_no_growth(tmp_path):
     assert isinstance(looked(aged(tmp_path / "x", 1))[1].growing, Unknown)
 

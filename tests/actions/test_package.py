@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stage import NOBODY, Machine, drive, shell
 
-from actions.wholly import take
+from actions.wholly import take, way_to
 from engine.actions import package
 from engine.errors import ConfigError, ProbeError
 from engine.facts import packages
@@ -262,7 +262,7 @@ def test_a_package_that_came_after_the_plan_is_not_installed_again_and_no_other_
 @pytest.mark.real("root", "apt", "setpriv")
 def test_who_is_not_root_is_told_to_become_it(own, tmp_path):
     own.offer("tiny")
-    for it in (tmp_path, *tmp_path.parents[:3], *tmp_path.rglob("*")):
+    for it in (*way_to(tmp_path), *tmp_path.rglob("*")):
         it.chmod(0o755) if it.is_dir() else it.chmod(0o644)
     state = drive(package.probe(made(names=["tiny"])), Machine(before=NOBODY))
     decision = package.decide(made(names=["tiny"]), state)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stage import Machine, drive, shell
 
-from actions.wholly import see, take
+from actions.wholly import see, take, way_to
 from engine.actions import remove
 from engine.errors import ConfigError, ProbeError
 from engine.facts.removing import NEVER, Entry, Found, forbidden
@@ -246,7 +246,7 @@ def test_what_will_not_go_is_a_failure_with_its_reason(root):
 @pytest.mark.real("root", "setpriv")
 def test_a_directory_that_may_not_be_looked_into_is_not_empty(root):
     plant(root, "a")
-    for it in (root.parent, *root.parent.parents[:2]):
+    for it in way_to(root.parent):
         it.chmod(0o755)
     root.chmod(0o700)
     for pattern in ("*", "a", "*/x"):

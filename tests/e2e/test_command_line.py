@@ -37,7 +37,7 @@ def test_help_is_quick_and_imports_no_ssh_no_jinja_no_rich():
     assert "zombie-gpu" in runbook("--help").out
 
 
-@pytest.mark.parametrize("command", ["run", "exec", "hosts", "check", "show", "list", "actions", "lab"])
+@pytest.mark.parametrize("command", ["run", "exec", "hosts", "check", "show", "schema", "list", "actions", "lab"])
 def test_every_command_has_help(command):
     said = runbook(command, "--help")
     assert said.code == 0

@@ -86,7 +86,7 @@ def test_three_lines_are_put_in_and_the_second_run_writes_nothing(practice, conf
     (line,) = [it["stdout"] for it in commands if it["effect"] == "write"]
     (backup,) = [it for it in config.parent.iterdir() if it != config]
     assert backup.name.startswith("train.yaml.backup-")
-    assert "cp -p -- " in said.step("gpu-01", "raise[0]")["why"]
+    assert said.step("gpu-01", "raise[0]")["why"].endswith(f"; {line.strip()}")
     assert line == f"to put it back by hand: cp -p -- '{backup}' '{config}'\n"
     subprocess.run(["sh", "-c", line.partition(": ")[2]], check=True)
     assert config.read_text() == TRAINING

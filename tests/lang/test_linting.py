@@ -8,6 +8,7 @@ import pytest
 from e2e.conftest import runbook
 
 from engine.actions import discover
+from engine.app.files import read_playbook
 from engine.lang.linting import warnings_in
 from engine.lang.loader import load_playbook
 from engine.lang.rules import RULES
@@ -152,7 +153,7 @@ def test_comments_that_allow_nothing_are_named():
 
 def test_every_playbook_that_ships_is_clean():
     for path in sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")):
-        book = load_playbook(path.read_text(), str(path), discover())
+        book = read_playbook(path, discover())
         assert warnings_in(book, path.read_text(), discover()) == []
 
 

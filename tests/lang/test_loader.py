@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws.toys import ACTIONS
 
+from engine.app.files import read_playbook
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from engine.values.playbook import Severity
@@ -226,7 +227,7 @@ def test_every_playbook_that_ships_is_good():
     from engine.actions import discover
 
     for path in sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")):
-        load_playbook(path.read_text(), str(path), discover())
+        read_playbook(path, discover())
 
 
 def test_an_unknown_name_between_other_words_is_a_mistake_with_its_place():

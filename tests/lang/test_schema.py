@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
 from typing import get_type_hints
@@ -206,20 +206,37 @@ def values(kind: str):
     )
 
 
+def right(kind: str):
+    """Values of the right type, as far as its name tells."""
+    for word, known in {
+        "Duration": ["10s", 5, "{{ inputs.a }}", " 1m30s "],
+        "Size": ["1GiB", "16 GiB", 5, "3"],
+        "Literal": [it.strip("'\" ") for it in kind.partition("Literal[")[2].partition("]")[0].split(",")],
+        "tuple": [["/some_thing"], ["some_thing", "{{ 5 }}"], "{{ [inputs.a] }}"],
+        "Mapping": [{"x": "y"}, {"x": "some_thing"}],
+        "bool": [True, False, "{{ true }}"],
+        "int": [1, 5, "{{ 5 }}"],
+        "float": [2.5, 5, 1, "{{ 2 }}"],
+        "str": ["/some_thing", "some_thing", "{{ inputs.a }}"],
+    }.items():
+        if word in kind:
+            return st.sampled_from([it for it in known if it != ""])
+    return values(kind)
+
+
 @st.composite
 def steps(draw, section: str):
-    name = draw(st.sampled_from(sorted(discover())))
+    able = {"remediate": "decide", "verify": "holds"}.get(section, "probe")
+    name = draw(st.sampled_from(sorted(it for it, action in discover().items() if getattr(action, able))))
     kind = discover()[name].Args
     hints = get_type_hints(kind)
     args = {}
     for it in fields(kind):
-        if (
-            draw(st.integers(0, 3)) == 0
-            or str(it.default) == "<dataclasses._MISSING_TYPE object>"
-            or "MISSING" in str(it.default)
-        ):
-            args[it.name.rstrip("_")] = draw(values(str(hints[it.name])))
-    step = {name: draw(st.sampled_from([args, args, args, None]))}
+        needed = it.default is MISSING and it.default_factory is MISSING
+        if needed or draw(st.integers(0, 4)) == 0:
+            form = str(hints[it.name])
+            args[it.name.rstrip("_")] = draw(values(form) if draw(st.integers(0, 5)) == 0 else right(form))
+    step = {name: draw(st.sampled_from([args, args, args, args, None]))}
     if section == "diagnose" or draw(st.booleans()):
         step["id"] = draw(st.sampled_from(["one", "two", "three", "four"]))
     extras = {
@@ -230,7 +247,7 @@ def steps(draw, section: str):
         "confirm": [True], "scratch": [True], "ignore_failure": [True, False], "name": ["A name", ""], "after": ["one", []],
         "if_failed": ["one"], "if_changed": [["one"]], "include": ["inner"], "inputs": [{}],
     }  # fmt: skip
-    for key in draw(st.lists(st.sampled_from(sorted(extras)), max_size=2)):
+    for key in draw(st.lists(st.sampled_from(sorted(extras)), max_size=1)):
         step[key] = draw(st.sampled_from(extras[key]))
     return step
 
@@ -265,6 +282,6 @@ def test_what_the_loader_takes_the_schema_takes(text):
         assert faults(text) == [], text
 
 
-def test_a_good_many_of_those_playbooks_are_taken():
+def test_some_of_those_playbooks_are_taken():
     if len(TAKEN) >= 200:
-        assert sum(TAKEN) > 20
+        assert sum(TAKEN) > 20, "else the test above says nothing"

@@ -137,3 +137,11 @@ def test_an_expression_is_bounded_too():
     with pytest.raises(ConfigError):
         value_of("range(99999) | map('center', 99999) | list", SCOPE)
     assert len(str(value_of("'x' * 99999", SCOPE))) < LONGEST
+
+
+@pytest.mark.parametrize(
+    "call", ["format(1)", "format_map({})", "center(9)", "zfill(9)", "expandtabs(9)", "encode()", "translate({})"]
+)
+def test_a_text_has_only_methods_that_make_nothing_larger_than_what_they_are_given(call):
+    with pytest.raises(ConfigError, match="a text has no"):
+        render("{{ '{:9}'." + call + " }}", SCOPE)

@@ -36,8 +36,24 @@ def interrupt():
     return Pressed()
 
 
-@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.real("sshd", "root"))])
+@pytest.fixture(scope="session")
+def busybox(tmp_path_factory):
+    """A host that has no program but those of busybox."""
+    server = start_sshd(tmp_path_factory.mktemp("busybox"), bare=True)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(
+    params=[
+        "local",
+        pytest.param("ssh", marks=pytest.mark.real("sshd", "root")),
+        pytest.param("busybox", marks=pytest.mark.real("sshd", "busybox", "lab")),
+    ]
+)
 def host(request):
+    if request.param == "busybox":
+        return request.getfixturevalue("busybox").host()
     if request.param == "local":
         return Host(name="here", transport="local")
     return request.getfixturevalue("sshd").host()

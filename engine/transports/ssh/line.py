@@ -34,7 +34,7 @@ class _Bell(threading.Event):
         super().clear()
 
 
-class _SshChannel:
+class SshChannel:
     """A program on the host."""
 
     def __init__(self, channel: paramiko.Channel, line: str) -> None:
@@ -85,10 +85,10 @@ class Line:
             _watch(hop.client.get_transport(), options)
             hop = hop.gateway
 
-    def open(self, line: str) -> _SshChannel:
+    def open(self, line: str) -> SshChannel:
         """A channel of its own."""
         try:
-            return _SshChannel(self._transport.open_session(timeout=30), line)
+            return SshChannel(self._transport.open_session(timeout=30), line)
         except paramiko.ChannelException as error:
             raise Refused(f"it gives no further channel ({error}); its MaxSessions may be too low") from error
         except (paramiko.SSHException, EOFError, OSError) as error:

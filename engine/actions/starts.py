@@ -1,0 +1,185 @@
+"""See how often something was started, from the lines of its log, and whether it goes in a loop: N starts, small gaps.
+
+The gap that counts is the median one, so that a single long pause does not hide a loop. A loop is over as soon as the
+last start has come through (see `expect` and `never`), or when nothing has been started for a long time.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from engine.errors import ProbeError
+from engine.facts.moments import written
+from engine.facts.regexes import fault_in_regex, reach
+from engine.facts.starting import Line, Logs, ask_logs, read_logs, timed
+from engine.ports import Fails, Holds, Probe
+from engine.values.text import Duration, Unknown, plural, seconds
+
+KEPT = 50
+"""Lines since the last start, and moments, that are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Where to look, what a start is, and what a loop is."""
+
+    files: tuple[str, ...] = field(
+        default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
+    )
+    text: str = field(default="", metadata={"about": "Search this text instead of files."})
+    started: str = field(metadata={"about": "A regular expression: a line with it is a start. The line has a time."})
+    window: Duration = field(
+        default=Duration(3600), metadata={"about": "Starts longer ago than this do not count.", "minimum": 1}
+    )
+    at_least: int = field(default=3, metadata={"about": "A loop has so many starts.", "minimum": 3})
+    gap_below: Duration = field(
+        default=Duration(60), metadata={"about": "In a loop the median gap between two starts is no more than this."}
+    )
+    over_after: Duration = field(
+        default=Duration(900), metadata={"about": "A loop is over when nothing was started for so long.", "minimum": 1}
+    )
+    expect: tuple[str, ...] = field(
+        default=(), metadata={"about": "Regular expressions: a start that came through has lines with all of them."}
+    )
+    never: tuple[str, ...] = field(
+        default=(), metadata={"about": "Regular expressions: a start that came through has no line with one of them."}
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.files) == bool(self.text):
+            raise ValueError("give exactly one of `files` and `text`")
+        for it in (self.started, *self.expect, *self.never):
+            if not it:
+                raise ValueError("a regular expression that is empty matches every line")
+            if fault := fault_in_regex(it):
+                raise ValueError(f"{it!r}: {fault}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the log tells; times in seconds."""
+
+    files: tuple[str, ...] = field(metadata={"about": "The files that were read."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
+    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Files that could not be read."})
+    count: int | Unknown = field(metadata={"about": "How many starts there were within the window."})
+    starts: tuple[str, ...] | Unknown = field(metadata={"about": "Their times (UTC), the latest 50."})
+    gap: float | Unknown = field(metadata={"about": "The median gap between two of them."})
+    shortest: float | Unknown = field(metadata={"about": "The shortest gap."})
+    longest: float | Unknown = field(metadata={"about": "The longest gap."})
+    age: float | Unknown = field(metadata={"about": "Seconds since the last start."})
+    since: tuple[str, ...] | Unknown = field(metadata={"about": "The last 50 lines since the last start, and its own."})
+    failed: tuple[str, ...] | Unknown = field(metadata={"about": "Those of them with one of `never`."})
+    lacking: tuple[str, ...] | Unknown = field(metadata={"about": "What of `expect` was not seen since then."})
+    through: bool | Unknown = field(
+        metadata={"about": "Whether the last start came through: all of `expect`, none of `never`."}
+    )
+    loop: bool | Unknown = field(metadata={"about": "Whether it goes in a loop."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read the ends of the files in one script; they are searched here."""
+    logs = timed(args.text) if args.text else read_logs((yield ask_logs(args.files)))
+    if logs.unreadable:
+        return _unknown(logs, Unknown(why=f"could not be read, or too much: {', '.join(logs.unreadable[:5])}"))
+    if not logs.files:
+        return _unknown(logs, Unknown(why=f"no file matches {', '.join(args.files)}"))
+    started = re.compile(args.started)
+    at = [number for number, it in enumerate(logs.lines) if _has(started, it.text)]
+    if any(logs.lines[it].at is None for it in at):
+        return _unknown(logs, Unknown(why="the lines that tell of starts carry no time"))
+    return _state(args, logs, at)
+
+
+def _unknown(logs: Logs, why: Unknown) -> State:
+    return State(
+        files=logs.files,
+        missing=logs.missing,
+        unreadable=logs.unreadable,
+        count=why,
+        starts=why,
+        gap=why,
+        shortest=why,
+        longest=why,
+        age=why,
+        since=why,
+        failed=why,
+        lacking=why,
+        through=why,
+        loop=why,
+    )
+
+
+def _has(pattern: re.Pattern[str], text: str) -> bool:
+    return pattern.search(text[: reach(pattern)]) is not None
+
+
+def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
+    moments = sorted(it for number in at if (it := logs.lines[number].at) is not None)
+    recent = [it for it in moments if it > logs.now - args.window]
+    gaps = [later - before for before, later in pairwise(recent)]
+    none = Unknown(why="there were not two starts within the window")
+    age = max(0.0, logs.now - moments[-1]) if moments else Unknown(why="no start was seen")
+    since = _since(logs, at)
+    failed = tuple(it for it in since if any(_has(re.compile(p), it) for p in args.never))
+    lacking = tuple(p for p in args.expect if not any(_has(re.compile(p), it) for it in since))
+    through = bool(moments and args.expect) and not failed and not lacking
+    often = len(recent) >= args.at_least and median(gaps) <= args.gap_below
+    return State(
+        files=logs.files,
+        missing=logs.missing,
+        count=len(recent),
+        starts=tuple(map(written, recent[-KEPT:])),
+        gap=round(median(gaps), 1) if gaps else none,
+        shortest=round(min(gaps), 1) if gaps else none,
+        longest=round(max(gaps), 1) if gaps else none,
+        age=age,
+        since=since[-KEPT:],
+        failed=failed[-KEPT:],
+        lacking=lacking,
+        through=through,
+        loop=often and not isinstance(age, Unknown) and age < args.over_after and not through,
+    )
+
+
+def _since(logs: Logs, at: Sequence[int]) -> tuple[str, ...]:
+    """The lines from the latest start on, in its own file."""
+    if not at:
+        return ()
+
+    def moment(number: int) -> tuple[float, int]:
+        return logs.lines[number].at or 0.0, number
+
+    last = max(at, key=moment)
+    here: Sequence[Line] = [it for it in logs.lines[last:] if it.file == logs.lines[last].file]
+    return tuple(it.text for it in here if it.text.strip())
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """No loop, and what was started last came through where that is asked."""
+    if isinstance(state.loop, Unknown):
+        raise ProbeError(state.loop.why)
+    if state.loop:
+        assert not isinstance(state.gap, Unknown)
+        return Fails(why=f"{plural(int(_known(state.count)), 'start')}, {seconds(state.gap)} apart (median)")
+    if not isinstance(state.failed, Unknown) and state.failed:
+        return Fails(why=f"since the last start: {state.failed[-1].strip()}")
+    if not isinstance(state.lacking, Unknown) and state.lacking:
+        return Fails(why=f"not seen since the last start: {', '.join(state.lacking)}")
+    return Holds(why="the last start came through" if args.expect else "no loop")
+
+
+def _known(value: float | Unknown) -> float:
+    assert not isinstance(value, Unknown)
+    return value
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste."""
+    files = " ".join(args.files) or "FILE"
+    return (f"grep -nE {shlex.quote(args.started)} {files} | tail -n 20", f"tail -n 30 {files}")

@@ -1,0 +1,68 @@
+"""What a person keeps secret and lends to a run: sudo's password, and the passphrases of keys."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from engine import transports
+from engine.errors import ConfigError
+from engine.values.inventory import Host
+
+LONGEST = 4096
+"""Bytes of a password file that are read; its first line is the password."""
+
+
+class Asked(Protocol):
+    """Whoever started the program."""
+
+    def is_there(self) -> bool:
+        """Whether they can be asked."""
+        ...
+
+    def secret(self, prompt: str) -> str:
+        """What they type without being seen."""
+        ...
+
+
+def become_password(file: str, ask: bool, person: Asked) -> str:
+    """Sudo's password, from *file* or from the person; empty where neither is wanted.  Raises ConfigError."""
+    if file and ask:
+        raise ConfigError("--ask-become-pass and --become-password-file: give one of them")
+    if file:
+        return _first_line("--become-password-file", file)
+    if not ask:
+        return ""
+    if not person.is_there():
+        raise ConfigError("--ask-become-pass: nobody can be asked without a terminal; give --become-password-file FILE")
+    return person.secret("Password for sudo on the hosts")
+
+
+def passphrases(hosts: Sequence[Host], person: Asked) -> Mapping[str, str]:
+    """The passphrases of the encrypted keys that *hosts* need and no agent holds; none where nobody can be asked."""
+    if not person.is_there():
+        return {}
+    used = {it.transport for it in hosts} & set(transports.names())
+    paths = [path for name in sorted(used) for path in transports.locked(name, hosts)]
+    given = {path: person.secret(f"Passphrase for {path} (Enter: go on without it)") for path in paths}
+    return {path: it for path, it in given.items() if it}
+
+
+def _first_line(option: str, path: str) -> str:
+    """The first line of a file that nobody else can read, or of a pipe."""
+    try:
+        number = os.open(os.path.expanduser(path), os.O_RDONLY)
+        with open(number, "rb") as file:
+            mode = os.fstat(number).st_mode
+            if not stat.S_ISFIFO(mode) and stat.S_IMODE(mode) & 0o077:
+                raise ConfigError(f"{option}: others may read {path} (mode {stat.S_IMODE(mode):04o}); chmod 600 {path}")
+            text = file.read(LONGEST).decode().split("\n")[0].removesuffix("\r")
+    except OSError as error:
+        raise ConfigError(f"{option} {path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{option} {path}: its first line is no UTF-8 text") from error
+    if not text or "\0" in text:
+        raise ConfigError(f"{option} {path}: its first line is {'empty' if not text else 'no text'}")
+    return text

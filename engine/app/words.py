@@ -1,0 +1,221 @@
+"""A playbook in words that a person could follow by hand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, get_type_hints
+
+from engine.actions import discover
+from engine.app.conditions import conditions, limits
+from engine.app.files import find_playbook, read_playbook
+from engine.errors import ConfigError
+from engine.ports import Action
+from engine.values.playbook import FindingRule, Input, Part, Playbook, Step
+from engine.values.text import Duration, Json, Raw, Unknown, seconds
+
+WIDTH = 110
+ITEM = "ITEM"
+"""What stands for the item of an ``each`` in the lines to do it by hand."""
+
+
+def show_text(name: str) -> str:
+    """The playbook in words that a person could follow by hand."""
+    actions = discover()
+    path = find_playbook(name)
+    return "\n".join(told(read_playbook(path, actions), str(path), actions))
+
+
+def told(book: Playbook, path: str, actions: Mapping[str, Action]) -> list[str]:
+    """The lines of *book*, in the file *path*."""
+    lines = [f"{book.name}: {book.about}" if book.about else book.name]
+    lines += [f"({path}; for hosts: {book.hosts or 'as told by --hosts'})"]
+    if book.inputs:
+        lines += ["", "KNOBS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it))]
+    writer = _Writer(book, actions)
+    if book.diagnose:
+        lines += ["", "1. LOOK (changes nothing; all of it also happens in a dry run)"]
+        lines += writer.steps(1, book.diagnose)
+    if book.findings:
+        lines += ["", "2. WHAT IT MEANS"]
+        lines += [line for number, it in enumerate(book.findings, 1) for line in writer.finding(f"2.{number}", it)]
+    if book.remediate:
+        each = "each only while what it is for is still found" if book.findings else "each decides for itself"
+        lines += ["", f"3. DO (in this order; {each})"]
+        lines += writer.steps(3, book.remediate)
+    if (book.remediate and book.diagnose) or book.verify:
+        lines += ["", "4. PROVE (after a change every look of part 1 is taken again)"]
+        lines += writer.steps(4, book.verify)
+    words = limits(book.limits)
+    return [*lines, *(["", *wrapped(words, "")] if words else [])]
+
+
+def _input_lines(it: Input) -> list[str]:
+    value = "required" if it.required else f"default {'***' if it.secret else plain(it.default)}"
+    return textwrap.wrap(f"{it.name}: {it.about} ({value})", WIDTH, initial_indent="  ", subsequent_indent="      ")
+
+
+class _Writer:
+    """Puts steps and findings into words, with the inputs at their defaults."""
+
+    def __init__(self, book: Playbook, actions: Mapping[str, Action]) -> None:
+        self._book, self._actions = book, actions
+        self._parts = {it.id: it for it in book.parts}
+        self._inputs = _inputs(book)
+
+    def steps(self, section: int, steps: Iterable[Step]) -> list[str]:
+        """Steps one after the other; those of an included playbook under a line that names it."""
+        lines: list[str] = []
+        part = ""
+        for number, it in enumerate(steps, 1):
+            if it.part != part:
+                part = it.part
+                lines += wrapped(self._part(part), "  ") if part else ["  from this playbook itself:"]
+            lines += self._step(f"{section}.{number}", it)
+        return lines
+
+    def _part(self, name: str) -> str:
+        part: Part = self._parts[name]
+        given = f" with {plain(part.given)}" if part.given else ""
+        return f"from the playbook that is included as {name}{given}:"
+
+    def _step(self, number: str, step: Step) -> list[str]:
+        """A step, with the lines to do it by hand."""
+        action = self._actions[step.action]
+        lines = wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
+        lines += wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
+        known = replace(step, on=self._rendered(step.on, step))
+        for sentence in conditions(known, found=bool(self._book.findings), items=self._items(step)):
+            lines += wrapped(sentence, "      ")
+        args = self._args(step, action)
+        hints = get_type_hints(action.Args)
+        for name, value in step.args.items():
+            shown = getattr(args, name, value) if args is not None else value
+            words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
+            lines += wrapped(f"{name}: {words}", "        ")
+        lines += self._by_hand(step, action, args)
+        if step.action in ("command", "script") and step in self._book.diagnose:
+            lines.append("      (read-only by the author's word)")
+        return lines
+
+    def _items(self, step: Step) -> str:
+        """The items of its ``each``, where the inputs say which they are."""
+        from engine.lang.templates import Scope, value_of
+
+        try:
+            found = value_of(step.each, Scope(inputs=self._inputs.get(step.part, {}))) if step.each else None
+        except ConfigError:
+            return ""
+        return plain(found) if isinstance(found, list) else ""
+
+    def _rendered(self, text: str, step: Step) -> str:
+        """*text* with the inputs at their defaults; as it stands where that cannot be."""
+        from engine.lang.templates import Scope, render
+
+        try:
+            return str(render(text, Scope(inputs=self._inputs.get(step.part, {}))))
+        except ConfigError:
+            return text
+
+    def _by_hand(self, step: Step, action: Action, args: Any) -> list[str]:
+        lines = action.by_hand(args) if action.by_hand and args is not None else ()
+        before = [f"cd {shlex.quote(step.cwd)}"] if step.cwd else []
+        before += [f"export {name}={shlex.quote(value)}" for name, value in step.env]
+        return ["      by hand:", *(f"        {line}" for line in (*before, *lines))] if lines else []
+
+    def _args(self, step: Step, action: Action) -> Any:
+        from engine.lang.arguments import build
+        from engine.lang.templates import Scope, render
+        from engine.lang.views import UnknownTouched
+
+        looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in self._book.diagnose}
+        item = ITEM if step.each else None
+        try:
+            rendered = render(step.args, Scope(inputs=self._inputs.get(step.part, {}), looks=looks, item=item))
+            return build(action.Args, rendered) if isinstance(rendered, Mapping) else None
+        except (UnknownTouched, ConfigError):
+            return None
+
+    def finding(self, number: str, rule: FindingRule) -> list[str]:
+        """A finding, with what people should do about it."""
+        lines = wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
+        lines += wrapped(f"when: {rule.when}", "      ")
+        lines += [f"      unless: {', '.join(rule.unless)}"] if rule.unless else []
+        words = [f"may take {seconds(rule.settle)} to go after a change"] if rule.settle else []
+        words += [f"must then stay gone for {seconds(rule.gone_for)}"] if rule.gone_for else []
+        lines += [f"      {', '.join(words)}"] if words else []
+        for count, advice in enumerate(rule.advise, 1):
+            indent = "      if it stays: " if count == 1 else "                   "
+            lines += wrapped(f"{count}. {_spoken(advice)}", indent)
+        return lines
+
+
+def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
+    """The inputs of the playbook and of every part of it, at their defaults."""
+    from engine.lang.including import inputs_of_parts
+
+    own = {it.name: it.default for it in book.inputs if not it.required}
+    try:
+        return inputs_of_parts(book, own)
+    except ConfigError:  # a part is given an input that has no default here
+        return {"": own}
+
+
+def _spoken(text: str) -> str:
+    """*text* with each template in it as the names that it will be filled from: ``<holders.leftover>``."""
+    from engine.lang.templates import names
+
+    def shorter(found: re.Match[str]) -> str:
+        used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0]) if root != "inputs")
+        return f"<{', '.join(used)}>" if used else found[0]
+
+    return re.sub(r"\{\{.*?\}\}", shorter, text, flags=re.DOTALL)
+
+
+def wrapped(text: str, indent: str) -> list[str]:
+    """*text* in lines that are not too long, each after *indent*."""
+    after = " " * len(indent) + "  "
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=indent, subsequent_indent=after) or [indent]
+
+
+def plain(value: Any) -> str:
+    """*value* as a playbook would write it, more or less."""
+    match value:
+        case Raw(value=inner):
+            return plain(inner)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            given = {it.name: getattr(value, it.name) for it in fields(value) if getattr(value, it.name) != it.default}
+            return plain({name: it for name, it in given.items() if it not in ("", ())})
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return ", ".join(map(_item, value)) or "none"
+        case Mapping():
+            return ", ".join(f"{name} = {_within(it)}" for name, it in value.items()) or "none"
+        case float():
+            return f"{value:g}"
+        case None:
+            return "none"
+    return str(value)
+
+
+def _within(value: Any) -> str:
+    """The value of one key of several."""
+    return f"[{plain(value)}]" if isinstance(value, list | tuple) else _item(value)
+
+
+def _item(value: Any) -> str:
+    """One of several: in quotes or brackets where it could be taken for more than one."""
+    shown = plain(value)
+    if isinstance(value, list | tuple):
+        return f"[{shown}]"
+    if isinstance(value, Mapping):
+        return f"({shown})"
+    return (
+        f"'{shown}'"
+        if isinstance(value, str) and (", " in shown or not shown.strip() or shown != shown.strip())
+        else shown
+    )

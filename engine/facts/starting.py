@@ -1,0 +1,136 @@
+"""When something was started, as the lines of its log tell it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.errors import ProbeError
+from engine.facts.kernel_text import Clock, message
+from engine.facts.moments import iso, offset
+from engine.values.command import Command, Completed, read_script
+
+FILE_BYTES = 1 << 20
+"""What is read of one file at most, from its end."""
+
+ALL_BYTES = 3 << 20
+"""What is read of all files together at most: more does not come back in one piece."""
+
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d:\d\d:\d\d(?:[.,]\d+)?)\s")
+_BRACKET = re.compile(r"[\[(<]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a log."""
+
+    file: str
+    text: str
+    at: float | None
+    """Seconds since the epoch: its own time, or that of the last line before it that has one."""
+    own: bool
+    """Whether the time is its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """What was read."""
+
+    now: float
+    lines: tuple[Line, ...]
+    files: tuple[str, ...]
+    missing: tuple[str, ...]
+    unreadable: tuple[str, ...]
+
+
+def ask_logs(globs: tuple[str, ...]) -> Command:
+    """One script that reads the ends of what matches *globs*, and the clock."""
+    return read_script(_READ, str(FILE_BYTES), str(ALL_BYTES), *globs)
+
+
+_READ = r"""
+LC_ALL=C; export LC_ALL
+most=$1 left=$2; shift 2
+printf 'clock %s %s\n' "$(date +%s)" "$(date +%z)"
+IFS='
+'
+for glob in "$@"; do
+    case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
+    any=
+    for file in $glob; do
+        [ -f "$file" ] || continue
+        any=yes
+        if [ ! -r "$file" ]; then printf 'unreadable %s\n' "$file"; continue; fi
+        size=$(wc -c <"$file") || { printf 'unreadable %s\n' "$file"; continue; }
+        part=$((size < most ? size : most))
+        left=$((left - part))
+        if [ $left -lt 0 ]; then printf 'unreadable %s\n' "$file"; continue; fi
+        printf 'file %s\n' "$file"
+        tail -c "$most" -- "$file" | cut -c -1000 | sed 's/^/ /'
+        echo
+    done
+    [ -n "$any" ] || printf 'missing %s\n' "$glob"
+done
+exit 0
+"""
+"""Content is indented by one space, so that no line of a log can pass for one of ours."""
+
+
+def read_logs(done: Completed) -> Logs:
+    """What *done* says.  Raises ProbeError when the look did not come to its end."""
+    if done.timed_out:
+        raise ProbeError("the log could not be read in time")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"the log could not be read (exit code {done.exit_code})")
+    clock, lines = Clock(now=0.0), list[tuple[str, str]]()
+    named: dict[str, dict[str, None]] = {"file": {}, "missing": {}, "unreadable": {}}
+    file = ""
+    for line in done.stdout.split("\n"):
+        word, _, rest = line.partition(" ")
+        if line.startswith(" "):
+            lines.append((file, line[1:].rstrip("\r")))
+        elif word == "clock":
+            now, _, zone = rest.partition(" ")
+            clock = Clock(now=float(now), zone=offset(zone))
+        elif word in named:
+            named[word][rest] = None
+            file = rest
+    return Logs(
+        now=clock.now or 0.0,
+        lines=_timed(lines, clock),
+        files=tuple(named["file"]),
+        missing=tuple(named["missing"]),
+        unreadable=tuple(named["unreadable"]),
+    )
+
+
+def timed(text: str) -> Logs:
+    """A text that was handed to us; it is as old as its last time."""
+    lines = _timed((("text", it) for it in text.split("\n")), Clock(now=4e9))
+    return Logs(
+        now=max((it.at for it in lines if it.at is not None), default=0.0),
+        lines=lines,
+        files=("text",),
+        missing=(),
+        unreadable=(),
+    )
+
+
+def _timed(lines: Iterable[tuple[str, str]], clock: Clock) -> tuple[Line, ...]:
+    made: list[Line] = []
+    for file, text in lines:
+        at = _moment(text, clock)
+        before = made[-1].at if made and made[-1].file == file else None
+        made.append(Line(file=file, text=text, at=before if at is None else at, own=at is not None))
+    return tuple(made)
+
+
+def _moment(text: str, clock: Clock) -> float | None:
+    """The time that *text* begins with, in a bracket or without: ISO 8601, ``YYYYmmdd-HH:MM:SS``, syslog's, seconds."""
+    plain = (
+        _BRACKET.sub("", text.lstrip()[:60], count=1) if text.lstrip()[:1] in ("[", "(", "<") else text.lstrip()[:60]
+    )
+    if found := _COMPACT.match(f"{plain} "):
+        return iso(f"{found[1]}-{found[2]}-{found[3]} {found[4]}", clock.zone)
+    return message(re.sub(r"[\])>]", " ", plain, count=1) + " ", clock).at

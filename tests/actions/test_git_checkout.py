@@ -1,0 +1,282 @@
+"""Work trees of a real git, from a repository on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from stage import Machine, drive, shell
+
+from actions.wholly import see, take
+from engine.actions import git_checkout
+from engine.errors import ConfigError
+from engine.judge.looked import Blind
+from engine.lang.arguments import build
+from engine.values.plan import Blocked
+
+real = pytest.mark.real("git")
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", folder, *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+class Origin:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.url = folder, f"file://{folder}"
+        folder.mkdir()
+        git(folder, "init", "-q", "-b", "main")
+        self.first = self.commit("one")
+        git(folder, "tag", "-a", "-m", "x", "v1")
+
+    def commit(self, text: str) -> str:
+        (self.folder / "file").write_text(text)
+        git(self.folder, "add", "file")
+        git(self.folder, "commit", "-q", "-m", text)
+        return git(self.folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def origin(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+    return Origin(tmp_path / "origin")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return tmp_path / "work" / "tree of mine"
+
+
+@pytest.fixture
+def at(origin, tree):
+    tree.parent.mkdir()
+
+    def step(ref: str = "main", between=None, **values):
+        return take("git_checkout", {"repo": origin.url, "path": str(tree), "ref": ref, **values}, between=between)
+
+    return step
+
+
+def head(tree: Path) -> str:
+    return git(tree, "rev-parse", "HEAD")
+
+
+@real
+def test_what_is_not_there_is_cloned_and_the_second_run_does_nothing(origin, tree, at):
+    taken = at()
+    assert (taken.status, taken.result.verified) == ("changed", True), taken.why
+    assert (head(tree), (tree / "file").read_text(), git(tree, "branch", "--show-current")) == (
+        origin.first,
+        "one",
+        "main",
+    )
+    assert git(tree, "rev-parse", "--abbrev-ref", "main@{upstream}") == "origin/main"
+    again = at()
+    assert (again.status, again.writes) == ("ok", [])
+    assert [it.name for it in tree.parent.iterdir()] == [tree.name]
+
+
+@real
+def test_an_empty_directory_is_cloned_into(origin, tree, at):
+    tree.mkdir()
+    assert at().status == "changed"
+    assert head(tree) == origin.first
+
+
+@real
+def test_a_branch_that_went_on_is_fetched_and_checked_out(origin, tree, at):
+    at()
+    (tree / "untracked").touch()
+    second = origin.commit("two")
+    taken = at()
+    assert (taken.status, head(tree), (tree / "file").read_text()) == ("changed", second, "two")
+    assert taken.planned.planned == f"check out main ({second[:12]}) in {tree}, from {origin.first[:12]}"
+    assert (tree / "untracked").exists()
+
+
+@real
+def test_a_tag_and_a_commit_are_checked_out_without_a_branch(origin, tree, at):
+    second = origin.commit("two")
+    at()
+    assert at("v1").status == "changed"
+    assert head(tree) == origin.first
+    assert at("v1").status == "ok"
+    third = origin.commit("three")
+    assert at(third).status == "changed"
+    assert head(tree) == third
+    assert at(second).status == "changed"
+    assert git(tree, "branch", "--show-current") == ""
+    shutil.rmtree(tree)
+    assert at(origin.first).status == "changed"
+    assert head(tree) == origin.first
+
+
+@real
+def test_local_changes_are_left_alone_and_named(origin, tree, at):
+    at()
+    origin.commit("two")
+    (tree / "file").write_text("mine")
+    taken = at()
+    assert (taken.status, taken.writes) == ("blocked", [])
+    assert taken.why == f"{tree} has local changes, which are left alone: file"
+    assert (tree / "file").read_text() == "mine"
+
+
+@real
+def test_commits_of_ones_own_are_left_alone(origin, tree, at):
+    at()
+    (tree / "file").write_text("mine")
+    git(tree, "commit", "-q", "-am", "mine")
+    mine = head(tree)
+    assert "has commits of its own on top of main" in at().why
+    origin.commit("two")
+    taken = at()
+    assert (taken.status, head(tree)) == ("failed", mine)
+    assert "commits of its own" in taken.why
+
+
+@real
+def test_a_tree_of_another_repository_is_left_alone(origin, tree, at, tmp_path):
+    other = Origin(tmp_path / "other")
+    other.commit("else")
+    git(tmp_path, "clone", "-q", other.url, str(tree))
+    assert f"comes from {other.url}, not from {origin.url}" in at().why
+
+
+def broken(tree: Path, kind: str) -> None:
+    tree.mkdir(exist_ok=True)
+    if kind == "foreign":
+        (tree / "left").write_text("over")
+    elif kind == "no repository":
+        (tree / ".git").mkdir()
+    elif kind == "interrupted":
+        git(tree, "init", "-q")
+    elif kind == "index":
+        (tree / ".git/index").write_bytes(b"rubbish")
+    else:
+        shutil.rmtree(tree / ".git/objects")
+        (tree / ".git/objects").mkdir()
+
+
+@real
+@pytest.mark.parametrize("kind", ["foreign", "no repository", "interrupted", "index", "objects"])
+def test_what_is_broken_is_replaced_only_below_an_allowed_root(origin, tree, at, kind):
+    if kind in ("index", "objects"):
+        at()
+    broken(tree, kind)
+    taken = at()
+    assert (taken.status, taken.writes) == ("blocked", [])
+    assert "only below `allowed_roots`" in taken.why
+    assert "lies outside" in at(allowed_roots=["/surely/elsewhere", str(origin.folder)]).why
+    taken = at(allowed_roots=[str(tree.parent)])
+    assert (taken.status, taken.result.risk.value) == ("changed", "deletes-data"), taken.why
+    assert (head(tree), [it.name for it in tree.parent.iterdir()]) == (origin.first, [tree.name])
+    assert not (tree / "left").exists()
+
+
+@real
+def test_a_clone_that_fails_leaves_what_was_there(origin, tree, at):
+    broken(tree, "foreign")
+    between = lambda: shutil.move(origin.folder, f"{origin.folder}.away")  # noqa: E731 - one line says it
+    taken = at(allowed_roots=[str(tree.parent)], between=between)
+    assert taken.status in ("failed", "blocked")
+    assert (tree / "left").read_text() == "over"
+    assert [it.name for it in tree.parent.iterdir()] == [tree.name]
+
+
+@real
+@pytest.mark.parametrize("name", ["dash", "bash", "busybox"])
+@pytest.mark.parametrize("drift", ["came", "replaced", "filled", "committed", "edited"])
+def test_the_change_itself_looks_once_more(origin, tree, at, tmp_path, name, drift):
+    args = build(
+        git_checkout.Args, {"repo": origin.url, "path": str(tree), "ref": "main", "allowed_roots": [str(tree.parent)]}
+    )
+    if drift in ("committed", "edited"):
+        at()
+        origin.commit("two")
+    elif drift == "replaced":
+        broken(tree, "foreign")
+    elif drift == "filled":
+        tree.mkdir()
+    machine = Machine(shell=shell(name, tmp_path))
+    decision = git_checkout.decide(args, drive(git_checkout.probe(args), machine))
+    if drift == "replaced":
+        tree.rename(tree.parent / "aside")
+    tree.mkdir(exist_ok=True)
+    (tree / "file").write_text("another's")
+    if drift == "committed":
+        git(tree, "commit", "-q", "-am", "mine")
+    done = machine.run(*decision.commands)[0]
+    assert done.exit_code == 10, done.stderr
+    assert (tree / "file").read_text() == "another's"
+    assert not [it for it in tree.parent.iterdir() if it.name.startswith(".runbook")]
+
+
+@real
+def test_what_moved_on_after_the_plan_is_not_what_was_shown(origin, tree, at):
+    at()
+    origin.commit("two")
+    taken = at(between=lambda: origin.commit("three"))
+    assert (taken.status, head(tree)) == ("drifted", origin.first)
+
+
+@real
+def test_a_repository_out_of_reach_is_not_known(tree, tmp_path):
+    outcome = see("git_checkout", {"repo": f"file://{tmp_path}/none", "path": str(tree), "ref": "main"})
+    assert isinstance(outcome, Blind)
+    assert "not known what main is" in outcome.why
+
+
+@real
+def test_a_ref_that_is_not_there_is_told(at, origin):
+    assert at("nosuch").why == f"{origin.url} has no branch and no tag nosuch"
+
+
+@real
+def test_a_link_is_not_followed(origin, tree, at, tmp_path):
+    (tmp_path / "real").mkdir()
+    tree.symlink_to(tmp_path / "real")
+    assert "symbolic link" in at(allowed_roots=[str(tmp_path)]).why
+
+
+@pytest.mark.real("busybox")
+def test_a_host_without_git_is_told_what_to_do(tmp_path):
+    args = build(git_checkout.Args, {"repo": "file:///x", "path": "/srv/x", "ref": "main"})
+    state = drive(git_checkout.probe(args), Machine(shell=shell("only busybox", tmp_path)))
+    decision = git_checkout.decide(args, state)
+    assert isinstance(decision, Blocked)
+    assert "no git on this host" in decision.why
+
+
+GOOD = {"repo": "https://example.org/x.git", "path": "/srv/x", "ref": "main"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("repo", "--upload-pack=x", "no address"),
+        ("repo", "ext::sh -c id", "no address"),
+        ("repo", "https://me:hunter2@example.org/x.git", "a password in the address"),
+        ("path", "srv/x", "absolute"),
+        ("path", "/srv/../x", "absolute"),
+        ("path", "/etc", "no place"),
+        ("path", "/srv/*", "no place"),
+        ("ref", "-x", "no name of a branch"),
+        ("ref", "a..b", "no name of a branch"),
+        ("ref", "main@{1}", "no name of a branch"),
+        ("allowed_roots", ["/"], "directory of your own"),
+        ("allowed_roots", ["/usr"], "directory of your own"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_refused(key, value, words):
+    build(git_checkout.Args, GOOD)
+    with pytest.raises(ConfigError, match=words) as raised:
+        build(git_checkout.Args, {**GOOD, key: value})
+    assert "hunter2" not in str(raised.value)

@@ -1,0 +1,168 @@
+"""Restart loops, told from the times in real log files."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from actions.pretended import SHELLS, Here, drive
+from engine.actions import starts
+from engine.errors import ConfigError, ProbeError
+from engine.lang.arguments import build
+from engine.ports import Fails, Holds
+from engine.values.command import Effect
+from engine.values.text import Unknown
+
+shells = pytest.mark.parametrize("shell", SHELLS)
+FATAL = "fatal: destination path 'AReaL' already exists and is not an empty directory."
+CAME_THROUGH = {"expect": ["Cloning into", "step 1"], "never": ["fatal:"]}
+
+
+def stamp(ago: float, form: str = "%Y-%m-%dT%H:%M:%SZ") -> str:
+    return datetime.fromtimestamp(time.time() - ago, UTC).strftime(form)
+
+
+def log(path, *agos: float, after=(FATAL,), form="%Y-%m-%dT%H:%M:%SZ"):
+    """A log with a start so many seconds ago for each of *agos*, and lines *after* each."""
+    lines = [line for ago in agos for line in (f"{stamp(ago, form)} start container: begin", *after)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def looked(path, shell="dash", **values):
+    made = build(starts.Args, {"files": [str(path)], "started": "start container", **values})
+    here = Here(shell=SHELLS[shell])
+    state = drive(starts.probe(made), here)
+    assert {it.effect for it in here.sent} == {Effect.READ}
+    return made, state
+
+
+@shells
+def test_small_gaps_are_a_loop_although_one_is_long(tmp_path, shell):
+    made, state = looked(log(tmp_path / "a b'c.log", 483, 466, 449, 36, 19, 2), shell)
+    assert state.loop is True
+    assert (state.count, state.gap, state.longest, state.shortest) == (6, 17, 413, 17)
+    assert 1 <= state.age <= 10
+    assert state.since[-1] == FATAL
+    answer = starts.holds(made, state)
+    assert isinstance(answer, Fails)
+    assert answer.why == "6 starts, 17 s apart (median)"
+
+
+def test_few_starts_and_slow_ones_are_none(tmp_path):
+    assert looked(log(tmp_path / "log", 20, 2))[1].loop is False
+    assert looked(log(tmp_path / "log", 500, 300, 2))[1].loop is False
+    assert looked(log(tmp_path / "log", 500, 300, 2), gap_below="300s")[1].loop is True
+    assert looked(log(tmp_path / "log", 40, 20, 2), at_least=4)[1].loop is False
+
+
+def test_a_loop_of_yesterday_is_over(tmp_path):
+    path = log(tmp_path / "log", 86440, 86420, 86400)
+    made, state = looked(path)
+    assert (state.loop, state.count) == (False, 0)
+    assert isinstance(state.gap, Unknown)
+    assert isinstance(starts.holds(made, state), Holds)
+    assert looked(path, window="2d", over_after="2d")[1].loop is True
+    assert looked(log(path, 1040, 1020, 1000))[1].loop is False, "nothing was started for 15 minutes"
+
+
+def test_a_start_that_came_through_ends_it(tmp_path):
+    path = log(tmp_path / "log", 50, 33, 16)
+    assert looked(path, **CAME_THROUGH)[1].loop is True
+    with path.open("a") as file:
+        file.write(f"{stamp(1)} start container: begin\nCloning into 'AReaL'...\n")
+    made, state = looked(path, **CAME_THROUGH)
+    assert state.loop is True
+    assert state.lacking == ("step 1",)
+    with path.open("a") as file:
+        file.write("step 1 of 250\n")
+    made, state = looked(path, **CAME_THROUGH)
+    assert (state.loop, state.through) == (False, True)
+    assert isinstance(starts.holds(made, state), Holds)
+    with path.open("a") as file:
+        file.write("fatal: out of luck\n")
+    made, state = looked(path, **CAME_THROUGH)
+    assert state.failed == ("fatal: out of luck",)
+    assert state.loop is True
+
+
+def test_what_was_not_seen_since_the_last_start_is_said(tmp_path):
+    made, state = looked(log(tmp_path / "log", 5, after=()), **CAME_THROUGH)
+    assert state.loop is False
+    assert starts.holds(made, state).why == "not seen since the last start: Cloning into, step 1"
+    made, state = looked(log(tmp_path / "log", 5), **CAME_THROUGH)
+    assert starts.holds(made, state).why == f"since the last start: {FATAL}"
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%d %H:%M:%S,123+00:00", "[%Y-%m-%dT%H:%M:%SZ]", "%Y-%m-%dT%H:%M:%S.123456789Z"]
+)
+def test_times_are_read_in_the_forms_that_logs_have(tmp_path, form):
+    _, state = looked(log(tmp_path / "log", 34, 17, 0, form=form))
+    assert state.gap == pytest.approx(17, abs=1)
+
+
+@pytest.mark.parametrize("form", ["%Y%m%d-%H:%M:%S.123", "%b %e %H:%M:%S"])
+def test_a_time_without_a_zone_is_in_the_hosts(tmp_path, form):
+    path = tmp_path / "log"
+    lines = [time.strftime(form.replace("123", "5"), time.localtime(time.time() - it)) for it in (36, 19, 2)]
+    path.write_text("".join(f"{it} box start container\n" for it in lines))
+    _, state = looked(path)
+    assert state.gap == 17
+    assert state.age < 60
+    assert state.loop is True
+
+
+def test_starts_are_ordered_over_several_files(tmp_path):
+    log(tmp_path / "b.log", 40, 20)
+    log(tmp_path / "a.log", 30, 10, after=("newest",))
+    _, state = looked(tmp_path / "*.log")
+    assert (state.count, state.gap) == (4, 10)
+    assert state.since[-1] == "newest"
+
+
+def test_lines_without_a_time_are_unknown_and_no_file_is_too(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("start container\n" * 9)
+    made, state = looked(path)
+    assert isinstance(state.loop, Unknown)
+    assert "carry no time" in state.loop.why
+    with pytest.raises(ProbeError):
+        starts.holds(made, state)
+    made, state = looked(tmp_path / "none*")
+    assert "no file matches" in state.loop.why
+    assert state.missing == (str(tmp_path / "none*"),)
+
+
+@pytest.mark.real("root", "setpriv")
+def test_a_file_that_may_not_be_read_is_unknown(tmp_path):
+    path = log(tmp_path / "log", 1)
+    path.chmod(0)
+    for it in (tmp_path, *tmp_path.parents[:3]):
+        os.chmod(it, os.stat(it).st_mode | 0o055)
+    made = build(starts.Args, {"files": [str(path)], "started": "start"})
+    here = Here(shell=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash"))
+    state = drive(starts.probe(made), here)
+    assert isinstance(state.loop, Unknown)
+    assert state.unreadable == (str(path),)
+
+
+def test_a_text_is_searched_too_and_is_as_old_as_its_last_line():
+    text = "\n".join(f"2025-11-21T03:00:{it:02}Z start container" for it in (0, 17, 34))
+    made = build(starts.Args, {"text": text, "started": "start"})
+    state = drive(starts.probe(made), None)
+    assert state.loop is True
+    assert state.starts[0] == "2025-11-21T03:00:00Z"
+
+
+def test_what_cannot_be_meant_is_refused():
+    for bad in ({}, {"files": ["/x"], "text": "y"}):
+        with pytest.raises(ConfigError):
+            build(starts.Args, {"started": "x", **bad})
+    with pytest.raises(ConfigError, match="empty"):
+        build(starts.Args, {"started": "", "files": ["/x"]})
+    with pytest.raises(ConfigError):
+        build(starts.Args, {"started": "x(", "files": ["/x"]})

@@ -1,0 +1,259 @@
+"""A node that is stuck, a node at work, and a leader that counts their jobs: over real SSH and real HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine import lab
+from tests.e2e.conftest import Practice, Said
+
+pytestmark = pytest.mark.real("lab", "sshd", "curl")
+
+QUICK = ("-e", "older_than=0", "-e", "lag=0s", "-e", "settle=1500ms")
+
+
+def leading(made: Practice, leader: str = "leader", **settings: object) -> None:
+    """Make *leader* behave."""
+    (made.lab.state(leader) / "leader.json").write_text(json.dumps({"cached": 1, **settings}))
+
+
+def asking(made: Practice, leader: str = "leader", port: int = 8770) -> tuple[str, ...]:
+    """The options by which *leader* is asked."""
+    address = next(it.address for it in made.lab.hosts if it.name == leader)
+    return ("-e", f"leader={leader}", "-e", f"url=http://{address}:{port}")
+
+
+def peers(made: Practice, leader: str = "leader") -> dict:
+    return json.loads((made.lab.state(leader) / "peers.json").read_text())
+
+
+def requests(made: Practice, verb: str, leader: str = "leader") -> list[str]:
+    lines = (made.lab.state(leader) / "requests").read_text().splitlines()
+    return [it for it in lines if it.startswith(verb)]
+
+
+def selfplay(made: Practice, host: str) -> int:
+    return sum("selfplay.py" in it for it in made.commands(host))
+
+
+def forget_when_gone(made: Practice, host: str) -> threading.Thread:
+    """Let *host* report by itself that its jobs are gone, as soon as they are."""
+
+    def watch() -> None:
+        deadline = time.monotonic() + 60
+        while selfplay(made, host) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        known = peers(made)
+        known[host]["selfplay_jobs"] = 0
+        (made.lab.state("leader") / "peers.json").write_text(json.dumps(known))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def test_a_stuck_node_is_freed_and_its_count_corrected_once_and_no_other_node_is_touched(practice):
+    made = practice(
+        *("leader=leader+no_gpu", "gpu-01=stuck", "gpu-02=selfplay", "gpu-03=healthy", "gpu-04=unlisted+stuck"),
+        *("gpu-05=unmeasured", "gpu-06=miscounted", "gpu-07=leftovers+busy"),
+    )
+    leading(made)
+    said = made.run("stuck-node", "--yes", *asking(made), *QUICK)
+    assert {it["host"]: it["verdict"] for it in said.document["hosts"]} == {
+        "leader": "healthy",
+        "gpu-01": "resolved",
+        "gpu-02": "healthy",
+        "gpu-03": "healthy",
+        "gpu-04": "unknown",
+        "gpu-05": "unknown",
+        "gpu-06": "unresolved",
+        "gpu-07": "healthy",
+    }, said.out
+    assert requests(made, "POST") == ['POST /admin/reset_node_jobs {"node_id": "gpu-01"}']
+    assert (selfplay(made, "gpu-01"), selfplay(made, "gpu-02"), selfplay(made, "gpu-04")) == (0, 1, 2)
+    assert peers(made)["gpu-01"]["selfplay_jobs"] == 0
+    assert said.finding("gpu-01", "stuck")["status"] == "gone"
+    assert said.step("gpu-01", "reset_count")["verified"] is True
+    assert said.step("gpu-01", "idle")["status"] == "ok"
+    assert said.finding("gpu-04", "dead")["status"] == "present"
+    assert said.finding("gpu-05", "unmeasured")["status"] == "present"
+    assert said.finding("gpu-06", "inflated")["status"] == "present"
+    again = made.run("stuck-node", "--yes", *asking(made), *QUICK, hosts="gpu-01")
+    assert again.host("gpu-01")["verdict"] == "healthy", again.out
+    assert again.writes() == []
+
+
+def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
+    made = practice("leader=leader+no_gpu", "gpu-01=stuck")
+    leading(made)
+    thread = forget_when_gone(made, "gpu-01")
+    said = made.run("stuck-node", "--yes", *asking(made), "-e", "older_than=0", "-e", "lag=4s", hosts="gpu-01")
+    thread.join()
+    assert said.host("gpu-01")["verdict"] == "resolved", said.out
+    assert selfplay(made, "gpu-01") == 0
+    assert requests(made, "POST") == []
+
+
+def test_who_does_not_lead_refuses_the_correction_once_and_says_who_does(practice):
+    made = practice("leader=leader+no_gpu", "gpu-01=stuck")
+    leading(made, role="follower", leader_id="cpu-09", quiet=True)
+    said = made.run("stuck-node", "--yes", *asking(made), *QUICK, hosts="gpu-01")
+    assert said.code == 1
+    assert said.host("gpu-01")["verdict"] in ("failed", "unresolved"), said.out
+    assert "403" in said.step("gpu-01", "reset_count")["why"]
+    assert "cpu-09" in said.step("gpu-01", "reset_count")["why"]
+    assert any("-e leader=cpu-09" in it for it in said.finding("gpu-01", "inflated")["advise"])
+    assert len(requests(made, "POST")) == 1
+    assert selfplay(made, "gpu-01") == 0
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory) -> dict[str, tuple[Practice, Said]]:
+    """Runs that must change nothing, side by side on one lab, by name."""
+    folder = tmp_path_factory.mktemp("lab") / "lab"
+    faults = ("leader=leader+no_gpu", "sick=leader+no_gpu", "other=leader+no_gpu", "gpu-01=stuck", "gpu-02=selfplay")
+    made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*faults, "gpu-03=healthy"))))
+    leading(made, cached=60)
+    leading(made, "sick", fails=503)
+    leading(made, "other", role="follower", leader_id="leader")
+    wrong = peers(made, "other")
+    wrong["gpu-02"]["gpu_percent"] = 1.0
+    (made.lab.state("other") / "peers.json").write_text(json.dumps(wrong))
+    old = (*asking(made), "-e", "older_than=0", "--yes")
+    record = ("-e", f"record={folder}/distributed_hosts.yaml")
+    asked = {
+        "young": ("stuck-node", *asking(made), "--yes"),
+        "plan": ("stuck-node", *asking(made), "-e", "older_than=0", "--dry-run"),
+        "sick": ("stuck-node", *asking(made, "sick"), "-e", "older_than=0", "--yes"),
+        "down": ("stuck-node", *asking(made, port=9), "-e", "older_than=0", "--yes"),
+        "other": ("stuck-node", *asking(made, "other"), "-e", "older_than=0", "--dry-run"),
+        "keep": ("stuck-node", *old, "-e", "keep=2"),
+        "cooldown": ("stuck-node", *old, "-e", "cooldown=60", *record),
+        "count": ("reset-node-jobs", *asking(made), "--yes"),
+        "list": ("cleanup-stuck-nodes", *asking(made)[2:], "--yes"),
+    }
+    before = len(requests(made, "GET"))
+    hosts = {"list": "leader"}
+    try:
+        first = made.run("stuck-node", *asking(made), "--yes", hosts="gpu-02,gpu-03")
+        assert len(requests(made, "GET")) == before + 1, "one request for all hosts"
+        with ThreadPoolExecutor(4) as pool:
+            runs = {
+                name: pool.submit(made.run, *it, hosts=hosts.get(name, "gpu-[01-03]")) for name, it in asked.items()
+            }
+        said = {name: (made, it.result()) for name, it in runs.items()}
+        yield {**said, "healthy": (made, first)}
+    finally:
+        lab.down(folder)
+
+
+def verdicts(said: Said) -> list[str]:
+    return [it["verdict"] for it in said.document["hosts"]]
+
+
+def test_none_of_these_runs_sends_a_write_or_ends_a_process(looked):
+    for name, (_, said) in looked.items():
+        assert said.writes() == [], name
+    made = looked["young"][0]
+    assert [selfplay(made, it) for it in ("gpu-01", "gpu-02")] == [2, 1]
+    assert [requests(made, "POST", it) for it in ("leader", "sick", "other")] == [[], [], []]
+
+
+def test_nodes_at_work_or_without_jobs_are_healthy(looked):
+    assert verdicts(looked["healthy"][1]) == ["healthy", "healthy"], looked["healthy"][1].out
+
+
+def test_jobs_that_have_just_begun_are_given_time(looked):
+    said = looked["young"][1]
+    assert verdicts(said) == ["unresolved", "healthy", "healthy"], said.out
+    assert said.finding("gpu-01", "young")["status"] == "present"
+
+
+def test_a_plan_names_the_processes_and_the_correction_that_may_follow(looked):
+    said = looked["plan"][1]
+    assert verdicts(said) == ["planned", "healthy", "healthy"], said.out
+    assert [it["command"] for it in said.step("gpu-01", "end_jobs")["victims"]] == [
+        "./python3 selfplay.py --board hex8 --rank 0",
+        "./python3 selfplay.py --board hex8 --rank 1",
+    ]
+    assert "after end_jobs" in said.step("gpu-01", "reset_count")["condition"]
+    evidence = said.finding("gpu-01", "stuck")["evidence"]
+    assert (evidence["node"], evidence["jobs"], evidence["gpu"]) == ("gpu-01", 2, 0.0)
+
+
+@pytest.mark.parametrize(("name", "words"), [("sick", "503"), ("down", "refused|connect")])
+def test_without_a_leader_nothing_is_known_of_any_node(looked, name, words):
+    said = looked[name][1]
+    assert verdicts(said) == ["unknown"] * 3, said.out
+    for host in ("gpu-01", "gpu-02", "gpu-03"):
+        assert said.finding(host, "no_status")["status"] == "present"
+        assert any(it in said.finding(host, "no_status")["say"] for it in words.split("|"))
+
+
+def test_what_the_leader_says_is_looked_at_again_on_the_node(looked):
+    said = looked["other"][1]
+    assert said.finding("gpu-02", "at_work")["status"] == "present"
+    assert said.finding("gpu-02", "stuck")["status"] == "absent"
+    assert said.finding("gpu-01", "not_leader")["status"] == "present"
+    assert said.step("gpu-01", "reset_count")["status"] == "skipped"
+
+
+def test_some_nodes_are_kept_and_a_node_is_not_freed_again_and_again(looked):
+    assert looked["keep"][1].finding("gpu-01", "last_ones")["status"] == "present", looked["keep"][1].out
+    assert looked["cooldown"][1].finding("gpu-01", "cooling")["status"] == "present", looked["cooldown"][1].out
+    assert verdicts(looked["keep"][1]) == verdicts(looked["cooldown"][1]) == ["unresolved", "healthy", "healthy"]
+
+
+def test_a_count_stays_while_selfplay_runs(looked):
+    said = looked["count"][1]
+    assert verdicts(said) == ["healthy"] * 3, said.out
+    assert said.finding("gpu-01", "running")["status"] == "present"
+
+
+def test_the_coordinator_lists_every_stuck_node(looked):
+    said = looked["list"][1]
+    assert verdicts(said) == ["unresolved"], said.out
+    assert said.finding("leader", "stuck")["say"] == "gpu-01: 2 job(s), GPU 0.0 %"
+
+
+def test_games_that_grow_and_games_that_do_not(practice, tmp_path):
+    import sqlite3
+
+    made = practice("leader=leader+no_gpu", "gpu-01=selfplay")
+    leading(made)
+    path = tmp_path / "selfplay.db"
+    with sqlite3.connect(path) as base:
+        base.execute("CREATE TABLE games (id INTEGER)")
+        base.execute("INSERT INTO games VALUES (1)")
+    watched = (*asking(made), "-e", f"games={path}", "-e", "games_within=2s")
+    said = made.run("stuck-node", "--yes", *watched, hosts="gpu-01")
+    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
+    assert said.finding("gpu-01", "no_games")["evidence"]["games"] == 1
+    stop = threading.Event()
+
+    def play() -> None:
+        while not stop.wait(0.3):
+            with sqlite3.connect(path) as base:
+                base.execute("INSERT INTO games VALUES (1)")
+
+    player = threading.Thread(target=play)
+    player.start()
+    said = made.run("stuck-node", "--yes", *watched, hosts="gpu-01")
+    stop.set()
+    player.join()
+    assert said.host("gpu-01")["verdict"] == "healthy", said.out
+
+
+def test_a_count_without_a_process_is_corrected_on_demand_and_only_once(practice):
+    made = practice("leader=leader+no_gpu", "gpu-01=miscounted")
+    leading(made)
+    said = made.run("reset-node-jobs", "--yes", *asking(made), "-e", "settle=1500ms", hosts="gpu-01")
+    assert said.host("gpu-01")["verdict"] == "resolved", said.out
+    again = made.run("reset-node-jobs", "--yes", *asking(made), hosts="gpu-01")
+    assert again.host("gpu-01")["verdict"] == "healthy", again.out
+    assert len(requests(made, "POST")) == 1

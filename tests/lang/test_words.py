@@ -1,0 +1,130 @@
+"""``runbook show``: a playbook in words that a person could follow by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.actions import discover
+from engine.app.files import read_playbook
+from engine.app.words import told
+from engine.lang.loader import load_playbook
+
+INNER = """\
+name: inner
+inputs: {p: {about: x, default: [inner_word]}}
+diagnose:
+  - {id: seen, processes: {patterns: "{{ inputs.p }}"}}
+findings:
+  - {id: held, when: seen.matches, severity: error}
+remediate:
+  - {id: stop, for: held, pkill: {patterns: "{{ inputs.p }}", grace: 1m}}
+"""
+
+BOOK = """\
+name: toy
+about: Shows every key.
+hosts: gpu
+inputs:
+  words: {about: What to look for., default: [zombie_x, "a, b"]}
+  leader: {about: Who knows., default: gpu-01}
+  gently: {about: Whether., type: boolean, default: true}
+  key: {about: A secret., secret: true, default: hunter2}
+diagnose:
+  - {id: one, each: inputs.words, retry: {times: 2, every: 3s}, processes: {patterns: ["{{ item }}"]}}
+  - {id: two, once: true, on: "{{ inputs.leader }}", timeout: 10s, cwd: /tmp, env: {A: b c}, become: me, scratch: true,
+     command: {argv: [cat, "/x y"]}, tags: [slow, deep]}
+  - {id: sub, include: inner, inputs: {p: "{{ inputs.words }}"}}
+findings:
+  - {id: f, when: one, severity: error, settle: 10s, gone_for: 5s, say: "{{ one | length }} left", advise: [Call.]}
+remediate:
+  - {id: stop, for: f, confirm: true, each: [red_x, blue_x], pkill: {patterns: ["{{ item }}"], grace: 90s}}
+  - {id: tell, if_changed: stop, note: {text: Hello.}}
+  - {id: back, if_failed: [stop, tell], always: true, on: controller,
+     command: {check: {argv: [test, -e, /x]}, do: {script: "touch $1", params: [/x]}}}
+  - {id: all, include: inner}
+  - {id: rest, when: inputs.gently, after: [stop], ignore_failure: true, pause: {seconds: 5s}}
+verify:
+  - {id: gone, processes: {patterns: [zombie_x]}, within: 3m, every: 10s}
+limits: {batches: [1, "10%", "100%"], stop_after: 3, deadline: 30m}
+"""
+
+SENTENCES = """\
+toy: Shows every key.
+(toy.yaml; for hosts: gpu)
+What to look for. (default zombie_x, 'a, b')
+gently: Whether. (default true)
+key: A secret. (default ***)
+Once for every item of inputs.words (zombie_x, 'a, b'); ITEM stands for it.
+If the look itself fails, take it again up to 2 times, 3 s apart.
+Taken once, and the answer is shared by all hosts.
+On the host gpu-01.
+Each command may take 10 s.
+As me.
+In the folder /tmp.
+With A=b c in the environment.
+It makes something of its own on the host, and takes it away again.
+Tagged slow, deep (see --tags and --skip-tags).
+cd /tmp export A='b c' cat '/x y'
+from the playbook that is included as sub with p = {{ inputs.words }}:
+1.3 Find processes by what their command lines say, and tell those left over from those at work [sub_seen] patterns: zombie_x, 'a, b'
+from the playbook that is included as all:
+[all_seen] patterns: inner_word
+2.3 error [f] <one> left
+may take 10 s to go after a change, must then stay gone for 5 s
+if it stays: 1. Call.
+Only while f is found.
+Ask a person first (without a terminal: --yes).
+grace: 90 s
+Only if stop changed something. text: Hello.
+Only if stop or tell failed, even if that stopped everything else.
+Always, whatever happened before; it is still owed if the host cannot be reached.
+On the controller, which is this machine.
+check: argv = [test, -e, /x] do: script = touch $1, params = [/x]
+Only while all_held is found.
+grace: 60 s
+from this playbook itself: 3.5
+Only when inputs.gently. Only while an error is found. After stop, and not if that broke. A failure is shown, and changes no verdict.
+4.1 Find processes
+Look again every 10 s until it holds, for 3 min at most.
+The whole run ends after 30 min.
+Hosts are changed in batches, each begun when the one before has ended: 1; then 10%; then all the others.
+Once 3 hosts have not come out well, no further host is begun.
+""".splitlines()
+
+
+def shown(text: str) -> str:
+    book = load_playbook(text, "toy.yaml", discover(), lambda name, file: ("inner.yaml", INNER))
+    lines = told(book, "toy.yaml", discover())
+    assert all(len(it) <= 200 for it in lines)
+    return " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_every_key_is_a_sentence(sentence):
+    assert sentence in shown(BOOK), shown(BOOK)
+
+
+def test_nothing_of_our_own_shows_through():
+    for word in ("Program(", "Where(", "None", "True", "False", "Unknown(", "hunter2"):
+        assert word not in shown(BOOK)
+
+
+def test_a_section_that_is_empty_is_left_out():
+    text = shown("name: toy\ndiagnose:\n  - {id: a, processes: {patterns: [some_thing]}}\n")
+    assert "1. LOOK" in text
+    for heading in ("KNOBS", "2. WHAT IT MEANS", "3. DO", "4. PROVE"):
+        assert heading not in text
+    alone = shown("name: toy\nremediate:\n  - {pkill: {patterns: [some_thing]}}\n")
+    assert "each decides for itself" in alone
+    assert "while an error is found" not in alone
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")), ids=lambda it: it.stem
+)
+def test_every_playbook_that_ships_can_be_told(path):
+    lines = told(read_playbook(path, discover()), str(path), discover())
+    assert "Unknown(" not in "\n".join(lines)
+    assert len(lines) > 10
