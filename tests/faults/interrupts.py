@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
+from faults.lines import inventory
 from faults.place import Place, Running, Told
 
 
@@ -63,6 +65,33 @@ def writing(place: Place) -> Told:
         f"  - {{id: later, command: {{do: {{script: 'echo later >>{log}'}}}}}}\n"
     )
     said = _interrupted(place.start("run", book, "--hosts", "all", "--yes", terminal=True), log, "the write begins")
+    assert log.read_text() == "begun\nended\n"
+    return said
+
+
+RELAY = """
+import os, select, socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as line:
+    while True:
+        for it in select.select([0, line], [], [])[0]:
+            chunk = os.read(0, 65536) if it == 0 else line.recv(65536)
+            if not chunk:
+                sys.exit()
+            line.sendall(chunk) if it == 0 else os.write(1, chunk)
+"""
+
+
+def writing_through_a_proxy(place: Place) -> Told:
+    """The terminal's Ctrl-C does not end the program that carries the line, and with it the write."""
+    server, log = place.sshd(), place.folder / "writes"
+    command = f"{sys.executable} {place.file('relay.py', RELAY)} {server.port}"
+    place.file("home/.ssh/config", f"Host 127.0.0.1\n  ProxyCommand {command}\n")
+    book = place.playbook(
+        f"remediate:\n  - {{id: write, command: {{do: {{script: 'echo begun >>{log}; sleep 1; echo ended >>{log}'}}}}}}\n"
+    )
+    where = inventory(place, server, port=1)
+    run = place.start("run", book, "--hosts", "all", "--yes", inventory=where, terminal=True)
+    said = _interrupted(run, log, "the write begins")
     assert log.read_text() == "begun\nended\n"
     return said
 

@@ -221,7 +221,7 @@ class Place:
                     until(
                         lambda it=it, wanted=before: set(lab.living(it.pid)) == wanted[it.name],
                         f"{it.name} to be as it was",
-                        10,
+                        within,
                     )
 
     def end(self) -> None:

@@ -220,6 +220,8 @@ INTERRUPTS = (
     Fault(of="Ctrl-C during a write", what="Nothing is begun after it.", code=130,
           host="here", verdict="cancelled", step="later", status="cancelled",
           words=("asked to stop before this was sent",), by=interrupts.writing),
+    Fault(of="Ctrl-C during a write", what="Nor does it end the program that carries the line.", code=130,
+          host="far", verdict="resolved", step="write", status="changed", by=interrupts.writing_through_a_proxy),
     Fault(of="Ctrl-C during a write", what="The second one ends the write, and says that it is half done.", code=130,
           host="here", verdict="cancelled", step="write", status="cancelled",
           words=("asked to stop twice", "ended half-way"), by=interrupts.writing_twice),
