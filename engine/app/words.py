@@ -54,7 +54,7 @@ def told(book: Playbook, path: str, actions: Mapping[str, Action]) -> list[str]:
 
 
 def _input_lines(it: Input) -> list[str]:
-    value = "required" if it.required else f"default {'***' if it.secret else plain(it.default)}"
+    value = "required" if it.required else f"default {'***' if it.secret else plain(it.default) or 'empty'}"
     return textwrap.wrap(f"{it.name}: {it.about} ({value})", WIDTH, initial_indent="  ", subsequent_indent="      ")
 
 
