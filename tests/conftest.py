@@ -35,6 +35,7 @@ PROGRAMS = {
     "wget": "wget",
     "sqlite3": "sqlite3",
     "docker": "dockerd",
+    "patch": "patch",
     "apt": "apt-get",
 }
 

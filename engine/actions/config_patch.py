@@ -13,13 +13,13 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import unified_diff
 from typing import Any, Literal
 
 from engine.errors import ProbeError
 from engine.facts.config_file import HostFile, ask_file, octal, read_file, replace_file
 from engine.facts.patching import Unparsable, Wanted, format_of, key_path, key_text, patched
 from engine.facts.secret_names import MASK, is_secret, without_secrets
+from engine.facts.text_diff import unified
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -188,15 +188,7 @@ def _as_json(value: Any) -> Json:
 
 
 def _diff(file: HostFile, text: str) -> str:
-    old, new = (it.removesuffix("\n").split("\n") if it else [] for it in (file.text, text))
-    names = (file.target if file.exists else "/dev/null", file.target)
-    lines = list(unified_diff(_ended(old, file.text), _ended(new, text), *names, lineterm=""))
-    return without_secrets("\n".join(lines)) + "\n" if lines else ""
-
-
-def _ended(lines: list[str], text: str) -> list[str]:
-    """*lines*, the last of which says so where it has no end."""
-    return [*lines[:-1], f"{lines[-1]}\n\\ No newline at end of file"] if lines and not text.endswith("\n") else lines
+    return without_secrets(unified(file.text, text, file.target if file.exists else "/dev/null", file.target))
 
 
 def decide(args: Args, state: State) -> Decision:

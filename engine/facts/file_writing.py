@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import unified_diff
 from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.secret_names import without_secrets
+from engine.facts.text_diff import unified
 from engine.values.command import Command, Completed, Effect
 
 LARGEST = 256 * 1024
@@ -91,15 +91,7 @@ def difference(place: Place, text: str | None) -> str:
     if place.kind == "file" and place.text is None:
         return f"{place.path} is too long, or no text: its content (sha256 {place.digest[:12]}) is not shown\n"
     names = (place.path if place.kind == "file" else "/dev/null", place.path)
-    lines = unified_diff(_lines(place.text or ""), _lines(text), *names)
-    return without_secrets(
-        "".join(it if it.endswith("\n") else f"{it}\n\\ No newline at end of file\n" for it in lines)
-    )
-
-
-def _lines(text: str) -> list[str]:
-    *whole, last = text.split("\n")
-    return [*(f"{it}\n" for it in whole), *([last] if last else [])]
+    return without_secrets(unified(place.text or "", text, *names))
 
 
 _LOOK = r"""

@@ -74,7 +74,9 @@ lives() {  # pid:start ...
     done
     return 1
 }
-old() { [ -n "$(find "$1" -prune -mmin +1 2>/dev/null)" ]; }
+old() {  # or made by a clock that was set back since
+    [ -n "$(find "$1" -prune -mmin +1 2>/dev/null)" ] || [ "$1" -nt /proc/self/stat ]
+}
 free() { rm -f "$1/by" && rmdir "$1"; } 2>/dev/null
 me=$(id -u) || exit 3
 mine=runbook-$me-$name.lock

@@ -99,8 +99,9 @@ def test_of_ten_at_once_one_gets_it(connect):
     assert sum(isinstance(it, Busy) for it in answers) == 9
 
 
-def test_what_a_dead_run_left_in_the_way_is_taken_over(connect, place):
-    """Mutants: locking.py without ``old``."""
+@pytest.mark.parametrize("made_at", [-300, 3600], ids=["long ago", "before the clock was set back"])
+def test_what_a_dead_run_left_in_the_way_is_taken_over(connect, place, made_at):
+    """Mutants: locking.py without ``old``, or either half of it."""
     made = connect()
     stale = place / "runbook-0-x.lock"
     stale.mkdir()
@@ -109,7 +110,7 @@ def test_what_a_dead_run_left_in_the_way_is_taken_over(connect, place):
     guard.mkdir()
     import os
 
-    os.utime(guard, (time.time() - 300,) * 2)
+    os.utime(guard, (time.time() + made_at,) * 2)
     assert made.take("r1") == Held()
     assert not stale.exists()
     assert not guard.exists()
