@@ -74,7 +74,6 @@ def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
 BARE = """\
 set -e
 mount --make-rprivate /
-mount --bind "$1/passwd" /etc/passwd
 mount --bind "$1/none" /usr/local
 mount --bind "$1/none" /opt
 mount --bind "$1/sbin" /usr/sbin
@@ -95,8 +94,9 @@ def _bare(folder: Path) -> None:
         if it != "busybox":
             (folder / "bin" / it).symlink_to("busybox")
     shutil.copy("/usr/sbin/sshd", folder / "sbin" / "sshd")
-    lines = Path("/etc/passwd").read_text().splitlines(keepends=True)
-    (folder / "passwd").write_text("".join(it.replace("/bin/bash", "/bin/sh") for it in lines))
+    bash = folder / "bin" / "bash"  # root's login shell on this machine; over there it is busybox, too
+    bash.write_text('#!/bin/sh\nexec sh "$@"\n')
+    bash.chmod(0o755)
 
 
 def start_sshd(

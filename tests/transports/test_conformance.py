@@ -55,7 +55,7 @@ texts = st.text(alphabet=string.printable + "é漢\u202e'\"\\$`!*?[]{}~#;&|<>()"
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(texts, max_size=5), texts)
 def test_arguments_and_input_reach_the_host_unchanged(connection, arguments, stdin):
     probe = 'printf "%s\\0" "$@"; printf "\\1"; cat'

@@ -118,7 +118,7 @@ def test_wherever_the_line_is_cut_the_truth_is_told_and_nothing_is_written_twice
         assert "\n" not in step.why, say
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(attempted, *zip(*enumerate(places(whole.passed[direction], 9)), strict=True)))
+        list(pool.map(attempted, *zip(*enumerate(places(whole.passed[direction], 8)), strict=True)))
     assert set(seen) == {Status.UNREACHABLE, Status.CHANGED, Status.UNKNOWN}
 
 

@@ -15,11 +15,12 @@ from transports.test_ssh import connected, refusal
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.usefixtures("home")]
 
 
-@pytest.fixture
-def server(tmp_path):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
     """An sshd with an ed25519 key and an RSA key."""
-    make_key(tmp_path / "rsa", kind="rsa")
-    started = start_sshd(tmp_path / "sshd", extra=f"HostKey {tmp_path}/rsa")
+    folder = tmp_path_factory.mktemp("two-keys")
+    make_key(folder / "rsa", kind="rsa")
+    started = start_sshd(folder / "sshd", extra=f"HostKey {folder}/rsa")
     yield started
     started.stop()
 
@@ -61,7 +62,7 @@ def test_a_key_known_by_a_pattern_by_a_hash_or_among_others_is_known(server, int
 
 
 def test_a_kind_of_key_that_is_known_is_the_one_that_is_asked_for(server, interrupt, known, tmp_path):
-    known.write_text(f"[127.0.0.1]:{server.port} {public(tmp_path / 'rsa')}\n")
+    known.write_text(f"[127.0.0.1]:{server.port} {public(server.folder.parent / 'rsa')}\n")
     connected(host_of(server), interrupt, strict_host_keys=True).close()
     connected(host_of(server), interrupt).close()
     other = public(make_key(tmp_path / "other", kind="ecdsa"))

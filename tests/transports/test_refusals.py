@@ -55,7 +55,7 @@ def looked(connection, action: str, args: dict, **keys):
 
 
 def sent(connection, *commands, finally_=(), **keys):
-    step = Step(id="s", phase=Phase.REMEDIATE, action="command", timeout=10.0, **keys)
+    step = Step(id="s", phase=Phase.REMEDIATE, action="command", **keys)
     return send(site(connection), step, Change(summary="", commands=commands, finally_=finally_, risk=Risk.UNKNOWN))
 
 
