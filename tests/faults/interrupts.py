@@ -24,7 +24,7 @@ def connecting(place: Place) -> Told:
         fields = f"ssh_host: 127.0.0.1, ssh_port: {port}, ssh_user: root, gpu: none"
         hosts = place.file("mute.yaml", f"hosts:\n  far: {{{fields}}}\n  later: {{{fields}}}\n")
         run = place.start(
-            "run", place.playbook(), "--hosts", "all", "--parallel", "1", "--connect-timeout", "3s", inventory=hosts
+            "run", place.playbook(), "--hosts", "all", "--parallel", "1", "--connect-timeout", "60s", inventory=hosts
         )
         taken, _ = mute.accept()
         run.interrupt()

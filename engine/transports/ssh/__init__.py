@@ -10,6 +10,7 @@ from engine.ports import Connection, ConnectOptions, Interrupt
 from engine.transports.ssh.keys import locked
 from engine.transports.ssh.line import Line
 from engine.transports.ssh.opening import Way, opened
+from engine.transports.ssh.waiting import waited_for
 from engine.transports.ssh.words import NextAddress
 from engine.values.inventory import Address, Host
 
@@ -27,7 +28,7 @@ def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connec
         if interrupt.level():
             raise Unreachable("asked to stop before it was connected to")
         try:
-            line = Line(opened(host, way, options), options)
+            line = waited_for(lambda way=way: Line(opened(host, way, options), options), interrupt)  # type: ignore[misc]
         except NextAddress as error:
             reasons.append(f"{way.address}{' by proxy' if way.proxy else ''}: {error}")
         except Unreachable as error:
