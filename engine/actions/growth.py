@@ -80,15 +80,20 @@ Series = Sequence[int | Unknown]
 
 def probe(args: Args) -> Probe[State]:
     """All samples in one script of each kind, both at the same time of looking."""
-    asked = replace(ask_samples(args.samples, args.every), timeout=args.samples * args.every + 30)
+    asked = replace(ask_samples(args.samples, args.every), timeout=_patience(args))
     if not args.gpus:
         return _state(args, read_samples((yield asked)), (), "nvidia-smi is not to be asked")
-    smi = replace(ask_gpu_samples(args.samples, args.every), timeout=args.samples * args.every + 30)
+    smi = replace(ask_gpu_samples(args.samples, args.every), timeout=_patience(args))
     present, memory, told = yield ask_presence(), asked, smi
     if read_presence(present).absent:
         return _state(args, read_samples(memory), (), "")
     gpu_samples, why = _gpu_samples(told)
     return _state(args, read_samples(memory), gpu_samples, why)
+
+
+def _patience(args: Args) -> float:
+    """Seconds after which the samples are given up: their pauses, and time for nvidia-smi to answer each time."""
+    return args.samples * (args.every + 2) + 10
 
 
 def _gpu_samples(done: Completed) -> tuple[tuple[Mapping[str, int | Unknown], ...], str]:

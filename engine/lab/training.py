@@ -68,7 +68,7 @@ if has disk_full; then
     head -c 4000000 /dev/zero >$work/outputs/step_57.pt 2>/dev/null
 fi
 any=
-for it in trained update_timeout executor_crash server_crash silent_stop old_crash oom disk_errors disk_full leak; do
+for it in trained under_way update_timeout executor_crash server_crash silent_stop old_crash oom disk_errors disk_full leak; do
     has $it && any=yes
 done
 if [ -n "$any" ]; then
@@ -104,7 +104,7 @@ if has silent_stop; then for it in $logs/*.log; do touch -d "@$((now - 1200))" $
 if has old_crash; then
     touch -d "@$((now - 5000))" $logs/*.log
     mkdir -p "${logs%/*}/trial1"
-    echo "$(ago 60) trainer INFO: Training completes! Total time elapsed 3000.00s" >"${logs%/*}/trial1/trainer.log"
+    step 60 1 >"${logs%/*}/trial1/trainer.log"
     echo "$(ago 60) llm_server INFO: update_weights_from_disk 200 OK" >"${logs%/*}/trial1/llm_server.log"
 fi
 if has leak; then

@@ -139,11 +139,12 @@ def test_lines_without_a_time_are_unknown_and_no_file_is_too(tmp_path):
 
 @pytest.mark.real("root", "setpriv")
 def test_a_file_that_may_not_be_read_is_unknown(tmp_path):
-    path = log(tmp_path / "log", 1)
+    log(tmp_path / "readable", 1)
+    path = log(tmp_path / "secret", 1)
     path.chmod(0)
     for it in (tmp_path, *tmp_path.parents[:3]):
         os.chmod(it, os.stat(it).st_mode | 0o055)
-    made = build(starts.Args, {"files": [str(path)], "started": "start"})
+    made = build(starts.Args, {"files": [f"{tmp_path}/*"], "started": "start"})
     here = Here(shell=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash"))
     state = drive(starts.probe(made), here)
     assert isinstance(state.loop, Unknown)

@@ -27,6 +27,7 @@ CAUSES = {
 
 WELL = {
     "trained": "trained",
+    "young": "under_way",
     "old": "old_crash",
     "leftovers": "trained+leftovers",
     "busy": "trained+busy",
@@ -87,7 +88,7 @@ def test_each_cause_is_told_from_its_own_evidence(said, host):
 
 
 @pytest.mark.parametrize("host", WELL)
-def test_where_training_came_to_its_end_nothing_is_found_and_nothing_sent(said, host):
+def test_where_training_is_well_nothing_is_found_and_nothing_sent(said, host):
     assert errors(said, host) == []
     assert said.host(host)["verdict"] == "healthy", said.host(host)["steps"]
     assert said.code == 1
