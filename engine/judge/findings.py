@@ -45,10 +45,10 @@ def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         truth = Unknown(why=f"`when` cannot be told: {error}")
     superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
     match truth:
+        case True | Unknown() if superseded:
+            status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
         case Unknown(why=why):
             status, reason = Presence.UNKNOWN, why
-        case True if superseded:
-            status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
         case True:
             status, reason = Presence.PRESENT, None
         case _:

@@ -95,7 +95,7 @@ if has leader; then
   (cd / && setsid "$python" -m engine.lab.leader "$address" "$name" /run/lab/state </dev/null >/dev/null &)
   n=0; while [ ! -e /run/lab/state/leads ] && [ $n -lt 300 ]; do sleep 0.05; n=$((n+1)); done
 fi
-export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
 [ $# -gt 0 ] || exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
 cd /
 "$@" &
@@ -131,7 +131,7 @@ PermitRootLogin yes
 StrictModes no
 UsePAM no
 MaxStartups 200:30:400
-SetEnv PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+SetEnv PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
 """
 
 SMI = r"""#!/bin/sh

@@ -381,6 +381,18 @@ def test_law_6_an_expression_that_cannot_be_evaluated_is_unknown_and_loses_no_ot
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
 
+def test_a_cheaper_cause_that_was_found_stands_also_for_what_could_not_be_told():
+    """Mutants: findings.py calling a superseded finding unknown; or superseding by what is not present."""
+    mute = Step(id="dumb", phase=Phase.DIAGNOSE, action="mute", args={})
+    later = rule("later", "dumb.matches", unless=("held",))
+    made = book(findings=(rule(), later), diagnose=(look_at("zombie"), mute))
+    plan, _ = make_plan(site(made, ToyHost(procs={4: (1, "zombie")})))
+    assert [it.status for it in plan.findings] == [Presence.PRESENT, Presence.ABSENT]
+    assert plan.findings[1].why == "explained by held"
+    plan, _ = make_plan(site(made, ToyHost(procs={})))
+    assert [it.status for it in plan.findings] == [Presence.ABSENT, Presence.UNKNOWN]
+
+
 def test_law_6_words_that_cannot_be_filled_in_do_not_hide_a_finding():
     """Mutants: findings.py ``_said`` without its ``except``."""
     host = ToyHost(procs={4: (1, "zombie")})
