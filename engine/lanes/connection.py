@@ -142,8 +142,9 @@ class LaneConnection:
             if not access.password:  # else a wrong password would be tried twice
                 leash = Leash(self._opener, access)
             lane.wait_until_ready(lambda: self._may_send(command))
-            leash = leash or Leash(self._opener, access)
-            leash.wait_until_ready(lambda: self._may_send(command))
+            if not leash:
+                leash = Leash(self._opener, access)
+                leash.wait_until_ready(lambda: self._may_send(command))
         except BaseException:
             lane.close()
             if leash:
@@ -189,6 +190,7 @@ class LaneConnection:
         leash = self._lanes[user][1]
         try:
             with _nothing_sent():
+                leash.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
                 lane = self._started(user, lambda access: self._open_lane(access, command))
         except Refused as error:
             with _nothing_sent():

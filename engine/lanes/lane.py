@@ -56,11 +56,14 @@ class Leash(Shell):
     def __init__(self, opener: Opener, access: Access) -> None:
         self._over: dict[str, list[str]] = {}
         self.late: set[str] = set()
+        self._ready = False
         super().__init__(opener, access, frame(LEASH))
 
     def wait_until_ready(self, check: Check) -> None:
-        """Wait until it takes orders.  Raises Refused when the shell did not start, and what *check* does."""
-        self.await_line("ready", check)
+        """Wait until it takes orders.  Raises Refused when no shell starts, and what *check* raises."""
+        if not self._ready:
+            self.await_line("ready", check)
+            self._ready = True
 
     def holds(self, lane: Lane) -> None:
         """From now on *lane* is ended when the line is gone."""
@@ -115,6 +118,8 @@ class Leash(Shell):
                 self._over.setdefault(lane, []).append("")
             case ["late", lane]:
                 self.late.add(lane)
+            case ["ready"]:
+                self._ready = True
             case _:
                 pass
 
