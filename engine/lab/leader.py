@@ -3,7 +3,8 @@
 ``python -m engine.lab.leader ADDRESS NAME STATE`` runs inside a lab host.  It answers GET /status and POST
 /admin/reset_node_jobs on port 8770 as a real one does, from ``STATE/peers.json``; every request is a line in
 ``STATE/requests``.  In ``STATE/leader.json``: ``role``, ``leader_id``, ``quiet`` (/status says no role), ``cached``
-(seconds for which /status is said again as it was), ``fails`` (a status code that everything is answered with).
+(seconds for which /status is said again as it was), ``fails`` (a status code that everything is answered with),
+``zombie_nodes``.
 """
 
 from __future__ import annotations
@@ -59,7 +60,15 @@ class _Cluster:
             settings: dict[str, Any] = json.loads((self._state / "leader.json").read_text())
         except FileNotFoundError:
             settings = {}
-        return {"role": "leader", "leader_id": self.name, "cached": 5, "fails": 0, "quiet": False, **settings}
+        return {
+            "role": "leader",
+            "leader_id": self.name,
+            "cached": 5,
+            "fails": 0,
+            "quiet": False,
+            "zombie_nodes": [],
+            **settings,
+        }
 
     def status(self) -> dict[str, Any]:
         """The answer to GET /status, as it was if that is not long ago."""
@@ -77,7 +86,7 @@ class _Cluster:
                 "peers": {name: it for name, it in others.items() if it["is_alive"]},
                 "all_peers": others,
                 "alive_peers": sum(it["is_alive"] for it in others.values()),
-                "idle_detection_stats": {"zombie_nodes": []},
+                "idle_detection_stats": {"zombie_nodes": settings["zombie_nodes"]},
             }
             if settings["quiet"]:
                 del said["role"]

@@ -42,12 +42,15 @@ def selfplay(made: Practice, host: str) -> int:
 
 
 def forget_when_gone(made: Practice, host: str) -> threading.Thread:
-    """Let *host* report by itself that its jobs are gone, as soon as they are."""
+    """Let *host* report by itself that its jobs are gone, when the leader was asked once since they are."""
 
     def watch() -> None:
         deadline = time.monotonic() + 60
         while selfplay(made, host) and time.monotonic() < deadline:
             time.sleep(0.2)
+        asked = len(requests(made, "GET"))
+        while len(requests(made, "GET")) == asked and time.monotonic() < deadline:
+            time.sleep(0.05)
         known = peers(made)
         known[host]["selfplay_jobs"] = 0
         (made.lab.state("leader") / "peers.json").write_text(json.dumps(known))
@@ -96,6 +99,8 @@ def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
     thread.join()
     assert said.host("gpu-01")["verdict"] == "resolved", said.out
     assert selfplay(made, "gpu-01") == 0
+    assert said.step("gpu-01", "heard")["status"] == "ok"
+    assert said.step("gpu-01", "reset_count")["status"] in ("ok", "skipped")
     assert requests(made, "POST") == []
 
 
@@ -120,18 +125,19 @@ def looked(tmp_path_factory) -> dict[str, tuple[Practice, Said]]:
     made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*faults, "gpu-03=healthy"))))
     leading(made, cached=60)
     leading(made, "sick", fails=503)
-    leading(made, "other", role="follower", leader_id="leader")
+    leading(made, "other", role="follower", leader_id="leader", zombie_nodes=["gpu-01"])
     wrong = peers(made, "other")
     wrong["gpu-02"]["gpu_percent"] = 1.0
+    wrong["gpu-03"] |= {"gpu_percent": 5.0, "selfplay_jobs": 1}
     (made.lab.state("other") / "peers.json").write_text(json.dumps(wrong))
     old = (*asking(made), "-e", "older_than=0", "--yes")
     record = ("-e", f"record={folder}/distributed_hosts.yaml")
     asked = {
         "young": ("stuck-node", *asking(made), "--yes"),
-        "plan": ("stuck-node", *asking(made), "-e", "older_than=0", "--dry-run"),
+        "plan": ("stuck-node", *asking(made), "-e", "older_than=0", "-e", "watch=0.1", "--dry-run"),
         "sick": ("stuck-node", *asking(made, "sick"), "-e", "older_than=0", "--yes"),
         "down": ("stuck-node", *asking(made, port=9), "-e", "older_than=0", "--yes"),
-        "other": ("stuck-node", *asking(made, "other"), "-e", "older_than=0", "--dry-run"),
+        "other": ("stuck-node", *asking(made, "other"), "--dry-run"),
         "keep": ("stuck-node", *old, "-e", "keep=2"),
         "cooldown": ("stuck-node", *old, "-e", "cooldown=60", *record),
         "count": ("reset-node-jobs", *asking(made), "--yes"),
@@ -182,6 +188,8 @@ def test_a_plan_names_the_processes_and_the_correction_that_may_follow(looked):
         "./python3 selfplay.py --board hex8 --rank 1",
     ]
     assert "after end_jobs" in said.step("gpu-01", "reset_count")["condition"]
+    assert said.step("gpu-01", "watched")["state"]["value"] == 0
+    assert said.step("gpu-02", "watched")["status"] == "skipped", "nothing there is left over"
     evidence = said.finding("gpu-01", "stuck")["evidence"]
     assert (evidence["node"], evidence["jobs"], evidence["gpu"]) == ("gpu-01", 2, 0.0)
 
@@ -199,7 +207,9 @@ def test_what_the_leader_says_is_looked_at_again_on_the_node(looked):
     said = looked["other"][1]
     assert said.finding("gpu-02", "at_work")["status"] == "present"
     assert said.finding("gpu-02", "stuck")["status"] == "absent"
+    assert said.finding("gpu-03", "inflated")["status"] == "absent", "5 % is not less than 5 %"
     assert said.finding("gpu-01", "not_leader")["status"] == "present"
+    assert said.finding("gpu-01", "stuck")["status"] == "present", "the leader has known it for long"
     assert said.step("gpu-01", "reset_count")["status"] == "skipped"
 
 
