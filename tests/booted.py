@@ -25,8 +25,15 @@ exec unshare -C sh -ec '
     umount /sys/fs/cgroup
     while umount /sys/fs/cgroup 2>/dev/null; do :; done
     mount -t cgroup2 none /sys/fs/cgroup
-    mount -t tmpfs none /etc/systemd/system
-    printf "[Unit]\nDefaultDependencies=no\n" >/run/systemd/system/tiny.target
+    # none of the units of this machine: what systemd does at a boot (it empties /tmp, sets sysctls, mounts) is real here too
+    lib=$(readlink -f /lib/systemd)
+    for it in /etc/systemd/system /etc/tmpfiles.d /usr/lib/tmpfiles.d /etc/sysctl.d /usr/lib/sysctl.d "$lib/system" \
+        "$lib/system-generators" "$lib/system-shutdown" "$lib/system-environment-generators"; do
+        [ ! -d "$it" ] || mount -t tmpfs none "$it"
+    done
+    for it in tiny sysinit basic shutdown umount sockets timers paths slices multi-user network default; do
+        printf "[Unit]\nDefaultDependencies=no\n" >"$lib/system/$it.target"
+    done
     exec env -i container=test PATH="$PATH" /lib/systemd/systemd --system --unit=tiny.target --show-status=no
 '
 """
