@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
+
+for it in (
+    signal.SIGINT,
+    signal.SIGQUIT,
+):  # a shell ignores them for what it starts in the background, and we hand that on
+    if signal.getsignal(it) is signal.SIG_IGN:
+        signal.signal(it, signal.default_int_handler if it is signal.SIGINT else signal.SIG_DFL)
 
 PROGRAMS = {
     "sshd": "/usr/sbin/sshd",

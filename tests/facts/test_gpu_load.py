@@ -155,6 +155,7 @@ PRIVATE = r"""
 mount -t tmpfs none /dev && mknod /dev/null c 1 3 && mknod /dev/urandom c 1 9 || exit 9
 : >/dev/nvidia0; : >/dev/nvidia1; : >/dev/nvidiactl
 sleep 60 3</dev/nvidia0 4</dev/nvidiactl & holder=$!
+until [ "$(cat /proc/$holder/comm)" = sleep ]; do sleep 0.01; done
 dash "$@"; code=$?
 kill $holder; exit $code
 """

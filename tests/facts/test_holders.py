@@ -156,7 +156,7 @@ def test_a_host_without_stat_is_a_fault_and_not_nobody(stage, tmp_path):
 
 
 def test_a_walk_that_broke_off_is_a_fault_and_not_nobody():
-    head = "self 30 30 0 100.0 -\np 1 S 0 0 0 1 5 0 - init\np 30 S 1 30 0 1 9 0 - sh\n"
+    head = "self 30 30 0 100.0 -\np 1 S 0 0 0 1 5 0 - init\np 30 S 1 30 0 1 9 0 - sh\na 30 sh\n"
     for rest in ("asked /x\n", "asked /x\nseen 1 30\nblind\n", "seen 1\nblind\nwalked 30\n"):
         with pytest.raises(ProbeError, match="could not be listed"):
             read_holders(Completed(exit_code=0, stdout=head + rest))

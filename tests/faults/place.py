@@ -91,8 +91,9 @@ class Running:
 
     def ended(self) -> Told:
         """Wait for its end."""
-        deadline = time.monotonic() + WITHIN
+        deadline, memory = time.monotonic() + WITHIN, 0
         while True:
+            memory = max(memory, _largest(self.process.pid))  # ru_maxrss counts whoever forked it, too
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
                 break
@@ -111,8 +112,17 @@ class Running:
             err=self.err.read_text(),
             seconds=time.monotonic() - self.began,
             cpu=used.ru_utime + used.ru_stime,
-            memory=used.ru_maxrss * 1024,
+            memory=memory,
         )
+
+
+def _largest(pid: int) -> int:
+    """The most memory that a process has had since it began to run its program; 0 where that cannot be told."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(it.split()[1]) * 1024 for it in lines if it.startswith("VmHWM:")), 0)
 
 
 def until(holds: Callable[[], object], what: str, within: float = 40.0) -> None:
