@@ -75,7 +75,7 @@ def _said(text: str, scope: Scope) -> str:
 
 def _evidence(expression: str, scope: Scope) -> Json:
     try:
-        value = value_of(expression, scope)
+        value = value_of(expression, scope, gaps=True)
     except ConfigError as error:
         return f"unknown: {error}"
     return f"unknown: {value.why}" if isinstance(value, Unknown) else value

@@ -52,14 +52,17 @@ def evaluate(expression: str, scope: Scope) -> bool | Unknown:
 
     Raises ConfigError when it cannot be evaluated at all.
     """
-    value = value_of(expression, scope)
+    value = value_of(expression, scope, gaps=True)  # a list is there or not, whatever is not known within it
     return value if isinstance(value, Unknown) else bool(value)
 
 
-def value_of(expression: str, scope: Scope) -> Json | Unknown:
-    """What *expression* gives, as JSON; Unknown when it touches what no look could answer.  Raises ConfigError."""
+def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
+    """What *expression* gives, as JSON; Unknown when it touches what no look could answer.  Raises ConfigError.
+
+    With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is told.
+    """
     try:
-        found: Json = _native(_as_template(expression), scope)
+        found: Json = _native(_as_template(expression), scope, gaps=gaps)
         return found
     except UnknownTouched as error:
         return Unknown(why=str(error))
@@ -112,11 +115,11 @@ def _as_template(expression: str) -> str:
     return "{{ (" + expression + "\n) }}"
 
 
-def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
+def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
     try:
         template = _compiled(text)
         context = template.new_context({**scope.names(), ROUNDS: Rounds()})
-        return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole)
+        return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole, gaps=gaps)
     except UnknownTouched:
         raise
     except (
@@ -131,12 +134,12 @@ def _native(text: str, scope: Scope, *, whole: bool = False) -> Any:
         raise ConfigError(_reason(text, error)) from error
 
 
-def _joined(text: str, pieces: list[Any], *, whole: bool) -> Any:
+def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) -> Any:
     """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
     single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
     if single and not whole:
         values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]
-        return plain(values[0]) if len(values) == 1 else "".join(map(_text, pieces))
+        return plain(values[0], gaps=gaps) if len(values) == 1 else "".join(map(_text, pieces))
     return "".join(map(_text, pieces))
 
 

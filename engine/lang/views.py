@@ -27,6 +27,10 @@ class View(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         return known(view(self._inner[key]))
 
+    def inside(self) -> Iterator[tuple[str, Any]]:
+        """Every key with its value, also where that is not known."""
+        return ((key, view(it)) for key, it in self._inner.items())
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._inner)
 
@@ -80,17 +84,19 @@ def known(value: Any) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
-    """*value* without views, as JSON has it."""
+def plain(value: Any, *, gaps: bool = False) -> Any:
+    """*value* without views, as JSON has it; with *gaps*, what is not known inside of it is a text that says so."""
+    if gaps and isinstance(value, Silent):
+        return f"unknown: {value.why}"
     match known(value):
         case View() as view:
-            return {key: plain(view[key]) for key in view}
+            return {key: plain(it, gaps=gaps) for key, it in view.inside()}
         case Mapping() as mapping:
-            return {str(key): plain(it) for key, it in mapping.items()}
+            return {str(key): plain(it, gaps=gaps) for key, it in mapping.items()}
         case str() | int() | float() | None as scalar:
             return scalar
         case list() | tuple() | set() | frozenset() as many:
-            return [plain(it) for it in many]
+            return [plain(it, gaps=gaps) for it in many]
         case Iterator() as some:
-            return [plain(it) for _, it in zip(range(LONGEST), some, strict=False)]
+            return [plain(it, gaps=gaps) for _, it in zip(range(LONGEST), some, strict=False)]
     raise ConfigError(f"an expression gave {type(value).__name__}, which is no value of a playbook")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from engine.errors import ConfigError
-from engine.lang.templates import Scope, render, say, value_of
+from engine.lang.templates import Scope, evaluate, render, say, value_of
 from engine.lang.views import LONGEST, UnknownTouched
 from engine.values.text import Unknown
 
@@ -145,3 +145,27 @@ def test_an_expression_is_bounded_too():
 def test_a_text_has_only_methods_that_make_nothing_larger_than_what_they_are_given(call):
     with pytest.raises(ConfigError, match="a text has no"):
         render("{{ '{:9}'." + call + " }}", SCOPE)
+
+
+GAPS = Scope(
+    looks={"look": {"rows": [{"name": "a", "age": {"$unknown": "no clock"}}], "row": {"age": {"$unknown": "no clock"}}}}
+)
+
+
+def test_evidence_tells_what_is_known_and_names_the_gaps_in_it():
+    """Mutants: one unknown field of a row making all of the evidence unknown."""
+    assert value_of("look.rows", GAPS, gaps=True) == [{"name": "a", "age": "unknown: no clock"}]
+    assert value_of("look", GAPS, gaps=True) == {
+        "rows": [{"name": "a", "age": "unknown: no clock"}],
+        "row": {"age": "unknown: no clock"},
+    }
+    assert value_of("look.rows", GAPS) == Unknown(why="no clock")
+    assert value_of("look.row.age", GAPS, gaps=True) == Unknown(why="no clock")
+
+
+def test_a_list_is_there_whatever_is_not_known_within_it_and_what_is_touched_still_counts():
+    assert evaluate("look.rows", GAPS) is True
+    assert evaluate("look.rows | selectattr('name', 'equalto', 'a') | list", GAPS) is True
+    assert evaluate("look.rows | selectattr('name', 'equalto', 'b') | list", GAPS) is False
+    assert evaluate("look.rows | selectattr('age') | list", GAPS) == Unknown(why="no clock")
+    assert evaluate("look.row.age", GAPS) == Unknown(why="no clock")
