@@ -54,6 +54,12 @@ mount --rbind "$home/drv" /proc/driver
 [ ! -d /sys/bus/pci/devices ] || mount --rbind "$home/pci" /sys/bus/pci/devices
 mount --rbind "$home/dev" /dev
 mount --rbind "$home/run" /run
+# Nor is this machine's Docker: what /run had of it is gone, and a command without a daemon would be a fault of its own.
+for it in docker dockerd podman; do
+  for place in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin /snap/bin; do
+    [ ! -f "$place/$it" ] || mount --bind /dev/null "$place/$it"
+  done
+done
 # What this machine's root has in a profile is nothing of the lab host's.
 for it in ~root/.bashrc ~root/.zshenv ~root/.cshrc ~root/.tcshrc; do [ ! -f "$it" ] || mount --bind /dev/null "$it"; done
 set +e

@@ -48,6 +48,14 @@ def test_hosts_are_apart_from_this_machine_and_from_each_other(made):
         "/dev/nvidiactl",
     ]
     assert on(made, "cpu-01", "ls /dev/nvidia*; ls /sys/bus/pci/devices; command -v nvidia-smi") == ""
+    assert (
+        on(
+            made,
+            "gpu-01",
+            'for it in docker dockerd; do [ ! -x "$(command -v $it)" ] || echo $it; done; ls /var/run/docker.sock',
+        )
+        == ""
+    )
     assert not Path("/run/lab").exists()
 
 
