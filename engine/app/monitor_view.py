@@ -176,13 +176,24 @@ def _kills(state: Mapping[str, Json]) -> str:
 
 
 def _containers(state: Mapping[str, Json]) -> str:
+    """How many are up, and what is wrong with the others; those that ended well, or were never started, are no news."""
     found = _known(state.get("containers"))
     if not isinstance(found, list):
         return "?"
-    kinds = [str(it.get("status", "?")) for it in found if isinstance(it, Mapping)]
-    up = sum(it in ("running", "paused") for it in kinds)
-    rest = {it: kinds.count(it) for it in dict.fromkeys(kinds) if it not in ("running", "paused")}
-    return ", ".join([f"{up} up", *(f"{count} {kind}" for kind, count in rest.items())])
+    kinds = [_fate(it, state) for it in found if isinstance(it, Mapping)]
+    told = [f"{kinds.count(it)} {it}" for it in ("up", "restarting", "failed", "paused") if it in kinds]
+    return ", ".join(told) or "none"
+
+
+def _fate(container: Mapping[str, Json], state: Mapping[str, Json]) -> str:
+    """One word for a container; empty where there is nothing to tell."""
+    looping, failed = _known(state.get("looping")), state.get("failed")
+    name, status = container.get("name"), container.get("status")
+    if status == "restarting" or (isinstance(looping, list) and name in looping):
+        return "restarting"
+    if isinstance(failed, list) and name in failed:
+        return "failed"
+    return {"running": "up", "paused": "paused"}.get(str(status), "")
 
 
 WORDS = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from docker_fixtures import _engine, engine
 
 from e2e.conftest import runbook
 from engine import lab
@@ -18,6 +19,8 @@ from engine.app.monitor_view import Sight, view
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult, Verdict
+
+__all__ = ["_engine", "engine"]
 
 LOOK = Step(id="mem", phase=Phase.DIAGNOSE, action="memory")
 BOOK = Playbook(
@@ -83,7 +86,7 @@ def test_once_tells_every_host_and_exits_as_a_run_would(three):
     rows = {it.split()[0]: it for it in said.out.split("\n\n")[0].splitlines()[1:]}
     assert "87%" in rows["gpu-01"]
     assert " ? " in rows["gpu-02"]
-    assert rows["gpu-03"].count("down") == 4
+    assert rows["gpu-03"].count("down") == 5
     assert "gpu-03: unreachable" in said.out
     assert "gpus is unknown: nvidia-smi did not answer" in said.out
     assert said.code == 1
@@ -122,3 +125,47 @@ def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
         screen("the end 0")
     finally:
         tmux("kill-server")
+
+
+@pytest.mark.real("docker")
+@pytest.mark.timeout(300)
+def test_containers_that_died_lately_or_start_again_and_again_are_told(engine, tmp_path):
+    """Mutants: monitor_view.py ``_containers`` telling of those that ended well; the finding without its ``died_within``."""
+    (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+
+    def once(*argv: str):
+        words = ("--once", "-i", str(tmp_path / "hosts.yaml"), "-e", "killed_within=1s", *argv)
+        return runbook("monitor", *words, DOCKER_HOST=engine.host)
+
+    engine.lives(name="alive")
+    engine.dies("true", name="done")
+    calm = once()
+    assert " 1 up " in calm.out
+    assert "died within" not in calm.out
+    engine.dies("sh", "-c", "exit 3", name="broken")
+    engine(
+        "run",
+        "-d",
+        "--name",
+        "loop",
+        "--restart",
+        "always",
+        "--network",
+        "none",
+        "base:1",
+        "sh",
+        "-c",
+        "sleep 0.1; exit 128",
+    )
+    deadline = time.monotonic() + 30
+    while int(engine.inspect("loop", "{{.RestartCount}}")) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    said = once()
+    assert "1 up, 1 restarting, 1 failed" in said.out
+    assert "here: died within 60 minutes: broken" in said.out
+    assert "here: started again and again: loop" in said.out
+    assert said.code == 1
+    assert "died within" not in once("-e", "died_within=0").out
+    down = runbook("monitor", "--once", "-i", str(tmp_path / "hosts.yaml"), DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert "here: containers is unknown: the Docker daemon does not run" in down.out
