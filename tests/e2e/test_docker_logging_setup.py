@@ -1,0 +1,223 @@
+"""Docker's logging is set up by the program itself: a real dockerd under a real systemd, with restarts and a roll-back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from booted import boot
+from docker_fixtures import _engine, engine
+
+from .conftest import PROGRAM, Said, runbook
+
+__all__ = ["_engine", "engine"]
+pytestmark = [pytest.mark.real("docker", "systemd"), pytest.mark.timeout(300)]
+
+UNIT = """[Unit]
+DefaultDependencies=no
+StartLimitBurst=3
+StartLimitIntervalSec=60
+[Service]
+Type=notify
+ExecStart=/usr/sbin/dockerd --data-root {folder}/data --exec-root /run/dx --pidfile /run/docker.pid -H unix:///run/docker.sock --bridge=none --iptables=false --ip6tables=false --exec-opt native.cgroupdriver=cgroupfs {flags}
+ExecReload=/bin/kill -s HUP $MAINPID
+Restart=always
+RestartSec=1
+KillMode=process
+[Install]
+WantedBy=tiny.target
+"""
+CONFIG = "/etc/docker/daemon.json"
+OLD = '{\n    "dns": ["192.0.2.1"],\n    "userland-proxy": false,\n  "log-opts": {"labels": "run"}\n}\n'
+
+
+class Docker:
+    """A dockerd that systemd runs, in namespaces of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.systemd = boot()
+        (folder / "data").mkdir()
+        (folder / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+        Path("/etc/docker").mkdir(exist_ok=True)
+        self.sh(f"mount -t tmpfs none {folder}/data; mount -t tmpfs none /etc/docker")
+
+    def sh(self, text: str, **keys) -> str:
+        return self.systemd.run("sh", "-c", text, **keys)
+
+    def start(self, config: str | None, flags: str = "") -> None:
+        """Anew, with that configuration."""
+        self.sh("systemctl stop docker; systemctl reset-failed docker; rm -f /etc/docker/daemon.json*", check=False)
+        if config is not None:
+            self.systemd.write(CONFIG, config)
+        self.systemd.unit("docker.service", UNIT.format(folder=self.folder, flags=flags))
+        self.sh("systemctl start docker; docker version")
+
+    def run(self, *argv: str) -> Said:
+        where = ("-i", str(self.folder / "hosts.yaml"), "--hosts", "here", "--output", "json")
+        words = (*self.systemd.within, *PROGRAM, "run", "docker-logging-setup", *where, "--yes", *argv)
+        done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+        assert done.stdout, done.stderr
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    @property
+    def config(self) -> dict:
+        return json.loads(self.sh(f"cat {CONFIG}"))
+
+    @property
+    def pid(self) -> str:
+        return self.systemd.show("docker.service", "MainPID")
+
+    def files(self) -> list[str]:
+        return sorted(self.sh("ls /etc/docker").split())
+
+
+@pytest.fixture(scope="module")
+def docker():
+    folder = Path(tempfile.mkdtemp(prefix="rb-dls-"))
+    made = Docker(folder)
+    yield made
+    made.sh("systemctl stop docker; docker ps -q", check=False)
+    made.systemd.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def container(docker: Docker) -> str:
+    """A container that runs, and its id."""
+    busybox = shutil.which("busybox") or "/bin/busybox"
+    docker.sh(
+        f"mkdir -p {docker.folder}/i/bin; cp {busybox} {docker.folder}/i/bin/sleep; tar -C {docker.folder}/i -c . | docker import - b:1"
+    )
+    return docker.sh("docker run -d --network none b:1 sleep 600").strip().splitlines()[-1]
+
+
+def test_keys_are_merged_and_docker_restarted_once_while_containers_go_on(docker):
+    """Mutants: the file overwritten; a restart without live-restore read in; a restart on the second run."""
+    docker.start(OLD)
+    key, pid = container(docker), docker.pid
+    began = docker.sh(f"docker inspect --format '{{{{.State.StartedAt}}}} {{{{.State.Running}}}}' {key}")
+    plan = docker.run("--dry-run")
+    assert plan.host("here")["verdict"] == "planned"
+    assert '+  "live-restore": true' in plan.step("here", "write")["diff"].replace("    ", "  ")
+    assert (docker.sh(f"cat {CONFIG}"), docker.pid) == (OLD, pid)
+    said = docker.run()
+    assert said.host("here")["verdict"] == "resolved", said.out
+    assert docker.config == {
+        "dns": ["192.0.2.1"],
+        "userland-proxy": False,
+        "log-driver": "json-file",
+        "log-opts": {"labels": "run", "max-size": "100m", "max-file": "5", "compress": "true"},
+        "live-restore": True,
+    }
+    assert said.step("here", "live_restore")["status"] == "changed"
+    assert said.step("here", "restart")["status"] == "changed"
+    assert said.step("here", "put_back")["status"] == "skipped"
+    assert docker.pid != pid
+    assert docker.sh(f"docker inspect --format '{{{{.State.StartedAt}}}} {{{{.State.Running}}}}' {key}") == began
+    assert docker.sh("docker info --format '{{.LiveRestoreEnabled}}'").strip() == "true"
+    (kept,) = [it for it in docker.files() if ".backup-" in it]
+    assert docker.sh(f"cat /etc/docker/{kept}") == OLD
+    pid = docker.pid
+    again = docker.run()
+    assert again.host("here")["verdict"] == "healthy", again.out
+    assert again.writes() == []
+    assert docker.pid == pid
+    docker.sh(f"docker rm -f {key}")
+
+
+def test_a_missing_file_is_made(docker):
+    docker.start(None)
+    said = docker.run()
+    assert said.host("here")["verdict"] == "resolved", said.out
+    assert docker.config["log-opts"]["max-file"] == "5"
+    assert docker.sh(f"stat -c %a {CONFIG}").strip() == "644"
+
+
+@pytest.mark.parametrize("config", [OLD, None])
+def test_where_docker_does_not_come_back_the_old_file_is_put_back_and_docker_runs(docker, config):
+    """The log driver stands on the command line too: dockerd refuses to start.  Mutants: no put_back; any old backup taken."""
+    docker.start(config, flags="--log-driver=json-file")
+    docker.systemd.write(f"{CONFIG}.backup-20990101-000000", '{"debug": true}')
+    said = docker.run()
+    assert said.code == 1
+    assert said.step("here", "restart")["status"] == "failed", said.out
+    assert said.step("here", "put_back")["status"] == "changed"
+    assert said.step("here", "restart_again")["status"] == "changed"
+    assert said.host("here")["verdict"] == "failed"
+    assert docker.sh(f"cat {CONFIG} 2>/dev/null || echo none") == (config or "none\n")
+    assert any(".refused-" in it for it in docker.files())
+    assert docker.sh("docker version --format '{{.Server.Version}}'").strip()
+    assert docker.systemd.show("docker.service", "ActiveState") == "active"
+
+
+def test_a_file_that_is_no_json_is_left_to_a_person(docker):
+    docker.start(None)
+    docker.systemd.write(CONFIG, '{"debug": true,}\n')
+    pid = docker.pid
+    said = docker.run()
+    assert said.host("here")["verdict"] == "unknown", said.out
+    assert "daemon.json" in said.step("here", "config")["why"]
+    assert said.writes() == []
+    assert docker.pid == pid
+
+
+def test_without_a_restart_the_change_waits_for_the_next_start(docker):
+    docker.start(OLD)
+    pid = docker.pid
+    said = docker.run("-e", "restart=false")
+    assert said.host("here")["verdict"] == "resolved", said.out
+    assert docker.pid == pid
+    late = docker.run()
+    assert late.host("here")["verdict"] == "unresolved"
+    assert late.writes() == []
+    assert "does not run with it" in late.finding("here", "not_in_effect")["say"]
+
+
+def here(tmp_path, *argv, **env):
+    """Run it on this machine, where no systemd is, with a file of our own."""
+    (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+    where = ("-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json", "--yes")
+    return runbook("run", "docker-logging-setup", *where, "-e", f"config={tmp_path}/daemon.json", *argv, **env)
+
+
+@pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="systemd runs this machine")
+def test_without_systemd_the_file_is_written_and_the_restart_is_told_to_a_person(engine, tmp_path):
+    said = here(tmp_path, DOCKER_HOST=engine.host)
+    assert said.step("here", "write")["status"] == "changed", said.out
+    assert said.step("here", "restart")["status"] == "skipped"
+    assert "systemd does not run this host" in said.step("here", "restart")["why"]
+    assert said.host("here")["verdict"] == "unresolved"
+    again = here(tmp_path, DOCKER_HOST=engine.host)
+    assert again.writes() == []
+    assert "systemctl restart docker" in again.finding("here", "not_in_effect")["advise"][0]
+
+
+def test_a_newer_dockerd_is_asked_before_anything_is_written(engine, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dockerd").write_text(
+        "#!/bin/sh\ncase $1 in --help) echo '      --validate'; exit;; esac\n"
+        f"[ \"$1 $2\" = '--validate --config-file' ] && cp \"$3\" {tmp_path}/asked\necho 'unknown key' >&2; exit 1\n"
+    )
+    (tmp_path / "bin/dockerd").chmod(0o755)
+    (tmp_path / "daemon.json").write_text('{"nonsense": 1}')
+    said = here(tmp_path, DOCKER_HOST=engine.host, PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert said.step("here", "write")["status"] == "failed", said.out
+    assert "unknown key" in said.step("here", "write")["why"]
+    assert (tmp_path / "daemon.json").read_text() == '{"nonsense": 1}'
+    assert json.loads((tmp_path / "asked").read_text())["nonsense"] == 1
+    assert said.step("here", "restart")["status"] in ("skipped", "blocked")
+
+
+def test_a_docker_that_is_down_is_unknown_and_nothing_is_written(tmp_path):
+    began = time.monotonic()
+    said = here(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert said.host("here")["verdict"] == "unknown"
+    assert said.writes() == []
+    assert not (tmp_path / "daemon.json").exists()
+    assert time.monotonic() - began < 60
