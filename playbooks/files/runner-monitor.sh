@@ -36,10 +36,11 @@ memory() {
     if have free; then free -m; else grep -E '^(MemTotal|MemAvailable|SwapTotal|SwapFree):' /proc/meminfo || echo 'unknown: /proc/meminfo cannot be read'; fi
 }
 
-processes() {
+processes() {  # programs only: a command line may hold a secret
     echo '--- processes that take most of the CPU'
-    if found=$(ps -eo pid,pcpu,pmem,rss,args --sort=-pcpu 2>/dev/null); then printf '%s\n' "$found" | head -n 6 | cut -c1-160
-    elif found=$(top -b -n 1 2>/dev/null); then printf '%s\n' "$found" | head -n 9
+    if found=$(ps -eo pid,pcpu,pmem,rss,comm --sort=-pcpu 2>/dev/null); then printf '%s\n' "$found" | head -n 6
+    elif found=$(top -b -n 1 2>/dev/null); then
+        printf '%s\n' "$found" | awk '/PID/ && /COMMAND/ { print; rows = 1; next } rows && rows++ < 6 { if (NF > 8) NF = 8; print }'
     else echo 'unknown: neither ps nor top can tell'; fi
 }
 

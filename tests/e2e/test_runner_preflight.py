@@ -1,0 +1,123 @@
+"""Before a run, and on hosts that have next to nothing: what is not known is said, and nothing of it is called healthy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+from docker_fixtures import _engine, engine
+
+from .conftest import runbook
+
+__all__ = ["_engine", "engine"]
+pytestmark = pytest.mark.timeout(200)
+
+ROOMY = ("-e", "disk_free=1MiB", "-e", "disk_below=100", "-e", "memory_below=100", "-e", "memory_free=1MiB")
+ALL = ("container-death", "docker-logging-setup", "disk-full", "runner-preflight", "runner-monitor")
+
+
+def present(said, host, severity="error"):
+    return {it["id"] for it in said.host(host)["findings"] if it["status"] == "present" and it["severity"] == severity}
+
+
+@pytest.mark.real("lab", "sshd")
+def test_every_fault_of_a_runner_is_found_and_a_good_one_is_ready(practice):
+    """Mutants: a GPU that nvidia-smi cannot tell of counted as idle; a missing GPU passed over."""
+    lab = practice("good", "used=busy", "left=leftovers", "deaf=smi_hangs", "none=no_gpu", "ill=resettable")
+    said = lab.run("runner-preflight", *ROOMY, "-e", "need_docker=false", "-e", "expect_gpus=2", "--timeout", "5s")
+    verdicts = {it["host"]: it["verdict"] for it in said.document["hosts"]}
+    assert verdicts == {"good": "healthy", "used": "unresolved", "left": "unresolved", "deaf": "unknown",
+                        "none": "unresolved", "ill": "unresolved"}, said.out  # fmt: skip
+    assert present(said, "used") == {"gpu_in_use"}
+    assert present(said, "left") == {"gpu_memory_taken"}
+    assert present(said, "none") == {"too_few_gpus"}
+    assert "gpu_trouble" in present(said, "ill")
+    assert said.finding("deaf", "too_few_gpus")["status"] == "unknown"
+    assert said.writes() == []
+    tight = lab.run(
+        "runner-preflight", "-e", "disk_below=1", "-e", "memory_free=100TiB", "-e", "disks=[/, /no/such]", hosts="good"
+    )
+    assert present(tight, "good") == {"no_docker", "no_room", "little_memory", "no_such_place"}
+    assert "disk-full" in tight.finding("good", "no_room")["advise"][0]
+
+
+@pytest.mark.real("docker")
+def test_docker_must_answer_and_containers_must_get_the_gpus(engine, tmp_path):
+    (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+    where = ("-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json", *ROOMY)
+    ready = runbook("run", "runner-preflight", *where, "-e", "expect_gpus=0", DOCKER_HOST=engine.host)
+    assert ready.host("here")["verdict"] == "healthy", ready.out
+    small = runbook(
+        "run", "runner-preflight", *where, "-e", "expect_gpus=0", "-e", "disk_free=1TiB", DOCKER_HOST=engine.host
+    )
+    assert str(engine.root) in small.finding("here", "no_room")["say"]
+    wanting = runbook("run", "runner-preflight", *where, DOCKER_HOST=engine.host)
+    assert {"no_toolkit", "too_few_gpus"} <= present(wanting, "here") or "toolkit_not_configured" in present(
+        wanting, "here", "warning"
+    )
+    down = runbook("run", "runner-preflight", *where, "-e", "expect_gpus=0", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+    assert down.host("here")["verdict"] == "unknown"
+    assert "Cannot connect" in down.step("here", "docker")["why"]
+
+
+@pytest.mark.real("lab", "sshd")
+@pytest.mark.parametrize("name", [it for it in ALL if it != "runner-monitor"])
+def test_without_docker_systemd_and_gpu_nothing_crashes_and_each_part_says_so(practice, name):
+    lab = practice("bare=no_gpu")
+    more = () if name != "runner-preflight" else (*ROOMY, "-e", "need_docker=false", "-e", "expect_gpus=0")
+    said = (
+        lab.run(name, "--yes", *more, "-e", "full_above=100")
+        if name in ("container-death", "disk-full")
+        else lab.run(name, "--yes", *more)
+    )
+    assert said.host("bare")["verdict"] == "healthy", said.out
+    assert said.writes() == []
+    skipped = {it["id"]: it["why"] for it in said.host("bare")["steps"] if it["status"] == "skipped"}
+    assert all(skipped.values())
+    if name == "container-death":
+        assert "no Docker here" in skipped["containers"]
+        assert "no NVIDIA GPU" in skipped["gpus"]
+
+
+@pytest.mark.real("busybox")
+@pytest.mark.parametrize("name", ALL)
+def test_a_host_with_a_busybox_alone_never_crashes_a_playbook(name, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    subprocess.run(["busybox", "--install", "-s", str(tools)], check=True)
+    (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+    where = ("-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json")
+    said = runbook("run", name, *where, "--dry-run", PATH=str(tools), HOME=str(tmp_path))
+    assert said.code in (0, 1), said.err
+    assert "internal error" not in said.out
+    assert "Traceback" not in said.err
+    for it in said.host("here")["steps"]:
+        assert it["status"] in ("ok", "would_change") or it["why"], it
+
+
+@pytest.mark.real("docker", "setpriv")
+def test_without_root_it_is_said_that_docker_and_kernel_could_not_be_asked(engine, tmp_path):
+    engine.folder.chmod(0o755)
+    engine.dies("sh", "-c", "exit 3")
+    place = tmp_path / "home"
+    place.mkdir()
+    for it in (place, *tmp_path.parents[:3], tmp_path):
+        os.chmod(it, 0o755)
+    os.chown(place, 65534, 65534)
+    (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+    import sys
+
+    words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-m", "engine", "run", "container-death",
+             "-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json")  # fmt: skip
+    env = {**os.environ, "DOCKER_HOST": engine.host, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=env, timeout=90, stdin=subprocess.DEVNULL
+    )
+    if not done.stdout:
+        pytest.skip(f"nobody may run the program here: {done.stderr[-200:]}")
+    (host,) = json.loads(done.stdout)["hosts"]
+    assert host["verdict"] == "unknown", done.stdout
+    why = next(it["why"] for it in host["steps"] if it["id"] == "containers")
+    assert "sudo" in why or "permission" in why
