@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 from docker_fixtures import _engine, engine
@@ -63,22 +64,22 @@ def test_docker_must_answer_and_containers_must_get_the_gpus(engine, tmp_path):
 
 
 @pytest.mark.real("lab", "sshd")
-@pytest.mark.parametrize("name", [it for it in ALL if it != "runner-monitor"])
-def test_without_docker_systemd_and_gpu_nothing_crashes_and_each_part_says_so(practice, name):
+def test_without_docker_systemd_and_gpu_nothing_crashes_and_each_part_says_so(practice):
     lab = practice("bare=no_gpu")
-    more = () if name != "runner-preflight" else (*ROOMY, "-e", "need_docker=false", "-e", "expect_gpus=0")
-    said = (
-        lab.run(name, "--yes", *more, "-e", "full_above=100")
-        if name in ("container-death", "disk-full")
-        else lab.run(name, "--yes", *more)
-    )
-    assert said.host("bare")["verdict"] == "healthy", said.out
-    assert said.writes() == []
-    skipped = {it["id"]: it["why"] for it in said.host("bare")["steps"] if it["status"] == "skipped"}
-    assert all(skipped.values())
-    if name == "container-death":
-        assert "no Docker here" in skipped["containers"]
-        assert "no NVIDIA GPU" in skipped["gpus"]
+    for name, more in (
+        ("container-death", ("-e", "full_above=100")),
+        ("disk-full", ("-e", "full_above=100")),
+        ("docker-logging-setup", ()),
+        ("runner-preflight", (*ROOMY, "-e", "need_docker=false", "-e", "expect_gpus=0")),
+    ):
+        said = lab.run(name, "--yes", *more)
+        assert said.host("bare")["verdict"] == "healthy", said.out
+        assert said.writes() == []
+        skipped = {it["id"]: it["why"] for it in said.host("bare")["steps"] if it["status"] == "skipped"}
+        assert all(skipped.values())
+        if name == "container-death":
+            assert "no Docker here" in skipped["containers"]
+            assert "no NVIDIA GPU" in skipped["gpus"]
 
 
 @pytest.mark.real("busybox")
@@ -107,8 +108,6 @@ def test_without_root_it_is_said_that_docker_and_kernel_could_not_be_asked(engin
         os.chmod(it, 0o755)
     os.chown(place, 65534, 65534)
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
-    import sys
-
     words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-m", "engine", "run", "container-death",
              "-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json")  # fmt: skip
     env = {**os.environ, "DOCKER_HOST": engine.host, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
