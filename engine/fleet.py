@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, TransportError
 from engine.executor import Consent, execute
+from engine.executor.stopping import Stop as Stop
 from engine.judge import Elsewhere, Once, Site, verdict
 from engine.judge.diagnosis import Diagnosis
 from engine.judge.sharing import nowhere
@@ -17,7 +17,7 @@ from engine.planner import make_plan
 from engine.ports import Action, Clock, Connection, Emit
 from engine.values.event import HostFinished, HostPlanned, HostStarted
 from engine.values.inventory import Host
-from engine.values.playbook import Playbook
+from engine.values.playbook import Phase, Playbook
 from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
 from engine.values.text import Json, plural
 
@@ -25,30 +25,6 @@ T = TypeVar("T")
 
 POLL = 0.1
 """Seconds between two looks at whether the run was asked to stop."""
-
-
-class Stop:
-    """What everybody watches to know whether the run was asked to end, and why."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._level = 0
-        self.why = ""
-        self.over = False
-        """It was the deadline, not a person."""
-        self.spent = ""
-        """Why no further host is begun, although those that were begun go on to their end."""
-
-    def level(self) -> int:
-        """0: go on; 1: end looks, let writes in flight finish; 2: end everything now."""
-        return self._level
-
-    def ask(self, why: str, *, level: int = 0, over: bool = False) -> None:
-        """Ask to end: once more than before, or to *level*."""
-        with self._lock:
-            self._level = max(self._level, level or min(2, self._level + 1))
-            if not self.why:
-                self.why, self.over = why, over
 
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE)
@@ -309,7 +285,12 @@ class Fleet:
 def _has_work(planned: Planned) -> bool:
     """Whether there is anything to carry out."""
     steps = planned.plan.results if planned.plan and planned.seen else ()
-    return any(it.status in (Status.WOULD_CHANGE, Status.BLOCKED) for it in steps)
+    return any(it.status in (Status.WOULD_CHANGE, Status.BLOCKED) or waits(it) for it in steps)
+
+
+def waits(result: StepResult) -> bool:
+    """Whether a planned step only waits, or tells something, when its turn comes."""
+    return result.phase is Phase.REMEDIATE and result.status is Status.OK and not result.verified
 
 
 def _all_steps(playbook: Playbook, status: Status, why: str) -> tuple[StepResult, ...]:

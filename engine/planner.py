@@ -228,7 +228,7 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
     )
     match decision:
         case NoChange(why=why):
-            return replace(plain, status=Status.OK, why=why, verified=True)
+            return replace(plain, status=Status.OK, why=why, verified=draft.request is not None)
         case Skip(why=why):
             return replace(plain, status=Status.SKIPPED, why=why)
         case Blocked(why=why):

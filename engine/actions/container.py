@@ -81,10 +81,15 @@ def probe(args: Args) -> Probe[State]:
     answer = read_docker((yield ask_docker(_LOOK, args.name, FORMAT)))
     if answer.absent:
         return Absent(why=answer.absent, state=State())
-    found = tuple(map(container, answer.all("container")))
+    found = tuple(it for it in map(container, answer.all("container")) if _is_called(it, args.name))
     if len(found) > 1:
         raise ProbeError(f"several containers are called {args.name}")
     return State(found=found)
+
+
+def _is_called(it: Container, name: str) -> bool:
+    """Whether that is its name, or enough of its id; docker takes the first letters of an id for it, too."""
+    return it.name == name.removeprefix("/") or (len(name) >= 12 and it.id.startswith(name))
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -165,6 +170,8 @@ def settled(args: Args, before: State, after: State) -> bool:
     (now,) = after.found
     if args.do == "restart":
         return now.status == "running" and now.identity != before.found[0].identity
+    if args.do == "start":
+        return now.status == "running"  # one that is restarting has come to no end yet, or to a bad one
     return not tuple(_words(args, now))
 
 

@@ -18,7 +18,7 @@ from engine.app.resolving import place
 from engine.errors import ConfigError
 from engine.executor import Consent
 from engine.facts.secret_names import is_secret
-from engine.fleet import Fleet, Planned, Stop
+from engine.fleet import Fleet, Planned, Stop, waits
 from engine.inventory.masking import secrets_in
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
@@ -109,6 +109,8 @@ class Run:
             return self.go(Consent.NONE)
         self._start(Mode.RUN)
         planned = self.fleet.plan(self.order.selection.hosts)
+        if not self.stop.level() and not _anything(planned) and _waiting(planned):
+            return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
         if self.stop.level() or not _anything(planned):
             return self._end(Mode.RUN, self.fleet.conclude(planned))
         plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
@@ -135,7 +137,7 @@ class Run:
     def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
         self.elsewhere.close()
         order = self.order
-        interrupted = bool(self.stop.level()) and not self.stop.over
+        interrupted = bool(self.stop.asked)
         over = self.stop.over or bool(self.stop.spent)
         code = exit_code(hosts, interrupted=interrupted, over=over, detailed=order.detailed_exit_code)
         counted = Counter(it.verdict for it in hosts)
@@ -221,6 +223,11 @@ def _hidden(declared: Input, value: Json) -> bool:
 def _anything(planned: Sequence[Planned]) -> bool:
     """Whether any plan would change something."""
     return any(it.status is Status.WOULD_CHANGE for one in planned if one.plan for it in one.plan.results)
+
+
+def _waiting(planned: Sequence[Planned]) -> bool:
+    """Whether any plan has a step that only waits, or tells something."""
+    return any(waits(it) for one in planned if one.plan for it in one.plan.results)
 
 
 def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:

@@ -45,8 +45,12 @@ class Lock:
         facts = {name: str(it) for name, it in self._site.run.items()}
         run, by = facts.get("id", ""), facts.get("by") or "somebody"
         words = f"run {run} of {self._site.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
-        (done,) = self._site.at(place).run(ask_lock(run, place or self._site.host.name, words))
+        (done,) = self._site.at(place).run(ask_lock(run, self._name(place), words))
         return read_lock(done)
+
+    def _name(self, place: str) -> str:
+        """Hosts of one run that change another one each have a lock of their own there."""
+        return f"{place}-{self._site.host.name}" if place else self._site.host.name
 
     def give(self) -> None:
         """Give back what we have.  Never raises: with the connection, the lock ends anyway."""
@@ -54,6 +58,6 @@ class Lock:
             if isinstance(answer, Held):
                 try:
                     run = str(self._site.run.get("id", ""))
-                    self._site.at(place).run(ask_unlock(run, place or self._site.host.name))
+                    self._site.at(place).run(ask_unlock(run, self._name(place)))
                 except (TransportError, Cancelled):
                     continue

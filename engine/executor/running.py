@@ -13,7 +13,7 @@ from engine.executor.second_look import seen_twice
 from engine.executor.sending import send
 from engine.executor.verifying import verify
 from engine.executor.watching import Watch
-from engine.facts.locking import Busy
+from engine.facts.locking import Busy, Held
 from engine.judge.diagnosis import Diagnosis
 from engine.judge.gates import freed, gate_of, too_risky, victims_of
 from engine.judge.looked import Blind, Request, Seen
@@ -228,7 +228,7 @@ class _Run:
             self.watch.changed()
             return self._take(step, self._planned(step), _plain(step, self._planned(step)))
         self.sending = True
-        done = send(self.site, step, change)
+        done = send(self.site, step, change, lock.place if isinstance(lock, Held) else "")
         if done.sent:
             self.wrote = True
             self.watch.changed()

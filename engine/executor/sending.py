@@ -34,11 +34,11 @@ class Sent:
             self.why = f"{self.why}; {why}"
 
 
-def send(site: Site, step: Step, change: Change) -> Sent:
-    """Send *change*; never raises for what the host or the line does."""
+def send(site: Site, step: Step, change: Change, lock: str = "") -> Sent:
+    """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
     done = Sent()
     for command in change.commands:
-        _send(site, step, command, done)
+        _send(site, step, replace(command, lock=lock), done)
         if done.status is not Status.CHANGED:
             break
     if done.sent:
@@ -46,7 +46,7 @@ def send(site: Site, step: Step, change: Change) -> Sent:
             if done.lost:
                 done.why = f"{done.why}; not put back: {command.brief()}"
                 continue
-            _send(site, step, replace(command, owed=True), done)
+            _send(site, step, replace(command, owed=True, lock=lock), done)
     return done
 
 

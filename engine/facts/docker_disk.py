@@ -64,7 +64,8 @@ done
 _VOLUMES = r"""
 format=$1; shift
 for it in "$@"; do
-    names=$(docker volume ls -q ${it:+--filter "label=${it#*:}"} 2>/dev/null </dev/null)
+    said=$(docker volume ls -q ${it:+--filter "label=${it#*:}"} 2>&1 </dev/null) || fail
+    names=$said
     [ -z "$names" ] || printf '%s\n' "$names" | sed "s/.*/${it%%:*} \"&\"/"
 done
 said=$(docker volume ls -q 2>&1 </dev/null) || fail

@@ -140,14 +140,17 @@ case $kind in
        g cat-file -e "$wanted^{commit}" 2>/dev/null || g fetch -q origin "$wanted" || exit ;;
 esac
 g cat-file -e "$wanted^{commit}" 2>/dev/null || fail 12 "the repository does not give $wanted any more"
+if ! g merge-base --is-ancestor HEAD "$wanted" && [ -z "$(g for-each-ref --count=1 --contains HEAD)" ]; then
+    fail 12 "the commit that is checked out in $path is on no branch, and would be lost: nothing was checked out"
+fi
 if [ "$kind" = branch ]; then
     if g rev-parse -q --verify "refs/heads/$ref" >/dev/null; then
         g merge-base --is-ancestor "refs/heads/$ref" "$wanted" ||
             fail 12 "the branch $ref has commits of its own in $path: nothing was checked out"
     fi
-    g checkout -q -B "$ref" "$wanted" || exit
+    g checkout -q --no-overwrite-ignore -B "$ref" "$wanted" || exit
     g branch -q --set-upstream-to="origin/$ref" "$ref" 2>/dev/null
-else g checkout -q --detach "$wanted" || exit
+else g checkout -q --no-overwrite-ignore --detach "$wanted" || exit
 fi
 exit 0
 """
@@ -159,7 +162,7 @@ def clone(tree: Tree, path: str, repo: str, ref: str) -> Command:
 
 
 _CLONE = r"""
-path=$1 repo=$2 ref=$3 kind=$4 wanted=$5 was=$6 seen=$7 tmp=
+path=$1 repo=$2 ref=$3 kind=$4 wanted=$5 was=$6 seen=$7 tmp= aside=
 fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
 trap '[ -z "$tmp" ] || rm -rf -- "$tmp"' EXIT
 trap 'exit 12' HUP INT TERM
@@ -180,10 +183,16 @@ case $was in
     *)
         [ ! -L "$path" ] && [ -d "$path" ] && [ "$(stat -c '%d:%i' "$path")" = "$seen" ] || gone
         if [ "$was" = empty ]; then rmdir -- "$path" 2>/dev/null || gone
-        else mv -- "$path" "$tmp/old" || exit 12
+        else  # what is not in git is nowhere else: it stays, under another name
+            aside=$path.replaced-$(date +%Y%m%d-%H%M%S)
+            [ ! -e "$aside" ] && [ ! -L "$aside" ] || fail 12 "$aside is in the way"
+            mv -- "$path" "$aside" || exit 12
         fi ;;
 esac
-mv -- "$tmp/it" "$path" && exit 0
-[ ! -e "$tmp/old" ] || mv -- "$tmp/old" "$path"
+if [ ! -e "$path" ] && [ ! -L "$path" ] && mv -- "$tmp/it" "$path"; then
+    [ -z "$aside" ] || printf 'what was there is %s\n' "$aside"
+    exit 0
+fi
+[ -z "$aside" ] || [ -e "$path" ] || mv -- "$aside" "$path"
 exit 12
 """

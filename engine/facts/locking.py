@@ -15,6 +15,9 @@ TIMEOUT = 15.0
 class Held:
     """The lock is ours."""
 
+    place: str = ""
+    """Where it lies; what a write adds to it there keeps it as long as that write runs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
@@ -48,8 +51,10 @@ def _name(run: str, host: str) -> str:
 def read_lock(done: Completed) -> Held | Busy | NoLock:
     """What became of ``ask_lock``."""
     word, _, rest = done.stdout.strip().partition(" ")
+    if done.exit_code is None:
+        return Busy(why="whether another run is changing this host could not be asked: the host gave no answer")
     if done.exit_code == 0 and word == "held":
-        return Held()
+        return Held(place=rest)
     if done.exit_code == 0 and word == "busy":
         return Busy(why=f"another run is changing this host: {rest}; wait for its end, then look again")
     said = (done.stderr.strip() or rest or done.stdout.strip()).splitlines()
@@ -77,7 +82,7 @@ lives() {  # pid:start ...
 old() {  # or made by a clock that was set back since
     [ -n "$(find "$1" -prune -mmin +1 2>/dev/null)" ] || [ "$1" -nt /proc/self/stat ]
 }
-free() { rm -f "$1/by" && rmdir "$1"; } 2>/dev/null
+free() { rm -f "$1/by" "$1/also" && rmdir "$1"; } 2>/dev/null
 me=$(id -u) || exit 3
 mine=runbook-$me-$name.lock
 places='/run/lock /var/lock /tmp'
@@ -108,19 +113,20 @@ for it in $places; do
         theirs= other= said=
         { IFS= read -r theirs; IFS= read -r other; IFS= read -r said; } 2>/dev/null <"$lock/by"
         [ "$other" != "$run" ] || continue
-        if lives $theirs; then echo "busy $said ($lock)"; exit 0; fi
+        if lives $theirs $(cat "$lock/also" 2>/dev/null); then echo "busy $said ($lock)"; exit 0; fi
         free "$lock"  # whoever held it is gone
     done
 done
 lock=$place/$mine
 mkdir "$lock" 2>/dev/null
-if printf '%s\n%s\n%s\n' "$keys" "$run" "$words" >"$lock/by"; then echo held; exit 0; fi
+if printf '%s\n%s\n%s\n' "$keys" "$run" "$words" >"$lock/by"; then echo "held $lock"; exit 0; fi
 free "$lock"
 exit 4
 """
 """``$1`` take or give, ``$2`` the lock's name, ``$3`` the run, ``$4`` words for people.
 
 The lock names the shell of our connection and whatever started that (the end of it in sshd), by pid and start; once
-the connection is gone, nobody holds it any more; a change that still runs to its end on that shell keeps it so long.
+the connection is gone, nobody holds it any more. Each write adds the shell that it runs on (``also``): one that still
+runs to its end after that keeps the lock so long.
 ``RUNBOOK_LOCK_PLACES`` in the host's own environment names other folders.
 """

@@ -34,7 +34,7 @@ class Entry:
     inode: str
     """``device:inode``."""
     modified: int
-    """Seconds since 1970."""
+    """Seconds since 1970; of a directory, the latest of all that is in it."""
     moment: str
     """The same as the host writes it, with as many digits as it has."""
     bytes: int
@@ -70,6 +70,7 @@ LC_ALL=C; export LC_ALL
 fail() { printf '%s\n' "$*" >&2; exit 3; }
 real() { r=$(readlink -f "$1" 2>/dev/null; echo x); r=${r%x}; r=${r%?}; [ -n "$r" ]; }
 said() { printf '%s\0' "$@"; }
+newest() { find "$1" -xdev -exec stat -c %Y -- {} + 2>/dev/null | sort -n | tail -n 1; }
 IFS=
 [ -r /proc/self/mountinfo ] || fail '/proc/self/mountinfo cannot be read, so what is mounted where is not known'
 left=$1; shift
@@ -103,12 +104,14 @@ for glob; do
                 real "$last" || fail "$one: its directory leads nowhere"
                 dir=${r%/}
             fi
-            size=
+            size= young=
             if [ -d "$one" ] && [ ! -L "$one" ]; then
                 size=$(du -skx -- "$one" 2>/dev/null) || fail "$one: not all of it can be looked into"
                 size=${size%%[!0-9]*}
+                young=$(newest "$dir/${one##*/}")
+                [ -n "$young" ] || fail "$one: when it was last written to is not known"
             fi
-            said entry "$dir/${one##*/}" "$size"
+            said entry "$dir/${one##*/}" "$size" "$young"
         done
     fi
     number=$((number + 1))
@@ -166,20 +169,20 @@ def _take(words: list[str], at: int, found: dict[str, Entry]) -> int:
     for line in lines:
         if words[at] != "entry":
             raise ProbeError("what would be removed is not known: the host does not say which is which")
-        path, kib = words[at + 1], words[at + 2]
+        path, kib, newest = words[at + 1], words[at + 2], words[at + 3]
         before = found.get(path)
-        found[path] = _entry(path, kib, line, (*before.patterns, number) if before else (number,))
-        at += 3
+        found[path] = _entry(path, kib, newest, line, (*before.patterns, number) if before else (number,))
+        at += 4
     return at
 
 
-def _entry(path: str, kib: str, line: str, patterns: tuple[int, ...]) -> Entry:
+def _entry(path: str, kib: str, newest: str, line: str, patterns: tuple[int, ...]) -> Entry:
     raw, inode, modified, blocks, size, moment = line.split(" ", 5)
     return Entry(
         path=path,
         kind=_KINDS.get(raw[0] if len(raw) == 4 else "", "other"),
         inode=inode,
-        modified=int(modified),
+        modified=int(newest or modified),
         moment=moment,
         bytes=int(kib) * 1024 if kib else int(blocks) * int(size),
         patterns=patterns,
@@ -198,7 +201,9 @@ def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
     path = entry.path
     if "\ufffd" in path or any("\ud800" <= it <= "\udfff" for it in path):
         return f"{path!r}: its name is no UTF-8 text, so it cannot be named to the host"
-    if path in NEVER or path.rpartition("/")[2] in ("", ".", ".."):
+    if wide := next((it for it in found.roots if it in TOO_WIDE), ""):
+        return f"{path}: an allowed root leads to {wide}, which is too much to be one"
+    if path in NEVER or re.fullmatch("/home/[^/]+", path) or path.rpartition("/")[2] in ("", ".", ".."):
         return f"{path} belongs to the system"
     if path in found.roots:
         return f"{path} is a root itself"
@@ -231,6 +236,13 @@ _REMOVE = r"""
 LC_ALL=C; export LC_ALL
 dir=$1
 room() { df -Pk "$dir" 2>/dev/null | { read -r head; read -r device total used free rest && echo "$free"; }; }
+newest() { find "$1" -xdev -exec stat -c %Y -- {} + 2>/dev/null | sort -n | tail -n 1; }
+in_use() {  # whether a process that we may look into has a file below $where open, or stands there
+    { ls -l /proc/[0-9]*/fd; ls -ld /proc/[0-9]*/cwd; } 2>/dev/null | WHERE=$where awk '
+        { at = index($0, " -> "); to = substr($0, at + 4) }
+        at && (to == ENVIRON["WHERE"] || index(to, ENVIRON["WHERE"] "/") == 1) { found = 1 }
+        END { exit !found }'
+}
 left() { printf '%s: left alone: %s\n' "$where" "$*" >&2; failed=1; }
 below() {  # whether something is mounted at or below $where
     while read -r id parent device root point rest; do
@@ -250,10 +262,12 @@ while [ $# -ge 4 ]; do
     [ "$here" = "$dir" ] || { left "its directory leads elsewhere than when it was looked at"; continue; }
     [ -e "./$name" ] || [ -L "./$name" ] || continue
     now=$(stat -c '%d:%i:%Y' -- "./$name" 2>/dev/null)
+    [ "$kind" != directory ] || now=${now%:*}:$(newest "./$name")
     [ "$now" = "$seen" ] || { left "it has changed since it was looked at"; continue; }
     if [ "$kind" = directory ]; then
         [ -d "./$name" ] && [ ! -L "./$name" ] || { left "it is no directory any more"; continue; }
         [ -r /proc/self/mountinfo ] && ! below || { left "something is mounted in it"; continue; }
+        ! in_use || { left "a process uses what is in it"; continue; }
         why=$(rm -rf -- "./$name" 2>&1)
     else why=$(rm -f -- "./$name" 2>&1)
     fi

@@ -89,7 +89,7 @@ def ask(request: Request) -> Command:
         effect=Effect.READ,
         stdin=_config(request, _SAY),
         timeout=request.at_most + 10,
-        private=bool(request.headers),
+        private=bool(request.headers) or request.body is not None,
     )
 
 
@@ -103,7 +103,7 @@ def send(request: Request, wanted: tuple[int, ...], settle: float) -> Command:
         effect=Effect.WRITE,
         stdin=config,
         timeout=request.at_most + settle + 10,
-        private=bool(request.headers),
+        private=bool(request.headers) or request.body is not None,
     )
 
 

@@ -43,7 +43,7 @@ class Attempt:
         while not self._over():
             if self.lane.ended:
                 return self._broken_off()
-            if self.interrupt.level():
+            if self.interrupt.level() > (1 if self.command.owed else 0):
                 self._end_for_interrupt()
             if self._spent() >= self.command.timeout:
                 return self._late_look()

@@ -141,6 +141,9 @@ def enter_with_password(become: str, prompt: str) -> str:
     return f"{LEADER}\nexec sudo -k -S -p {shlex.quote(prompt)} -u {shlex.quote(become)} -- {BOOT} sh $$\n"
 
 
+_KEEP_LOCK = '(IFS= read -r s </proc/$$/stat && set -- ${s##*) } && echo "$$:${20}" >>%s) 2>/dev/null'
+
+
 def command_text(command: Command, token: str) -> str:
     """The frame that runs *command* and then marks both streams with *token*.
 
@@ -151,6 +154,8 @@ def command_text(command: Command, token: str) -> str:
     marks = f"r=$?; printf '\\n{token} %d\\n' \"$r\"; printf '\\n{token}\\n' >&2"
     if command.effect is not Effect.WRITE:
         return f"{body}\n{marks}\n"
+    if command.lock:
+        body = f"{_KEEP_LOCK % shlex.quote(f'{command.lock}/also')}\n{body}"
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
     lost = f"printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
     return (

@@ -43,6 +43,8 @@ class Command:
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
     owed: bool = False
     """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
+    lock: str = ""
+    """Of a write: the folder of the host's lock, to which the shell that runs it adds itself."""
     private: bool = False
     """It carries the whole of a file, which may hold secrets that nobody named: what a look prints, and what a write
     is fed, is counted and neither shown nor recorded."""

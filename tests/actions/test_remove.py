@@ -315,3 +315,61 @@ def test_an_answer_that_is_cut_off_is_not_known():
     for text in ("", "root\0/data\0", "home\0/root\0now\0", cut, "now\0soon\0mounts\0\0"):
         with pytest.raises(ProbeError, match="cut off"):
             read_entries(Completed(exit_code=0, stdout=text))
+
+
+def test_a_directory_is_as_old_as_the_latest_of_all_that_is_in_it(root):
+    """Mutants: removing.py taking the time of the directory itself."""
+    for at, name in enumerate(("old", "at work", "newest")):
+        (root / name / "deep").mkdir(parents=True)
+        (file,) = plant(root / name / "deep", "file")
+        for it in (file, root / name / "deep", root / name):
+            os.utime(it, (1_600_000_000 + at, 1_600_000_000 + at))
+    os.utime(root / "at work/deep/file")
+    taken = take("remove", args(root, "*", directories=True, older_than="1h"))
+    assert taken.status == "changed", taken.why
+    assert [it.name for it in root.iterdir()] == ["at work"]
+
+
+@pytest.mark.parametrize("name", SHELLS)
+@pytest.mark.parametrize("how", ["open", "cwd"])
+def test_a_directory_that_a_process_uses_is_left_alone(root, tmp_path, name, how):
+    """Mutants: removing.py without ``in_use``, or either of its two looks."""
+    (root / "run/ckpt").mkdir(parents=True)
+    (root / "run/ckpt/file").touch()
+    text = 'exec 3<"$1"/ckpt/file; echo up; sleep 600' if how == "open" else 'cd "$1/ckpt"; echo up; sleep 600'
+    user = subprocess.Popen(["sh", "-c", text, "sh", str(root / "run")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert user.stdout
+        with user.stdout:
+            assert user.stdout.readline() == "up\n"
+        machine = Machine(shell=shell(name, tmp_path))
+        made = build(remove.Args, args(root, "*", directories=True))
+        (done,) = machine.run(removal(drive(remove.probe(made), machine).entries))
+        assert "a process uses what is in it" in done.stderr
+        assert (root / "run/ckpt/file").exists()
+    finally:
+        subprocess.run(["pkill", "-P", str(user.pid)], check=False)
+        user.kill()
+        user.wait()
+
+
+def test_what_is_written_to_after_the_look_stays(root):
+    (root / "run/deep").mkdir(parents=True)
+    for it in (root / "run/deep", root / "run"):
+        os.utime(it, (1_600_000_000, 1_600_000_000))
+    machine = Machine()
+    state = drive(remove.probe(build(remove.Args, args(root, "*", directories=True))), machine)
+    (root / "run/deep/late").touch()
+    (done,) = machine.run(removal(state.entries))
+    assert "changed since it was looked at" in done.stderr
+    assert (root / "run/deep/late").exists()
+
+
+@pytest.mark.parametrize(("path", "roots", "words"), [
+    ("/home/somebody", ("/home",), "belongs to the system"),
+    ("/etc/ssl", ("/etc",), "too much to be one"),
+])  # fmt: skip
+def test_homes_and_roots_that_lead_too_far_are_refused(path, roots, words):
+    entry = Entry(path=path, kind="directory", inode="1:2", modified=1, moment="1", bytes=1, patterns=(0,))
+    found = Found(entries=(entry,), roots=roots, home="/root", mounts=("/",), now=2)
+    assert words in forbidden(entry, found, directories=True)

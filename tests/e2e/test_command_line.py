@@ -240,6 +240,14 @@ def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, cod
     assert mark.exists() is done
 
 
+def test_a_wait_is_waited_for_on_a_terminal_too(inventory, tmp_path):
+    """Mutants: running.py ending where nothing would change, although something is waited for."""
+    book = playbook(tmp_path, f"remediate:\n  - {{id: w, wait_for: {{path: {tmp_path}/never, at_most: 1s}}}}\n")
+    code, said = on_terminal((*PROGRAM, "run", book, "--hosts", "here", "-i", str(inventory)), "")
+    assert code == 1, said
+    assert "failed w" in said
+
+
 def test_json_is_one_document_and_nothing_else(inventory, tmp_path):
     book = playbook(tmp_path, "diagnose:\n  - id: up\n    command: {argv: [uptime]}\n")
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")

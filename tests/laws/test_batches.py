@@ -167,3 +167,14 @@ def test_mistakes_with_limits_are_named(limits, words):
 @pytest.mark.parametrize(("share", "total", "hosts"), [("10%", 38, 4), ("10%", 5, 1), ("100%", 7, 7), ("3", 38, 3), ("0.1%", 10, 1)])  # fmt: skip
 def test_a_share_of_hosts_is_rounded_up(share, total, hosts):
     assert Share(number=float(share.rstrip("%")), percent=share.endswith("%")).of(total) == hosts
+
+
+def test_the_deadline_is_no_wish_of_a_person_and_the_first_wish_after_it_ends_no_write():
+    """Mutants: stopping.py counting the deadline as a first wish; forgetting who asked."""
+    stop = Stop()
+    stop.ask("the deadline is over", level=1, over=True)
+    assert (stop.level(), stop.asked, stop.over) == (1, 0, True)
+    stop.ask("interrupted by SIGINT")
+    assert (stop.level(), stop.asked) == (1, 1)
+    stop.ask("interrupted by SIGINT")
+    assert (stop.level(), stop.asked) == (2, 2)

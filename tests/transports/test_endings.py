@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConnectionLost
+from engine.errors import Cancelled, ConnectionLost
 from engine.ports import ConnectOptions
 from engine.values.result import Status
 from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
@@ -54,6 +54,15 @@ def killed(process: subprocess.Popen) -> None:
     process.wait()
     assert process.stdout
     process.stdout.close()
+
+
+def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(connection, interrupt):
+    """Mutants: attempt.py ending every look at the first wish."""
+    interrupt.pressed = 1
+    (done,) = connection.run(look("echo", "hi", owed=True))
+    assert (done.exit_code, done.stdout) == (0, "hi\n")
+    with pytest.raises(Cancelled):
+        connection.run(look("sleep", "5"))
 
 
 def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):  # noqa: F811

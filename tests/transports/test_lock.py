@@ -14,7 +14,7 @@ import pytest
 from engine import transports
 from engine.facts.locking import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
 from engine.ports import ConnectOptions
-from engine.values.command import Command, Effect
+from engine.values.command import Command, Completed, Effect
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")
 
@@ -51,27 +51,27 @@ def connect(sshd, interrupt, place):
 def test_one_has_it_the_other_is_told_who_and_gets_it_afterwards(connect, place):
     """Mutants: locking.py ``lives`` always true, or always false; ``give`` doing nothing."""
     one, two = connect(), connect()
-    assert one.take("r1") == Held()
-    assert one.take("r1") == Held()
+    assert isinstance(one.take("r1"), Held)
+    assert isinstance(one.take("r1"), Held)
     told = two.take("r2")
     assert isinstance(told, Busy)
     assert "run r1 by ann" in told.why
     one.ask(ask_unlock("r1", "h"))
     assert list(place.iterdir()) == []
-    assert two.take("r2") == Held()
+    assert isinstance(two.take("r2"), Held)
 
 
 def test_hosts_of_one_run_that_are_one_machine_do_not_keep_each_other_out(connect, place):
     one, two = connect(), connect()
-    assert one.take("r1", "gpu-01") == Held()
-    assert two.take("r1", "gpu-02") == Held()
+    assert isinstance(one.take("r1", "gpu-01"), Held)
+    assert isinstance(two.take("r1", "gpu-02"), Held)
     one.ask(ask_unlock("r1", "gpu-01"))
     assert isinstance(connect().take("r2"), Busy)
 
 
 def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, place):
     one, two = connect(), connect()
-    assert one.take("r1") == Held()
+    assert isinstance(one.take("r1"), Held)
     one.inner.close()
     deadline = time.monotonic() + 10
     while isinstance(two.take("r2"), Busy):
@@ -95,7 +95,7 @@ def test_of_ten_at_once_one_gets_it(connect):
         it.start()
     for it in threads:
         it.join()
-    assert sum(it == Held() for it in answers) == 1
+    assert sum(isinstance(it, Held) for it in answers) == 1
     assert sum(isinstance(it, Busy) for it in answers) == 9
 
 
@@ -111,7 +111,7 @@ def test_what_a_dead_run_left_in_the_way_is_taken_over(connect, place, made_at):
     import os
 
     os.utime(guard, (time.time() + made_at,) * 2)
-    assert made.take("r1") == Held()
+    assert isinstance(made.take("r1"), Held)
     assert not stale.exists()
     assert not guard.exists()
 
@@ -121,7 +121,7 @@ def test_a_broken_lock_keeps_nobody_out(connect, place, text):
     stale = place / "runbook-7-x.lock"
     stale.mkdir()
     (stale / "by").write_text(text)
-    assert connect().take("r1") == Held()
+    assert isinstance(connect().take("r1"), Held)
 
 
 def test_a_host_without_a_place_for_a_lock_says_so(connect, place):
@@ -133,6 +133,41 @@ def test_a_host_without_a_place_for_a_lock_says_so(connect, place):
 
 def test_names_of_runs_and_hosts_cannot_leave_the_folder(connect, place):
     made = connect()
-    assert made.take(f"../../{token_hex(4)}", "a/b; touch x") == Held()
+    assert isinstance(made.take(f"../../{token_hex(4)}", "a/b; touch x"), Held)
     assert len(list(place.iterdir())) == 1
     assert not list(Path(place.parent).glob("*.lock"))
+
+
+def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, place, tmp_path):
+    """Mutants: program.py without ``_KEEP_LOCK``; locking.py without ``also``."""
+    one, two = connect(), connect()
+    held = one.take("r1")
+    assert isinstance(held, Held)
+    go, began = tmp_path / "go", tmp_path / "began"
+    script = 'touch "$2"; until [ -e "$1" ]; do sleep 0.1; done'
+    change = Command(script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=60, lock=held.place)
+    running = threading.Thread(target=_run, args=(one.inner, change))
+    running.start()
+    deadline = time.monotonic() + 10
+    while not began.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    one.inner._opener.close()  # the line goes down
+    running.join(20)
+    time.sleep(1)
+    assert isinstance(two.take("r2"), Busy)
+    go.touch()
+    deadline = time.monotonic() + 15
+    while not isinstance(two.take("r2"), Held):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _run(connection, change: Command) -> None:
+    with contextlib.suppress(Exception):
+        connection.run(change)
+
+
+def test_an_answer_that_did_not_come_is_no_leave_to_go_on():
+    assert isinstance(read_lock(Completed(exit_code=None, timed_out=True)), Busy)
+    assert isinstance(read_lock(Completed(exit_code=4, stderr="no folder")), NoLock)

@@ -14,6 +14,9 @@ from engine.lanes.channel import Refused
 from engine.ports import ConnectOptions
 from engine.transports.ssh.opening import hang_up
 
+ANSWERED_WITHIN = 20.0
+"""Seconds that a server may take to say whether it starts a program."""
+
 CHUNK = 256 * 1024
 DEAD_AFTER_MS = 45_000
 """Milliseconds without any answer from the peer's kernel until the line counts as dead (TCP_USER_TIMEOUT)."""
@@ -43,7 +46,13 @@ class SshChannel:
         self._bell = _Bell()
         channel.in_buffer.set_event(self._bell)
         channel.in_stderr_buffer.set_event(self._bell)
-        channel.exec_command(line)
+        patience = threading.Timer(ANSWERED_WITHIN, channel.close)  # paramiko itself waits for ever
+        patience.daemon = True
+        patience.start()
+        try:
+            channel.exec_command(line)
+        finally:
+            patience.cancel()
 
     def send(self, data: bytes) -> None:
         """Write all of *data* to its stdin."""
