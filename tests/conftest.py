@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -77,3 +78,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out"
             )
         item.add_marker(pytest.mark.skip(reason=f"left out: this machine has no {', '.join(lacking)}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    """With RUNBOOK_TEST_ALL=1, a test that leaves itself out on its way has failed."""
+    report = yield
+    if report.skipped and os.environ.get("RUNBOOK_TEST_ALL") == "1":
+        report.outcome = "failed"
+        report.longrepr = f"left out, and RUNBOOK_TEST_ALL=1 leaves nothing out: {report.longrepr}"
+    return report

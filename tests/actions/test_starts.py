@@ -142,7 +142,7 @@ def test_a_file_that_may_not_be_read_is_unknown(tmp_path):
     log(tmp_path / "readable", 1)
     path = log(tmp_path / "secret", 1)
     path.chmod(0)
-    for it in (tmp_path, *tmp_path.parents[:3]):
+    for it in (tmp_path, *(it for it in tmp_path.parents if "pytest-of-" in str(it))):
         os.chmod(it, os.stat(it).st_mode | 0o055)
     made = build(starts.Args, {"files": [f"{tmp_path}/*"], "started": "start"})
     here = Here(shell=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 from docker_fixtures import _engine, engine
+from ordinary import ordinary_user
 
 from .conftest import runbook
 
@@ -98,24 +98,18 @@ def test_a_host_with_a_busybox_alone_never_crashes_a_playbook(name, tmp_path):
         assert it["status"] in ("ok", "would_change") or it["why"], it
 
 
-@pytest.mark.real("docker", "setpriv")
-def test_without_root_it_is_said_that_docker_and_kernel_could_not_be_asked(engine, tmp_path):
+@pytest.mark.real("docker", "setpriv", "lab")
+def test_without_root_it_is_said_that_docker_and_kernel_could_not_be_asked(engine):
     engine.folder.chmod(0o755)
     engine.dies("sh", "-c", "exit 3")
-    place = tmp_path / "home"
-    place.mkdir()
-    for it in (place, *tmp_path.parents[:3], tmp_path):
-        os.chmod(it, 0o755)
-    os.chown(place, 65534, 65534)
-    (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
-    words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-m", "engine", "run", "container-death",
-             "-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json")  # fmt: skip
-    env = {**os.environ, "DOCKER_HOST": engine.host, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env=env, timeout=90, stdin=subprocess.DEVNULL
-    )
-    if not done.stdout:
-        pytest.skip(f"nobody may run the program here: {done.stderr[-200:]}")
+    with ordinary_user() as user:
+        (user.home / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+        words = user.words("run", "container-death", "-i", "hosts.yaml", "--hosts", "here", "--output", "json")
+        env = {**os.environ, "DOCKER_HOST": engine.host}
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=env, timeout=90, stdin=subprocess.DEVNULL
+        )
+    assert done.stdout, done.stderr
     (host,) = json.loads(done.stdout)["hosts"]
     assert host["verdict"] == "unknown", done.stdout
     why = next(it["why"] for it in host["steps"] if it["id"] == "containers")

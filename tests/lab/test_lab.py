@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
-import yaml
+from ordinary import ordinary_user
 
 from engine import lab
 from engine.errors import ConfigError
@@ -115,29 +112,12 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
 @pytest.mark.real("lab", "root", "setpriv")
 def test_an_ordinary_user_has_a_lab_too():
     """Mutants: hosts.py without the user namespace; with sshd, which cannot run there."""
-    folder = Path(tempfile.mkdtemp(prefix="runbook-rootless-"))
-    try:
-        folder.chmod(0o755)
-        for name in ("python", "site", "engine", "playbooks", "home"):
-            (folder / name).mkdir()
-        os.chown(folder / "home", 65534, 65534)
-        project = Path(lab.__file__).parents[2]
-        python = f"{folder}/python/bin/{Path(os.path.realpath(sys.executable)).name}"
-        steps = (
-            f"mount --make-rprivate / && mount --bind {sys.base_prefix} {folder}/python && "
-            f"mount --bind {Path(yaml.__file__).parents[1]} {folder}/site && "
-            f"mount --bind {project}/engine {folder}/engine && mount --bind {project}/playbooks {folder}/playbooks && "
-            f"cd {folder}/home && export HOME={folder}/home PYTHONPATH={folder}:{folder}/site PYTHONDONTWRITEBYTECODE=1 && "
-            f"exec setpriv --reuid=65534 --regid=65534 --clear-groups {python} -m engine lab run zombie-gpu --yes --output json "
-            f"--dir {folder}/home/lab --host gpu-01=leftovers+busy"
-        )
-        done = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", steps], capture_output=True, text=True, timeout=100, check=False
-        )
+    with ordinary_user() as user:
+        words = user.words("lab", "run", "zombie-gpu", "--yes", "--output", "json", "--dir", f"{user.home}/lab",
+                           "--host", "gpu-01=leftovers+busy")  # fmt: skip
+        done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
         assert done.returncode == 0, done.stderr
         (host,) = json.loads(done.stdout)["hosts"]
         assert host["verdict"] == "resolved"
         assert {it["id"]: it["status"] for it in host["findings"]}["in_use"] == "present"
-        assert not (folder / "home" / "lab").exists()
-    finally:
-        shutil.rmtree(folder)
+        assert not (user.home / "lab").exists()
