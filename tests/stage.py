@@ -84,6 +84,12 @@ def drive(probe, connection):
         reply = connection.run(asked)[0] if isinstance(asked, Command) else connection.run(*asked)
 
 
+def _mind_signals() -> None:
+    """What was started in the background of a shell ignores these, and so would all that it starts."""
+    for it in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(it, signal.SIG_DFL)
+
+
 @dataclass
 class Stage:
     """Processes that a test starts, all of them ended with it, and perhaps GPUs of their own."""
@@ -111,7 +117,7 @@ class Stage:
         """A process in a session of its own; with *up* it says so before it is used."""
         keys = {"start_new_session": True, "stdin": subprocess.DEVNULL, **keys}
         out = subprocess.PIPE if up else subprocess.DEVNULL
-        process = subprocess.Popen([*self.inside, *argv], stdout=out, **keys)
+        process = subprocess.Popen([*self.inside, *argv], stdout=out, preexec_fn=_mind_signals, **keys)
         self.started.append(process)
         if up:
             assert process.stdout is not None

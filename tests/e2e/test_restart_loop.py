@@ -62,7 +62,7 @@ def test_the_directory_is_taken_away_and_the_next_start_comes_through(hosts):
     assert again.writes() == []
 
 
-@pytest.mark.parametrize(("host", "lost"), [("work", "!! outputs/"), ("broken", f"{CLONE}/train.py")])
+@pytest.mark.parametrize(("host", "lost"), [("work", "!! outputs/step_57.pt"), ("broken", f"{CLONE}/train.py")])
 def test_what_git_does_not_have_is_spared(hosts, host, lost):
     said = run(hosts, host, "--yes")
     assert said.code == 1
