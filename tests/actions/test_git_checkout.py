@@ -143,6 +143,34 @@ def test_commits_of_ones_own_are_left_alone(origin, tree, at):
 
 
 @real
+def test_a_commit_that_is_on_no_branch_is_not_lost(origin, tree, at):
+    """Mutants: git.py without its look for a branch that has the commit."""
+    at()
+    git(tree, "checkout", "-q", "--detach")
+    (tree / "file").write_text("mine")
+    git(tree, "commit", "-q", "-am", "mine")
+    mine = head(tree)
+    origin.commit("two")
+    taken = at()
+    assert taken.status in ("failed", "blocked"), taken.why
+    assert head(tree) == mine
+
+
+@real
+def test_an_ignored_file_is_not_overwritten(origin, tree, at):
+    """Mutants: git.py without ``--no-overwrite-ignore``."""
+    at()
+    (tree / ".git/info/exclude").write_text("outputs\n")
+    (tree / "outputs").write_text("mine")
+    (origin.folder / "outputs").write_text("theirs")
+    git(origin.folder, "add", "-f", "outputs")
+    origin.commit("two")
+    taken = at()
+    assert taken.status != "changed", taken.why
+    assert (tree / "outputs").read_text() == "mine"
+
+
+@real
 def test_a_tree_of_another_repository_is_left_alone(origin, tree, at, tmp_path):
     other = Origin(tmp_path / "other")
     other.commit("else")

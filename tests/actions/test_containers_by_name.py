@@ -1,0 +1,38 @@
+"""A container is meant by its name, or by enough of its id; and what restarts has not started."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from engine.actions import container
+from engine.facts.web import Request, ask, send
+from engine.lang.arguments import build
+
+IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")
+
+
+@pytest.mark.parametrize(("name", "meant"), [
+    ("web", True), ("/web", True), ("db0123456789", True), ("db", False), ("we", False), ("db012345678", False),
+])  # fmt: skip
+def test_the_first_letters_of_an_id_are_no_name(name, meant):
+    """Mutants: container.py taking whatever docker takes."""
+    assert container._is_called(IT, name) is meant
+
+
+@pytest.mark.parametrize(("status", "started"), [("restarting", False), ("running", True), ("exited", False)])
+def test_one_that_restarts_has_not_started(status, started):
+    args = build(container.Args, {"name": "web", "do": "start"})
+    now = container.State(found=(SimpleNamespace(status=status),))
+    assert container.settled(args, now, now) is started
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "hidden"), [({}, None, False), ({}, {"a": "b"}, True), ({"X": "y"}, None, True)]
+)
+def test_what_a_request_carries_is_in_no_record(headers, body, hidden):
+    """Mutants: web.py hiding requests with headers only."""
+    request = Request(url="http://127.0.0.1/", method="POST", headers=headers, body=body)
+    assert send(request, (200,), 0.0).private is hidden
+    assert ask(request).private is hidden
