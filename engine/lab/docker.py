@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -74,19 +75,16 @@ def _is_static(program: Path) -> bool:
 
 def group_of(folder: Path) -> str:
     """The cgroup below which the containers of the lab in *folder* live, and nobody else's."""
-    return f"runbook-lab-{_short(str(folder.resolve()))}"
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:7]
+    return f"runbook-lab-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:7]}"
 
 
 def engine_files(folder: Path, name: str, faults: Sequence[str]) -> dict[str, str]:
     """What host *name* of the lab in *folder* is given for its engine; nothing where it has none."""
     if not has_engine(faults):
         return {}
-    group = f"{group_of(folder)}/{name}"
-    return {"docker": ENGINE, "docker-service": SERVICE, "group": f"/{group} busybox-{_short(group)}\n", "dmesg": DMESG}
+    mark = secrets.token_hex(3)  # the kernel remembers the containers of hosts that are gone
+    group = f"/{group_of(folder)}/{name}-{mark} busybox-{mark}\n"
+    return {"docker": ENGINE, "docker-service": SERVICE, "group": group, "dmesg": DMESG}
 
 
 def remove_groups(folder: Path) -> None:
@@ -239,7 +237,6 @@ if has at_work; then
     box run-at-work -d lab/areal:1 sh -c 'n=0; while sleep 1; do n=$((n + 1)); echo "Training step $n of 250"; done'
 fi
 if has dies_again; then
-    mkdir -p /run/lab/workspace/AReaL; echo 'print("training")' >/run/lab/workspace/AReaL/train.py
     box areal -d --restart=always -v /run/lab/workspace:/workspace -w /workspace lab/areal:1 sh -c '
         echo "start container for lab/areal: begin"
         git clone https://github.com/inclusionAI/AReaL AReaL || exit

@@ -111,7 +111,7 @@ if has leak; then
     (c=$(head -c 1000000 /dev/zero | tr '\0' x) n=0
     while [ $n -lt 600 ]; do n=$((n + 1)); eval "x$n=\$c"; sleep 0.1; done; exec sleep 1000) </dev/null >/dev/null 2>&1 &
 fi
-if has restart_loop; then
+if has restart_loop || has dies_again; then
     export HOME=$work GIT_CONFIG_NOSYSTEM=1
     git -c init.defaultBranch=main init -q /run/lab/upstream && (
         cd /run/lab/upstream || exit 1
@@ -123,7 +123,7 @@ if has restart_loop; then
     if has unsaved; then mkdir -p $work/AReaL/outputs; echo weights >$work/AReaL/outputs/step_57.pt; fi
     if has broken_clone; then echo broken >$work/AReaL/.git/HEAD; fi
     if has git_aware; then set -- git_aware "$@"; else set -- plain "$@"; fi
-    setsid sh /run/lab/restarting "$1" </dev/null >/dev/null 2>&1 &
+    ! has restart_loop || setsid sh /run/lab/restarting "$1" </dev/null >/dev/null 2>&1 &
     shift; unset GIT_CONFIG_NOSYSTEM; HOME=$(echo ~root); export HOME
 fi
 """
