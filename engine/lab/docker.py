@@ -18,12 +18,14 @@ OF_DOCKER: Mapping[str, str] = MappingProxyType(
     {
         "docker": "A Docker engine, with nothing in it.",
         "at_work": "A container at work, which writes its steps to its log; it must be spared.",
+        "hung": "A container that runs on and does nothing, after a lack of GPU memory that its log tells of.",
         "died_of_memory": "A container that went over its memory limit, and was killed by the kernel.",
         "died_of_kill": "A container that somebody killed through Docker.",
         "died_of_segfault": "A container that died of a segmentation fault.",
         "died_of_gpu_memory": "A container that ended by itself: its log tells of a lack of GPU memory.",
         "died_of_disk": "A container that ended by itself when the disk that it wrote to was full.",
         "died_of_itself": "A container that ended by itself with an error of its own.",
+        "died_silently": "A container that ended by itself, without a word in its log.",
         "dies_again": "A container that Docker starts again and again: it clones over a directory that is there.",
         "docker_full": "The disk of Docker is full of containers that died days ago, and of images without a name.",
         "unbounded_logs": "Docker bounds no container's log, and ends its containers when it is restarted.",
@@ -236,6 +238,9 @@ fi
 if has at_work; then
     box run-at-work -d lab/areal:1 sh -c 'n=0; while sleep 1; do n=$((n + 1)); echo "Training step $n of 250"; done'
 fi
+if has hung; then
+    box run-hung -d lab/areal:1 sh -c 'echo "Training step 57 of 250"; echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB." >&2; exec sleep 100000'
+fi
 if has dies_again; then
     box areal -d --restart=always -v /run/lab/workspace:/workspace -w /workspace lab/areal:1 sh -c '
         echo "start container for lab/areal: begin"
@@ -245,6 +250,7 @@ if has dies_again; then
     n=0
     until [ "$(docker inspect --format '{{.RestartCount}}' areal)" -ge 3 ] || [ $n -gt 200 ]; do n=$((n + 1)); sleep 0.1; done
 fi
+if has died_silently; then box run-silent lab/areal:1 sh -c 'exit 1'; fi
 if has died_of_itself; then
     box run-itself lab/areal:1 sh -c 'echo "Training step 57 of 250"; echo "Traceback (most recent call last):
   File \"/workspace/train.py\", line 88, in <module>

@@ -19,9 +19,10 @@ DEATHS = {
     "memory": ("died_of_memory+at_work", "out_of_memory"),
     "kill": ("died_of_kill+no_gpu", "killed"),
     "segfault": ("died_of_segfault", "segfault"),
-    "cuda": ("died_of_gpu_memory", "gpu_out_of_memory"),
+    "cuda": ("died_of_gpu_memory+hung", "gpu_out_of_memory"),
     "disk": ("died_of_disk", "disk_full"),
     "itself": ("died_of_itself+at_work+unbounded_logs", "unexplained"),
+    "silent": ("died_silently", "unexplained"),
     "calm": ("at_work", None),
 }
 """Host to its faults, and the one error that is to be found on it."""
@@ -82,11 +83,14 @@ def test_every_death_has_its_cause_with_its_evidence_and_what_is_at_work_is_left
     for name, (_, wanted) in DEATHS.items():
         assert errors(said, name) == ({wanted} if wanted else set()), name
         assert said.host(name)["verdict"] == ("unresolved" if wanted else "healthy")
-        if wanted:
+        if wanted and name != "silent":
             assert "Training step 57 of 250" in said.finding(name, wanted)["evidence"]["log"]
     short = said.finding("memory", "out_of_memory")["evidence"]
     assert (short["container"]["name"], short["container"]["memory"]) == ("run-memory", 20 << 20)
     assert len(said.finding("memory", "out_of_memory")["advise"]) == 6
+    assert "nothing was written to it" in said.finding("silent", "no_log")["say"]
+    assert "still running" in said.finding("cuda", "stuck")["say"]
+    assert "run-hung" in said.finding("cuda", "stuck")["say"]
     assert "was asked to send it signal 9" in said.finding("kill", "killed")["say"]
     assert any("ValueError: batch_size" in it for it in said.finding("itself", "unexplained")["evidence"]["log"])
     assert "no NVIDIA GPU" in said.step("kill", "gpus")["why"]
