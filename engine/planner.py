@@ -54,6 +54,7 @@ class _Draft:
     step: Step
     decision: Decision = field(default_factory=lambda: NoChange(why=""))
     args: Mapping[str, Json] = field(default_factory=dict)
+    item: Json = None
     request: Request | None = None
     ready: bool = False
     dormant: str = ""
@@ -102,7 +103,7 @@ def _drafts(step: Step, site: Site, seen: Diagnosis, findings: tuple[Finding, ..
 def _draft(step: Step, taking: Taking | NotTaken, site: Site, gate: Skip | Blocked | None) -> _Draft:
     if isinstance(taking, NotTaken):
         return _refused(step, taking.result, gate)
-    draft = _Draft(step=step, args=taking.args, ready=True)
+    draft = _Draft(step=step, args=taking.args, item=taking.item, ready=True)
     draft.dormant = gate.why if isinstance(gate, Skip) else ""
     draft.doubt = gate if isinstance(gate, Blocked) else None
     if step.if_failed:
@@ -150,6 +151,7 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
             PlannedStep(
                 id=draft.step.id,
                 args=draft.args,
+                item=draft.item,
                 decision=draft.decision,
                 ready=draft.ready,
                 condition=condition,
