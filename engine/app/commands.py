@@ -167,7 +167,9 @@ def _perform(order: Order, options: Options, person: Person, *, stops_before: bo
     run = Run(order, (outputs,), stop)
     person.speak_through(outputs.aside)
     person.can_stop(stop)
-    return outputs.code(_go(run, options, person, stops_before=stops_before, typed=typed))
+    with outputs:
+        code = _go(run, options, person, stops_before=stops_before, typed=typed)
+    return outputs.code(code)
 
 
 def _go(run: Run, options: Options, person: Person, *, stops_before: bool, typed: bool) -> int:
