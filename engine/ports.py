@@ -81,6 +81,8 @@ class ConnectOptions:
     known_hosts: str = ""
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
+    answered_within: float = 20.0
+    """How long a server may take to say whether it starts a program."""
     become_password: str = field(default="", repr=False)
     """For sudo, where it asks for one."""
     passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)

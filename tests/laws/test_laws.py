@@ -19,6 +19,7 @@ from engine.judge import verdict
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Effect
+from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, Verdict
@@ -307,6 +308,28 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     assert [it.why for it in events if isinstance(it, event.Waiting)] == [
         "another run is changing this host: run 7; wait for its end, then look again"
     ]
+
+
+def test_each_host_has_a_lock_of_its_own_where_a_step_names_another_host():
+    """Mutants: locking.py ``_name`` without the host, or ``give`` without the place."""
+    asked: dict[str, list[tuple[str, str]]] = {}
+
+    class Locked(ToyHost):
+        def _run(self, command):
+            if command.effect is Effect.SCRATCH:
+                asked.setdefault(self.colour, []).append((command.argv[0], command.argv[1]))
+            return super()._run(command)
+
+    leader = Locked(procs={4: (1, "zombie"), 5: (1, "serve")}, colour="leader")
+    for name, word in (("h1", "zombie"), ("h2", "serve")):
+        here = Locked(procs={4: (1, word)}, colour=name)
+        where = site(book(end(word, "there", on="leader"), end(word, "k")), here)
+        where = replace(where, host=Host(name=name), elsewhere={"leader": leader}.__getitem__)
+        plan, seen = make_plan(where)
+        execute(where, plan, seen, Consent.YES)
+    assert asked["h1"] == [("take", "r-h1"), ("give", "r-h1")]
+    assert asked["leader"] == [(verb, f"r-leader-{name}") for name in ("h1", "h2") for verb in ("take", "give")]
+    assert leader.procs == {}
 
 
 def test_a_host_that_can_keep_no_lock_is_changed_all_the_same():
