@@ -23,7 +23,7 @@ from transports.test_ssh import connected
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
-PASSWORD = "s3cret 'pass' $word \"x\" \\ ü"
+PASSWORD = "sud0-s3cret 'pass' $word \"x\" \\ ü"
 ALWAYS_ASK = "Defaults:{user} timestamp_timeout=0\n"
 
 
@@ -62,7 +62,7 @@ def user(request, account) -> str:
 
 
 def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alone(user, sshd, interrupt, mark):  # noqa: F811
-    with spied_on("s3cret") as caught:
+    with spied_on("sud0-s3cret") as caught:
         connection = connected(sshd.host(user=user), interrupt, become_password=Lent(PASSWORD))
         plain, root, other = connection.run(
             look("id", "-un"), look("id", "-un", become="root"), look("id", "-un", become="daemon")
