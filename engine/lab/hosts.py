@@ -18,6 +18,7 @@ from pathlib import Path
 from engine.errors import ConfigError
 from engine.lab.faults import hosts_of
 from engine.lab.leader import node
+from engine.lab.pipeline import files_for
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
 from engine.lab.training import OF_TRAINING
 
@@ -203,6 +204,7 @@ def _start(
         "job": JOB,
         "nvidia-smi": SMI,
         **OF_TRAINING,
+        **files_for(faults),
         "sshd_config": SSHD.format(address=address, port=port),
     }.items():
         (files / file).write_text(text)
