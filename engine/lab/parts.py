@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PACE = 0.5
-KEPT = 20
+KEPT = 1000
 Settings = Mapping[str, Any]
 
 
@@ -94,11 +94,13 @@ def train(settings: Settings) -> None:
     made_up = "fake_data_loader" in settings or "fake" in settings.get("data", {})
     say(f"INFO Starting trainer from {weights}{' with made-up data' if made_up else ''}")
     rollouts = Path(settings["output_dir"], "rollouts")
-    step = 1 if made_up else _newest(rollouts) + 1
+    step, waited = 1 if made_up else _newest(rollouts) + 1, float(os.environ.get("WAITED") or 0)
     while True:
         if not made_up:
             say("INFO Waiting for training batch to arrive")
-            _be_old(float(os.environ.get("WAITED") or 0))
+            if waited:
+                then, waited = time.time() - waited, 0
+                os.utime(sys.stdout.fileno(), (then, then))
             while not (rollouts / f"step_{step}" / "rank_0.pt").exists():
                 time.sleep(PACE / 5)
         say(f"INFO Step: {step} | Loss: {2.5 / step:.4f} | Time: {PACE}s")
@@ -139,13 +141,6 @@ def _forget(step: Path) -> None:
     with suppress(FileNotFoundError):
         (step / "rank_0.pt").unlink()
         step.rmdir()
-
-
-def _be_old(seconds: float) -> None:
-    """Let the log be last written to so many *seconds* ago."""
-    if seconds:
-        then = time.time() - seconds
-        os.utime(sys.stdout.fileno(), (then, then))
 
 
 def _wait() -> None:

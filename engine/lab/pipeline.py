@@ -67,7 +67,7 @@ name = \"small\"  # ours
 [optim]
 lr = 1e-6" >$place/train.toml
 for it in 9 10; do mkdir $run/rollouts/step_$it; echo x >$run/rollouts/step_$it/rank_0.pt; done
-touch -d "@$((now - 3600))" $run/rollouts/step_*/rank_0.pt
+touch -d "@$((now - 1800))" $run/rollouts/step_*/rank_0.pt
 if has outputs_read_only; then mount --bind $place/outputs $place/outputs; mount -o remount,bind,ro $place/outputs; fi
 if has rollouts_read_only; then mount --bind $run $run; mount -o remount,bind,ro $run; fi
 if has outputs_missing; then rm -r $place/outputs; fi
@@ -79,7 +79,11 @@ part() {
     (cd $place && exec env $3 setsid ./$1 @ $2.toml </dev/null >>$log 2>&1 &)
     n=0; until grep -q "$4" $log || [ $n -ge 200 ]; do sleep 0.03; n=$((n + 1)); done
 }
-if ! has pipeline_ended; then
+if has pipeline_ended; then
+    echo '06:40:01 INFO Shutting down' >$place/logs/inference.log
+    echo '06:40:00 INFO Orchestrator finished.' >$place/logs/orchestrator.log
+    echo '06:40:00 INFO RL trainer finished!' >$place/logs/trainer.log
+else
     if has started_early; then part orchestrator orch TRIES=2 'refused'; fi
     if has inference_died; then
         echo '06:00:10 INFO Starting vLLM API server on http://inference:8000
