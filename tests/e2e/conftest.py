@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ class Said:
     out: str
     err: str
 
-    @property
+    @cached_property
     def document(self) -> dict:
         return json.loads(self.out)
 
