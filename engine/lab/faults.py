@@ -81,7 +81,7 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     made: dict[str, tuple[str, ...]] = {}
     for text in asked:
         name, _, faults = text.partition("=")
-        if not name or not name.replace("-", "").replace("_", "").isalnum():
+        if not name or not name.replace("-", "").isalnum():
             problems.append(f"--host {text}: {name!r} is no host name")
         if name in made:
             problems.append(f"--host {text}: {name!r} is given twice")

@@ -83,6 +83,12 @@ class Practice:
         return (self.lab.state(host) / "calls").read_text().splitlines()
 
 
+def scene(playbook: str, **more: str) -> tuple[str, ...]:
+    """The inputs of the lab's scene for *playbook*, with *more* of them or others, as words of a command line."""
+    texts = {name: it if isinstance(it, str) else json.dumps(it) for name, it in lab.SCENES[playbook].inputs.items()}
+    return tuple(word for name, it in {**texts, **more}.items() for word in ("-e", f"{name}={it}"))
+
+
 @pytest.fixture
 def practice(tmp_path):
     """A function that brings up lab hosts: ``practice("gpu-01=leftovers+busy", ...)``."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from engine import lab
-from tests.e2e.conftest import Practice, Said
-from tests.e2e.pipelines import HANG, PLACE, options
+from engine.lab.scenes import PIPELINE
+from tests.e2e.conftest import Practice, Said, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "curl")
 
@@ -57,17 +57,21 @@ def seen(tmp_path_factory) -> Seen:
     made = Practice(lab.up(lab.LabOptions(directory=folder, faults=tuple(f"{named(it)}={it}" for it in FAULTS))))
     try:
         runs = (
-            (("--yes", *options(HANG, repair='["address", "directory", "synchronous"]')), "all"),
-            (options(HANG, trainer_log='["/run/lab/none.log"]'), "pipeline"),
-            (("--yes", *options(HANG, before_start="true", outputs="/run/lab/outputs")), "healthy"),
+            ({"repair": '["address", "directory", "synchronous"]', "watch": "1s"}, "all"),
+            ({"trainer_log": '["/run/lab/none.log"]'}, "pipeline"),
+            ({"before_start": "true", "outputs": "/run/lab/outputs"}, "healthy"),
         )
         with ThreadPoolExecutor(3) as pool:
-            said = tuple(pool.map(lambda it: made.run("pipeline-hang", *it[0], hosts=it[1]), runs))
+            said = tuple(
+                pool.map(
+                    lambda it: made.run("pipeline-hang", "--yes", *scene("pipeline-hang", **it[0]), hosts=it[1]), runs
+                )
+            )
         changed = ("wrong_address", "idle")
         yield Seen(
             *said,
-            configs={it: made.exec(named(it), f"cat {PLACE}/orch.toml") for it in changed},
-            backups={it: made.exec(named(it), f"cat {PLACE}/orch.toml.backup-*") for it in changed},
+            configs={it: made.exec(named(it), f"cat {PIPELINE}/orch.toml") for it in changed},
+            backups={it: made.exec(named(it), f"cat {PIPELINE}/orch.toml.backup-*") for it in changed},
         )
     finally:
         lab.down(folder)

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from engine import lab
-from tests.e2e.conftest import Practice, Said
-from tests.e2e.pipelines import PLACE, options
+from engine.lab.scenes import PIPELINE
+from tests.e2e.conftest import Practice, Said, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")
 
-PARTS = {
-    "inference": ("inference +@", "./inference", "infer.toml"),
-    "orchestrator": ("orchestrator +@", "./orchestrator", "orch.toml"),
-    "trainer": (r"trainer/rl/train\.py", "./trainer/rl/train.py", "train.toml"),
-}
-COMPONENTS = [
-    {"name": name, "pattern": pattern, "log": f"{PLACE}/logs/{name}.log", "argv": ["env", "GPUS=2,3", file, "@", toml]}
-    for name, (pattern, file, toml) in PARTS.items()
-]
-LOGS = {"components": json.dumps(COMPONENTS), "folder": PLACE}
-ALONE = {
-    "train_config": f"{PLACE}/train.toml",
-    "argv": json.dumps(["./trainer/rl/train.py", "@", "train.toml"]),
-    "folder": PLACE,
-    "log": f"{PLACE}/logs/alone.log",
-}
+ALONE = scene("isolate-with-fake-data")
 PUT_IN = "\n[fake_data_loader]\nbatch_size = 8\nmicro_batch_size = 8\nseq_len = 512\n"
 
 
@@ -41,24 +25,24 @@ def seen(tmp_path_factory) -> dict:
     made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*hosts, *lacking))))
 
     def alone() -> dict:
-        known = {"config": made.exec("works", f"cat {PLACE}/train.toml")}
-        plan = made.run("isolate-with-fake-data", "--dry-run", *options(ALONE), hosts="works")
+        known = {"config": made.exec("works", f"cat {PIPELINE}/train.toml")}
+        plan = made.run("isolate-with-fake-data", "--dry-run", *ALONE, hosts="works")
         known |= {
             "plan": plan,
-            "config planned": made.exec("works", f"cat {PLACE}/train.toml; ls {PLACE}/logs/alone.log"),
+            "config planned": made.exec("works", f"cat {PIPELINE}/train.toml; ls {PIPELINE}/logs/alone.log"),
         }
-        known["alone"] = made.run("isolate-with-fake-data", "--yes", *options(ALONE), hosts="works,fails,whole,bare")
-        known["config put in"] = made.exec("works", f"cat {PLACE}/train.toml")
-        return {**known, "again": made.run("isolate-with-fake-data", "--yes", *options(ALONE), hosts="works")}
+        known["alone"] = made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works,fails,whole,bare")
+        known["config put in"] = made.exec("works", f"cat {PIPELINE}/train.toml")
+        return {**known, "again": made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works")}
 
     def started() -> dict:
-        known = {"looked": made.run("component-logs", *options(LOGS), hosts="to-start,whole,bare")}
+        known = {"looked": made.run("component-logs", *scene("component-logs"), hosts="to-start,whole,bare")}
         known["before"] = made.commands("to-start")
-        known["started"] = made.run("component-logs", "--yes", *options(LOGS, start="true"), hosts="to-start")
+        known["started"] = made.run("component-logs", "--yes", *scene("component-logs", start="true"), hosts="to-start")
         return {**known, "after": made.commands("to-start")}
 
     def ended() -> dict:
-        said = made.run("component-logs", "--yes", *options(LOGS, end_others="true"), hosts="to-end")
+        said = made.run("component-logs", "--yes", *scene("component-logs", end_others="true"), hosts="to-end")
         return {"ended": said, "left": made.commands("to-end")}
 
     try:
