@@ -83,6 +83,7 @@ def orchestrate(settings: Settings) -> None:
             say(f"ERROR {type(error).__name__}: {error}")
             tries -= 1
             if not tries:
+                say("INFO Giving up")
                 _wait()
         time.sleep(PACE)
 

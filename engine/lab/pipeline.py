@@ -84,7 +84,7 @@ if has pipeline_ended; then
     echo '06:40:00 INFO Orchestrator finished.' >$place/logs/orchestrator.log
     echo '06:40:00 INFO RL trainer finished!' >$place/logs/trainer.log
 else
-    if has started_early; then part orchestrator orch TRIES=2 'refused'; fi
+    if has started_early; then part orchestrator orch TRIES=2 'Giving up'; fi
     if has inference_died; then
         echo '06:00:10 INFO Starting vLLM API server on http://inference:8000
 06:00:31 ERROR EngineCore failed to start.

@@ -14,9 +14,13 @@ from tests.e2e.conftest import Practice, Said, scene
 pytestmark = pytest.mark.real("lab", "sshd", "curl")
 
 FAULTS = (
-    *("healthy", "pipeline", "inference_died", "inference_sick", "no_model", "no_environment", "wrong_address"),
+    *("pipeline", "inference_died", "inference_sick", "no_model", "no_environment", "wrong_address"),
     *("started_early", "idle", "unseen", "outputs_read_only", "outputs_missing", "rollouts_read_only", "trainer_died"),
 )
+OTHERS = ("healthy=smi_fails", "again=unseen")
+BEGUN = f"""cd {PIPELINE}; echo 'ERROR Connection refused; Permission denied' >>logs/orchestrator.log
+rm -r outputs/wordle/rollouts/step_*"""
+"""What there was of batches is gone, and those that come are young."""
 
 
 def named(fault: str) -> str:
@@ -54,8 +58,9 @@ class Seen:
 def seen(tmp_path_factory) -> Seen:
     """One run for all of them, beside two others."""
     folder = tmp_path_factory.mktemp("pipelines") / "lab"
-    made = Practice(lab.up(lab.LabOptions(directory=folder, faults=tuple(f"{named(it)}={it}" for it in FAULTS))))
+    made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*OTHERS, *(f"{named(it)}={it}" for it in FAULTS)))))
     try:
+        made.exec("again", BEGUN)
         runs = (
             ({"repair": '["address", "directory", "synchronous"]', "watch": "1s"}, "all"),
             ({"trainer_log": '["/run/lab/none.log"]'}, "pipeline"),
@@ -134,6 +139,10 @@ def test_a_directory_that_is_missing_is_made_and_the_batches_come_again(seen):
     assert (seen.verdict("outputs_missing"), seen.present("outputs_missing")) == ("resolved", []), seen.all.out
     assert seen.finding("outputs_missing", "hung")["status"] == "gone"
     assert len(seen.writes("outputs_missing")) == 1
+
+
+def test_batches_that_have_just_begun_to_come_are_no_fault_whatever_was_complained_of_before(seen):
+    assert (seen.verdict("again"), seen.present("again")) == ("healthy", ["batches_again"]), seen.all.out
 
 
 def test_before_the_start_what_is_missing_counts_on_a_host_that_has_nothing_yet(seen):
