@@ -159,7 +159,7 @@ def _loaded(path: str, passphrase: str) -> paramiko.PKey:
 
 @lru_cache(maxsize=64)
 def _opened(path: str, text: bytes, passphrase: str) -> paramiko.PKey:
-    """The key in a file that holds *text*: opened once for all hosts, since a passphrase is slow to check on purpose."""
+    """The key in a file that holds *text*: opened once for all hosts: a passphrase is slow to check on purpose."""
     return paramiko.PKey.from_path(path, passphrase.encode() or None)  # type: ignore[arg-type] # bytes go to cryptography
 
 
