@@ -20,6 +20,7 @@ from engine.lab import docker
 from engine.lab.faults import hosts_of
 from engine.lab.host import LabHost, inventory_text, start_of
 from engine.lab.leader import node
+from engine.lab.pipeline import files_for
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
 from engine.lab.training import OF_TRAINING
 
@@ -189,6 +190,7 @@ def _start(
         "nvidia-smi": SMI,
         **OF_TRAINING,
         **docker.engine_files(folder, name, faults),
+        **files_for(faults),
         "sshd_config": SSHD.format(address=address, port=port),
     }.items():
         (files / file).write_text(text)
