@@ -60,10 +60,21 @@ def _how(step: Step) -> Iterator[str]:
         yield f"look again every {seconds(step.every)} until it holds, for {seconds(step.within)} at most"
     if step.retry.times:
         yield f"if the look itself fails, take it again {_times(step.retry.times)}, {seconds(step.retry.every)} apart"
+    if step.samples:
+        yield _samples(step)
     if step.scratch:
         yield "it makes something of its own on the host, and takes it away again"
     if step.ignore_failure:
         yield "a failure is shown, and changes no verdict"
+
+
+def _samples(step: Step) -> str:
+    told = {key: str(it) for key, it in step.samples.items()}
+    pace = f"one every {told.get('every', '2s')}"
+    often = f"{told['times']} samples are taken" if "times" in told else f"samples are taken for {told['for']}"
+    if step.phase is Phase.VERIFY:
+        return f"{often}, {pace}, and it must hold in every one"
+    return f"{often}, {pace}" + (f", as long as {told['while']}" if "while" in told else "")
 
 
 def _times(number: int) -> str:

@@ -13,6 +13,7 @@ from jinja2.exceptions import SecurityError, UndefinedError
 
 from engine.errors import ConfigError
 from engine.lang.sandbox import ROUNDS, Environment, Rounds
+from engine.lang.series import NAMES, filters
 from engine.lang.views import LONGEST, UnknownTouched, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
@@ -44,7 +45,16 @@ def _finalize(_context: Any, value: Any) -> Any:
 
 @cache
 def _environment() -> Environment:
-    return Environment(_finalize)
+    made = Environment(_finalize)
+    made.filters |= filters(_inside)
+    return made
+
+
+def _inside(expression: str, names: Mapping[str, Any]) -> Any:
+    """What *expression* gives with *names* in a template that is being filled in."""
+    text = _as_template(expression)
+    template = _compiled(text)
+    return _joined(text, list(_pieces(template.root_render_func(template.new_context(dict(names))))), whole=False)
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
@@ -220,3 +230,29 @@ def _first_step(node: Any) -> tuple[str, str] | None:
     constant = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const)
     attribute = node.attr if isinstance(node, nodes.Getattr) else node.arg.value if constant else None
     return (node.node.name, attribute) if isinstance(node.node, nodes.Name) and isinstance(attribute, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OverSamples:
+    """A filter over samples, as it stands in a text."""
+
+    look: str
+    """The name before it; empty where that is no name."""
+    filter: str
+    given: tuple[Any, ...]
+    """What it is given; None where it is not written out."""
+
+
+def over_samples(text: str) -> Iterator[OverSamples]:
+    """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
+    source = text if is_template(text) else _as_template(text)
+    try:
+        found = list(_environment().parse(source).find_all(nodes.Filter))
+    except (TemplateError, RecursionError) as error:
+        raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
+    for it in found:
+        given = tuple(arg.value if isinstance(arg, nodes.Const) else None for arg in it.args)
+        if it.name in NAMES:
+            yield OverSamples(it.node.name if isinstance(it.node, nodes.Name) else "", it.name, given)
+        elif it.name == "map" and given and given[0] in NAMES:
+            yield OverSamples("", given[0], given[1:])
