@@ -89,16 +89,13 @@ def _in_every_sample(site: Site, request: Request, plain: StepResult) -> tuple[L
     (looked,) = sample([replace(request, step=replace(request.step, within=0.0))], site, enough=enough)
     series, last = looked.series, judged[-1]
     assert series is not None
-    if last.status is Status.SKIPPED and len(judged) > 1:
+    if last.status is Status.SKIPPED and len(judged) == 1:
+        return looked, last
+    which = plural(len(judged), "sample") if last.status is Status.OK else f"sample {len(judged)} of {series.asked}"
+    why = f"{last.why} ({which}, {seconds(series.seconds)})"
+    if last.status is Status.SKIPPED:  # it was there before
         last = replace(last, status=Status.FAILED, fault=Fault.LOOK)
-    seen = (
-        f"sample {len(judged)} of {series.asked}"
-        if last.status is not Status.OK
-        else f"{plural(len(judged), 'sample')}"
-    )
-    return looked, last if last.status is Status.SKIPPED else replace(
-        last, why=f"{last.why} ({seen} in {seconds(series.seconds)})", state=shortened(series)
-    )
+    return looked, replace(last, why=why, state=shortened(series))
 
 
 def _judged(site: Site, step: Step, outcome: Seen | Blind, plain: StepResult) -> StepResult:

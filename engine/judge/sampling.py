@@ -13,7 +13,7 @@ from engine.judge.looked import Blind, CutShort, Looked, Request, Seen
 from engine.judge.patience import patiently, shared
 from engine.judge.site import Site
 from engine.lang.sampling import sampling
-from engine.lang.templates import evaluate
+from engine.lang.templates import evaluate_sample
 from engine.values.event import Waiting
 from engine.values.playbook import Step
 from engine.values.result import SentCommand
@@ -145,9 +145,8 @@ class _Taker:
         condition, newest = self.request.step.samples.get("while"), self._samples[-1] if self._samples else None
         if not isinstance(condition, str) or not isinstance(outcome, Seen) or not isinstance(newest, Mapping):
             return False
-        scope = self._site.scope({}, self.request.step.part)
         try:
-            return evaluate(condition, replace(scope, looks=newest)) is False
+            return evaluate_sample(condition, newest, self._site.scope({}, self.request.step.part)) is False
         except ConfigError:
             return False
 

@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from engine.lang.series import NAMES as SERIES
+from engine.lang.series import ROUNDS
 from engine.lang.views import LONGEST, View, known
 
 MOST_ROUNDS = 100_000
@@ -21,9 +22,6 @@ MOST_ROUNDS = 100_000
 
 LARGEST_ARGUMENT = 10_000
 """A number that a filter or a method may be given: it may be a width, a count, a number of digits."""
-
-ROUNDS = "_rounds"
-"""The variable of a template that counts its rounds."""
 
 WITHIN_BOUNDS = "_within_bounds"
 JOINED = "_joined"

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from jinja2 import pass_context
+from jinja2 import nodes, pass_context
+from jinja2.visitor import NodeTransformer
 
 from engine.errors import ConfigError
 from engine.lang.quantities import duration, size
@@ -18,10 +19,25 @@ NAMES = ("series", "sustained", "grows")
 FEWEST = 3
 """Known samples from which growth can be told."""
 
-ROOTS = ("inputs", "host", "run", "item")
+ROOTS = ("inputs", "host", "run")
+"""Names that mean the same within a sample as outside of it."""
+
+ROUNDS = "_rounds"
+"""The variable of a template that counts its rounds."""
+
+SAMPLE = "_sample"
+"""The variable of an expression that holds the sample."""
 
 Inside = Callable[[str, Mapping[str, Any]], Any]
 """An expression and its names, to its value.  Raises UnknownTouched."""
+
+
+class OfSample(NodeTransformer):
+    """Makes every other name in an expression a field of the sample, so that it is unknown only where it is touched."""
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Node:  # noqa: N802 - as Jinja's visitor calls it
+        sample = nodes.Name(SAMPLE, "load", lineno=node.lineno)
+        return node if node.name in ROOTS else nodes.Getattr(sample, node.name, "load", lineno=node.lineno)
 
 
 def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
@@ -101,23 +117,20 @@ def held_for(values: list[tuple[float, Any]], span: float) -> bool:
 def growing(values: list[Any], at_least: float, rises: int) -> bool:
     """Whether *values* never fall, and rise by *at_least* in *rises* steps or more.
 
-    A fall settles it.  Only the values behind the last gap count as growth: there must be three of them, and where they
-    do not show it, what is missing leaves it open.  Raises UnknownTouched.
+    Three of them must be known.  A fall settles it; otherwise one that is not known leaves it open, for it may have
+    been one.  Raises UnknownTouched.
     """
     numbers = [_number(it) for it in values if not isinstance(it, Silent)]
-    gaps = [(at, it.why) for at, it in enumerate(values) if isinstance(it, Silent)]
-    if len(numbers) >= FEWEST and any(later < before for before, later in pairwise(numbers)):
+    gaps = [it.why for it in values if isinstance(it, Silent)]
+    steps = [later - before for before, later in pairwise(numbers)]
+    if len(numbers) < FEWEST:
+        few = f"growth wants {FEWEST} samples, and {plural(len(numbers), 'is', 'are')} known"
+        raise UnknownTouched(f"{few}: {gaps[-1]}" if gaps else few)
+    if min(steps) < 0:
         return False
-    last = numbers[len(numbers) - (len(values) - 1 - gaps[-1][0]) :] if gaps else numbers
-    if len(last) < FEWEST:
-        few = f"growth wants {FEWEST} samples in a row, and there are {len(last)}"
-        raise UnknownTouched(f"{few}: {gaps[-1][1]}" if gaps else few)
-    steps = [later - before for before, later in pairwise(last)]
-    if sum(it > 0 for it in steps) >= max(1, rises) and last[-1] - last[0] >= at_least:
-        return True
     if gaps:
-        raise UnknownTouched(f"{plural(len(gaps), 'sample')} of {len(values)} not known: {gaps[-1][1]}")
-    return False
+        raise UnknownTouched(f"{len(gaps)} of {plural(len(values), 'sample')} not known: {gaps[-1]}")
+    return sum(it > 0 for it in steps) >= max(1, rises) and numbers[-1] - numbers[0] >= at_least
 
 
 def _number(value: Any) -> float:
@@ -133,22 +146,17 @@ def _values(inside: Inside, context: Any, looked: Any, expression: str, name: st
     """
     if not isinstance(known(looked), View) or "samples" not in looked or "asked" not in looked:
         raise ConfigError(f"`{name}` stands behind a look with `samples`")
-    names = {it: context[it] for it in (*ROOTS, *_own(context))}
+    names = {it: context[it] for it in (*ROOTS, ROUNDS)}
     at = 0.0
     for sample in looked["samples"]:
         value: Any = sample
         if not isinstance(sample, Silent):
             at = sample["at"]
             try:
-                value = inside(expression, {**dict(sample.inside()), **names})
+                value = inside(expression, {**names, SAMPLE: sample})
             except UnknownTouched as error:
                 value = Silent(str(error))
         yield at, value
-
-
-def _own(context: Any) -> list[str]:
-    """The names in *context* that the engine keeps for itself."""
-    return [it for it in context.get_all() if it.startswith("_") and not it.startswith("__")]
 
 
 def _absent(looked: View) -> bool:

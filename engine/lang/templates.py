@@ -12,13 +12,17 @@ from jinja2 import TemplateError, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError, UndefinedError
 
 from engine.errors import ConfigError
-from engine.lang.sandbox import ROUNDS, Environment, Rounds
-from engine.lang.series import NAMES, filters
+from engine.lang.sandbox import Environment, Rounds
+from engine.lang.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
 from engine.lang.views import LONGEST, UnknownTouched, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
 ROOTS = frozenset({"inputs", "host", "run", "item"})
 """Names that every expression may use, besides the looks."""
+
+
+FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""What a text that cannot be filled in may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +55,16 @@ def _environment() -> Environment:
 
 
 def _inside(expression: str, names: Mapping[str, Any]) -> Any:
-    """What *expression* gives with *names* in a template that is being filled in."""
-    text = _as_template(expression)
-    template = _compiled(text)
-    return _joined(text, list(_pieces(template.root_render_func(template.new_context(dict(names))))), whole=False)
+    """What *expression* over one sample gives; *names* are those of the template that it stands in."""
+    made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
+    return _joined(_as_template(expression), made, whole=False)
+
+
+@cache
+def _over_sample(expression: str) -> Any:
+    environment = _environment()
+    tree = environment.parse(_as_template(expression))
+    return environment.from_string(OfSample().visit(tree))
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
@@ -76,6 +86,16 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
         return found
     except UnknownTouched as error:
         return Unknown(why=str(error))
+
+
+def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
+    """Whether *condition* is true of one sample.  Raises ConfigError."""
+    try:
+        return bool(_inside(condition, {**scope.names(), ROUNDS: Rounds(), SAMPLE: view(sample)}))
+    except UnknownTouched as error:
+        return Unknown(why=str(error))
+    except FAULTS as error:
+        raise ConfigError(_reason(condition, error)) from error
 
 
 def render(tree: Any, scope: Scope) -> Json:
@@ -132,15 +152,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
         return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole, gaps=gaps)
     except UnknownTouched:
         raise
-    except (
-        TemplateError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except FAULTS as error:
         raise ConfigError(_reason(text, error)) from error
 
 
