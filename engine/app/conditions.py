@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from engine.errors import ConfigError
 from engine.values.playbook import Limits, Phase, Step
-from engine.values.text import plural, seconds
+from engine.values.text import Json, plural, seconds
 
 
 def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
@@ -69,12 +70,22 @@ def _how(step: Step) -> Iterator[str]:
 
 
 def _samples(step: Step) -> str:
-    told = {key: str(it) for key, it in step.samples.items()}
-    pace = f"one every {told.get('every', '2s')}"
-    often = f"{told['times']} samples are taken" if "times" in told else f"samples are taken for {told['for']}"
+    written = step.samples
+    pace = f"one every {_long(written.get('every', 2))}"
+    often = f"{written['times']} samples" if "times" in written else f"samples for {_long(written['for'])}"
     if step.phase is Phase.VERIFY:
-        return f"{often}, {pace}, and it must hold in every one"
-    return f"{often}, {pace}" + (f", as long as {told['while']}" if "while" in told else "")
+        return f"take {often}, {pace}; it must hold in every one"
+    return f"take {often}, {pace}" + (f", as long as {written['while']}" if "while" in written else "")
+
+
+def _long(value: Json) -> str:
+    """A duration in words; a template as it stands."""
+    from engine.lang.quantities import duration
+
+    try:
+        return seconds(duration(str(value)))
+    except ConfigError:
+        return str(value)
 
 
 def _times(number: int) -> str:

@@ -135,7 +135,7 @@ class _Taker:
             case Seen(absent=why) | Blind(why=why):
                 self._samples.append({UNKNOWN: why})
                 self._missed.append(Missed(at=at, why=why))
-        over = at >= self.sampling.span if self.sampling.span else self.taken >= self.sampling.times
+        over = at >= round(self.sampling.span, 3) if self.sampling.span else self.taken >= self.sampling.times
         self.done = self._enough(looked.outcome) or over or self.anew or bool(self._absent)
         self._slot = max(self._slot + 1, ceil((self._site.clock.now() - self._began) / self.sampling.every))
         self.due = self._began + self.sampling.due(self._slot)

@@ -104,7 +104,7 @@ def held_for(values: list[tuple[float, Any]], span: float) -> bool:
             gap = gap or value.why
         elif not value:
             return False
-        if values[-1][0] - at >= span:
+        if round(values[-1][0] - at, 3) >= round(span, 3):
             break
     else:
         covered = values[-1][0] - values[0][0] if values else 0.0

@@ -144,8 +144,8 @@ def test_how_many_samples_there_are_and_when(written, asked, whole, due):
 
 def test_samples_are_told_in_a_sentence():
     looks = {it.id: conditions(it, found=True) for it in load(BOOK.replace("10s}", "10s, while: matches}")).steps}
-    assert "{{ inputs.n }} samples are taken, one every 10s, as long as matches." in looks["seen"]
-    assert "Samples are taken for 1s, one every 200ms, and it must hold in every one." in looks["gone"]
+    assert "Take {{ inputs.n }} samples, one every 10 s, as long as matches." in looks["seen"]
+    assert "Take samples for 1 s, one every 0.2 s; it must hold in every one." in looks["gone"]
 
 
 # -- what is asked of samples
@@ -170,6 +170,11 @@ def test_a_condition_is_sustained_if_it_held_in_every_sample_of_that_time():
     assert told("look | sustained('n < 5', '31s')", 1, 1, 1, 1) == Unknown(
         why="the samples cover 30 s, and 31 s are asked about"
     )
+
+
+def test_a_time_that_no_float_hits_is_covered_by_its_samples():
+    assert told("look | sustained('n', 0.07 * 60)", *[1] * 4, every=1.4) is True
+    assert told("look | sustained('n', 10.1)", *[1] * 3, every=5.05) is True
 
 
 def test_an_unknown_sample_breaks_what_is_sustained_and_is_never_bridged():
