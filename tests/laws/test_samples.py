@@ -26,6 +26,7 @@ from engine.values.inventory import Host
 from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
 from engine.values.sampling import Series
+from engine.values.text import Unknown
 from laws.toys import ACTIONS, Procs, ToyClock, ToyHost, action, site
 
 BOOK = """\
@@ -44,7 +45,16 @@ def probe_gone(args):
     return Absent(why="no GPU", state=Procs(matches=())) if answer.exit_code == 9 else Procs(matches=(1,))
 
 
-MORE = {**ACTIONS, "gone": action("gone", Args=ACTIONS["mute"].Args, State=Procs, probe=probe_gone)}
+def probe_hazy(args):
+    yield read("ps")
+    return Procs(matches=Unknown(why="no clock"))
+
+
+MORE = {
+    **ACTIONS,
+    "gone": action("gone", Args=ACTIONS["mute"].Args, State=Procs, probe=probe_gone),
+    "hazy": action("hazy", Args=ACTIONS["mute"].Args, State=Procs, probe=probe_hazy),
+}
 
 
 @dataclass
@@ -179,6 +189,26 @@ def test_samples_end_with_the_first_that_refutes_the_while_of_the_step():
     assert (len(look.state["samples"]), where.clock.now(), finding.status) == (2, 10.0, Presence.ABSENT)
     assert looked(text, None, Z, Z, "")[2].clock.now() == 30.0, "an unknown sample refutes nothing"
     assert looked(text, Z)[1].status is Presence.PRESENT
+    for condition in ("not matches", "matches", "matches - 1"):
+        hazy = text.replace("procs: {word: zombie}", "hazy: {}").replace("while: matches", f"while: {condition}")
+        look, finding, where = looked(hazy, Z)
+        assert where.clock.now() == 30.0, "what is not known refutes nothing"
+        assert (look.status, finding.status) == (Status.OK, Presence.UNKNOWN)
+    assert looked(text.replace("while: matches", "while: matches < 3"), Z)[2].clock.now() == 30.0, (
+        "nor what makes no sense"
+    )
+
+
+def test_samples_that_make_no_sense_at_last_leave_the_look_unknown():
+    text = BOOK.replace("times: 4", "times: '{{ inputs.n }}'").replace(
+        "diagnose:", "inputs: {n: {about: x, default: 4}}\ndiagnose:"
+    )
+    host = ToyHost(procs={})
+    where = replace(site(load_playbook(text, "toy.yaml", MORE), host), inputs={"n": 1})
+    plan, _ = make_plan(where)
+    assert (plan.looks[0].status, host.sent) == (Status.BLOCKED, [])
+    assert "times: 1 is no number of samples" in plan.looks[0].why
+    assert plan.findings[0].status is Presence.UNKNOWN
 
 
 def test_looks_with_samples_are_taken_side_by_side_and_a_slow_look_delays_none():
@@ -226,6 +256,10 @@ def test_law_6_an_unknown_sample_after_a_change_makes_the_look_unknown():
     outcome, _, _ = ran(BOOK, *(Z,) * 6, "", None)
     assert outcome.findings[0].status is Presence.UNKNOWN
     assert "ps did not answer" in outcome.findings[0].why
+    stale = BOOK.replace("seen | sustained('matches', '30s')", "seen.samples[0].matches")
+    assert ran(stale, *(Z,) * 6, "", None)[0].findings[0].status is Presence.UNKNOWN, (
+        "what was before tells nothing now"
+    )
 
 
 def test_a_finding_that_must_stay_gone_is_looked_at_with_single_samples():
@@ -392,6 +426,10 @@ def test_a_finding_sees_every_sample_whatever_a_result_has_room_for(monkeypatch)
     monkeypatch.setattr("engine.judge.sampling.LARGEST", 100)
     look, finding, _ = looked(BOOK, Z)
     assert (finding.say, look.state["left_out"]) == ("1, 1, 1, 1", 2)
+    items = BOOK.replace("procs: {word: zombie}", 'each: [zombie], procs: {word: "{{ item }}"}')
+    items = items.replace("seen |", "seen[0] |")
+    look, finding, _ = looked(items, Z)
+    assert (finding.say, look.state["items"][0]["left_out"], look.state["items"][0]["item"]) == ("1, 1, 1, 1", 2, Z)
 
 
 def test_a_connection_lost_for_ever_loses_no_step():
