@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codec import UNKNOWN, to_json
@@ -48,7 +48,7 @@ def diagnose(site: Site) -> Diagnosis:
     return Diagnosis(results=ordered, states=states, taken=taken)
 
 
-def look_again(site: Site, first: Diagnosis, wanted: Sequence[str]) -> Diagnosis:
+def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
     """*first* with the looks named in *wanted* taken anew, with the arguments that they had then.
 
     One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from engine.errors import ConfigError
+from engine.lab.pipeline import PIPELINES
 
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -32,6 +33,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "update_timeout": "The trainer's log ends with an update of the weights that took too long.",
         "executor_crash": "The trainer's log ends with a broken pool of processes.",
         "server_crash": "The inference server's log ends without memory on the GPU.",
+        "short_timeouts": "A training configuration lets the rollout give up too early, and says nothing of retries.",
         "silent_stop": "Training stopped 20 minutes ago after an update of the weights, without a word.",
         "leak": "A process that takes more memory from moment to moment.",
         "oom": "The kernel has killed the trainer for memory.",
@@ -48,6 +50,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "unmeasured": "The leader counts jobs of this host, and does not know how busy its GPUs are.",
         "unlisted": "The leader takes this host for dead.",
         "leader": "The leader of a job cluster: /status and /admin/reset_node_jobs on port 8770 of its address.",
+        **PIPELINES,
         "down": "Nothing listens: the connection is refused.",
         "mute": "Connections are accepted, and no SSH banner is said.",
     }
@@ -78,7 +81,7 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     made: dict[str, tuple[str, ...]] = {}
     for text in asked:
         name, _, faults = text.partition("=")
-        if not name or not name.replace("-", "").replace("_", "").isalnum():
+        if not name or not name.replace("-", "").isalnum():
             problems.append(f"--host {text}: {name!r} is no host name")
         if name in made:
             problems.append(f"--host {text}: {name!r} is given twice")

@@ -35,6 +35,9 @@ METHODS = (
 )
 """What may be called on a text: nothing that pads, formats or encodes."""
 
+SHOWN = 8
+"""Keys that are named where one is missing."""
+
 NO_GLOBALS = ("lipsum", "cycler", "joiner", "namespace", "dict")
 NO_FILTERS = ("attr", "pprint", "xmlattr", "urlize", "random", "center", "wordwrap", "batch", "slice", "indent")
 
@@ -110,13 +113,26 @@ def _text(node: nodes.Expr) -> str:
     return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""
 
 
+class Missing(StrictUndefined):
+    """A name or a key that is not there, in the words of a playbook."""
+
+    @property
+    def _undefined_message(self) -> str:
+        if not isinstance(self._undefined_obj, View):
+            return super()._undefined_message
+        known_keys = list(self._undefined_obj)
+        more = ", ..." if len(known_keys) > SHOWN else ""
+        there = f"there is {', '.join(known_keys[:SHOWN])}{more}" if known_keys else "there is nothing in it"
+        return f"there is no {self._undefined_name!r} ({there})"
+
+
 class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
     """Sandboxed, strict about undefined names, native types, and bounded."""
 
     intercepted_binops = frozenset({"*", "**", "+", "%", "<<"})
 
     def __init__(self, finalize: Callable[..., Any]) -> None:
-        super().__init__(undefined=StrictUndefined, autoescape=False, extensions=[])
+        super().__init__(undefined=Missing, autoescape=False, extensions=[])
         self.finalize = finalize
         for name in NO_GLOBALS:
             self.globals.pop(name, None)

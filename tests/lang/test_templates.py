@@ -180,3 +180,11 @@ def test_law_6_a_look_without_an_answer_is_neither_true_nor_false_nor_equal_to_a
     """Mutants: a `Silent` that is true, as any other object."""
     looks = {"blind": Unknown(why="no clock"), "gaps": {"list": [{"$unknown": "no clock"}, 1]}}
     assert evaluate(expression, Scope(looks=looks)) == Unknown(why="no clock")
+
+
+def test_a_key_that_is_missing_is_named_with_those_that_are_there():
+    scope = Scope(looks={"status": {"peers": {"gpu-01": 1}, "none": {}}})
+    with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is gpu-01\)"):
+        evaluate("status.peers['leader'] > 0", scope)
+    with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is nothing in it\)"):
+        evaluate("status.none.leader.jobs > 0", scope)

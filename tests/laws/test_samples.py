@@ -235,11 +235,11 @@ def test_each_item_has_samples_of_its_own():
 # -- after a change
 
 
-def ran(text: str, *table: str | None):
+def ran(text: str, *table: str | None, consent=Consent.YES):
     host = Changing(procs={}, table=table)
     plan, seen, where = planned(text, host)
     began = where.clock.now()
-    outcome = execute(where, plan, seen, Consent.YES)
+    outcome = execute(where, plan, seen, consent)
     return outcome, host, where.clock.now() - began
 
 
@@ -250,6 +250,12 @@ def test_after_a_change_one_more_sample_tells_and_nobody_waits_for_a_whole_serie
     assert host.looks == 8, "four samples; the step's own look, planned, before and after; one sample more"
     still, host, spent = ran(BOOK, *(Z,) * 6, "", Z)
     assert (still.findings[0].status, spent) == (Presence.PRESENT, 0.0), "it is still so"
+
+
+def test_law_2_after_a_yes_one_sample_that_refutes_it_drops_the_step():
+    for sample, status in (("", Status.SKIPPED), (None, Status.BLOCKED), (Z, Status.CHANGED)):
+        outcome, host, spent = ran(BOOK, *(Z,) * 5, sample, Z, "", consent=Consent.SHOWN)
+        assert (outcome.steps[1].status, bool(host.writes()), spent) == (status, sample == Z, 0.0), sample
 
 
 def test_law_6_an_unknown_sample_after_a_change_makes_the_look_unknown():
