@@ -105,6 +105,7 @@ class State:
         default_factory=lambda: Unknown(why="there is no such container"),
         metadata={"about": "The first of them; unknown where there is none: see `count`."},
     )
+    no_engine: bool = field(default=False, metadata={"about": "There is no Docker on this host."})
     count: int = field(default=0, metadata={"about": "How many were found."})
     running: tuple[str, ...] = field(default=(), metadata={"about": "Names of those that run."})
     failed: tuple[str, ...] = field(default=(), metadata={"about": "Names of the dead that did not end with 0."})
@@ -125,7 +126,7 @@ def probe(args: Args) -> Probe[State]:
     listed, happened = yield (ask_docker(_LOOK, FORMAT, *args.labels), ask_events(args.window))
     answer = read_docker(listed)
     if answer.absent:
-        return Absent(why=answer.absent, state=State())
+        return Absent(why=answer.absent, state=State(no_engine=True))
     events: Events | Unknown
     try:
         events = read_events(happened)
