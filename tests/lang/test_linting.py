@@ -46,7 +46,7 @@ def step(line: str) -> str:
 
 
 OFTEN = WHOLE.replace("processes:", "samples: {for: 10s, every: 1s}, processes:", 1).replace(
-    "when: seen.matches", "when: seen | sustained('matches', 10)"
+    "when: seen.matches", "when: \"seen | sustained('matches', 10)\""
 )
 
 BROKEN = [
