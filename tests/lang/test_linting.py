@@ -45,6 +45,10 @@ def step(line: str) -> str:
     return WHOLE + f"  - {line}\n"
 
 
+OFTEN = WHOLE.replace("processes:", "samples: {for: 10s, every: 1s}, processes:", 1).replace(
+    "when: seen.matches", "when: \"seen | sustained('matches', 10)\""
+)
+
 BROKEN = [
     ("wide-pattern", pattern("ray"), 7),
     ("wide-pattern", pattern(".*ray.*"), 7),
@@ -72,6 +76,8 @@ BROKEN = [
     ("ignored-last-rung", WHOLE.replace("for: held", "for: held, ignore_failure: true"), 7),
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", ""), 5),
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", "").replace("for: held, ", ""), 5),
+    ("samples-too-short", OFTEN.replace("10)", "11)"), 5),
+    ("samples-too-long", OFTEN + "limits: {deadline: 9s}\n", 3),
     ("batches-without-end", WHOLE + "limits: {batches: [1, 100%]}\n", 8),
 ]  # fmt: skip
 
@@ -109,6 +115,8 @@ def test_every_rule_is_broken_here_and_says_why_and_how_it_is_kept():
 
 
 KEPT = [
+    OFTEN,
+    OFTEN + "limits: {deadline: 11s}\n",
     pattern("sglang"),
     pattern(r"(^|[ /])ray(::|let)"),
     pattern(r"areal\.launcher"),

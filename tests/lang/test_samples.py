@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from itertools import product
 
@@ -15,7 +14,6 @@ from engine.actions import discover
 from engine.app.conditions import conditions
 from engine.errors import ConfigError
 from engine.lang.given import problems_with_inputs_given
-from engine.lang.linting import warnings_in
 from engine.lang.loader import load_playbook
 from engine.lang.sampling import sampling
 from engine.lang.series import ROOTS, growing, held_for
@@ -277,22 +275,6 @@ def test_law_6_no_unknown_sample_could_change_what_is_said_to_grow(values, at_le
         rest = iter(fill)
         whole = [next(rest) if it is None else it for it in values]
         assert said is None or answer(growing, whole, at_least, rises) is said
-
-
-def test_a_playbook_of_samples_is_clean_and_one_that_can_never_be_told_is_not():
-    from lang.test_linting import FINDING, HEAD, LOOK, STOP
-
-    text = HEAD + LOOK.replace("processes:", "samples: {for: 10s, every: 1s}, processes:") + FINDING + STOP
-    text = text.replace("when: seen.matches", "when: \"seen | sustained('matches', '10s')\"")
-    book = load_playbook(text, "toy.yaml", discover())
-    assert warnings_in(book, text, discover()) == []
-    for wrong, words in [
-        (text.replace("'10s'", "'11s'"), "5:16: .*held asks about 11 s, and the samples of seen take 10 s"),
-        (text + "limits: {deadline: 9s}\n", "3:16: .*the samples take 10 s, and the whole run ends after 9 s"),
-    ]:
-        (found,) = map(str, warnings_in(load_playbook(wrong, "toy.yaml", discover()), wrong, discover()))
-        assert re.search(words, found), found
-        assert found.endswith("[samples-too-short]" if "11s" in wrong else "[samples-too-long]")
 
 
 def test_what_a_sampled_look_gives_is_what_the_language_knows():
