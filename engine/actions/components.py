@@ -200,8 +200,8 @@ def explain(args: Args, before: State, after: State) -> str:
     """Who died first, and how; or who is still there."""
     if args.state == "absent":
         still = [_part(it) for it in after.parts if it.runs]
-        left = () if isinstance(after.left, Unknown) else after.left
-        return f"done, but still there: {'; '.join([*still, *([_remains(left)] if left else [])])}"
+        still += [after.left.why] if isinstance(after.left, Unknown) else [_remains(after.left)] if after.left else []
+        return f"done, but not all is gone: {'; '.join(still)}"
     keys = {it.key for it in before.parts if not it.runs}
     dead = [it for it in after.died if it.key not in keys]
     if not dead:

@@ -66,7 +66,7 @@ still_there() {
     for it in $rest_of; do if is_there "$it"; then keep="$keep $it"; fi; done
     rest_of=$keep
     [ -z "$rest_of" ] || return 0
-    [ -n "$leads" ] || return 1
+    [ "$whole" = yes ] || return 1
     others; [ -n "$rest_of" ]
 }
 await_end() {  # hundredths of a second
@@ -77,24 +77,28 @@ await_end() {  # hundredths of a second
     done
 }
 end_one() {  # name, and its pid:start, or - and those of others: ends it with what it has started, or those
-    name=$1 leads= rest_of=; shift
-    if [ "$1" = - ]; then shift; rest_of=$*
+    name=$1 leads= rest_of= whole=yes; shift
+    if [ "$1" = - ]; then
+        shift; rest_of=$*
+        if started "$name" && is_there "$key"; then whole=no; fi  # the rest of what bears the mark is of a new one
     else
-        is_there "$1" || return 0
-        leads=${1%:*}
         started "$name" && [ "$key" = "$1" ] || { echo "$name: was started anew, and is left alone" >&2; return 1; }
+        if is_there "$1"; then
+            leads=${1%:*}
+            printf '%s\n' "$turn_of" >"$folder/.$name.asked" && mv -f "$folder/.$name.asked" "$folder/$name.asked"
+        fi
         others
-        printf '%s\n' "$turn_of" >"$folder/.$name.asked" && mv -f "$folder/.$name.asked" "$folder/$name.asked"
+        if [ -n "$leads" ] && ! is_there "$1"; then leads=; others; fi
     fi
     for it in $leads $rest_of; do
         case $ours in *" ${it%:*} "*) echo "$name: our own connection hangs on pid ${it%:*}" >&2; return 1 ;; esac
     done
-    [ -z "$leads" ] || is_there "$1" || leads=
     strike TERM
     await_end "$grace" || { strike KILL; await_end 500 || echo "$name: something of it survives KILL" >&2; }
-    [ -n "$leads" ] || return 0
     tries=0
-    until ended "$name" || [ "$tries" -ge 20 ] || ! is_there "$watcher"; do tries=$((tries + 1)); nap; done
+    until [ -z "$leads" ] || ended "$name" || [ "$tries" -ge 20 ] || ! is_there "$watcher"; do
+        tries=$((tries + 1)); nap
+    done
 }
 """
 
