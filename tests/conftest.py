@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
 
 for it in (
     signal.SIGINT,

@@ -69,7 +69,7 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
         problems.append(Problem(message="--hosts is empty: say which hosts, or leave it out"))
     elif playbook and not pattern:
         problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
-    given = GivenInputs(options=tuple(options["inputs"]), file=options["inputs_file"])
+    given = GivenInputs(options=tuple(options["inputs"]), file=options["inputs_file"], below=options.get("below", {}))
     inputs = _or_problems(problems, lambda: read_inputs(given, playbook)) if playbook else None
     chosen = None
     if inventory and pattern.strip():

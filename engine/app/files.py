@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -150,6 +150,8 @@ class GivenInputs:
     options: tuple[str, ...] = ()
     """``NAME=VALUE`` each."""
     file: str = ""
+    below: Mapping[str, Json] = field(default_factory=dict)
+    """What holds where neither of these says anything."""
 
 
 def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
@@ -157,7 +159,7 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     from engine.lang.inputs import parse_input_option, resolve_inputs
     from engine.lang.source import parse_playbook
 
-    values: dict[str, Json] = {}
+    values = dict(given.below)
     if given.file:
         tree = parse_playbook(read_text(Path(given.file)), given.file).value
         if not isinstance(tree, Mapping):

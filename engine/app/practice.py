@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from engine import lab
+from engine.actions import discover
 from engine.app.commands import Options, Person, run_playbook
+from engine.app.files import find_playbook, read_playbook
 from engine.errors import ConfigError
-from engine.values.text import plural
+from engine.values.text import Json, plural
+
+OF_ALL = "zombie-gpu"
+"""The playbook for which the usual set of hosts is made."""
 
 
-def up_text(directory: str, faults: Sequence[str], embedded: bool) -> str:
-    """Start the lab."""
-    it = lab.up(_options(directory, faults, embedded))
+def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str = "") -> str:
+    """Start the lab, with the hosts on which *playbook* is practised where none are asked for."""
+    if playbook and playbook not in {*lab.SCENES, OF_ALL}:
+        raise ConfigError(f"no lab is made for {playbook!r} (for: {', '.join(sorted({*lab.SCENES, OF_ALL}))})")
+    scene = lab.SCENES.get(playbook, lab.Scene(hosts=()))
+    it = lab.up(_options(directory, faults or scene.hosts, embedded))
+    given = _as_options(lab.inputs_of(scene, it.hosts))
     rows = [
         f"  {host.name:14} {host.address:18} {', '.join(host.faults) or 'healthy'}" for host in lab.status(it.directory)
     ]
@@ -26,7 +36,7 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool) -> str:
             f"{plural(len(rows), 'host')} up:",
             *rows,
             "",
-            f"runbook run zombie-gpu --hosts all -i {quote(str(it.inventory))}",
+            f"runbook run {playbook or OF_ALL} --hosts all -i {quote(str(it.inventory))}{f' {given}' if given else ''}",
             f"runbook lab down{f' --dir {quote(directory)}' if directory else ''}",
         ]
     )
@@ -71,12 +81,25 @@ def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Op
             f"a lab is up already, and `lab run` ends the one it starts: run on it with -i {where / lab.INVENTORY}, "
             f"end it with `runbook lab down{f' --dir {quote(directory)}' if directory else ''}`, or give another --dir"
         )
-    it = lab.up(_options(directory, faults))
+    path = find_playbook(playbook)
+    declared = {each.name for each in read_playbook(path, discover()).inputs}
+    scene = lab.SCENES.get(path.stem, lab.Scene(hosts=()))
+    it = lab.up(_options(directory, faults or scene.hosts))
     try:
-        within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "hosts": options["hosts"] or "all"}
+        below = {name: value for name, value in lab.inputs_of(scene, it.hosts).items() if name in declared}
+        if below:
+            person.say(f"on this lab, where nothing else is given: {_as_options(below)}")
+        within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "below": below}
+        if options["hosts"] is None and path.stem not in lab.SCENES:
+            within["hosts"] = "all"
         return run_playbook(playbook, within, person)
     finally:
         lab.down(it.directory)
+
+
+def _as_options(inputs: Mapping[str, Json]) -> str:
+    texts = {name: it if isinstance(it, str) else json.dumps(it) for name, it in inputs.items()}
+    return " ".join(f"-e {quote(f'{name}={text}')}" for name, text in texts.items())
 
 
 def _directory(given: str) -> Path:

@@ -27,11 +27,12 @@ lab_hosts = click.option(
 @lab_directory
 @lab_hosts
 @lab_server
-def lab_up(directory: str, faults: Sequence[str], embedded: bool) -> None:
+@click.option("--for", "playbook", metavar="PLAYBOOK", default="", help="With the hosts to practise this playbook on.")
+def lab_up(directory: str, faults: Sequence[str], embedded: bool, playbook: str) -> None:
     """Start the lab, and say how to use it."""
     from engine.app.practice import up_text
 
-    tell(up_text(directory, faults, embedded))
+    tell(up_text(directory, faults, embedded, playbook))
 
 
 @lab.command("down", context_settings=CONTEXT)
@@ -76,7 +77,10 @@ def lab_shell(host: str, directory: str) -> None:
 @lab_hosts
 @run_options
 def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any) -> int:
-    """Start the lab, run PLAYBOOK on it, and stop it again."""
+    """Start the lab, run PLAYBOOK on it, and stop it again.
+
+    Without --host the lab has the hosts that PLAYBOOK is for: its faults, and some that are well.
+    """
     from engine.app.person import Terminal
     from engine.app.practice import run_in_lab
 

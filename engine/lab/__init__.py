@@ -5,17 +5,22 @@ pretended: processes, signals, files and SSH are real.
 """
 
 from engine.lab.faults import FAULTS
-from engine.lab.hosts import INVENTORY, Lab, LabHost, LabOptions, default_directory, down, shell_argv, status, up
+from engine.lab.host import LabHost
+from engine.lab.hosts import INVENTORY, Lab, LabOptions, default_directory, down, shell_argv, status, up
 from engine.lab.living import living
+from engine.lab.scenes import SCENES, Scene, inputs_of
 
 __all__ = [
     "FAULTS",
     "INVENTORY",
+    "SCENES",
     "Lab",
     "LabHost",
     "LabOptions",
+    "Scene",
     "default_directory",
     "down",
+    "inputs_of",
     "living",
     "shell_argv",
     "status",

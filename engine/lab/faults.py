@@ -32,6 +32,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "update_timeout": "The trainer's log ends with an update of the weights that took too long.",
         "executor_crash": "The trainer's log ends with a broken pool of processes.",
         "server_crash": "The inference server's log ends without memory on the GPU.",
+        "short_timeouts": "A training configuration lets the rollout give up too early, and says nothing of retries.",
         "silent_stop": "Training stopped 20 minutes ago after an update of the weights, without a word.",
         "leak": "A process that takes more memory from moment to moment.",
         "oom": "The kernel has killed the trainer for memory.",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from engine.errors import ConfigError
 from engine.lab.faults import hosts_of
+from engine.lab.host import LabHost, inventory_text, start_of
 from engine.lab.leader import node
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
 from engine.lab.training import OF_TRAINING
@@ -35,27 +36,6 @@ class LabOptions:
     faults: tuple[str, ...] = ()
     embedded: bool = False
     """Use the SSH server that is built in, also where the machine has sshd."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabHost:
-    """One host of a lab; *pid* and *start* name its outer process on this machine, 0 where there is none."""
-
-    name: str
-    address: str
-    port: int
-    faults: tuple[str, ...]
-    pid: int = 0
-    start: str = ""
-
-    @property
-    def lives(self) -> bool:
-        """Whether its processes are there."""
-        return bool(self.pid) and _start_of(self.pid) == self.start
-
-    def __str__(self) -> str:
-        state = "up" if self.lives else "no processes" if not self.pid else "gone"
-        return f"{self.name:12} {self.address}:{self.port}  {state:13} {', '.join(self.faults)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +82,9 @@ def up(options: LabOptions) -> Lab:
     except BaseException:
         down(options.directory)
         raise
-    return Lab(directory=folder, inventory=_write_inventory(folder, hosts), hosts=tuple(hosts))
+    inventory = folder / INVENTORY
+    inventory.write_text(inventory_text(hosts, folder / "key"))
+    return Lab(directory=folder, inventory=inventory, hosts=tuple(hosts))
 
 
 def down(directory: Path) -> tuple[str, ...]:
@@ -248,7 +230,7 @@ def _running(host: LabHost, argv: Sequence[str], home: Path) -> LabHost:
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
     process.returncode = 0  # it outlives us; `down` ends it by pid and start time
-    return LabHost(**{**asdict(host), "pid": process.pid, "start": _start_of(process.pid)})
+    return LabHost(**{**asdict(host), "pid": process.pid, "start": start_of(process.pid)})
 
 
 def _wait_until_up(folder: Path, host: LabHost) -> None:
@@ -270,35 +252,6 @@ def _remember(folder: Path, hosts: Sequence[LabHost]) -> None:
     fresh = folder / "lab.json.new"
     fresh.write_text(json.dumps([asdict(it) for it in hosts], indent=1))
     fresh.rename(folder / "lab.json")
-
-
-def _write_inventory(folder: Path, hosts: Sequence[LabHost]) -> Path:
-    lines = ["# The hosts of a lab on this machine: throw-away, and only the GPU is pretended.", "hosts:"]
-    for it in hosts:
-        gpu = "none" if "no_gpu" in it.faults else "2x H100 (lab)"
-        lines += [
-            f"  {it.name}:",
-            f"    ssh_host: {it.address}",
-            f"    ssh_port: {it.port}",
-            "    ssh_user: root",
-            f"    ssh_key: {folder / 'key'}",
-            f"    gpu: {gpu}",
-            f"    role: {'cpu_selfplay' if gpu == 'none' else 'gpu_training_primary'}",
-            "    status: ready",
-            "    is_ephemeral: true",
-        ]
-    path = folder / INVENTORY
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def _start_of(pid: int) -> str:
-    """The start time of *pid* in clock ticks; empty where there is no such process, or only a dead one."""
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if words[0] in "ZX" else words[19]
 
 
 def _reap(hosts: Sequence[LabHost]) -> None:

@@ -100,6 +100,24 @@ if has server_crash; then
     echo "$(ago 190) llm_server ERROR: Scheduler hit an exception: Traceback (most recent call last):
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB." >>$logs/llm_server.log
 fi
+if has short_timeouts || [ -n "$any" ]; then
+    mkdir -p $work/AReaL/examples/lab
+    echo '# Two GPUs, one hour.
+experiment_name: lab-grpo
+cluster:
+  fileroot: /run/lab/workspace/outputs   # kept
+rollout:
+  experiment_name: ${experiment_name}
+  request_timeout: 7200   # seconds
+  request_retries: 5
+  setup_timeout: 300
+  queue_size: null
+train_dataset:
+    batch_size: 8' >$work/AReaL/examples/lab/grpo.yaml
+    if has short_timeouts; then
+        sed -i -e '/_retries\|setup_timeout/d' -e 's/7200/3600/' $work/AReaL/examples/lab/grpo.yaml
+    fi
+fi
 if has silent_stop; then for it in $logs/*.log; do touch -d "@$((now - 1200))" $it; done; fi
 if has old_crash; then
     touch -d "@$((now - 5000))" $logs/*.log
@@ -124,6 +142,8 @@ if has restart_loop; then
     if has broken_clone; then echo broken >$work/AReaL/.git/HEAD; fi
     if has git_aware; then set -- git_aware "$@"; else set -- plain "$@"; fi
     setsid sh /run/lab/restarting "$1" </dev/null >/dev/null 2>&1 &
+    n=0 # a loop is one when it has gone round
+    while [ $n -lt 100 ] && [ "$(grep -c begin $work/container.log 2>/dev/null || :)" -lt 4 ]; do n=$((n + 1)); sleep 0.1; done
     shift; unset GIT_CONFIG_NOSYSTEM; HOME=$(echo ~root); export HOME
 fi
 """

@@ -36,6 +36,9 @@ METHODS = (
 )
 """What may be called on a text: nothing that pads, formats or encodes."""
 
+SHOWN = 8
+"""Keys that are named where one is missing."""
+
 NO_GLOBALS = ("lipsum", "cycler", "joiner", "namespace", "dict")
 NO_FILTERS = ("attr", "pprint", "xmlattr", "urlize", "random", "center", "wordwrap", "batch", "slice", "indent")
 
@@ -96,13 +99,26 @@ class _Bounding(NodeTransformer):
         return nodes.Filter(parts, JOINED, [], [], None, None, lineno=node.lineno)
 
 
+class Missing(StrictUndefined):
+    """A name or a key that is not there, in the words of a playbook."""
+
+    @property
+    def _undefined_message(self) -> str:
+        if not isinstance(self._undefined_obj, View):
+            return super()._undefined_message
+        known_keys = list(self._undefined_obj)
+        more = ", ..." if len(known_keys) > SHOWN else ""
+        there = f"there is {', '.join(known_keys[:SHOWN])}{more}" if known_keys else "there is nothing in it"
+        return f"there is no {self._undefined_name!r} ({there})"
+
+
 class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
     """Sandboxed, strict about undefined names, native types, and bounded."""
 
     intercepted_binops = frozenset({"*", "**", "+", "%", "<<"})
 
     def __init__(self, finalize: Callable[..., Any]) -> None:
-        super().__init__(undefined=StrictUndefined, autoescape=False, extensions=[])
+        super().__init__(undefined=Missing, autoescape=False, extensions=[])
         self.finalize = finalize
         for name in NO_GLOBALS:
             self.globals.pop(name, None)

@@ -204,7 +204,7 @@ def names(text: str) -> frozenset[tuple[str, str]]:
     source = text if is_template(text) else _as_template(text)
     try:
         tree = _environment().parse(source)
-        free = meta.find_undeclared_variables(tree)
+        free = _free(tree)
     except (TemplateError, RecursionError) as error:
         raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
     found = {(it.name, "") for it in tree.find_all(nodes.Name) if it.name in free}
@@ -213,6 +213,14 @@ def names(text: str) -> frozenset[tuple[str, str]]:
     }
     with_attribute = {name for name, _ in deeper}
     return frozenset(deeper | {it for it in found if it[0] not in with_attribute})
+
+
+def _free(tree: Any) -> set[str]:
+    """The names in *tree* that nothing in it binds."""
+    used = list(tree.find_all(nodes.Name))
+    if any(it.ctx != "load" for it in used):
+        return meta.find_undeclared_variables(tree)
+    return {it.name for it in used} - set(_environment().globals)
 
 
 def _first_step(node: Any) -> tuple[str, str] | None:

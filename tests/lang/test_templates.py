@@ -169,3 +169,11 @@ def test_a_list_is_there_whatever_is_not_known_within_it_and_what_is_touched_sti
     assert evaluate("look.rows | selectattr('name', 'equalto', 'b') | list", GAPS) is False
     assert evaluate("look.rows | selectattr('age') | list", GAPS) == Unknown(why="no clock")
     assert evaluate("look.row.age", GAPS) == Unknown(why="no clock")
+
+
+def test_a_key_that_is_missing_is_named_with_those_that_are_there():
+    scope = Scope(looks={"status": {"peers": {"gpu-01": 1}, "none": {}}})
+    with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is gpu-01\)"):
+        evaluate("status.peers['leader'] > 0", scope)
+    with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is nothing in it\)"):
+        evaluate("status.none.leader.jobs > 0", scope)

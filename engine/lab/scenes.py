@@ -1,0 +1,90 @@
+"""For each playbook the lab hosts to practise it on, and where its things lie on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from engine.lab.host import LabHost
+from engine.values.text import Json
+
+WORK = "/run/lab/workspace"
+LOGS = f"{WORK}/AReaL/outputs/grpo/logs/root/*/*"
+LEADER = "leader=leader+no_gpu"
+_LEADS = "leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Hosts such as ``gpu-01=leftovers``, and values for inputs, with ``ADDRESS_OF_LEADER`` for its address."""
+
+    hosts: tuple[str, ...]
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+
+
+_LEADING: Mapping[str, Json] = {"leader": _LEADS, "url": "http://ADDRESS_OF_LEADER:8770"}
+_HEALTHY = "gpu-09=healthy"
+
+SCENES: Mapping[str, Scene] = MappingProxyType(
+    {
+        "training-crash": Scene(
+            hosts=(
+                *("gpu-01=update_timeout", "gpu-02=executor_crash", "gpu-03=server_crash", "gpu-04=silent_stop"),
+                *("gpu-05=leak", "gpu-06=oom", "gpu-07=disk_errors", "gpu-08=disk_full", "gpu-09=trained"),
+                *("gpu-10=under_way", "gpu-11=old_crash"),
+            ),
+            inputs={
+                "trainer_logs": [f"{LOGS}/trainer.log"],
+                "server_logs": [f"{LOGS}/llm_server.log"],
+                "start_logs": [f"{WORK}/container.log"],
+                "outputs": [f"{WORK}/outputs"],
+                "directory": f"{WORK}/AReaL",
+                "leak_at_least": "1MiB",
+                "leak_fills_within": 1000000,
+            },
+        ),
+        "restart-loop": Scene(
+            hosts=(
+                *("gpu-01=restart_loop", "gpu-02=restart_loop+unsaved", "gpu-03=restart_loop+broken_clone"),
+                "gpu-04=trained",
+            ),
+            inputs={
+                "logs": [f"{WORK}/container.log"],
+                "directory": f"{WORK}/AReaL",
+                "allowed_roots": [WORK],
+                "repo": "file:///run/lab/upstream",
+            },
+        ),
+        "raise-timeouts": Scene(
+            hosts=("gpu-01=short_timeouts", "gpu-02=trained"),
+            inputs={"configs": [f"{WORK}/AReaL/examples/lab/grpo.yaml"]},
+        ),
+        "disk-slow": Scene(
+            hosts=("gpu-01=disk_slow", "gpu-02=disk_full", "gpu-03=disk_errors", _HEALTHY),
+            inputs={"paths": [f"{WORK}/outputs"], "size": "20MiB", "leave": "1MiB"},
+        ),
+        "stuck-node": Scene(
+            hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay", "gpu-03=miscounted", "gpu-04=unmeasured", _HEALTHY),
+            inputs={**_LEADING, "older_than": 0, "lag": "6s"},
+        ),
+        "reset-node-jobs": Scene(hosts=(LEADER, "gpu-01=miscounted", "gpu-02=selfplay", _HEALTHY), inputs=_LEADING),
+        "cleanup-stuck-nodes": Scene(
+            hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay"), inputs={"url": _LEADING["url"]}
+        ),
+        "runner-preflight": Scene(hosts=("gpu-01=healthy", "gpu-02=busy", "gpu-03=smi_fails", "cpu-01=no_gpu")),
+        "runner-monitor": Scene(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
+        "monitor": Scene(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
+    }
+)
+"""Playbook to its scene.  Those that are not here are practised on the usual set of hosts."""
+
+
+def inputs_of(scene: Scene, hosts: Sequence[LabHost]) -> Mapping[str, Json]:
+    """The inputs of *scene* on a lab of *hosts*; those that name a leader are left out where there is none."""
+    address = next((it.address for it in hosts if it.name == _LEADS), "")
+    made: dict[str, Json] = {}
+    for name, value in scene.inputs.items():
+        if address or not (value == _LEADS or "ADDRESS_OF_LEADER" in str(value)):
+            made[name] = value.replace("ADDRESS_OF_LEADER", address) if isinstance(value, str) else value
+    return made
