@@ -25,6 +25,8 @@ from engine.facts.components import (
     read_components,
     start_components,
 )
+from engine.facts.components_found import with_found
+from engine.facts.processes import ask_processes, read_processes
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -36,12 +38,16 @@ class Args:
     """Which components, and how they shall be."""
 
     components: tuple[Component, ...] = field(
-        metadata={"about": "What is started, in this order; each: name, argv, log, env, delay, cwd.", "min_items": 1}
+        metadata={
+            "about": "What is started, in this order; each: name, argv, log, env, delay, cwd, pattern.",
+            "min_items": 1,
+        }
     )
     records: str = field(
         default="~/.local/state/runbook/components",
         metadata={"about": "The directory on the host that keeps what was started, and how it ended."},
     )
+    cwd: str = field(default="/", metadata={"about": "The directory in which those start that name none."})
     state: Literal["present", "absent"] = field(
         default="present", metadata={"about": "present: all of them run; absent: none does, nor anything they started."}
     )
@@ -60,11 +66,17 @@ class Args:
     )
 
     def __post_init__(self) -> None:
-        if why := objection_to_path(self.records):
-            raise ValueError(f"`records` {why}")
+        for what, path in (("records", self.records), ("cwd", self.cwd)):
+            if why := objection_to_path(path):
+                raise ValueError(f"`{what}` {why}")
         names = [it.name for it in self.components]
         if twice := sorted({it for it in names if names.count(it) > 1}):
             raise ValueError(f"`components`: several are called {', '.join(twice)}")
+
+    @property
+    def placed(self) -> tuple[Component, ...]:
+        """The components, each with the directory that it starts in."""
+        return tuple(replace(it, cwd=it.cwd or self.cwd) for it in self.components)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +110,14 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """One look, as the user whose components these are."""
-    done: Completed = yield ask_components(args.components, args.records, args.lines)
-    seen = read_components(args.components, done)
-    state = State(parts=seen.parts, left=seen.left, obstacles=seen.obstacles, busy=seen.busy, turn=seen.turn)
+    ask = ask_components(args.placed, args.records, args.lines)
+    if any(it.pattern for it in args.components):
+        done, processes = yield ask, ask_processes()
+        seen = with_found(read_components(args.placed, done), args.components, read_processes(processes))
+    else:
+        seen = read_components(args.placed, (yield ask))
+    obstacles = tuple(f"{name}: {why}" if name else why for name, why in seen.obstacles)
+    state = State(parts=seen.parts, left=seen.left, obstacles=obstacles, busy=seen.busy, turn=seen.turn)
     return _told(state)
 
 
@@ -130,7 +147,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _start(args: Args, state: State) -> Decision:
-    down = [it for it in args.components if it.name in state.down]
+    down = [it for it in args.placed if it.name in state.down]
     if not down:
         return NoChange(why=f"all run: {_with_pids(state)}" if state.running else "nothing is to be started")
     if isinstance(state.left, Unknown):
@@ -139,13 +156,13 @@ def _start(args: Args, state: State) -> Decision:
         return Blocked(why=f"{_remains(state.left)}: end that first (`state: absent`)")
     if state.obstacles:
         return Blocked(why="; ".join(state.obstacles))
-    running = {it.name: it.key for it in state.parts if it.runs}
-    concerned = tuple(it for it in args.components if it.name in (*running, *state.down))
+    running = {it.name: it.key for it in state.parts if it.ours}
+    concerned = tuple(it for it in args.placed if it.name in (*running, *state.down))
     ends = args.end_others and bool(running)
     targets = [
         Target(kind="service", key=f"component:{args.records}:{it.name}", say=f"the component {it.name}") for it in down
     ]
-    targets += [Target(kind="service", key=it.key, say=_part(it)) for it in state.parts if it.runs and ends]
+    targets += [Target(kind="service", key=it.key, say=_part(it)) for it in state.parts if it.ours and ends]
     others = f" (also {', '.join(running)})" if ends else ""
     return Change(
         summary=f"start {_in_order(down)}; watch them for {seconds(args.watch)}"
@@ -170,12 +187,16 @@ def _start(args: Args, state: State) -> Decision:
 def _end(args: Args, state: State) -> Decision:
     if isinstance(state.left, Unknown):
         return Blocked(why=state.left.why)
-    running = [it for it in state.parts if it.runs]
+    running = [it for it in state.parts if it.ours]
     if not running and not state.left:
-        return NoChange(why="none of them runs")
+        others = f"; something else has started {_with_pids(state)}" if state.running else ""
+        return NoChange(why=f"none of them runs{' from here' if others else ''}{others}")
     targets = [_victim(it, _part(it)) for it in running]
     targets += [_victim(it, _remains((it,))) for it in state.left]
-    names = [*reversed(state.running), *dict.fromkeys(f"what is left of {it.component}" for it in state.left)]
+    names = [
+        *(it.name for it in reversed(running)),
+        *dict.fromkeys(f"what is left of {it.component}" for it in state.left),
+    ]
     return Change(
         summary=f"end {', then '.join(names)} (TERM, KILL after {seconds(args.grace)})",
         commands=(end_components(running, state.left, args.records, state.turn, grace=args.grace),),
@@ -191,7 +212,7 @@ def _victim(it: Part | Remains, say: str) -> Target:
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the components and processes of *keys*."""
     names = {it.rpartition(":")[2] for it in keys if it.startswith("component:")}
-    parts = tuple(it for it in state.parts if it.key not in keys and not (it.name in names and not it.runs))
+    parts = tuple(it for it in state.parts if it.key not in keys and not (it.name in names and not it.ours))
     left = state.left if isinstance(state.left, Unknown) else tuple(it for it in state.left if it.key not in keys)
     return _told(replace(state, parts=parts, left=left))
 
@@ -199,7 +220,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 def explain(args: Args, before: State, after: State) -> str:
     """Who died first, and how; or who is still there."""
     if args.state == "absent":
-        still = [_part(it) for it in after.parts if it.runs]
+        still = [_part(it) for it in after.parts if it.ours]
         still += [after.left.why] if isinstance(after.left, Unknown) else [_remains(after.left)] if after.left else []
         return f"done, but not all is gone: {'; '.join(still)}"
     keys = {it.key for it in before.parts if not it.runs}
@@ -252,7 +273,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
     if args.state == "absent":
         return ("kill -TERM -PID_OF_EACH", f"sleep {args.grace:g}; kill -KILL -PID_OF_EACH")
     lines = []
-    for it in args.components:
+    for it in args.placed:
         lines += [f"sleep {it.delay:g}"] if it.delay else []
         words = [*(f"{name}=..." for name in it.env), "setsid", shlex.join(it.argv)]
         lines.append(f"cd {shlex.quote(it.cwd)} && {' '.join(words)} >>{shlex.quote(it.log)} 2>&1 </dev/null &")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.values.text import Duration, Json
+from engine.values.text import Duration, Json, ProcessPattern
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -19,8 +19,10 @@ class Component:
     """One process to start."""
 
     name: str = field(metadata={"about": "What it is called: letters, digits, - and _."})
-    argv: tuple[str, ...] = field(
-        metadata={"about": "The program and its arguments; no shell reads them.", "min_items": 1}
+    argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
+    pattern: ProcessPattern = field(
+        default=ProcessPattern(""),
+        metadata={"about": "The command line that it has where something else started it; then it counts as running."},
     )
     env: Mapping[str, Json] = field(
         default_factory=dict, metadata={"about": "Variables for it; only their names are ever shown."}
@@ -29,15 +31,17 @@ class Component:
         default=Duration(0),
         metadata={"about": "How long after the one before it, if that is started too.", "minimum": 0, "maximum": 3600},
     )
-    cwd: str = field(default="/", metadata={"about": "The directory that it starts in."})
+    cwd: str = field(default="", metadata={"about": "The directory that it starts in; empty: that of the step."})
     log: str = field(metadata={"about": "The file that its output is appended to."})
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"`name`: {self.name!r} is no name: letters, digits, - and _ only")
-        if not self.argv[0] or self.argv[0].startswith("-"):
+        if not self.argv and not self.pattern:
+            raise ValueError("give `argv` to start it, or `pattern` to find it, or both")
+        if self.argv and (not self.argv[0] or self.argv[0].startswith("-")):
             raise ValueError(f"`argv`: {self.argv[0]!r} cannot be a program")
-        for what, path in (("cwd", self.cwd), ("log", self.log)):
+        for what, path in (("cwd", self.cwd or "/"), ("log", self.log)):
             if why := objection_to_path(path):
                 raise ValueError(f"`{what}` {why}")
         for name, value in self.env.items():

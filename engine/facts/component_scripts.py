@@ -116,7 +116,10 @@ program_there() {  # program, folder, PATH
 }
 obstacles() {  # to a start of $name
     if [ ! -d "$cwd" ] || [ ! -x "$cwd" ]; then echo "no $name there is no directory $cwd that $user may enter"; fi
-    program_there "$program" "$cwd" "$path" || echo "no $name there is no program $program (looked in ${path:-nothing})"
+    if [ -z "$program" ]; then echo "no $name it has no \`argv\` to be started by"
+    elif ! program_there "$program" "$cwd" "$path"; then
+        echo "no $name there is no program $program (looked in ${path:-nothing})"
+    fi
     dir=${log%/*}
     if [ -e "$log" ]; then
         if [ ! -f "$log" ]; then echo "no $name its log $log is no file"
@@ -167,8 +170,6 @@ present start is left out.
 """
 
 WATCHER = r"""
-runbook_folder=$1 runbook_name=$2 runbook_turn=$3 runbook_boot=$4
-runbook_setsid=$5 runbook_log=$6 runbook_cwd=$7 runbook_umask=$8
 runbook_nl='
 '
 runbook_field() {  # the next text on stdin: a number of lines, and these
@@ -223,7 +224,9 @@ runbook_mine=$runbook_key
         runbook_env=$((runbook_env - 1))
     done
     export "RUNBOOK_COMPONENT=$runbook_folder/$runbook_name;"
-    exec "$runbook_setsid" "$@"
+    set -- "$runbook_setsid" "$@"
+    unset runbook_folder runbook_name runbook_turn runbook_boot runbook_setsid runbook_log runbook_cwd runbook_umask
+    exec "$@"
 ) 2>/dev/null
 runbook_code=$?
 runbook_now
@@ -231,8 +234,9 @@ runbook_keep ended "$runbook_turn $runbook_code $runbook_up $(date +%s)"
 """
 """Starts a component in a session of its own, waits for it, and writes down how it ended.
 
-``$1`` the folder, ``$2`` name, ``$3`` turn, ``$4`` boot, ``$5`` setsid, ``$6`` log, ``$7`` where it starts, ``$8``
-umask. On stdin come the numbers of variables and of words, then these: no list of processes shows a variable. All of
-our own names begin with ``runbook_``, so that no variable of a component is one of them. It waits in the foreground:
-what a shell starts in the background would ignore SIGINT for ever.
+In its environment stand ``runbook_folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``log``, ``cwd`` and ``umask``: no
+word of a component is an argument of it, so that no pattern for a component finds it too. On stdin come the numbers of
+variables and of words, then these: no list of processes shows a variable. All names of ours begin with ``runbook_``,
+so that no variable of a component is one of them. It waits in the foreground: what a shell starts in the background
+would ignore SIGINT for ever.
 """

@@ -137,8 +137,9 @@ while field verb && [ "$verb" != end ]; do
         [ -e "$folder/turn.$turn" ] || fail 11 'somebody else has taken over: the rest was not started'
         field log; home "$log"; log=$it
         field cwd; home "$cwd"; cwd=$it
-        "$setsid" "$setsid" "$sh" -c "$script" sh \
-            "$folder" "$name" "$turn" "$boot" "$setsid" "$log" "$cwd" "$mask" >/dev/null 2>&1
+        runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
+            runbook_setsid=$setsid runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
+            "$setsid" "$setsid" "$sh" -c "$script" runbook-watcher >/dev/null 2>&1
         tries=0
         until started "$name" && [ "$turn_of" = "$turn" ]; do
             tries=$((tries + 1))

@@ -47,9 +47,9 @@ class Part:
 
     name: str
     status: str
-    """running, ended, stopped (ended on purpose), lost (nobody saw its end), or never (not started from here)."""
+    """running, found (something else started it), ended, stopped (on purpose), lost (nobody saw its end), or never."""
     pid: int = 0
-    """0 where it was never started."""
+    """0 where it was never started, and is not found either."""
     start: int = 0
     """Clock ticks since boot; *pid* and *start* together are never another's."""
     user: str
@@ -77,6 +77,11 @@ class Part:
     @property
     def runs(self) -> bool:
         """Whether it lives."""
+        return self.status in ("running", "found")
+
+    @property
+    def ours(self) -> bool:
+        """Whether it lives, and was started from here."""
         return self.status == "running"
 
     @property
@@ -91,8 +96,8 @@ class Set:
 
     parts: tuple[Part, ...]
     left: tuple[Remains, ...] | Unknown
-    obstacles: tuple[str, ...]
-    """Why those that do not run cannot be started."""
+    obstacles: tuple[tuple[str, str], ...]
+    """Why those that do not run cannot be started: the name of one, or none where it concerns all, and the reason."""
     turn: int
     busy: int
     """The process that starts or ends some of them right now; 0: none."""
@@ -100,9 +105,9 @@ class Set:
 
 def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
     """How *components* stand by the records in the folder *records*."""
-    words = [
-        word for it in components for word in (it.name, it.argv[0], it.cwd, it.log, dict(it.variables).get("PATH", ""))
-    ]
+    words: list[str] = []
+    for it in components:
+        words += (it.name, "".join(it.argv[:1]), it.cwd, it.log, dict(it.variables).get("PATH", ""))
     return read_script(LOOK, str(lines), records, *words)
 
 
@@ -120,11 +125,12 @@ def read_components(components: Sequence[Component], done: Completed) -> Set:
     rows = [rest.split(" ", 10) for kind, rest in told if kind == "part"]
     if [it[0] for it in rows] != [it.name for it in components]:
         raise ProbeError("the answer of the host is cut off: not every component is in it")
+    barred = [rest for kind, rest in told if kind == "no"]
     parts = tuple(_part(it, commands[it[0]], user, int(uptime), logs.get(it[0], ())) for it in rows)
     return Set(
         parts=parts,
         left=_left(told, parts, user),
-        obstacles=tuple(_obstacles(rest for kind, rest in told if kind == "no")),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in barred)),
         turn=int(turn),
         busy=int(busy) if busy != "-" else 0,
     )
@@ -199,12 +205,6 @@ def _left(told: Iterable[tuple[str, str]], parts: Iterable[Part], user: str) -> 
                 it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
                 found.append(it)
     return tuple(found)
-
-
-def _obstacles(told: Iterable[str]) -> Iterable[str]:
-    for it in told:
-        name, _, words = it.partition(" ")
-        yield words if name == "-" else f"{name}: {words}"
 
 
 def start_components(

@@ -115,6 +115,7 @@ def test_components_start_in_their_order_and_each_has_what_it_was_given(machine,
         assert lives(it.pid)
         assert start_of(it.pid) == it.start
         assert os.getsid(it.pid) == os.getpgid(it.pid) == it.pid
+        assert b"runbook_" not in Path(f"/proc/{it.pid}/environ").read_bytes()
         ignored = next(line for line in Path(f"/proc/{it.pid}/status").read_text().splitlines() if "SigIgn" in line)
         assert not int(ignored.split()[1], 16) & 0b11, "HUP and INT reach it"
         assert sorted(os.listdir(f"/proc/{it.pid}/fd"))[:3] == ["0", "1", "2"]
@@ -466,6 +467,46 @@ def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     assert outcome.state.running == ("one",)
 
 
+def test_what_something_else_started_is_found_and_neither_started_twice_nor_ended(host, tmp_path, stage):
+    other = stage.job(name=f"vllm serve {stage.word}")
+    chosen = component(tmp_path, "server", pattern=f"serve {stage.word}")
+    only_found = {"name": "none", "pattern": f"nobody {stage.word}", "log": f"{tmp_path}/none.log"}
+    args = build(components.Args, asked(tmp_path, chosen, "trainer"))
+    before = looked(args, host)
+    assert [(it.status, it.pid) for it in before.parts] == [("found", other.pid), ("never", 0)]
+    assert isinstance(before.parts[0].exit_code, Unknown)
+    decision, answer, after, _ = done(args, host)
+    assert decision.summary.startswith("start trainer; ")
+    assert (answer.exit_code, after.running) == (0, ("server", "trainer"))
+    absent = build(components.Args, asked(tmp_path, chosen, "trainer", state="absent"))
+    done(absent, host)
+    assert lives(other.pid)
+    decision = components.decide(absent, looked(absent, host))
+    assert f"something else has started server (pid {other.pid})" in decision.why
+    args = build(components.Args, asked(tmp_path, only_found))
+    decision = components.decide(args, looked(args, host))
+    assert isinstance(decision, Blocked)
+    assert "it has no `argv` to be started by" in decision.why
+
+
+def test_a_pattern_finds_the_component_and_not_what_waits_for_it(host, tmp_path, stage):
+    chosen = component(tmp_path, "trainer", FOR_EVER, stage.word, pattern=stage.word)
+    args = build(components.Args, asked(tmp_path, chosen))
+    done(args, host)
+    found = [it for it in Path("/proc").glob("[0-9]*") if stage.word.encode() in read(it / "cmdline")]
+    assert [int(it.name) for it in found] == [pid_of(tmp_path, "trainer")]
+    other = build(components.Args, {**asked(tmp_path, chosen), "records": f"{tmp_path}/others"})
+    assert looked(other, host).parts[0].status == "found"
+
+
+def read(path):
+    """Its bytes; none where it is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 ONE = {"name": "x", "argv": ["true"], "log": "/x.log"}
 
 
@@ -476,7 +517,7 @@ ONE = {"name": "x", "argv": ["true"], "log": "/x.log"}
         ([ONE, ONE], "several are called x"),
         ([{**ONE, "name": "a b"}], "is no name"),
         ([{**ONE, "name": "../x"}], "is no name"),
-        ([{**ONE, "argv": []}], "at least 1"),
+        ([{**ONE, "argv": []}], "to start it, or `pattern` to find it"),
         ([{**ONE, "argv": [""]}], "cannot be a program"),
         ([{**ONE, "argv": ["-x"]}], "cannot be a program"),
         ([{**ONE, "log": "x.log"}], "must be absolute"),
