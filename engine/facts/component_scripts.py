@@ -234,9 +234,9 @@ runbook_keep ended "$runbook_turn $runbook_code $runbook_up $(date +%s)"
 """
 """Starts a component in a session of its own, waits for it, and writes down how it ended.
 
-In its environment stand ``runbook_folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``log``, ``cwd`` and ``umask``: no
-word of a component is an argument of it, so that no pattern for a component finds it too. On stdin come the numbers of
-variables and of words, then these: no list of processes shows a variable. All names of ours begin with ``runbook_``,
+In its environment stand ``runbook_folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``log``, ``cwd`` and ``umask``:
+no word of a component is an argument of it, so that no pattern for a component finds it too. On stdin come the numbers
+of variables and of words, then these: no list of processes shows a variable. All names of ours begin with ``runbook_``,
 so that no variable of a component is one of them. It waits in the foreground: what a shell starts in the background
 would ignore SIGINT for ever.
 """

@@ -40,29 +40,3 @@ def test_a_trainer_alone_tells_where_the_fault_is(practice, tmp_path):
     said = made.run("isolate-with-fake-data", "--yes", *fails, hosts="gpu-02")
     assert said.host("gpu-02")["verdict"] == "unresolved", said.out
     assert said.finding("gpu-02", "trainer_fails")["status"] == "present"
-
-
-def test_parts_are_started_and_the_first_that_died_is_named(practice, tmp_path):
-    made = practice("gpu-01=healthy")
-    names = ("inference", "orchestrator", "trainer")
-    parts = [
-        {
-            "name": it,
-            "pattern": f"part-{it}",
-            "log": f"{tmp_path}/{it}.log",
-            "argv": ["env", "GPUS=2,3", "sh", "-c", f'echo "{it} on $GPUS"; while :; do sleep 1; done', f"part-{it}"],
-            "delay": 0,
-        }
-        for it in names
-    ]
-    given = ("-e", f"components={json.dumps(parts)}")
-    said = made.run("component-logs", "--yes", *given, "-e", "start=true")
-    assert said.host("gpu-01")["verdict"] == "resolved", said.out
-    assert "[trainer] trainer on 2,3" in said.finding("gpu-01", "said")["say"]
-    made.exec("gpu-01", "tmux kill-session -t orchestrator")
-    said = made.run("component-logs", *given)
-    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
-    assert said.finding("gpu-01", "died")["say"] == "orchestrator does not run, and inference, trainer does"
-    said = made.run("component-logs", "--yes", *given, "-e", "end_others=true")
-    assert said.step("gpu-01", "end")["status"] == "changed", said.out
-    assert not [it for it in made.commands("gpu-01") if it.startswith("sh -c") and "part-" in it]
