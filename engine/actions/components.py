@@ -20,17 +20,16 @@ from engine.facts.components import (
     Remains,
     ask_components,
     end_components,
-    end_of,
-    first_dead,
     read_components,
     start_components,
 )
 from engine.facts.components_found import with_found
+from engine.facts.components_told import end_of, first_dead, how_started, in_order, last_words, left_behind, named
 from engine.facts.processes import ask_processes, read_processes
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
-from engine.values.text import Duration, Unknown, plural, seconds
+from engine.values.text import Duration, Unknown, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +44,9 @@ class Args:
     )
     records: str = field(
         default="~/.local/state/runbook/components",
-        metadata={"about": "The directory on the host that keeps what was started, and how it ended."},
+        metadata={
+            "about": "The directory on the host that keeps what was started; another for each set of components."
+        },
     )
     cwd: str = field(default="/", metadata={"about": "The directory in which those start that name none."})
     state: Literal["present", "absent"] = field(
@@ -90,6 +91,10 @@ class State:
     )
     running: tuple[str, ...] = field(default=(), metadata={"about": "The names of those that run."})
     down: tuple[str, ...] = field(default=(), metadata={"about": "The names of those that do not run."})
+    differing: tuple[str, ...] = field(
+        default=(),
+        metadata={"about": "Those that run with other arguments, environment, cwd or log than are asked for."},
+    )
     died: tuple[Part, ...] = field(
         default=(), metadata={"about": "Those that ended without being asked to, the first to die first."}
     )
@@ -132,6 +137,7 @@ def _told(state: State) -> State:
         state,
         running=tuple(it.name for it in state.parts if it.runs),
         down=tuple(it.name for it in state.parts if not it.runs),
+        differing=tuple(it.name for it in state.parts if it.differs),
         died=died,
         first=first,
         ends=tuple(map(end_of, died)),
@@ -149,11 +155,11 @@ def decide(args: Args, state: State) -> Decision:
 def _start(args: Args, state: State) -> Decision:
     down = [it for it in args.placed if it.name in state.down]
     if not down:
-        return NoChange(why=f"all run: {_with_pids(state)}" if state.running else "nothing is to be started")
+        return NoChange(why=f"all run: {_with_pids(state)}{_otherwise(state)}")
     if isinstance(state.left, Unknown):
         return Blocked(why=state.left.why)
     if state.left:
-        return Blocked(why=f"{_remains(state.left)}: end that first (`state: absent`)")
+        return Blocked(why=f"{left_behind(state.left)}: end that first (`state: absent`)")
     if state.obstacles:
         return Blocked(why="; ".join(state.obstacles))
     running = {it.name: it.key for it in state.parts if it.ours}
@@ -162,10 +168,10 @@ def _start(args: Args, state: State) -> Decision:
     targets = [
         Target(kind="service", key=f"component:{args.records}:{it.name}", say=f"the component {it.name}") for it in down
     ]
-    targets += [Target(kind="service", key=it.key, say=_part(it)) for it in state.parts if it.ours and ends]
+    targets += [Target(kind="service", key=it.key, say=named(it)) for it in state.parts if it.ours and ends]
     others = f" (also {', '.join(running)})" if ends else ""
     return Change(
-        summary=f"start {_in_order(down)}; watch them for {seconds(args.watch)}"
+        summary=f"start {in_order(down)}; watch them for {seconds(args.watch)}"
         + (f", and end all{others} if one dies" if args.end_others else ""),
         commands=(
             start_components(
@@ -180,7 +186,7 @@ def _start(args: Args, state: State) -> Decision:
         ),
         targets=tuple(targets),
         risk=Risk.KILLS_PROCESSES if ends else Risk.EDITS_FILES,
-        diff="".join(f"{line}\n" for it in down for line in _shown(it)),
+        diff="".join(f"{line}\n" for it in down for line in how_started(it)),
     )
 
 
@@ -191,8 +197,8 @@ def _end(args: Args, state: State) -> Decision:
     if not running and not state.left:
         others = f"; something else has started {_with_pids(state)}" if state.running else ""
         return NoChange(why=f"none of them runs{' from here' if others else ''}{others}")
-    targets = [_victim(it, _part(it)) for it in running]
-    targets += [_victim(it, _remains((it,))) for it in state.left]
+    targets = [_victim(it, named(it)) for it in running]
+    targets += [_victim(it, left_behind((it,))) for it in state.left]
     names = [
         *(it.name for it in reversed(running)),
         *dict.fromkeys(f"what is left of {it.component}" for it in state.left),
@@ -220,8 +226,10 @@ def without(state: State, keys: frozenset[str]) -> State:
 def explain(args: Args, before: State, after: State) -> str:
     """Who died first, and how; or who is still there."""
     if args.state == "absent":
-        still = [_part(it) for it in after.parts if it.ours]
-        still += [after.left.why] if isinstance(after.left, Unknown) else [_remains(after.left)] if after.left else []
+        still = [named(it) for it in after.parts if it.ours]
+        still += (
+            [after.left.why] if isinstance(after.left, Unknown) else [left_behind(after.left)] if after.left else []
+        )
         return f"done, but not all is gone: {'; '.join(still)}"
     keys = {it.key for it in before.parts if not it.runs}
     dead = [it for it in after.died if it.key not in keys]
@@ -233,7 +241,7 @@ def explain(args: Args, before: State, after: State) -> str:
 def _of_the_dead(dead: list[Part], after: State) -> Iterator[str]:
     """The first to die, with its last lines; who else died; what became of the rest."""
     if all(it.died for it in dead) or len(dead) == 1:
-        yield f"the first that died: {end_of(dead[0])}" + _last(dead[0])
+        yield f"the first that died: {end_of(dead[0])}" + last_words(dead[0])
         if len(dead) > 1:
             yield f"then {', '.join(end_of(it) for it in dead[1:])}"
     else:
@@ -245,12 +253,7 @@ def _of_the_dead(dead: list[Part], after: State) -> Iterator[str]:
     if after.running:
         yield f"still running: {_with_pids(after)}"
     if not isinstance(after.left, Unknown) and after.left:
-        yield _remains(after.left)
-
-
-def _last(part: Part) -> str:
-    lines = " | ".join(it for it in part.last if it.strip())
-    return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} says nothing"
+        yield left_behind(after.left)
 
 
 def refused(command: Command, completed: Completed) -> str:
@@ -264,7 +267,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
         gone = not state.running and state.left == ()
         return Holds(why="none of them runs") if gone else Fails(why=f"still there: {_with_pids(state) or state.left}")
     if not state.down:
-        return Holds(why=f"all run: {_with_pids(state)}")
+        return Holds(why=f"all run: {_with_pids(state)}{_otherwise(state)}")
     return Fails(why="; ".join(state.ends) or f"not running: {', '.join(state.down)}")
 
 
@@ -280,27 +283,13 @@ def by_hand(args: Args) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _in_order(down: list[Component]) -> str:
-    later = [f"{it.name} {seconds(it.delay)} later" if it.delay else it.name for it in down[1:]]
-    return ", then ".join([down[0].name, *later])
-
-
-def _shown(it: Component) -> Iterator[str]:
-    """What is started, for people: of the environment, only the names."""
-    yield f"{it.name}: {shlex.join(it.argv)}"
-    names = f"; environment: {', '.join(it.env)}" if it.env else ""
-    yield f"  in {it.cwd}; log: {it.log}{names}"
+def _otherwise(state: State) -> str:
+    """What a run that changes nothing must not keep to itself."""
+    if not state.differing:
+        return ""
+    names = ", ".join(state.differing)
+    return f"; started otherwise than is asked for now: {names} (end with `state: absent`, then start anew)"
 
 
 def _with_pids(state: State) -> str:
     return ", ".join(f"{it.name} (pid {it.pid})" for it in state.parts if it.runs)
-
-
-def _part(it: Part) -> str:
-    return f"pid {it.pid} ({it.user}), the component {it.name}, with what it has started"
-
-
-def _remains(left: tuple[Remains, ...]) -> str:
-    said = [f"pid {it.pid} ({it.command}) of {it.component}" for it in left[:5]]
-    more = f" and {plural(len(left) - 5, 'other')}" if len(left) > 5 else ""
-    return f"left behind: {', '.join(said)}{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from engine.values.text import Duration, Json, ProcessPattern
 
@@ -54,6 +55,12 @@ class Component:
     def variables(self) -> tuple[tuple[str, str], ...]:
         """Its environment as text."""
         return tuple((name, str(value)) for name, value in self.env.items())
+
+    @property
+    def digest(self) -> str:
+        """Of all that says how it runs."""
+        told = (self.argv, sorted(self.variables), self.cwd, self.log)
+        return sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def objection_to_path(path: str) -> str:

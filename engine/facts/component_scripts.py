@@ -2,9 +2,9 @@
 
 What is kept of them lies in a folder there, with one folder in it for each name of a host, for it may be shared. In
 that, for each component: ``NAME.started`` (turn, pid:start, its watcher's pid:start, boot, uptime, time, size of the
-log), ``NAME.ended`` (turn, exit code, uptime, time) and ``NAME.asked`` (the turn that was ended on purpose), each put
-there in one stroke. A turn is one start or end of components, and ``turn.N`` names the process that does it. Uptimes
-are in hundredths of a second.
+log, digest of how it was started), ``NAME.ended`` (turn, exit code, uptime, time) and ``NAME.asked`` (the turn that was
+ended on purpose), each put there in one stroke. A turn is one start or end of components, and ``turn.N`` names the
+process that does it. Uptimes are in hundredths of a second.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ place() {  # where records lie: sets folder
     folder=${it%/}/$host
     [ ! -d "$folder" ] || folder=$(cd -- "$folder" && pwd -P) || fail 3 "${it%/}/$host may not be looked into"
 }
-started() {  # name: sets turn_of, key, watcher, its_boot, began, began_at and size; fails where it has no record
-    { IFS=' ' read -r turn_of key watcher its_boot began began_at size; } 2>/dev/null <"$folder/$1.started"
+started() {  # name: fails where it has no record; else sets what stands in it
+    { IFS=' ' read -r turn_of key watcher its_boot began began_at size digest; } 2>/dev/null <"$folder/$1.started"
 }
 ended() {  # name: sets exit_code, over and over_at; fails while it is not written down how that turn of it ended
     { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ]
@@ -135,7 +135,7 @@ while [ $# -gt 0 ]; do
     home "$3"; cwd=$it
     home "$4"; log=$it
     shift 5
-    status=never key=- watcher=- began=- began_at=- exit_code=- over=- over_at=- asked=no size=0
+    status=never key=- watcher=- began=- began_at=- exit_code=- over=- over_at=- asked=no size=0 digest=-
     if started "$name"; then
         if [ "$its_boot" != "$boot" ]; then status=before
         elif is_there "$key"; then status=running
@@ -151,7 +151,7 @@ while [ $# -gt 0 ]; do
     is_there "$watcher" && watched=yes || watched=no
     [ "$status" = running ] || obstacles
     printf 'part %s %s %s %s %s %s' "$name" "$status" "$key" "$watched" "$began" "$began_at"
-    printf ' %s %s %s %s %s\n' "$exit_code" "$over" "$over_at" "$asked" "$log"
+    printf ' %s %s %s %s %s %s\n' "$exit_code" "$over" "$over_at" "$asked" "$digest" "$log"
     [ ! -f "$log" ] || [ -r "$log" ] || echo " (this log may not be read by $user)"
     [ -f "$log" ] && [ -r "$log" ] && long=$(wc -c <"$log") || continue
     [ "$size" -le "$long" ] || size=0  # it was begun anew since
@@ -212,7 +212,8 @@ runbook_mine=$runbook_key
     runbook_now
     runbook_size=0
     if [ -f "$runbook_log" ]; then runbook_size=$(($(wc -c <"$runbook_log"))); fi
-    runbook_line="$runbook_turn $runbook_key $runbook_mine $runbook_boot $runbook_up $(date +%s) $runbook_size"
+    runbook_line="$runbook_turn $runbook_key $runbook_mine $runbook_boot $runbook_up $(date +%s)"
+    runbook_line="$runbook_line $runbook_size $runbook_digest"
     runbook_keep started "$runbook_line" || exit 125
     umask "$runbook_umask"
     exec >>"$runbook_log" 2>&1 || exit 126
@@ -225,7 +226,8 @@ runbook_mine=$runbook_key
     done
     export "RUNBOOK_COMPONENT=$runbook_folder/$runbook_name;"
     set -- "$runbook_setsid" "$@"
-    unset runbook_folder runbook_name runbook_turn runbook_boot runbook_setsid runbook_log runbook_cwd runbook_umask
+    unset runbook_folder runbook_name runbook_turn runbook_boot runbook_setsid runbook_digest
+    unset runbook_log runbook_cwd runbook_umask runbook_script
     exec "$@"
 ) 2>/dev/null
 runbook_code=$?
@@ -234,9 +236,9 @@ runbook_keep ended "$runbook_turn $runbook_code $runbook_up $(date +%s)"
 """
 """Starts a component in a session of its own, waits for it, and writes down how it ended.
 
-In its environment stand ``runbook_folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``log``, ``cwd`` and ``umask``:
-no word of a component is an argument of it, so that no pattern for a component finds it too. On stdin come the numbers
-of variables and of words, then these: no list of processes shows a variable. All names of ours begin with ``runbook_``,
-so that no variable of a component is one of them. It waits in the foreground: what a shell starts in the background
-would ignore SIGINT for ever.
+In its environment stand ``runbook_script`` (this), ``folder``, ``name``, ``turn``, ``boot``, ``setsid``, ``digest``,
+``log``, ``cwd`` and ``umask``: no word of a component is an argument of it, so that no pattern for one finds it too. On
+stdin come the numbers of variables and of words, then these: no list of processes shows a variable. All names of ours
+begin with ``runbook_``, so that no variable of a component is one of them. It waits in the foreground: what a shell
+starts in the background would ignore SIGINT for ever.
 """

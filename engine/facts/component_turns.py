@@ -137,9 +137,11 @@ while field verb && [ "$verb" != end ]; do
         [ -e "$folder/turn.$turn" ] || fail 11 'somebody else has taken over: the rest was not started'
         field log; home "$log"; log=$it
         field cwd; home "$cwd"; cwd=$it
+        field spelled
         runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
-            runbook_setsid=$setsid runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
-            "$setsid" "$setsid" "$sh" -c "$script" runbook-watcher >/dev/null 2>&1
+            runbook_setsid=$setsid runbook_digest=$spelled runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
+            runbook_script=$script \
+            "$setsid" "$setsid" "$sh" -c 'eval "$runbook_script"' runbook-watcher >/dev/null 2>&1
         tries=0
         until started "$name" && [ "$turn_of" = "$turn" ]; do
             tries=$((tries + 1))
@@ -156,8 +158,8 @@ exit 0
 )
 """``$1`` the folder, ``$2`` the last turn, ``$3`` hundredths of a second that TERM may take, ``$4`` those to watch for,
 ``$5`` whether all are ended when one dies, ``$6`` the watcher. On stdin, each a number of lines and these: ``runs``,
-name and pid:start, or ``start``, name, hundredths of a second to wait, log, folder and what the watcher reads; then
-``end``.
+name and pid:start, or ``start``, name, hundredths of a second to wait, log, folder, digest and what the watcher reads;
+then ``end``.
 
 Exit code 1: one has died, which a second look names; 11, 12: nothing was done.
 """

@@ -55,6 +55,8 @@ class Part:
     user: str
     command: str
     """Its arguments joined by spaces."""
+    differs: bool = False
+    """Whether it runs with other arguments, environment, directory or log than are asked for now."""
     exit_code: int | Unknown
     meaning: str = ""
     """Of the exit code."""
@@ -121,12 +123,12 @@ def read_components(components: Sequence[Component], done: Completed) -> Set:
     uptime, user = next(rest.split(" ", 1) for kind, rest in told if kind == "self")
     turn, busy = next(rest.split(" ") for kind, rest in told if kind == "turn")
     logs = _logs(done.stdout.split("\n"))
-    commands = {it.name: " ".join(it.argv) for it in components}
-    rows = [rest.split(" ", 10) for kind, rest in told if kind == "part"]
+    rows = [rest.split(" ", 11) for kind, rest in told if kind == "part"]
     if [it[0] for it in rows] != [it.name for it in components]:
         raise ProbeError("the answer of the host is cut off: not every component is in it")
     barred = [rest for kind, rest in told if kind == "no"]
-    parts = tuple(_part(it, commands[it[0]], user, int(uptime), logs.get(it[0], ())) for it in rows)
+    pairs = zip(rows, components, strict=True)
+    parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
     return Set(
         parts=parts,
         left=_left(told, parts, user),
@@ -149,8 +151,8 @@ def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(it) for name, it in found.items()}
 
 
-def _part(row: Sequence[str], command: str, user: str, uptime: int, last: tuple[str, ...]) -> Part:
-    name, status, key, _, began, began_at, code, over, over_at, asked, log = row
+def _part(row: Sequence[str], component: Component, user: str, uptime: int, last: tuple[str, ...]) -> Part:
+    name, status, key, _, began, began_at, code, over, over_at, asked, digest, log = row
     pid, _, start = key.partition(":")
     never = Unknown(why=f"{name} was never started from here")
     unseen = Unknown(why=_unseen(name, status))
@@ -162,7 +164,8 @@ def _part(row: Sequence[str], command: str, user: str, uptime: int, last: tuple[
         pid=int(pid) if pid != "-" else 0,
         start=int(start or 0),
         user=user,
-        command=command,
+        command=" ".join(component.argv),
+        differs=status == "running" and digest != component.digest,
         exit_code=int(code) if known else never if status == "never" else unseen,
         meaning=explained(int(code)).meaning if known else "",
         started=int(began_at) if began_at != "-" else never,
@@ -227,7 +230,7 @@ def start_components(
             texts += ["runs", it.name, running[it.name]]
         else:
             pairs = [text for pair in it.variables for text in pair]
-            texts += ["start", it.name, _hundredths(it.delay), it.log, it.cwd]
+            texts += ["start", it.name, _hundredths(it.delay), it.log, it.cwd, it.digest]
             texts += [str(len(it.env)), str(len(it.argv)), *pairs, *it.argv]
     stdin = "".join(f"{it.count(chr(10)) + 1}\n{it}\n" for it in (*texts, "end"))
     words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
@@ -255,16 +258,3 @@ def _write(script: str, words: tuple[str, ...], needs: float, stdin: str = "") -
 
 def _hundredths(value: float) -> str:
     return str(round(value * 100))
-
-
-def first_dead(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Those that have died, the first to die first; those whose end nobody saw last."""
-    return tuple(sorted((it for it in parts if it.dead), key=lambda it: (not it.died, it.died)))
-
-
-def end_of(part: Part) -> str:
-    """How *part* ended, for people."""
-    if isinstance(part.exit_code, Unknown):
-        return f"{part.name} is gone, and its exit code is not known ({part.exit_code.why})"
-    lived = "" if isinstance(part.seconds, Unknown) else f" after {seconds(part.seconds)}"
-    return f"{part.name} ended{lived} with exit code {part.exit_code} ({part.meaning})"

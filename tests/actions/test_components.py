@@ -161,11 +161,12 @@ def test_all_are_ended_the_last_first_with_what_they_have_started(machine, tmp_p
 def test_the_last_lines_of_each_log_have_its_name_and_none_of_an_earlier_start(machine, tmp_path):
     (tmp_path / "noisy.log").write_text("of an earlier start\n")
     says = 'printf "first\\n10%%\\r90%%\\r\\ncaf\\351\\nno newline"; ' + FOR_EVER
-    args = build(components.Args, asked(tmp_path, component(tmp_path, "noisy", says), "silent", lines=3))
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "noisy", says), "silent", lines=9))
     _, _, after, _ = done(args, machine)
-    assert after.said == ("[noisy] 90%", "[noisy] caf\udce9", "[noisy] no newline")
+    assert after.said == ("[noisy] first", "[noisy] 90%", "[noisy] caf\udce9", "[noisy] no newline")
     assert (tmp_path / "noisy.log").read_text(errors="replace").startswith("of an earlier start\nfirst\n")
     assert [it.last for it in after.parts][1] == ()
+    assert looked(replace(args, lines=1), machine).said == ("[noisy] no newline",)
 
 
 @pytest.fixture
@@ -183,6 +184,24 @@ def test_what_was_begun_before_is_watched_too_and_ended_with_the_others(host, tm
     assert "watch them for 0.3 s, and end all (also old) if one dies" in decision.summary
     assert decision.risk is Risk.KILLS_PROCESSES
     assert "ended for that: old, new" in components.explain(args, before, after)
+
+
+def test_a_long_line_of_arguments_reaches_the_program_whole(tmp_path):
+    words = [f"--option-{it} {'x' * 40}'\n" for it in range(300)]
+    chosen = component(tmp_path, "one", f'for it; do printf "%s|" "$it"; done; {FOR_EVER}', *words)
+    taken = take("components", asked(tmp_path, chosen))
+    assert taken.status == "changed", taken.why
+    assert (tmp_path / "one.log").read_text() == "".join(f"{it}|" for it in words)
+
+
+def test_what_runs_otherwise_than_is_asked_for_is_left_alone_and_said(host, tmp_path):
+    done(build(components.Args, asked(tmp_path, component(tmp_path, "one", env={"A": "1"}), "two")), host)
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", env={"A": "2"}), "two"))
+    state = looked(args, host)
+    decision = components.decide(args, state)
+    assert (state.running, state.differing) == (("one", "two"), ("one",))
+    assert isinstance(decision, NoChange)
+    assert "; started otherwise than is asked for now: one" in decision.why
 
 
 def test_others_are_left_running_where_that_is_wished(host, tmp_path):
