@@ -74,3 +74,7 @@ def test_a_part_that_dies_right_after_its_start_ends_the_others(practice, tmp_pa
     assert "[dies] no GPU here" in why
     assert "ended for that: stays" in why
     assert parts_on(made, "gpu-01") == []
+    assert made.run("component-logs", "--yes", *options(tmp_path, chosen[0], start="true")).code == 0
+    assert parts_on(made, "gpu-01") == ["stays"]
+    said = made.run("component-logs", "--yes", *options(tmp_path, chosen[0], end="true"))
+    assert (said.host("gpu-01")["verdict"], parts_on(made, "gpu-01")) == ("resolved", []), said.out
