@@ -11,6 +11,7 @@ import pytest
 from sshd import free_port, make_key, start_sshd
 
 from engine.transports import ssh
+from engine.transports.ssh import keys
 from engine.values.inventory import Address, Host, HostKeys
 from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
 from transports.test_endings import appears, killed, started
@@ -91,6 +92,16 @@ def test_an_encrypted_key_wants_its_passphrase_and_takes_it_from_the_options(kin
     text = refusal(host, interrupt, passphrases={str(locked): "wrong words"})
     assert f"the passphrase given for {locked} does not open it" in text
     assert "wrong words" not in text
+
+
+def test_a_key_is_opened_once_for_all_hosts_and_anew_when_its_file_changes(tmp_path):
+    path = make_key(tmp_path / "locked", passphrase="secret words")
+    first = keys._loaded(str(path), "secret words")
+    assert keys._loaded(str(path), "secret words") is first
+    with pytest.raises(keys._Locked):
+        keys._loaded(str(path), "other words")
+    path.write_bytes(make_key(tmp_path / "other", passphrase="secret words").read_bytes())
+    assert keys._loaded(str(path), "secret words").asbytes() != first.asbytes()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import struct
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import paramiko
@@ -147,13 +148,19 @@ def _loaded(path: str, passphrase: str) -> paramiko.PKey:
     if b"PRIVATE KEY" not in text:
         raise ValueError(path)
     try:
-        return paramiko.PKey.from_path(path, passphrase.encode() or None)  # type: ignore[arg-type] # bytes go to cryptography
+        return _opened(path, text, passphrase)
     except (paramiko.PasswordRequiredException, TypeError) as error:
         raise _Locked(_public(path, text)) from error
     except (ValueError, paramiko.SSHException, UnknownKeyType) as error:
         if passphrase:
             raise _Locked(_public(path, text)) from error
         raise ValueError(path) from error
+
+
+@lru_cache(maxsize=64)
+def _opened(path: str, text: bytes, passphrase: str) -> paramiko.PKey:
+    """The key in a file that holds *text*: opened once for all hosts: a passphrase is slow to check on purpose."""
+    return paramiko.PKey.from_path(path, passphrase.encode() or None)  # type: ignore[arg-type] # bytes go to cryptography
 
 
 def _public(path: str, text: bytes) -> bytes:
