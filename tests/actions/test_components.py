@@ -82,6 +82,25 @@ def nothing_is_left(tmp_path):
             time.sleep(0.05)
 
 
+def until(true):
+    """Wait until *true* says so; in vain, go on and let the test say what is wrong."""
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def kill(pid):
+    """End it, for certain."""
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not lives(pid))
+
+
+def kill_all_of(folder, name):
+    """End a component with what it has started."""
+    os.killpg(pid_of(folder, name), signal.SIGKILL)
+    until(lambda: (folder / "records" / HOST / f"{name}.ended").exists())
+
+
 def looked(args, machine):
     return drive(components.probe(args), machine)
 
@@ -108,9 +127,10 @@ def test_components_start_in_their_order_and_each_has_what_it_was_given(machine,
     assert (after.running, after.down, after.died) == (("first", "second"), (), ())
     assert isinstance(components.decide(args, after), NoChange)
     assert isinstance(components.holds(args, after), Holds)
+    until(lambda: "--x" in (tmp_path / "first.log").read_text())
     assert (tmp_path / "first.log").read_text() == "|".join([odd, "3", str(tmp_path), odd, "@", "--x"]) + "|\n"
     began = [int(record(tmp_path, it)[4]) for it in ("first", "second")]
-    assert 40 <= began[1] - began[0] < 250
+    assert began[1] - began[0] >= 40
     for it in after.parts:
         assert lives(it.pid)
         assert start_of(it.pid) == it.start
@@ -131,7 +151,7 @@ def test_the_first_that_dies_is_named_with_its_code_and_the_others_are_ended(mac
     assert [it.status for it in after.parts] == ["stopped", "ended", "stopped"]
     assert [it.exit_code for it in after.parts] == [143, 7, 143]
     why = components.explain(args, before, after)
-    assert "the first that died: inference ended after 0." in why
+    assert "the first that died: inference ended after " in why
     assert "with exit code 7" in why
     assert "[inference] loading | [inference] out of memory" in why
     assert why.endswith("ended for that: broker, trainer")
@@ -142,7 +162,7 @@ def test_the_first_that_dies_is_named_with_its_code_and_the_others_are_ended(mac
 def test_all_are_ended_the_last_first_with_what_they_have_started(machine, tmp_path):
     parent = component(tmp_path, "parent", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}")
     deaf = component(tmp_path, "deaf", f"trap '' TERM; {FOR_EVER}")
-    args = asked(tmp_path, parent, deaf, grace="400ms")
+    args = asked(tmp_path, parent, deaf, grace="1s")
     done(build(components.Args, args), machine)
     before = marked(tmp_path)
     assert len(before) >= 3
@@ -162,7 +182,9 @@ def test_the_last_lines_of_each_log_have_its_name_and_none_of_an_earlier_start(m
     (tmp_path / "noisy.log").write_text("of an earlier start\n")
     says = 'printf "first\\n10%%\\r90%%\\r\\ncaf\\351\\nno newline"; ' + FOR_EVER
     args = build(components.Args, asked(tmp_path, component(tmp_path, "noisy", says), "silent", lines=9))
-    _, _, after, _ = done(args, machine)
+    done(args, machine)
+    until(lambda: b"no newline" in (tmp_path / "noisy.log").read_bytes())
+    after = looked(args, machine)
     assert after.said == ("[noisy] first", "[noisy] 90%", "[noisy] caf\udce9", "[noisy] no newline")
     assert (tmp_path / "noisy.log").read_text(errors="replace").startswith("of an earlier start\nfirst\n")
     assert [it.last for it in after.parts][1] == ()
@@ -191,6 +213,7 @@ def test_a_long_line_of_arguments_reaches_the_program_whole(tmp_path):
     chosen = component(tmp_path, "one", f'for it; do printf "%s|" "$it"; done; {FOR_EVER}', *words)
     taken = take("components", asked(tmp_path, chosen))
     assert taken.status == "changed", taken.why
+    until(lambda: words[-1] in (tmp_path / "one.log").read_text())
     assert (tmp_path / "one.log").read_text() == "".join(f"{it}|" for it in words)
 
 
@@ -209,9 +232,20 @@ def test_others_are_left_running_where_that_is_wished(host, tmp_path):
     decision, answer, after, before = done(args, host)
     assert (answer.exit_code, after.running, decision.risk) == (1, ("stays",), Risk.EDITS_FILES)
     why = components.explain(args, before, after)
-    assert "dies ended after 0 s with exit code 0 (ended normally)" in why or "dies ended after 0.0 s" in why, why
+    assert "dies ended after " in why
+    assert "with exit code 0 (ended normally)" in why
     assert f"its log {tmp_path}/dies.log says nothing" in why
     assert f"still running: stays (pid {pid_of(tmp_path, 'stays')})" in why
+
+
+def test_the_first_that_died_is_so_by_time_and_not_by_its_place(host, tmp_path):
+    late, soon = component(tmp_path, "late", "sleep 1; exit 2"), component(tmp_path, "soon", "exit 3")
+    args = build(components.Args, asked(tmp_path, late, soon, end_others=False))
+    done(args, host)
+    until(lambda: (tmp_path / "records" / HOST / "late.ended").exists())
+    state = looked(args, host)
+    assert (state.first, [it.name for it in state.died]) == ("soon", ["soon", "late"])
+    assert [it.exit_code for it in state.died] == [3, 2]
 
 
 def test_what_dies_during_a_delay_keeps_the_rest_from_being_started(host, tmp_path):
@@ -246,7 +280,7 @@ def test_of_two_that_saw_the_same_only_one_starts_anything(host, tmp_path):
 
 
 def test_while_somebody_starts_them_nobody_else_does(host, tmp_path):
-    args = build(components.Args, asked(tmp_path, "one", component(tmp_path, "two", delay="2s")))
+    args = build(components.Args, asked(tmp_path, "one", component(tmp_path, "two", delay="3s")))
     (command,) = components.decide(args, looked(args, host)).commands
     with ThreadPoolExecutor() as pool:
         slow = pool.submit(host.run, command)
@@ -272,7 +306,7 @@ def rewrite(folder, name, number, word):
 def test_a_pid_that_somebody_else_has_now_is_neither_ours_nor_ended(host, tmp_path, stage):
     args = build(components.Args, asked(tmp_path, component(tmp_path, "one", "sleep 0.5; exit 1"), watch=0))
     done(args, host)
-    time.sleep(1)
+    until(lambda: (tmp_path / "records" / HOST / "one.ended").exists())
     other = stage.job()
     rewrite(tmp_path, "one", 1, f"{other.pid}:{start_of(other.pid) - 1}")
     (tmp_path / "records" / HOST / "one.ended").unlink()
@@ -305,16 +339,14 @@ def test_whose_end_nobody_saw_has_no_exit_code(host, tmp_path):
     os.kill(watcher, signal.SIGTERM)
     time.sleep(0.2)
     assert lives(watcher), "a stray TERM does not end it"
-    os.kill(watcher, signal.SIGKILL)
+    kill(watcher)
     assert looked(args, host).running == ("one", "two")
-    os.kill(pid_of(tmp_path, "one"), signal.SIGKILL)
-    time.sleep(0.3)
+    kill(pid_of(tmp_path, "one"))
     state = looked(args, host)
     assert (state.parts[0].status, state.first) == ("lost", "one")
     assert isinstance(state.parts[0].exit_code, Unknown)
     assert "nobody saw it" in state.ends[0]
-    os.kill(pid_of(tmp_path, "two"), signal.SIGKILL)
-    time.sleep(0.3)
+    kill(pid_of(tmp_path, "two"))
     state = looked(args, host)
     assert (state.parts[1].exit_code, len(state.died)) == (137, 2)
     assert isinstance(state.first, Unknown)
@@ -324,8 +356,7 @@ def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(hos
     given = asked(tmp_path, component(tmp_path, "one", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}"), "two")
     args = build(components.Args, given)
     done(args, host)
-    os.kill(pid_of(tmp_path, "one"), signal.SIGKILL)
-    time.sleep(0.3)
+    kill(pid_of(tmp_path, "one"))
     state = looked(args, host)
     assert (state.running, state.first) == (("two",), "one")
     assert {it.component for it in state.left} == {"one"}
@@ -412,7 +443,7 @@ def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
 
 def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_path):
     args = asked(tmp_path, "one", component(tmp_path, "two", delay="60s"))
-    taken = take("components", args, timeout=2.0)
+    taken = take("components", args, timeout=4.0)
     assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
     assert lives(pid_of(tmp_path, "one"))
     outcome = see("components", args)
@@ -448,6 +479,7 @@ def test_a_plan_shows_what_would_start_but_no_value_of_a_variable(tmp_path):
     for told in (taken.planned, taken.result):
         assert secret not in json.dumps(to_json(told))
     assert secret not in " ".join(taken.writes)
+    until(lambda: (tmp_path / "one.log").read_text())
     assert (tmp_path / "one.log").read_text() == f"{len(secret) + 1}\n"
     for it in (tmp_path / "records" / HOST).iterdir():
         assert secret not in it.read_text()
@@ -458,8 +490,7 @@ def test_a_run_starts_what_its_plan_showed_or_less(tmp_path):
     assert take("components", asked(tmp_path, "one")).status == "changed"
 
     def gone():
-        os.kill(pid_of(tmp_path, "one"), signal.SIGKILL)
-        time.sleep(0.3)
+        kill_all_of(tmp_path, "one")
 
     taken = take("components", args, between=gone)
     assert taken.status == "changed", taken.why
@@ -474,8 +505,7 @@ def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     assert take("components", args).status == "changed"
 
     def anew():
-        os.kill(pid_of(tmp_path, "one"), signal.SIGKILL)
-        time.sleep(0.3)
+        kill_all_of(tmp_path, "one")
         assert take("components", asked(tmp_path, "one")).status == "changed"
 
     taken = take("components", {**args, "state": "absent"}, between=anew)
