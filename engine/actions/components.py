@@ -276,7 +276,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
     if args.state == "absent":
         return ("kill -TERM -PID_OF_EACH", f"sleep {args.grace:g}; kill -KILL -PID_OF_EACH")
     lines = []
-    for it in args.placed:
+    for it in (it for it in args.placed if it.argv):
         lines += [f"sleep {it.delay:g}"] if it.delay else []
         words = [*(f"{name}=..." for name in it.env), "setsid", shlex.join(it.argv)]
         lines.append(f"cd {shlex.quote(it.cwd)} && {' '.join(words)} >>{shlex.quote(it.log)} 2>&1 </dev/null &")

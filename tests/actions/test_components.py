@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stage import NOBODY, Machine, drive, lives, start_of
+from stage import Machine, drive, lives, start_of
 
-from actions.wholly import see, take, way_to
+from actions.wholly import see, take
 from engine.actions import components
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
@@ -412,14 +412,13 @@ def test_a_host_without_setsid_is_told_so(tmp_path):
     assert "there is no setsid on this host" in decision.why
 
 
-@pytest.mark.real("setpriv", "root")
-def test_records_of_another_user_are_not_believed(tmp_path):
-    for it in way_to(tmp_path):
-        it.chmod(0o755)
-    done(build(components.Args, asked(tmp_path, "one")), Machine())
+@pytest.mark.real("root")
+def test_records_of_another_user_are_not_believed(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
-    with pytest.raises(ProbeError, match=r"belongs to another user|may not look into"):
-        looked(args, Machine(before=NOBODY))
+    done(args, host)
+    os.chown(tmp_path / "records" / HOST, 65534, 65534)
+    with pytest.raises(ProbeError, match=r"belongs to another user \(uid 65534\)"):
+        looked(args, host)
 
 
 def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
@@ -539,13 +538,23 @@ def test_what_something_else_started_is_found_and_neither_started_twice_nor_ende
 
 
 def test_a_pattern_finds_the_component_and_not_what_waits_for_it(host, tmp_path, stage):
-    chosen = component(tmp_path, "trainer", FOR_EVER, stage.word, pattern=stage.word)
+    name = f"trainer-{stage.word}"
+    chosen = component(tmp_path, name, pattern=stage.word)
     args = build(components.Args, asked(tmp_path, chosen))
     done(args, host)
     found = [it for it in Path("/proc").glob("[0-9]*") if stage.word.encode() in read(it / "cmdline")]
-    assert [int(it.name) for it in found] == [pid_of(tmp_path, "trainer")]
+    assert [int(it.name) for it in found] == [pid_of(tmp_path, name)]
     other = build(components.Args, {**asked(tmp_path, chosen), "records": f"{tmp_path}/others"})
     assert looked(other, host).parts[0].status == "found"
+
+
+def test_what_a_dead_component_leaves_behind_is_not_taken_for_one_that_something_else_started(host, tmp_path, stage):
+    script = f"setsid sh -c '{FOR_EVER}' {stage.word} & {FOR_EVER}"
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", script, pattern=f" {stage.word}$")))
+    done(args, host)
+    kill(pid_of(tmp_path, "one"))
+    state = looked(args, host)
+    assert (state.parts[0].status, state.running, bool(state.left)) == ("ended", (), True)
 
 
 def read(path):
