@@ -20,7 +20,9 @@ from actions.wholly import see, take
 from engine.actions import components
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.components import end_components
+from engine.facts.components import Remains, ask_components, end_components, read_components
+from engine.facts.components_found import with_found
+from engine.facts.processes import Table
 from engine.judge.looked import Seen
 from engine.lang.arguments import build
 from engine.ports import Fails, Holds
@@ -270,13 +272,25 @@ def test_of_two_that_saw_the_same_only_one_starts_anything(host, tmp_path):
     (answer,) = host.run(*second)
     assert answer.exit_code == 11
     assert "nothing was done" in components.refused(second[0], answer)
-    assert (record(tmp_path, "one"), len(marked(tmp_path) or [0])) == (there, len(marked(tmp_path)))
+    assert record(tmp_path, "one") == there
     end = build(components.Args, asked(tmp_path, "one", state="absent"))
     stale = components.decide(end, looked(end, host))
     args = build(components.Args, asked(tmp_path, "one", "two"))
     done(args, host)
     assert host.run(*stale.commands)[0].exit_code == 11
+    assert host.run(*second)[0].exit_code == 11, "its turn is long over, and nobody holds that number any more"
     assert looked(args, host).running == ("one", "two")
+
+
+def test_a_start_that_somebody_else_has_overtaken_goes_no_further(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one", component(tmp_path, "two", delay="1s")))
+    (command,) = components.decide(args, looked(args, host)).commands
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(host.run, command)
+        until(lambda: (tmp_path / "records" / HOST / "one.started").exists())
+        (tmp_path / "records" / HOST / "turn.1").unlink()
+        (answer,) = slow.result()
+    assert (answer.exit_code, looked(args, host).running) == (11, ("one",))
 
 
 def test_while_somebody_starts_them_nobody_else_does(host, tmp_path):
@@ -366,6 +380,18 @@ def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(hos
     decision, answer, after, _ = done(build(components.Args, {**given, "state": "absent"}), host)
     assert {pid_of(tmp_path, "two"), min(it.pid for it in state.left)} <= {it.pid for it in decision.targets}
     assert (answer.exit_code, after.running, after.left, marked(tmp_path)) == (0, (), (), [])
+
+
+def test_what_is_left_behind_is_ended_without_the_component_that_was_started_since(host, tmp_path):
+    args = build(
+        components.Args, asked(tmp_path, component(tmp_path, "one", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}"))
+    )
+    _, _, after, _ = done(args, host)
+    leader = after.parts[0].pid
+    (child,) = [it for it in marked(tmp_path) if os.getsid(it) == it != leader]
+    left = Remains(component="one", pid=child, start=start_of(child), state="S", user="", command="sh")
+    host.run(end_components((), [left], args.records, after.turn, grace=1))
+    assert (lives(child), lives(leader)) == (False, True)
 
 
 def test_the_first_to_die_leaves_nothing_behind_when_the_others_are_ended(host, tmp_path):
@@ -535,6 +561,15 @@ def test_what_something_else_started_is_found_and_neither_started_twice_nor_ende
     decision = components.decide(args, looked(args, host))
     assert isinstance(decision, Blocked)
     assert "it has no `argv` to be started by" in decision.why
+
+
+def test_a_protected_program_is_no_component_and_what_cannot_be_seen_is_not_down(host, tmp_path, stage):
+    stage.job(name=f"tmux serve {stage.word}")
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "server", pattern=f"serve {stage.word}")))
+    assert looked(args, host).down == ("server",)
+    seen = read_components(args.placed, host.run(ask_components(args.placed, args.records, 1))[0])
+    with pytest.raises(ProbeError, match="whether server runs is not known: hidepid"):
+        with_found(seen, args.placed, Table(rows={}, way_in=(), uid=1, hidden="hidepid"))
 
 
 def test_a_pattern_finds_the_component_and_not_what_waits_for_it(host, tmp_path, stage):
