@@ -72,6 +72,19 @@ class Connection(Protocol):
         ...
 
 
+class Password(Protocol):
+    """Sudo's password, which the connections of a run share."""
+
+    secret: str
+
+    def try_on(self, host: str, give: Callable[[str], S], check: Callable[[], None]) -> S:
+        """What *give* makes of the secret on *host*.
+
+        Waits while another host tries it first, and calls *check* meanwhile.  Raises what these raise.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
     """What a run says about connections in general; times in seconds."""
@@ -81,7 +94,9 @@ class ConnectOptions:
     known_hosts: str = ""
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
-    become_password: str = field(default="", repr=False)
+    answered_within: float = 20.0
+    """How long a server may take to say whether it starts a program."""
+    become_password: Password | None = field(default=None, repr=False)
     """For sudo, where it asks for one."""
     passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of private keys, by the path of the file."""

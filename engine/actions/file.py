@@ -2,7 +2,8 @@
 
 The content is given in the playbook (`content`, in which templates are filled in), or stands in a file beside it:
 `source` is sent as it is, in a `template` the names of the playbook are filled in. It takes the old one's place in one
-stroke, and only if that is still what was looked at. A symbolic link is followed only if `follow` says so.
+stroke, and only if that is still what was looked at; the old one's other names (hard links) keep it. A symbolic link is
+followed only if `follow` says so.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """One look."""
-    place = read_place(args.path, (yield ask_place(args.path, follow=args.follow)))
+    asked = ask_place(args.path, follow=args.follow, owner=args.owner, group=args.group)
+    place = read_place(args.path, (yield asked))
     needs = tuple(_needs(args, place))
     return State(
         path=place.path,
@@ -115,8 +117,11 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
         yield "content"
     if args.mode and args.mode.lstrip("0") != place.mode.lstrip("0"):
         yield f"mode {args.mode} (is {place.mode})"
-    for what, wanted, there in (("owner", args.owner, place.owner), ("group", args.group, place.group)):
-        if wanted and wanted != there:
+    for what, wanted, there, number, meant in (
+        ("owner", args.owner, place.owner, place.ids[0], place.meant[0]),
+        ("group", args.group, place.group, place.ids[1], place.meant[1]),
+    ):  # names are only names of numbers: `0` is root, and so may others be
+        if wanted and (meant != number if meant else wanted not in (there, number)):
             yield f"{what} {wanted} (is {there})"
 
 
@@ -134,12 +139,18 @@ def decide(args: Args, state: State) -> Decision:
     return Change(
         summary=f"make {', '.join(state.needs)}: {place.path}"
         if place.kind == "absent"
-        else f"change {', '.join(state.needs)} of {place.path}",
+        else f"change {', '.join(state.needs)} of {place.path}{_parted(state)}",
         commands=(make(place, _wanted(args, state), parents=args.parents, backup=args.backup),),
         targets=(Target(kind="file", key=place.key, say=place.path),),
         risk=Risk.EDITS_FILES,
         diff=state.diff,
     )
+
+
+def _parted(state: State) -> str:
+    """What becomes of the other names of a file: a new one takes the place of only one of them."""
+    others = state.place.links - 1 if "content" in state.needs else 0
+    return f"; its other names (hard links: {others}) keep the old one" if others else ""
 
 
 def _wanted(args: Args, state: State) -> Wanted:

@@ -2,8 +2,9 @@
 
 Headers, bodies and addresses never stand in a list of processes.  A service that does not answer is an answer: it is
 not `reachable`.  No redirect is followed, unless `follow` says so and it stays on the same host.  A change is sent
-once, if its `check` (a GET) says that it is needed; afterwards its check is asked again.  On a host without curl, wget
-asks, and only for an address without headers.
+once, if its `check` (a GET) says that it is needed; afterwards its check is asked again.  Of what it is answered, only
+status, size, and the first words of an error are kept.  On a host without curl, wget asks, and only for an address
+without headers.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.fleet import Stop
 from engine.inventory.patterns import select
+from engine.lanes.lent import Lent
 from engine.lang.given import problems_with_inputs_given
 from engine.lang.including import inputs_of_parts
 from engine.lang.quantities import time_span
@@ -141,10 +142,11 @@ def _times(options: Options) -> Mapping[str, float]:
 def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, person: Person, **rest: Any) -> Order:
     """What is to be run, from the options of a command line; asks for passwords.  Raises ConfigError."""
     times = _times(options)
+    password = become_password(options["become_password_file"], options["ask_become_pass"], person)
     connecting = ConnectOptions(
         connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,
         strict_host_keys=options["strict_host_keys"],
-        become_password=become_password(options["become_password_file"], options["ask_become_pass"], person),
+        become_password=Lent(password) if password else None,
         passphrases=passphrases(rest["selection"].hosts, person),
     )
     return Order(
@@ -167,7 +169,9 @@ def _perform(order: Order, options: Options, person: Person, *, stops_before: bo
     run = Run(order, (outputs,), stop)
     person.speak_through(outputs.aside)
     person.can_stop(stop)
-    return outputs.code(_go(run, options, person, stops_before=stops_before, typed=typed))
+    with outputs:
+        code = _go(run, options, person, stops_before=stops_before, typed=typed)
+    return outputs.code(code)
 
 
 def _go(run: Run, options: Options, person: Person, *, stops_before: bool, typed: bool) -> int:

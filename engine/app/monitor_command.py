@@ -52,8 +52,9 @@ def monitor_hosts(options: Options, person: Person) -> int:
 
 def _once(order: Order, options: Options, stop: Stop, person: Person) -> int:
     if options["output"] != "console":
-        outputs = outputs_for(options["output"], sys.stdout, (), person.say)
-        return outputs.code(Run(order, (outputs,), stop).plan_only())
+        with outputs_for(options["output"], sys.stdout, (), person.say) as outputs:
+            code = Run(order, (outputs,), stop).plan_only()
+        return outputs.code(code)
     run = Run(order, (), stop)
     code, results = run.looked()
     sights = [Sight(host=it.host, result=it, at=time.monotonic()) for it in results]

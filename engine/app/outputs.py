@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import TextIO
 
 from engine.app.streams import OutputLost, opened
 from engine.errors import ConfigError
 from engine.ports import Reporter
-from engine.values.event import Event
+from engine.values.event import Asked, Event
 
 Complain = Callable[[str], None]
 """Says one line to the person."""
 
 
 class Output:
-    """A reporter whose faults stay its own: at the first one it is given up, with one line."""
+    """A reporter in a thread of its own, whose faults stay its own: at the first it is given up, with one line.
+
+    A reader that stalls holds up that thread, and no host.  What waits for it is never dropped: it is no more than the
+    run itself keeps.
+    """
 
     def __init__(self, reporter: Reporter, name: str, complain: Complain) -> None:
         self._reporter, self._name, self._complain = reporter, name, complain
+        self._waiting: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name=f"writer of {name}", daemon=True)
         self.lost = False
         """Something of it was not written."""
 
     def on(self, event: Event) -> None:
-        """Tell the reporter.  Never raises: the hosts' ends count, whoever listens."""
-        if self.lost:
-            return
+        """Have the reporter told, soon.  Never raises: the hosts' ends count, whoever listens."""
+        if not self._writer.ident:
+            self._writer.start()
+        self._waiting.put(event)
+
+    def drain(self) -> None:
+        """Wait until all is written."""
+        if self._writer.is_alive():
+            written = threading.Event()
+            self._waiting.put(written)
+            written.wait()
+
+    def close(self) -> None:
+        """Wait until all is written, and take no more."""
+        if self._writer.is_alive():
+            self._waiting.put(None)
+            self._writer.join()
+
+    def _write(self) -> None:
+        while (it := self._waiting.get()) is not None:
+            if isinstance(it, threading.Event):
+                it.set()
+            elif not self.lost:
+                self._tell(it)
+
+    def _tell(self, event: Event) -> None:
         try:
             self._reporter.on(event)
         except OutputLost as error:  # a full disk, or a reader that is gone
@@ -44,16 +75,25 @@ class Output:
 
 
 class Outputs:
-    """Everybody who is told of a run."""
+    """Everybody who is told of a run: within ``with``, and after it all is written."""
 
     def __init__(self, stdout: Output, reports: Sequence[Output]) -> None:
         self._all = (stdout, *reports)
         self._reports = tuple(reports)
 
+    def __enter__(self) -> Outputs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for it in self._all:
+            it.close()
+
     def on(self, event: Event) -> None:
         """Tell everybody."""
         for it in self._all:
             it.on(event)
+        if isinstance(event, Asked):  # what the question is about stands above it
+            self._all[0].drain()
 
     def aside(self, line: str) -> bool:
         """Have *line* shown to whoever watches stdout, if that is the way; safe in a signal handler."""

@@ -78,7 +78,8 @@ class Run:
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.began = time.monotonic()
-        lent = (order.options.become_password, *order.options.passphrases.values())
+        password = order.options.become_password
+        lent = (password.secret if password else "", *order.options.passphrases.values())
         self._mask = masking((*order.inventory.secrets, *_secret_inputs(order), *lent))
         self.emit = self._fan_out(reporters)
         self.fleet = self._fleet()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from engine.errors import Cancelled, TransportError
+from engine.executor.called import Called
 from engine.executor.hinges import ended, hinge
 from engine.executor.locking import Lock
 from engine.executor.narrowing import named, narrowed
@@ -48,7 +49,8 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     *seen* is the diagnosis that the plan rests on.
     """
     watch = Watch(site, seen, plan.findings)
-    run = _Run(site=site, plan=plan, watch=watch, consent=consent, force=force, lock=Lock(site))
+    called = Called(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
+    run = _Run(site=site, plan=plan, watch=watch, called=called, consent=consent, force=force, lock=Lock(site))
     written = {it.id: it for it in site.playbook.remediate}
     for planned in plan.steps:
         step = replace(written[written_id(planned.id)], id=planned.id)
@@ -68,6 +70,7 @@ class _Run:
     site: Site
     plan: HostPlan
     watch: Watch
+    called: Called
     consent: Consent
     force: bool
     lock: Lock
@@ -152,14 +155,15 @@ class _Run:
     def _barrier(self, step: Step, planned: PlannedStep) -> Skip | Blocked | None:
         """Why the findings of this moment, or the plan, keep the step from running."""
         named_findings = step.for_ or tuple(it.id for it in self.watch.findings if it.severity.drives)
+        if planned.ready and not self.lost:
+            self.called.look_again()
+        if planned.ready and (why := self.called.withdrawn(step, wrote=self.wrote)):
+            return why
         if freed(step):
             return None if planned.ready else _as_planned(planned)
-        if step.always:  # what called for it when the plan was made: it cleans up, also where the finding is gone
-            gate = gate_of(step, self.plan.findings, force=self.force)
-        else:
-            if (self.wrote or self.lock.waited) and self.site.playbook.findings:
-                self.watch.recheck(named_findings)
-            gate = gate_of(step, self.watch.findings, force=self.force)
+        if (self.wrote or self.lock.waited) and self.site.playbook.findings and not step.always:
+            self.watch.recheck(named_findings)
+        gate = gate_of(step, self._calling(step, planned), force=self.force)
         if isinstance(gate, Skip):
             return gate
         if gate is not None and (not planned.ready or self.site.action(step).decide is None):
@@ -170,6 +174,12 @@ class _Run:
         if late := self._appeared(named_findings):
             return Skip(why=f"{late} appeared during the run; a step without `after` does not act on that")
         return _as_planned(planned)
+
+    def _calling(self, step: Step, planned: PlannedStep) -> tuple[Finding, ...]:
+        """The findings that may call for *step*."""
+        if step.always and self.wrote:  # as the plan was made: it cleans up, also where the finding is gone
+            return self.plan.findings
+        return self.watch.findings if self.wrote or not planned.ready else self.called.findings()
 
     def _appeared(self, named: tuple[str, ...]) -> str:
         """The findings of *named* that are there now, when none of them was when the plan was made."""
@@ -226,6 +236,7 @@ class _Run:
             return replace(plain, status=Status.BLOCKED, why=lock.why)
         if self.lock.waited and not known:  # somebody else has changed this host since we looked
             self.watch.changed()
+            self.called.due = not self.wrote
             return self._take(step, self._planned(step), _plain(step, self._planned(step)))
         self.sending = True
         done = send(self.site, step, change, lock.place if isinstance(lock, Held) else "")

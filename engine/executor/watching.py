@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from engine.judge.diagnosis import Diagnosis, look_again
@@ -47,17 +48,24 @@ class Watch:
         acted = [
             it for it in open_rules if (it.settle or it.gone_for) and self._before[it.id].status is Presence.PRESENT
         ]
-        self._until_settled(wanted, acted)
+        self._until_settled(wanted, acted, max((it.settle for it in acted), default=0.0))
         self._confirmed.update(it.id for it in open_rules)
         self.stale = False
+
+    def look_once_more(self, wanted: Collection[str], rules: Sequence[FindingRule]) -> None:
+        """Take the looks *wanted* again before anything was changed: *rules* are given no time to go, only to be gone.
+
+        Raises TransportError and Cancelled as the connection does.
+        """
+        acted = [it for it in rules if it.gone_for and self._before[it.id].status is Presence.PRESENT]
+        self._until_settled(wanted, acted, 0.0)
 
     def forget(self, why: str) -> None:
         """Nothing can be looked at any more: what was found is now unknown."""
         self.findings = tuple(replace(it, status=Presence.UNKNOWN, why=why) for it in self.findings)
 
-    def _until_settled(self, wanted: list[str], acted: list[FindingRule]) -> None:
+    def _until_settled(self, wanted: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
         clock, began = self._site.clock, self._site.clock.now()
-        settle = max((it.settle for it in acted), default=0.0)
         gone_for = max((it.gone_for for it in acted), default=0.0)
         absent_since: float | None = None
         told = False
@@ -80,7 +88,7 @@ class Watch:
                 told = True
             clock.sleep(POLL)
 
-    def _look(self, wanted: list[str]) -> None:
+    def _look(self, wanted: Collection[str]) -> None:
         self.diagnosis = look_again(self._site, self.diagnosis, wanted)
         self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)
 

@@ -33,6 +33,12 @@ class Place:
     """Octal: ``644``."""
     owner: str = ""
     group: str = ""
+    ids: tuple[str, str] = ("", "")
+    """The numbers of its user and its group."""
+    meant: tuple[str, str] = ("", "")
+    """The numbers of the user and the group that were asked about; empty where the host knows no such name."""
+    links: int = 1
+    """How many names a file has."""
     inode: str = ""
     """``device:inode``."""
     parent: str = ""
@@ -48,9 +54,9 @@ class Place:
         return f"{self.path} {self.kind} {self.digest or self.inode}".strip()
 
 
-def ask_place(path: str, *, follow: bool) -> Command:
-    """Look at *path*, which is absolute or begins with ``~/``."""
-    argv = (path, "yes" if follow else "no", str(LARGEST))
+def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> Command:
+    """Look at *path*, which is absolute or begins with ``~/``, and at who *owner* and *group* are there."""
+    argv = (path, "yes" if follow else "no", str(LARGEST), owner, group)
     return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
 
 
@@ -60,10 +66,10 @@ def read_place(path: str, done: Completed) -> Place:
         raise ProbeError(f"{path} could not be looked at in time")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"{path} could not be looked at (exit code {done.exit_code})")
-    parts = done.stdout.split("\0", 11)
-    if len(parts) != 12:
+    parts = done.stdout.split("\0", 16)
+    if len(parts) != 17:
         raise ProbeError(f"{path}: the answer of the host is cut off")
-    _, real, kind, leads_to, digest, mode, owner, group, inode, parent, user, text = parts
+    _, real, kind, leads_to, digest, mode, owner, group, uid, gid, *meant, links, inode, parent, user, text = parts
     whole = kind == "file" and sha256(text.encode("utf-8", "surrogateescape")).hexdigest() == digest
     return Place(
         path=real,
@@ -73,6 +79,9 @@ def read_place(path: str, done: Completed) -> Place:
         mode=mode,
         owner=owner,
         group=group,
+        ids=(uid, gid),
+        meant=(meant[0], meant[1]),
+        links=int(links) if kind == "file" else 1,
         inode=inode,
         parent=parent,
         user=user,
@@ -96,7 +105,7 @@ def difference(place: Place, text: str | None) -> str:
 
 _LOOK = r"""
 LC_ALL=C; export LC_ALL
-path=$1 follow=$2 most=$3
+path=$1 follow=$2 most=$3 their_user=$4 their_group=$5
 fail() { printf '%s\n' "$*" >&2; exit 3; }
 case $path in '~/'*) [ -n "$HOME" ] || fail "$path: this user has no home folder"; path=${HOME%/}/${path#??} ;; esac
 user=$(id -un 2>/dev/null || id -u)
@@ -105,7 +114,13 @@ if [ -L "$path" ] && [ "$follow" = yes ]; then
     [ -n "$real" ] || fail "$path is a symbolic link that leads nowhere"
     path=$real
 fi
-leads= digest= mode= owner= group= inode=
+uid_of=
+[ -z "$their_user" ] || uid_of=$(id -u "$their_user" 2>/dev/null)
+gid_of=$(
+    { if command -v getent >/dev/null 2>&1; then getent group "$their_group"; else cat /etc/group; fi; } 2>/dev/null |
+        while IFS=: read -r name _ number _; do [ "$name" != "$their_group" ] || { echo "$number"; break; }; done
+)
+leads= digest= mode= owner= group= uid= gid= links= inode=
 dir=${path%/*}; [ -n "$dir" ] || dir=/
 if [ -L "$path" ]; then kind=link; leads=$(readlink "$path")
 elif [ -f "$path" ]; then kind=file
@@ -121,16 +136,17 @@ elif [ -e "$dir" ] || [ -L "$dir" ]; then parent="$dir is no directory"
 else parent=no
 fi
 if [ $kind != absent ]; then
-    set -- $(stat -c '%a %U %G %d:%i %s' "$path") || fail "$path: stat does not show it"
-    [ $# -eq 5 ] || fail "$path: stat shows it in an unknown form"
-    mode=$1 owner=$2 group=$3 inode=$4 size=$5
+    set -- $(stat -c '%a %U %G %d:%i %s %u %g %h' "$path") || fail "$path: stat does not show it"
+    [ $# -eq 8 ] || fail "$path: stat shows it in an unknown form"
+    mode=$1 owner=$2 group=$3 inode=$4 size=$5 uid=$6 gid=$7 links=$8
 fi
 if [ $kind = file ]; then
     [ -r "$path" ] || fail "$path may not be read by $user"
     digest=$(sha256sum <"$path") || fail "$path could not be read"
     digest=${digest%% *}
 fi
-printf '%s\0' place "$path" $kind "$leads" "$digest" "$mode" "$owner" "$group" "$inode" "$parent" "$user"
+printf '%s\0' place "$path" $kind "$leads" "$digest" "$mode" "$owner" "$group" "$uid" "$gid" "$uid_of" "$gid_of"
+printf '%s\0' "$links" "$inode" "$parent" "$user"
 [ $kind != file ] || [ "$size" -gt "$most" ] || cat <"$path"
 exit 0
 """

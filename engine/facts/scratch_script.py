@@ -16,10 +16,25 @@ trap 'clean' EXIT
 trap 'clean; trap - EXIT; exit 143' HUP INT TERM
 uptime() { read -r up rest </proc/uptime 2>/dev/null && echo "$up"; }
 said() { printf '%s\n' "$1" | sed 's/^/ /'; }
+begun() {  # pid: when that process began; nothing where there is none
+    { read -r all <"/proc/$1/stat"; } 2>/dev/null || return 0
+    set -- ${all##*) }
+    echo "${20}"
+}
+here=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)-$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc 0-9)
+tidy() {  # what a try of this machine left here whose shell was killed; what others left, nobody here knows
+    for left in "$place/.runbook-probe-$here"-*; do
+        [ -d "$left" ] && [ ! -h "$left" ] && [ -O "$left" ] || continue
+        whose=${left#"$place/.runbook-probe-$here-"} then=${left%-*} then=${then##*-}
+        case ${whose%%-*}$then/$here in *[!0-9]*/*|/*|*/-*|*-) continue ;; esac
+        [ "$(begun "${whose%%-*}")" != "$then" ] && [ -n "$(find "$left" -prune -mmin +10)" ] && rm -rf -- "$left"
+    done
+} 2>/dev/null
 settle() {  # a directory of our own: mkdir is refused where somebody else was first
     [ -d "$place" ] || { echo 'failed mkdir'; said "$(ls -d -- "$place/." 2>&1)"; exit 0; }
+    tidy
     for n in 1 2 3 4 5 6 7 8 9; do
-        try=$place/.runbook-probe-$$-$n
+        try=$place/.runbook-probe-$here-$$-$(begun $$)-$n
         [ -e "$try" ] && continue
         trying=$try
         words=$(mkdir -- "$try" 2>&1) && made=$try trying= && return

@@ -96,7 +96,7 @@ def ask(request: Request) -> Command:
 def send(request: Request, wanted: tuple[int, ...], settle: float) -> Command:
     """A request that changes something: sent once; exit code 0 where its answer has one of the *wanted* codes."""
     argv = (" ".join(map(str, wanted)), f"{settle:g}")
-    config = _config(request, "\\nstatus %{http_code}\\n")
+    config = _config(request, "status %{http_code}\\nsize %{size_download}\\n")
     return Command(
         script=SEND,
         argv=argv,
@@ -228,5 +228,5 @@ def words_for(done: Completed) -> str:
     if not status or status[-1] == "000":
         why = said[-1] if said else "time was up"
         return f"sent, but no answer came ({why}): it may have been done, and is not sent again"
-    body = re.split(r"^status \d{3}$", done.stdout, maxsplit=1, flags=re.MULTILINE)[0].strip()
-    return f"answered {status[-1]}" + (f": {body[:300]}" if body else "")
+    body = "\n".join(re.findall(r"^body (.*)$", done.stdout, re.MULTILINE)).strip()
+    return f"answered {status[-1]}" + (f": {body}" if body else "")

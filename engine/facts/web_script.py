@@ -36,9 +36,15 @@ an address with a query in it, which may be a secret, is not given to it."""
 SEND = r"""
 wanted=$1 settle=$2
 command -v curl >/dev/null 2>&1 || exit 127
-answer=$({ curl -q --config - 2>&1; printf '\nexit %s\n' "$?"; } | tail -c 65536)
-printf '%s\n' "$answer"
+answer=$({
+    { curl -q --config - --output /dev/fd/3 3>&1 1>&4; echo "exit $?" >&4; } |
+        { head -c 300; echo; cat >/dev/null; } | sed 's/^/body /'
+} 4>&1 2>&4)
 status=$(printf '%s\n' "$answer" | sed -n 's/^status \([0-9][0-9]*\)$/\1/p' | tail -n 1)
+case $status in
+    [45]??) printf '%s\n' "$answer" ;;
+    *) printf '%s\n' "$answer" | grep -v '^body ' ;;
+esac
 case $wanted in
     '') case $status in 2??) ;; *) exit 9 ;; esac ;;
     *) case " $wanted " in *" $status "*) ;; *) exit 9 ;; esac ;;
@@ -46,3 +52,5 @@ esac
 [ "$settle" = 0 ] || sleep "$settle"
 exit 0
 """
+"""What a change is answered with may hold what nobody else should know (a new token): its body stays on the host, but
+for the first words of an error."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codec import UNKNOWN, to_json
@@ -47,7 +47,7 @@ def diagnose(site: Site) -> Diagnosis:
     return Diagnosis(results=ordered, states=states, taken=taken)
 
 
-def look_again(site: Site, first: Diagnosis, wanted: Sequence[str]) -> Diagnosis:
+def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
     """*first* with the looks named in *wanted* taken anew, with the arguments that they had then."""
     steps = [it for it in site.playbook.diagnose if it.id in wanted and it.id in first.taken]
     states = dict(first.states)

@@ -71,20 +71,40 @@ def _taking(step: Step, scope: Scope, item: Json) -> Taking | NotTaken:
     return Taking(item=item, args=prepared)
 
 
+def no_longer(step: Step, item: Json, site: Site, states: States) -> StepResult | None:
+    """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
+
+    An item that has parts may have changed in one of them; whether it is there is told by the step's own look.
+    """
+    if step.each:
+        items = _items(step, site.scope(states, step.part))
+        if isinstance(items, StepResult):
+            return items
+        if isinstance(item, str | int) and item not in items:
+            return not_taken(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
+    return _guarded(step, site.scope(states, step.part, item))
+
+
+def _guarded(step: Step, scope: Scope) -> StepResult | None:
+    """Why its ``when`` keeps *step* from being taken; None: it does not."""
+    if not step.when:
+        return None
+    try:
+        truth = evaluate(step.when, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
+    match truth:
+        case Unknown(why=why):
+            return not_taken(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
+        case False:
+            return not_taken(step, Status.SKIPPED, f"when: {step.when}")
+    return None
+
+
 def prepare(step: Step, scope: Scope) -> Args | StepResult:
     """The rendered arguments of *step*, or why it cannot be taken now."""
-    if step.when:
-        try:
-            truth = evaluate(step.when, scope)
-        except ConfigError as error:
-            return not_taken(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
-        match truth:
-            case Unknown(why=why):
-                return not_taken(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
-            case False:
-                return not_taken(step, Status.SKIPPED, f"when: {step.when}")
-            case _:
-                pass
+    if refused := _guarded(step, scope):
+        return refused
     try:
         rendered = render(step.args, scope)
     except UnknownTouched as error:

@@ -19,6 +19,7 @@ from engine.errors import ConfigError
 from engine.lab.faults import hosts_of
 from engine.lab.host import LabHost, inventory_text, start_of
 from engine.lab.leader import node
+from engine.lab.pipeline import files_for
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
 from engine.lab.training import OF_TRAINING
 
@@ -185,6 +186,7 @@ def _start(
         "job": JOB,
         "nvidia-smi": SMI,
         **OF_TRAINING,
+        **files_for(faults),
         "sshd_config": SSHD.format(address=address, port=port),
     }.items():
         (files / file).write_text(text)

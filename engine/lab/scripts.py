@@ -101,6 +101,7 @@ if has leader; then
   (cd / && setsid "$python" -m engine.lab.leader "$address" "$name" /run/lab/state </dev/null >/dev/null &)
   n=0; while [ ! -e /run/lab/state/leads ] && [ $n -lt 300 ]; do sleep 0.05; n=$((n+1)); done
 fi
+[ ! -f /run/lab/pipeline ] || . /run/lab/pipeline
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
 [ $# -gt 0 ] || exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
 cd /

@@ -12,7 +12,7 @@ from engine.lanes.channel import Opener, Refused
 from engine.lanes.lane import Lane, Leash
 from engine.lanes.program import command_text
 from engine.lanes.shell import Access, PasswordRefused
-from engine.ports import Interrupt
+from engine.ports import Interrupt, Password
 from engine.values.command import Command, Completed, Effect
 
 T = TypeVar("T")
@@ -24,9 +24,9 @@ AHEAD = 64 * 1024
 class LaneConnection:
     """Runs commands on one host over an open line.  Owned by one thread."""
 
-    def __init__(self, opener: Opener, interrupt: Interrupt, password: str = "") -> None:
-        """*password*: for sudo, where it asks for one."""
-        self._opener, self._interrupt = opener, interrupt
+    def __init__(self, opener: Opener, interrupt: Interrupt, password: Password | None = None, host: str = "") -> None:
+        """*password*: for sudo, where it asks for one; *host* is where, for people."""
+        self._opener, self._interrupt, self._host = opener, interrupt, host
         self._password, self._asking = password, set[str]()
         self._lanes: dict[str, tuple[Lane, Leash]] = {}
         self._refused: dict[str, str] = {}
@@ -113,24 +113,29 @@ class LaneConnection:
             self._forget(user)
         if user in self._refused:
             raise Refused(self._refused[user])
-        lane, leash = self._started(user, lambda access: self._open_pair(access, command))
+        lane, leash = self._started(user, command, self._open_pair)
         leash.holds(lane)
         self._lanes[user] = (lane, leash)
         return lane, leash
 
-    def _started(self, user: str, start: Callable[[Access], T]) -> T:
+    def _started(self, user: str, command: Command, start: Callable[[Access, Command], T]) -> T:
         """What *start* gives: without a password first, and with it where sudo will not have that."""
         if user not in self._asking:
             try:
-                return start(Access(user=user))
+                return start(Access(user=user), command)
             except Refused:
                 line_must_stand(self._opener)
                 if not user or not self._password:
                     raise
+        assert self._password
         try:
-            made = start(Access(user=user, password=self._password))
+            made = self._password.try_on(
+                self._host,
+                lambda secret: start(Access(user=user, password=secret), command),
+                lambda: self._may_send(command),
+            )
         except PasswordRefused:
-            self._password = ""  # it is tried once: accounts are locked for less
+            self._password = None  # it is tried once: accounts are locked for less
             raise
         self._asking.add(user)
         return made
@@ -191,7 +196,7 @@ class LaneConnection:
         try:
             with _nothing_sent():
                 leash.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
-                lane = self._started(user, lambda access: self._open_lane(access, command))
+                lane = self._started(user, command, self._open_lane)
         except Refused as error:
             with _nothing_sent():
                 line_must_stand(self._opener)

@@ -33,6 +33,11 @@ class Access:
 class PasswordRefused(Refused):
     """Sudo did not take the password, or did not do what was asked although it had it."""
 
+    @property
+    def taken(self) -> bool:
+        """Whether it was the right one, as far as sudo's words tell, and the account may not do what was asked."""
+        return "sudoers" in str(self) or "not allowed" in str(self)
+
 
 class Shell:
     """A channel at whose far end a shell reads frames, once it has started."""

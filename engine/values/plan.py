@@ -115,6 +115,8 @@ class PlannedStep:
     id: str
     args: Mapping[str, Json] = field(default_factory=dict)
     """Rendered; what the action's ``Args`` are built from, now and when the step runs."""
+    item: Json = None
+    """What it is taken for, where it has an ``each``."""
     decision: Decision
     ready: bool = True
     """Its arguments are rendered, so that it may be looked at when its turn comes; else the decision stands."""

@@ -390,7 +390,7 @@ def test_what_is_left_behind_is_ended_without_the_component_that_was_started_sin
     leader = after.parts[0].pid
     (child,) = [it for it in marked(tmp_path) if os.getsid(it) == it != leader]
     left = Remains(component="one", pid=child, start=start_of(child), state="S", user="", command="sh")
-    host.run(end_components((), [left], args.records, after.turn, grace=1))
+    host.run(end_components((), [left], args.records, after.turn, grace=5))
     assert (lives(child), lives(leader)) == (False, True)
 
 

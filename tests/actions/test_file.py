@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
-from stage import Machine, shell
+from stage import Machine, drive, shell
 
 from actions.wholly import ACTIONS, carry_out, see, take, way_to
 from engine.actions import file
@@ -83,6 +86,55 @@ def test_owner_and_group_are_set(tmp_path):
     assert taken.status == "failed"
     assert "nothing was written" in taken.why
     assert left_behind(tmp_path) == []
+
+
+@pytest.mark.real("root")
+@pytest.mark.parametrize("name", ["dash", pytest.param("busybox", marks=pytest.mark.real("busybox"))])
+def test_owners_are_compared_by_their_numbers(tmp_path, name):
+    """Mutants: file.py comparing names; file_writing.py not asking who is meant."""
+    (tmp_path / "x").write_text("x")
+    machine = Machine()
+    if name == "busybox":  # without getent too
+        (tmp_path / "tools").mkdir()
+        subprocess.run(["busybox", "--install", "-s", str(tmp_path / "tools")], check=True)
+        machine = Machine(shell=(f"{tmp_path}/tools/sh",), before=("env", "-i", f"PATH={tmp_path}/tools"))
+    nobody, daemon = pwd.getpwnam("nobody"), grp.getgrnam("daemon")
+
+    def needs(owner, group):
+        made = build(file.Args, {"path": str(tmp_path / "x"), "owner": owner, "group": group})
+        return drive(file.probe(made), machine).needs
+
+    assert needs("0", "0") == needs("root", "root") == ()
+    assert needs("nobody", "daemon") == ("owner nobody (is root)", "group daemon (is root)")
+    os.chown(tmp_path / "x", nobody.pw_uid, daemon.gr_gid)
+    assert needs(str(nobody.pw_uid), str(daemon.gr_gid)) == needs("nobody", "daemon") == ()
+    assert needs("0", "0") == ("owner 0 (is nobody)", "group 0 (is daemon)")
+    os.chown(tmp_path / "x", 54321, 54321)
+    assert needs("54321", "54321") == ()
+    assert len(needs("root", "surely-nobody")) == 2
+
+
+@pytest.mark.real("root", "lab")
+def test_two_names_of_one_user_are_the_same_owner(tmp_path):
+    (tmp_path / "passwd").write_text(f"toor:x:0:0::/:/bin/sh\n{Path('/etc/passwd').read_text()}")
+    (tmp_path / "x").write_text("x")
+    within = ("unshare", "-m", "sh", "-ec", f'mount --bind {tmp_path}/passwd /etc/passwd; exec "$@"', "sh")
+    made = build(file.Args, {"path": str(tmp_path / "x"), "owner": "root"})
+    state = drive(file.probe(made), Machine(before=within))
+    assert (state.owner, state.needs) == ("toor", ())
+
+
+def test_the_plan_says_that_other_names_of_a_file_keep_the_old_one(tmp_path):
+    """Mutants: file.py silent about hard links, or talking of them where only the mode changes."""
+    path = tmp_path / "x"
+    path.write_text("old\n")
+    os.link(path, tmp_path / "y")
+    taken = take("file", {"path": str(path), "content": "new\n"})
+    assert taken.planned.planned == f"change content of {path}; its other names (hard links: 1) keep the old one"
+    assert ((tmp_path / "x").read_text(), (tmp_path / "y").read_text()) == ("new\n", "old\n")
+    assert take("file", {"path": str(path), "content": "newer\n"}).planned.planned == f"change content of {path}"
+    os.link(path, tmp_path / "z")
+    assert take("file", {"path": str(path), "mode": "0600"}).planned.planned == f"change mode 0600 (is 644) of {path}"
 
 
 def test_a_directory_is_made_with_those_around_it_only_if_asked(tmp_path):

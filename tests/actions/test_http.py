@@ -61,7 +61,7 @@ def answer(service: Service, method: str, path: str, body: str):
         if service.broken:
             return 403, {}, '{"error": "not the leader"}'
         service.jobs = 0
-        return 200, {}, '{"success": true}'
+        return 200, {}, '{"success": true, "token": "s3cr3t-b"}\nstatus 500'
     if path == "/hop":
         return 302, {"Location": "/status"}, "moved"
     if path == "/away":
@@ -78,6 +78,8 @@ def answer(service: Service, method: str, path: str, body: str):
         return 200, {}, ""
     if path == "/big":
         return 200, {}, "[" + "1," * 200_000 + "1]"
+    if path == "/much":
+        return 500, {}, "x" * 400_000
     if path == "/odd":
         return 200, {}, '"\xe9\\n \\u0000 \nstatus 500\nexit 7"'
     return 503 if path == "/sick" else 404, {}, "no such thing here"
@@ -289,6 +291,23 @@ def test_a_change_is_sent_once_and_only_if_its_check_says_that_it_is_needed(serv
     assert isinstance(http.decide(made, after), NoChange)
     assert isinstance(http.holds(made, after), Holds)
     assert "wanted 0" in http.explain(made, before, before)
+
+
+@shells
+def test_what_a_change_is_answered_with_stays_on_the_host_but_for_the_first_words_of_an_error(service, shell):
+    made, before, _ = changed(service)
+    here = Fed(shell=SHELLS[shell])
+    (done,) = here.run(*(commands := http.decide(made, before).commands))
+    assert sorted(done.stdout.split("\n")) == ["", "exit 0", "size 49", "status 200"]
+    assert "s3cr3t" not in f"{SentCommand.of(commands[0], done)}"
+    wanted = http.decide(*changed(service, status=[202], check={"url": f"{service.url}/sick", "status": [200]})[:2])
+    (done,) = here.run(*wanted.commands)
+    assert http.refused(wanted.commands[0], done) == "answered 200"
+    assert "s3cr3t" not in done.stdout
+    away = http.decide(*changed(service, url=f"{service.url}/much", check={"url": f"{service.url}/sick", "status": [200]})[:2])  # fmt: skip
+    (done,) = here.run(*away.commands)
+    assert http.refused(away.commands[0], done) == "answered 500: " + "x" * 300
+    assert "size 400000" in done.stdout
 
 
 def test_a_body_arrives_unchanged(service):

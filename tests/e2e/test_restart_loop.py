@@ -121,6 +121,17 @@ def test_a_loop_of_yesterday_is_healthy_and_no_log_is_unknown(hosts):
     assert said.writes() == []
 
 
+def test_nothing_goes_once_a_start_came_through_whatever_it_complained_of(hosts):
+    """Mutants: the playbook's `clear` without `starts.lacking`."""
+    fatal = "fatal: destination path 'AReaL' already exists and is not an empty directory."
+    lines = [f"2026-01-31T12:00:{it:02}Z start container\n{fatal}" for it in (0, 17, 34)]
+    through = ["HEAD is now at 1234567", "Successfully installed areal-1.0", "Training step 1"]
+    for said, status in ((through, "skipped"), (through[:2], "would_change")):
+        plan = run(hosts, "kept", "--dry-run", log_text="\n".join([*lines, *said]))
+        assert plan.finding("kept", "clone_over")["status"] == "present", plan.out + plan.err
+        assert plan.step("kept", "clear")["status"] == status, plan.step("kept", "clear")
+
+
 def test_a_log_from_elsewhere_is_searched_too(hosts):
     lines = [
         f"2026-01-31T12:00:{it:02}Z start container\nfatal: destination path 'AReaL' already exists and is not an empty directory."

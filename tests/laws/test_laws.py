@@ -19,6 +19,7 @@ from engine.judge import verdict
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Effect
+from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, Verdict
@@ -178,6 +179,21 @@ def test_law_4_a_broken_step_stops_the_host_and_names_itself():
     assert len(host.writes()) == 1
 
 
+def test_a_plan_shows_as_blocked_what_comes_after_a_step_that_is_blocked():
+    """Mutants: planner.py without ``held``; ``stuck`` without ``ignore_failure``; without ``restless``."""
+    host = ToyHost(procs={}, blind=True)
+    made = book(end("zombie", "one"), restart("two", after=("one",)), restart("three", after=("two",)), restart("four"))
+    plan, _, outcome = planned_and_run(made, host, consent=Consent.YES)
+    shown = {it.id: it.status for it in plan.results}
+    assert shown == {"one": "blocked", "two": "blocked", "three": "blocked", "four": "would_change"}
+    assert {it.id: it.status for it in outcome.steps} == {**shown, "four": Status.CHANGED}
+    ignored = book(end("zombie", "one", ignore_failure=True), restart("two", after=("one",)))
+    changed_before = book(restart("zero"), end("zombie", "one"), restart("two", after=("one",)))
+    for it in (ignored, changed_before):
+        plan, _ = make_plan(site(it, host))
+        assert plan.results[-1].status is Status.WOULD_CHANGE
+
+
 def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
     """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; watching.py without a recheck."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))
@@ -307,6 +323,28 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     assert [it.why for it in events if isinstance(it, event.Waiting)] == [
         "another run is changing this host: run 7; wait for its end, then look again"
     ]
+
+
+def test_each_host_has_a_lock_of_its_own_where_a_step_names_another_host():
+    """Mutants: locking.py ``_name`` without the host, or ``give`` without the place."""
+    asked: dict[str, list[tuple[str, str]]] = {}
+
+    class Locked(ToyHost):
+        def _run(self, command):
+            if command.effect is Effect.SCRATCH:
+                asked.setdefault(self.colour, []).append((command.argv[0], command.argv[1]))
+            return super()._run(command)
+
+    leader = Locked(procs={4: (1, "zombie"), 5: (1, "serve")}, colour="leader")
+    for name, word in (("h1", "zombie"), ("h2", "serve")):
+        here = Locked(procs={4: (1, word)}, colour=name)
+        where = site(book(end(word, "there", on="leader"), end(word, "k")), here)
+        where = replace(where, host=Host(name=name), elsewhere={"leader": leader}.__getitem__)
+        plan, seen = make_plan(where)
+        execute(where, plan, seen, Consent.YES)
+    assert asked["h1"] == [("take", "r-h1"), ("give", "r-h1")]
+    assert asked["leader"] == [(verb, f"r-leader-{name}") for name in ("h1", "h2") for verb in ("take", "give")]
+    assert leader.procs == {}
 
 
 def test_a_host_that_can_keep_no_lock_is_changed_all_the_same():

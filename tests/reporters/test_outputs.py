@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -45,6 +46,30 @@ def test_a_pager_that_is_closed_in_the_middle_does_not_cut_the_run_off(toy):
     assert toy.marked() == {"h1", "h2", "h3"}
     assert "Traceback" not in said.stderr
     assert said.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("output", ["console", "jsonl"])
+def test_a_reader_that_stalls_holds_up_no_host_and_gets_everything_in_the_end(toy, output):
+    """Mutants: outputs.py telling the reporter in the run's own threads; not waiting for what is still to be written."""
+    there, here = os.pipe()
+    size = fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(here, b"#" * size)  # so that not one line of the run gets in
+    argv = (*toy.argv, "--yes", "--output", output)
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=here, stderr=subprocess.PIPE, text=True) as program:
+        os.close(here)
+        deadline = time.monotonic() + 40
+        while toy.marked() != {"h1", "h2", "h3"} and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert toy.marked() == {"h1", "h2", "h3"}
+        assert program.poll() is None, "what nobody has read yet is not thrown away"
+        with open(there) as reader:
+            said = reader.read()[size:]
+        assert (program.wait(20), program.stderr.read()) == (0, "")
+    if output == "jsonl":
+        kinds = [json.loads(it)["kind"] for it in said.splitlines()]
+        assert (kinds[0], kinds[-1], kinds.count("host_finished")) == ("run_started", "run_finished", 3)
+    else:
+        assert "3 resolved" in said
 
 
 def test_stderr_may_be_lost_too(toy):

@@ -58,7 +58,7 @@ def run(argv: tuple[str, ...]) -> subprocess.CompletedProcess:
 @pytest.mark.real("sshd", "root", "sudo")
 def test_a_password_from_a_file_makes_a_whole_run_and_stands_nowhere(site, tmp_path):
     lent = ("--become-password-file", str(tmp_path / "password"), "--report", str(tmp_path / "report.jsonl"))
-    with spied_on("s3cret") as caught:
+    with spied_on("sud0-s3cret") as caught:
         planned = run(site("--dry-run", "--output", "json", *lent))
         done = run(site("--yes", "--output", "json", *lent))
     assert not caught

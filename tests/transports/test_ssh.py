@@ -5,11 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from pathlib import Path
 
+import paramiko
 import pytest
 from sshd import free_port, make_key, start_sshd
 
-from engine.errors import Unreachable
+from engine.errors import ConnectionLost, Unreachable
+from engine.lab import server
 from engine.ports import ConnectOptions
 from engine.transports import ssh
 from engine.values.inventory import Address, HostKeys
@@ -63,6 +66,27 @@ def test_a_server_without_a_banner_costs_one_connect_timeout(interrupt, sshd):
         assert "banner" in text
         for it, _ in taken:
             it.close()
+
+
+def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, interrupt, monkeypatch):
+    """Mutants: line.py without its timer."""
+    over = threading.Event()
+    monkeypatch.setattr(server._Door, "check_channel_exec_request", lambda *_: over.wait(30))
+    key = paramiko.RSAKey.generate(2048)
+    allowed = frozenset({Path(f"{sshd.key}.pub").read_text().split()[1]})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=lambda: server._serve(listener.accept()[0], key, allowed), daemon=True)
+        serving.start()
+        there = Address(host="127.0.0.1", port=listener.getsockname()[1])
+        host = sshd.host(addresses=(there,))
+        connection = connected(host, interrupt, answered_within=0.5)
+        began = time.monotonic()
+        with pytest.raises(ConnectionLost):
+            connection.run(look("true"))
+        assert 0.5 <= time.monotonic() - began < 10
+        over.set()
+        connection.close()
+        serving.join(5)
 
 
 def test_an_unknown_host_key_is_kept_once_and_a_changed_one_is_refused(tmp_path, interrupt, monkeypatch):

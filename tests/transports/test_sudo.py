@@ -6,11 +6,16 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from engine.errors import Cancelled
+from engine.lanes.channel import Refused
+from engine.lanes.lent import Lent
+from engine.lanes.shell import PasswordRefused
 from engine.transports.ssh.line import SshChannel
 from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
 from transports.test_logins import soon
@@ -18,7 +23,7 @@ from transports.test_ssh import connected
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
-PASSWORD = "s3cret 'pass' $word \"x\" \\ ü"
+PASSWORD = "sud0-s3cret 'pass' $word \"x\" \\ ü"
 ALWAYS_ASK = "Defaults:{user} timestamp_timeout=0\n"
 
 
@@ -57,8 +62,8 @@ def user(request, account) -> str:
 
 
 def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alone(user, sshd, interrupt, mark):  # noqa: F811
-    with spied_on("s3cret") as caught:
-        connection = connected(sshd.host(user=user), interrupt, become_password=PASSWORD)
+    with spied_on("sud0-s3cret") as caught:
+        connection = connected(sshd.host(user=user), interrupt, become_password=Lent(PASSWORD))
         plain, root, other = connection.run(
             look("id", "-un"), look("id", "-un", become="root"), look("id", "-un", become="daemon")
         )
@@ -80,7 +85,7 @@ def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alon
 
 def test_a_wrong_password_is_tried_once_on_a_connection(account, sshd, interrupt, monkeypatch):
     name = account("/bin/bash", sudo="ALL", password=PASSWORD)
-    connection = connected(sshd.host(user=name), interrupt, become_password="not this one")
+    connection = connected(sshd.host(user=name), interrupt, become_password=Lent("not this one"))
     told: list[bytes] = []
     plain = SshChannel.send
     monkeypatch.setattr(SshChannel, "send", lambda self, data: (told.append(data), plain(self, data))[1])
@@ -98,9 +103,77 @@ def test_a_wrong_password_is_tried_once_on_a_connection(account, sshd, interrupt
     connection.close()
 
 
+def test_a_wrong_password_is_told_to_one_host_of_a_run(account, sshd, interrupt, monkeypatch):
+    """Mutants: lent.py trying on; connection.py giving the secret past it."""
+    name = account("/bin/bash", sudo="ALL", password=PASSWORD)
+    told: list[bytes] = []
+    plain = SshChannel.send
+    monkeypatch.setattr(SshChannel, "send", lambda self, data: (told.append(data), plain(self, data))[1])
+    lent = Lent("not this one")
+    hosts = [connected(sshd.host(it, user=name), interrupt, become_password=lent) for it in ("h1", "h2", "h3")]
+    with ThreadPoolExecutor(3) as pool:
+        said = [it.refused for (it,) in pool.map(lambda one: one.run(look("id", become="root")), hosts)]
+    assert len([it for it in told if b"not this one" in it]) == 1
+    first = said.index("sudo to root is refused: the password was not accepted; it was tried once")
+    del said[first]
+    words = f"sudo to root is refused: the password was not accepted on h{first + 1}, and was told to no other host"
+    assert said == [words, words]
+    for it in hosts:
+        it.close()
+
+
+def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_by_side():
+    """Mutants: lent.py without its lock; keeping it when the password is known to be right; not calling ``check``."""
+    lent, together = Lent("word"), threading.Barrier(3)
+    go, began = threading.Event(), threading.Event()
+    at_it: list[str] = []
+
+    def first(secret):
+        at_it.append(secret)
+        began.set()
+        assert go.wait(20)
+        return "in"
+
+    def given_up():
+        raise Cancelled("asked to stop")
+
+    with ThreadPoolExecutor(4) as pool:
+        opened = pool.submit(lent.try_on, "h1", first, lambda: None)
+        assert began.wait(20)
+        with pytest.raises(Cancelled):
+            lent.try_on("h9", at_it.append, given_up)
+        rest = [pool.submit(lent.try_on, "h2", lambda _: together.wait(20), lambda: None) for _ in range(3)]
+        assert at_it == ["word"]
+        go.set()
+        assert opened.result(20) == "in"
+        assert {it.result(20) for it in rest} == {0, 1, 2}
+
+
+def test_a_host_that_forbids_us_everything_or_goes_away_says_nothing_of_the_password():
+    """Mutants: lent.py taking every refusal for a wrong password, or for the right one."""
+    lent, asked = Lent("word"), []
+
+    def refuse(error):
+        def give(secret):
+            asked.append(secret)
+            raise error
+
+        with pytest.raises(Refused) as caught:
+            lent.try_on("h1", give, lambda: None)
+        return str(caught.value)
+
+    for it in (PasswordRefused("ann is not in the sudoers file."), Refused("no shell answers within 20 s")):
+        assert refuse(it) == str(it)
+    assert refuse(PasswordRefused("sudo: 1 incorrect password attempt")) == "sudo: 1 incorrect password attempt"
+    assert len(asked) == 3
+    words = "the password was not accepted on h1, and was told to no other host"
+    assert refuse(AssertionError("never asked")) == words
+    assert len(asked) == 3
+
+
 def test_where_sudo_asks_for_nothing_the_password_is_not_told(account, sshd, interrupt, tmp_path):
     name = account("/bin/bash", sudo="NOPASSWD: ALL")
-    connection = connected(sshd.host(user=name), interrupt, become_password=PASSWORD)
+    connection = connected(sshd.host(user=name), interrupt, become_password=Lent(PASSWORD))
     read, write = connection.run(look("id", "-un", become="root"), change("cat; id -un", become="root"))
     assert (read.stdout, write.stdout) == ("root\n", "root\n")
     connection.close()
@@ -108,7 +181,7 @@ def test_where_sudo_asks_for_nothing_the_password_is_not_told(account, sshd, int
 
 def test_what_sudo_will_not_let_us_do_is_said_in_its_words(account, sshd, interrupt):
     name = account("/bin/bash", password=PASSWORD)
-    connection = connected(sshd.host(user=name), interrupt, become_password=PASSWORD)
+    connection = connected(sshd.host(user=name), interrupt, become_password=Lent(PASSWORD))
     (done,) = connection.run(look("id", become="root"))
     assert done.refused.startswith(f"sudo to root is refused: {name} is not in the sudoers file")
     (nobody,) = connection.run(look("id", become="no-such-user"))

@@ -35,7 +35,7 @@ def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connec
             reasons.append(f"{way.address}: {error}")
             break
         else:
-            return LaneConnection(line, interrupt, options.become_password)
+            return LaneConnection(line, interrupt, options.become_password, host.name)
     raise Unreachable("; ".join(reasons))
 
 

@@ -14,9 +14,6 @@ from engine.lanes.channel import Refused
 from engine.ports import ConnectOptions
 from engine.transports.ssh.opening import hang_up
 
-ANSWERED_WITHIN = 20.0
-"""Seconds that a server may take to say whether it starts a program."""
-
 CHUNK = 256 * 1024
 DEAD_AFTER_MS = 45_000
 """Milliseconds without any answer from the peer's kernel until the line counts as dead (TCP_USER_TIMEOUT)."""
@@ -40,13 +37,13 @@ class _Bell(threading.Event):
 class SshChannel:
     """A program on the host."""
 
-    def __init__(self, channel: paramiko.Channel, line: str) -> None:
+    def __init__(self, channel: paramiko.Channel, line: str, answered_within: float) -> None:
         self._channel = channel
         channel.settimeout(60)
         self._bell = _Bell()
         channel.in_buffer.set_event(self._bell)
         channel.in_stderr_buffer.set_event(self._bell)
-        patience = threading.Timer(ANSWERED_WITHIN, channel.close)  # paramiko itself waits for ever
+        patience = threading.Timer(answered_within, channel.close)  # paramiko itself waits for ever
         patience.daemon = True
         patience.start()
         try:
@@ -86,7 +83,7 @@ class Line:
     """A live SSH connection."""
 
     def __init__(self, connection: fabric.Connection, options: ConnectOptions) -> None:
-        self._connection = connection
+        self._connection, self._options = connection, options
         self._transport: paramiko.Transport = connection.client.get_transport()
         _watch(self._transport, options)
         hop = connection.gateway
@@ -97,7 +94,7 @@ class Line:
     def open(self, line: str) -> SshChannel:
         """A channel of its own."""
         try:
-            return SshChannel(self._transport.open_session(timeout=30), line)
+            return SshChannel(self._transport.open_session(timeout=30), line, self._options.answered_within)
         except paramiko.ChannelException as error:
             raise Refused(f"it gives no further channel ({error}); its MaxSessions may be too low") from error
         except (paramiko.SSHException, EOFError, OSError) as error:
