@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from engine.errors import ConfigError
+from engine.lab.docker import OF_DOCKER
 from engine.lab.pipeline import PIPELINES
 
 FAULTS: Mapping[str, str] = MappingProxyType(
@@ -50,6 +51,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "unmeasured": "The leader counts jobs of this host, and does not know how busy its GPUs are.",
         "unlisted": "The leader takes this host for dead.",
         "leader": "The leader of a job cluster: /status and /admin/reset_node_jobs on port 8770 of its address.",
+        **OF_DOCKER,
         **PIPELINES,
         "down": "Nothing listens: the connection is refused.",
         "mute": "Connections are accepted, and no SSH banner is said.",

@@ -79,6 +79,23 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
         "cleanup-stuck-nodes": Scene(
             hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay"), inputs={"url": _LEADING["url"]}
         ),
+        "container-death": Scene(
+            hosts=(
+                *("gpu-01=died_of_memory+at_work", "gpu-02=died_of_kill", "gpu-03=died_of_segfault"),
+                *("gpu-04=died_of_gpu_memory", "gpu-05=died_of_disk", "gpu-06=died_of_itself", "gpu-07=dies_again"),
+                *("gpu-08=at_work+hung", "gpu-09=died_silently", "gpu-10=healthy"),
+            )
+        ),
+        "docker-prune": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "disk-full": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "docker-logging-setup": Scene(hosts=("gpu-01=unbounded_logs+at_work", "gpu-02=at_work", _HEALTHY)),
+        "runner-preflight": Scene(
+            hosts=(
+                *("gpu-01=docker", "gpu-02=docker+busy", "gpu-03=docker+smi_fails", "gpu-04=no_toolkit"),
+                *("gpu-05=docker_full", "gpu-06=healthy", "cpu-01=no_gpu"),
+            ),
+            inputs={"disk_free": "100MiB"},
+        ),
         "pipeline-hang": Scene(
             hosts=(
                 *("gpu-01=inference_died", "gpu-02=no_model", "gpu-03=no_environment", "gpu-04=wrong_address"),
@@ -117,7 +134,6 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 "log": f"{PIPELINE}/logs/alone.log",
             },
         ),
-        "runner-preflight": Scene(hosts=("gpu-01=healthy", "gpu-02=busy", "gpu-03=smi_fails", "cpu-01=no_gpu")),
         "runner-monitor": Scene(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
         "monitor": Scene(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
     }
