@@ -210,10 +210,14 @@ class Run:
 
 
 def _secret_inputs(order: Order) -> list[str]:
-    """The values of secret inputs, of the playbook and of what it includes."""
+    """The values of secret inputs, of the playbook and of what it includes; and those within others, by their names."""
     given = [(it, order.inputs.get(it.name)) for it in order.playbook.inputs]
     given += [(it, order.parts[part.id].get(it.name)) for part in order.playbook.parts for it in part.inputs]
-    return [text for it, value in given if _hidden(it, value) for text in secrets_in({"secret": value})]
+    return [
+        text
+        for it, value in given
+        for text in secrets_in({"secret": value} if _hidden(it, value) else {"input": value})
+    ]
 
 
 def _hidden(declared: Input, value: Json) -> bool:

@@ -122,6 +122,7 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                     _component("trainer", r"trainer/rl/train\.py", "./trainer/rl/train.py", "@", "train.toml"),
                 ],
                 "folder": PIPELINE,
+                "records": f"{PIPELINE}/records",
             },
         ),
         "isolate-with-fake-data": Scene(

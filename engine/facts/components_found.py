@@ -1,0 +1,71 @@
+"""Components that something else has started, found by their command lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.errors import ProbeError
+from engine.facts.component import Component
+from engine.facts.components import Part, Set
+from engine.facts.processes import Process, Table
+from engine.facts.protected import protection
+from engine.facts.regexes import found_anywhere
+from engine.values.text import Unknown
+
+
+def with_found(seen: Set, components: Sequence[Component], table: Table) -> Set:
+    """*seen*, where what does not run from here may be one of the processes in *table*.
+
+    Raises ProbeError where it is not known whether one runs.
+    """
+    left = () if isinstance(seen.left, Unknown) else seen.left
+    ours = {it.key for it in seen.parts} | {it.key for it in left}
+    patterns = {it.name: re.compile(it.pattern) for it in components if it.pattern}
+    found: dict[str, Process] = {}
+    for part in seen.parts:
+        if not part.ours and part.name in patterns:
+            matches = _matches(patterns[part.name], table, ours)
+            if not matches and (why := _blind(table)):
+                raise ProbeError(f"whether {part.name} runs is not known: {why}")
+            if matches:
+                found[part.name] = matches[0]
+    parts = tuple(_found(it, found[it.name]) if it.name in found else it for it in seen.parts)
+    barred = tuple(it for it in seen.obstacles if it[0] not in found)
+    return replace(seen, parts=parts, obstacles=barred)
+
+
+def _matches(pattern: re.Pattern[str], table: Table, ours: set[str]) -> list[Process]:
+    """The processes that match, the oldest first."""
+    rows = [it for it in table.rows.values() if not it.defunct and it.process.key not in ours]
+    chosen = [it.process for it in rows if found_anywhere(pattern, it.line) and not protection(it, table)]
+    return sorted(chosen, key=lambda it: (it.start, it.pid))
+
+
+def _blind(table: Table) -> str:
+    """Why finding nobody would not mean that there is nobody."""
+    if table.hidden:
+        return table.hidden
+    if unread := table.unread():
+        return f"the arguments of pid {unread[0].pid} {unread[0].command} cannot be read: it hangs in the kernel"
+    return ""
+
+
+def _found(part: Part, process: Process) -> Part:
+    """*part* as the process that something else has started."""
+    unseen = Unknown(why=f"something else has started {part.name}")
+    return replace(
+        part,
+        status="found",
+        pid=process.pid,
+        start=process.start,
+        user=process.user,
+        command=process.command,
+        exit_code=unseen,
+        meaning="",
+        started=unseen,
+        ended=unseen,
+        seconds=process.seconds,
+        died=0.0,
+    )

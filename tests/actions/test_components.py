@@ -1,0 +1,633 @@
+"""Components: real processes that are started, watched and ended, by every kind of shell and as a run does it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stage import Machine, drive, lives, start_of
+
+from actions.wholly import see, take
+from engine.actions import components
+from engine.codec import to_json
+from engine.errors import ConfigError, ProbeError
+from engine.facts.components import Remains, ask_components, end_components, read_components
+from engine.facts.components_found import with_found
+from engine.facts.processes import Table
+from engine.judge.looked import Seen
+from engine.lang.arguments import build
+from engine.ports import Fails, Holds
+from engine.values.command import Effect
+from engine.values.plan import Blocked, Change, NoChange, Risk
+from engine.values.text import Unknown
+
+HOST = os.uname().nodename
+FOR_EVER = "while :; do sleep 0.2; done"
+
+
+def component(folder, name, script=FOR_EVER, *words, **keys):
+    """One that runs *script*."""
+    return {"name": name, "argv": ["sh", "-c", script, name, *words], "log": f"{folder}/{name}.log", **keys}
+
+
+def asked(folder, *chosen, **keys):
+    """Arguments of a step, with little patience."""
+    chosen = [component(folder, it) if isinstance(it, str) else it for it in chosen]
+    return {"components": chosen, "records": f"{folder}/records", "watch": "300ms", "grace": "2s", **keys}
+
+
+def record(folder, name, kind="started"):
+    return (folder / "records" / HOST / f"{name}.{kind}").read_text().split()
+
+
+def pid_of(folder, name):
+    return int(record(folder, name)[1].partition(":")[0])
+
+
+def marked(folder):
+    """Every process that a component of *folder* is, or has started."""
+    mark = f"RUNBOOK_COMPONENT={folder}/".encode()
+    found = []
+    for it in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (it / "environ").read_bytes() and lives(int(it.name)):
+                found.append(int(it.name))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path):
+    """What a test has started ends with it."""
+    yield
+    for _ in range(50):
+        there = marked(tmp_path)
+        for it in there:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(it, signal.SIGKILL)
+        if not there:
+            break
+        time.sleep(0.05)
+    for it in tmp_path.glob("records/*/*.started"):
+        watcher = int(it.read_text().split()[2].partition(":")[0])
+        for _ in range(50):
+            if not lives(watcher):
+                break
+            time.sleep(0.05)
+
+
+def until(true):
+    """Wait until *true* says so; in vain, go on and let the test say what is wrong."""
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def kill(pid):
+    """End it, for certain."""
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not lives(pid))
+
+
+def kill_all_of(folder, name):
+    """End a component with what it has started."""
+    os.killpg(pid_of(folder, name), signal.SIGKILL)
+    until(lambda: (folder / "records" / HOST / f"{name}.ended").exists())
+
+
+def looked(args, machine):
+    return drive(components.probe(args), machine)
+
+
+def done(args, machine):
+    """The look, what was decided and sent, and what a second look sees."""
+    machine.sent.clear()
+    before = looked(args, machine)
+    assert all(it.effect is Effect.READ for it in machine.sent)
+    decision = components.decide(args, before)
+    assert isinstance(decision, Change), decision
+    (answer,) = machine.run(*decision.commands)
+    return decision, answer, looked(args, machine), before
+
+
+def test_components_start_in_their_order_and_each_has_what_it_was_given(machine, tmp_path):
+    odd = "a b'c\"d$HOME`x`{}@\n*\\ \n"
+    show = 'printf "%s|" "$A" "$B" "$PWD" "$@"; echo; ' + FOR_EVER
+    first = component(tmp_path, "first", show, odd, "@", "--x", env={"A": odd, "B": 3}, cwd=str(tmp_path))
+    second = component(tmp_path, "second", delay="400ms")
+    args = build(components.Args, asked(tmp_path, first, second))
+    _, answer, after, _ = done(args, machine)
+    assert answer.exit_code == 0, answer.stderr
+    assert (after.running, after.down, after.died) == (("first", "second"), (), ())
+    assert isinstance(components.decide(args, after), NoChange)
+    assert isinstance(components.holds(args, after), Holds)
+    until(lambda: "--x" in (tmp_path / "first.log").read_text())
+    assert (tmp_path / "first.log").read_text() == "|".join([odd, "3", str(tmp_path), odd, "@", "--x"]) + "|\n"
+    began = [int(record(tmp_path, it)[4]) for it in ("first", "second")]
+    assert began[1] - began[0] >= 40
+    for it in after.parts:
+        assert lives(it.pid)
+        assert start_of(it.pid) == it.start
+        assert os.getsid(it.pid) == os.getpgid(it.pid) == it.pid
+        assert b"runbook_" not in Path(f"/proc/{it.pid}/environ").read_bytes()
+        ignored = next(line for line in Path(f"/proc/{it.pid}/status").read_text().splitlines() if "SigIgn" in line)
+        assert not int(ignored.split()[1], 16) & 0b11, "HUP and INT reach it"
+        assert sorted(os.listdir(f"/proc/{it.pid}/fd"))[:3] == ["0", "1", "2"]
+        assert os.readlink(f"/proc/{it.pid}/fd/0") == "/dev/null"
+
+
+def test_the_first_that_dies_is_named_with_its_code_and_the_others_are_ended(machine, tmp_path):
+    dies = component(tmp_path, "inference", "echo loading; echo out of memory >&2; sleep 0.3; exit 7")
+    args = build(components.Args, asked(tmp_path, "broker", dies, "trainer", watch="5s"))
+    _, answer, after, before = done(args, machine)
+    assert answer.exit_code == 1, answer.stderr
+    assert (after.running, after.first) == ((), "inference")
+    assert [it.status for it in after.parts] == ["stopped", "ended", "stopped"]
+    assert [it.exit_code for it in after.parts] == [143, 7, 143]
+    why = components.explain(args, before, after)
+    assert "the first that died: inference ended after " in why
+    assert "with exit code 7" in why
+    assert "[inference] loading | [inference] out of memory" in why
+    assert why.endswith("ended for that: broker, trainer")
+    assert marked(tmp_path) == []
+    assert isinstance(components.holds(args, after), Fails)
+
+
+def test_all_are_ended_the_last_first_with_what_they_have_started(machine, tmp_path):
+    parent = component(tmp_path, "parent", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}")
+    deaf = component(tmp_path, "deaf", f"trap '' TERM; {FOR_EVER}")
+    args = asked(tmp_path, parent, deaf, grace="1s")
+    done(build(components.Args, args), machine)
+    before = marked(tmp_path)
+    assert len(before) >= 3
+    absent = build(components.Args, {**args, "state": "absent"})
+    decision, answer, after, _ = done(absent, machine)
+    assert answer.exit_code == 0, answer.stderr
+    assert decision.risk is Risk.KILLS_PROCESSES
+    assert {it.pid for it in decision.targets} == {pid_of(tmp_path, it) for it in ("parent", "deaf")}
+    assert (after.running, after.left, after.died) == ((), (), ())
+    assert [it.exit_code for it in after.parts] == [143, 137]
+    assert int(record(tmp_path, "deaf", "ended")[2]) <= int(record(tmp_path, "parent", "ended")[2])
+    assert marked(tmp_path) == []
+    assert isinstance(components.decide(absent, after), NoChange)
+
+
+def test_the_last_lines_of_each_log_have_its_name_and_none_of_an_earlier_start(machine, tmp_path):
+    (tmp_path / "noisy.log").write_text("of an earlier start\n")
+    says = 'printf "first\\n10%%\\r90%%\\r\\ncaf\\351\\nno newline"; ' + FOR_EVER
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "noisy", says), "silent", lines=9))
+    done(args, machine)
+    until(lambda: b"no newline" in (tmp_path / "noisy.log").read_bytes())
+    after = looked(args, machine)
+    assert after.said == ("[noisy] first", "[noisy] 90%", "[noisy] caf\udce9", "[noisy] no newline")
+    assert (tmp_path / "noisy.log").read_text(errors="replace").startswith("of an earlier start\nfirst\n")
+    assert [it.last for it in after.parts][1] == ()
+    assert looked(replace(args, lines=1), machine).said == ("[noisy] no newline",)
+
+
+@pytest.fixture
+def host():
+    """This machine."""
+    return Machine()
+
+
+def test_what_was_begun_before_is_watched_too_and_ended_with_the_others(host, tmp_path):
+    chosen = ["old", "new"]
+    done(build(components.Args, asked(tmp_path, "old")), host)
+    args = build(components.Args, asked(tmp_path, *chosen, component(tmp_path, "dies", "exit 3")))
+    decision, answer, after, before = done(args, host)
+    assert (answer.exit_code, after.running, after.first) == (1, (), "dies")
+    assert "watch them for 0.3 s, and end all (also old) if one dies" in decision.summary
+    assert decision.risk is Risk.KILLS_PROCESSES
+    assert "ended for that: old, new" in components.explain(args, before, after)
+
+
+def test_a_long_line_of_arguments_reaches_the_program_whole(tmp_path):
+    words = [f"--option-{it} {'x' * 40}'\n" for it in range(300)]
+    chosen = component(tmp_path, "one", f'for it; do printf "%s|" "$it"; done; {FOR_EVER}', *words)
+    taken = take("components", asked(tmp_path, chosen))
+    assert taken.status == "changed", taken.why
+    until(lambda: words[-1] in (tmp_path / "one.log").read_text())
+    assert (tmp_path / "one.log").read_text() == "".join(f"{it}|" for it in words)
+
+
+def test_what_runs_otherwise_than_is_asked_for_is_left_alone_and_said(host, tmp_path):
+    done(build(components.Args, asked(tmp_path, component(tmp_path, "one", env={"A": "1"}), "two")), host)
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", env={"A": "2"}), "two"))
+    state = looked(args, host)
+    decision = components.decide(args, state)
+    assert (state.running, state.differing) == (("one", "two"), ("one",))
+    assert isinstance(decision, NoChange)
+    assert "; started otherwise than is asked for now: one" in decision.why
+
+
+def test_others_are_left_running_where_that_is_wished(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "stays", component(tmp_path, "dies", "exit 0"), end_others=False))
+    decision, answer, after, before = done(args, host)
+    assert (answer.exit_code, after.running, decision.risk) == (1, ("stays",), Risk.EDITS_FILES)
+    why = components.explain(args, before, after)
+    assert "dies ended after " in why
+    assert "with exit code 0 (ended normally)" in why
+    assert f"its log {tmp_path}/dies.log says nothing" in why
+    assert f"still running: stays (pid {pid_of(tmp_path, 'stays')})" in why
+
+
+def test_the_first_that_died_is_so_by_time_and_not_by_its_place(host, tmp_path):
+    late, soon = component(tmp_path, "late", "sleep 1; exit 2"), component(tmp_path, "soon", "exit 3")
+    args = build(components.Args, asked(tmp_path, late, soon, end_others=False))
+    done(args, host)
+    until(lambda: (tmp_path / "records" / HOST / "late.ended").exists())
+    state = looked(args, host)
+    assert (state.first, [it.name for it in state.died]) == ("soon", ["soon", "late"])
+    assert [it.exit_code for it in state.died] == [3, 2]
+
+
+def test_what_dies_during_a_delay_keeps_the_rest_from_being_started(host, tmp_path):
+    late = component(tmp_path, "late", delay="20s")
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "dies", "sleep 0.2; kill -9 $$"), late))
+    began = time.monotonic()
+    _, answer, after, before = done(args, host)
+    assert time.monotonic() - began < 15
+    assert (answer.exit_code, after.first) == (1, "dies")
+    assert [it.status for it in after.parts] == ["ended", "never"]
+    why = components.explain(args, before, after)
+    assert "exit code 137 (SIGKILL: killed)" in why
+    assert "not started: late" in why
+
+
+def test_of_two_that_saw_the_same_only_one_starts_anything(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one"))
+    state = looked(args, host)
+    first, second = (components.decide(args, state).commands for _ in range(2))
+    assert host.run(*first)[0].exit_code == 0
+    there = record(tmp_path, "one")
+    (answer,) = host.run(*second)
+    assert answer.exit_code == 11
+    assert "nothing was done" in components.refused(second[0], answer)
+    assert record(tmp_path, "one") == there
+    end = build(components.Args, asked(tmp_path, "one", state="absent"))
+    stale = components.decide(end, looked(end, host))
+    args = build(components.Args, asked(tmp_path, "one", "two"))
+    done(args, host)
+    assert host.run(*stale.commands)[0].exit_code == 11
+    assert host.run(*second)[0].exit_code == 11, "its turn is long over, and nobody holds that number any more"
+    assert looked(args, host).running == ("one", "two")
+
+
+def test_a_start_that_somebody_else_has_overtaken_goes_no_further(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one", component(tmp_path, "two", delay="1s")))
+    (command,) = components.decide(args, looked(args, host)).commands
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(host.run, command)
+        until(lambda: (tmp_path / "records" / HOST / "one.started").exists())
+        (tmp_path / "records" / HOST / "turn.1").unlink()
+        (answer,) = slow.result()
+    assert (answer.exit_code, looked(args, host).running) == (11, ("one",))
+
+
+def test_while_somebody_starts_them_nobody_else_does(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one", component(tmp_path, "two", delay="3s")))
+    (command,) = components.decide(args, looked(args, host)).commands
+    with ThreadPoolExecutor() as pool:
+        slow = pool.submit(host.run, command)
+        while not (tmp_path / "records" / HOST / "one.started").exists():
+            time.sleep(0.05)
+        for wanted in ("present", "absent"):
+            again = build(components.Args, asked(tmp_path, "one", "two", state=wanted))
+            decision = components.decide(again, looked(again, host))
+            assert isinstance(decision, Blocked)
+            assert "at this moment (pid " in decision.why
+        assert slow.result()[0].exit_code == 0
+    assert looked(args, host).running == ("one", "two")
+
+
+def rewrite(folder, name, number, word):
+    """Another word in a record."""
+    path = folder / "records" / HOST / f"{name}.started"
+    words = path.read_text().split()
+    words[number] = word
+    path.write_text(f"{' '.join(words)}\n")
+
+
+def test_a_pid_that_somebody_else_has_now_is_neither_ours_nor_ended(host, tmp_path, stage):
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", "sleep 0.5; exit 1"), watch=0))
+    done(args, host)
+    until(lambda: (tmp_path / "records" / HOST / "one.ended").exists())
+    other = stage.job()
+    rewrite(tmp_path, "one", 1, f"{other.pid}:{start_of(other.pid) - 1}")
+    (tmp_path / "records" / HOST / "one.ended").unlink()
+    state = looked(args, host)
+    assert (state.running, state.parts[0].status) == ((), "lost")
+    absent = build(components.Args, asked(tmp_path, "one", state="absent"))
+    assert isinstance(components.decide(absent, looked(absent, host)), NoChange)
+    command = end_components(
+        [replace(state.parts[0], pid=other.pid, start=start_of(other.pid))], (), args.records, state.turn, grace=1
+    )
+    (answer,) = host.run(command)
+    assert (answer.exit_code, lives(other.pid)) == (1, True), answer.stderr
+
+
+def test_after_a_reboot_nothing_of_before_runs(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one"))
+    done(args, host)
+    rewrite(tmp_path, "one", 3, "another-boot")
+    state = looked(args, host)
+    assert (state.running, state.down) == ((), ("one",))
+    assert isinstance(state.parts[0].exit_code, Unknown)
+    assert "the host was started anew" in state.parts[0].exit_code.why
+    assert state.left, "what bears its mark is seen all the same"
+
+
+def test_whose_end_nobody_saw_has_no_exit_code(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one", "two"))
+    done(args, host)
+    watcher = int(record(tmp_path, "one")[2].partition(":")[0])
+    os.kill(watcher, signal.SIGTERM)
+    time.sleep(0.2)
+    assert lives(watcher), "a stray TERM does not end it"
+    kill(watcher)
+    assert looked(args, host).running == ("one", "two")
+    kill(pid_of(tmp_path, "one"))
+    state = looked(args, host)
+    assert (state.parts[0].status, state.first) == ("lost", "one")
+    assert isinstance(state.parts[0].exit_code, Unknown)
+    assert "nobody saw it" in state.ends[0]
+    kill(pid_of(tmp_path, "two"))
+    state = looked(args, host)
+    assert (state.parts[1].exit_code, len(state.died)) == (137, 2)
+    assert isinstance(state.first, Unknown)
+
+
+def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(host, tmp_path):
+    given = asked(tmp_path, component(tmp_path, "one", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}"), "two")
+    args = build(components.Args, given)
+    done(args, host)
+    kill(pid_of(tmp_path, "one"))
+    state = looked(args, host)
+    assert (state.running, state.first) == (("two",), "one")
+    assert {it.component for it in state.left} == {"one"}
+    decision = components.decide(args, state)
+    assert isinstance(decision, Blocked)
+    assert "left behind: pid " in decision.why
+    decision, answer, after, _ = done(build(components.Args, {**given, "state": "absent"}), host)
+    assert {pid_of(tmp_path, "two"), min(it.pid for it in state.left)} <= {it.pid for it in decision.targets}
+    assert (answer.exit_code, after.running, after.left, marked(tmp_path)) == (0, (), (), [])
+
+
+def test_what_is_left_behind_is_ended_without_the_component_that_was_started_since(host, tmp_path):
+    args = build(
+        components.Args, asked(tmp_path, component(tmp_path, "one", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}"))
+    )
+    _, _, after, _ = done(args, host)
+    leader = after.parts[0].pid
+    (child,) = [it for it in marked(tmp_path) if os.getsid(it) == it != leader]
+    left = Remains(component="one", pid=child, start=start_of(child), state="S", user="", command="sh")
+    host.run(end_components((), [left], args.records, after.turn, grace=5))
+    assert (lives(child), lives(leader)) == (False, True)
+
+
+def test_the_first_to_die_leaves_nothing_behind_when_the_others_are_ended(host, tmp_path):
+    launcher = component(tmp_path, "launcher", f"setsid sh -c '{FOR_EVER}' & sleep 0.4; exit 1")
+    args = build(components.Args, asked(tmp_path, launcher, "two", watch="5s"))
+    _, answer, after, _ = done(args, host)
+    assert (answer.exit_code, after.first, after.left, marked(tmp_path)) == (1, "launcher", (), [])
+
+
+def test_what_is_missing_is_said_and_nothing_is_started(host, tmp_path):
+    (tmp_path / "here.log").mkdir()
+    chosen = [
+        component(tmp_path, "fine"),
+        component(tmp_path, "folder", cwd=f"{tmp_path}/no-such"),
+        {**component(tmp_path, "log"), "log": f"{tmp_path}/none/x.log"},
+        {**component(tmp_path, "here"), "log": f"{tmp_path}/here.log"},
+        {**component(tmp_path, "program"), "argv": ["surely-no-such", "x"]},
+        {**component(tmp_path, "path"), "env": {"PATH": "/nowhere"}},
+    ]
+    args = build(components.Args, asked(tmp_path, *chosen))
+    decision = components.decide(args, looked(args, host))
+    assert isinstance(decision, Blocked)
+    for words in (
+        f"folder: there is no directory {tmp_path}/no-such",
+        f"log: there is no directory {tmp_path}/none for its log",
+        f"here: its log {tmp_path}/here.log is no file",
+        "program: there is no program surely-no-such",
+        "path: there is no program sh (looked in /nowhere)",
+    ):
+        assert words in decision.why
+    assert "fine:" not in decision.why
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_host_without_setsid_is_told_so(tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for it in ("sh", "uname", "grep", "tr", "sed", "id", "stat", "date", "wc", "tail", "readlink", "timeout"):
+        (tools / it).symlink_to(shutil.which(it))
+    host = Machine(shell=("env", "-i", f"PATH={tools}", str(tools / "sh")))
+    args = build(components.Args, asked(tmp_path, "one"))
+    decision = components.decide(args, looked(args, host))
+    assert isinstance(decision, Blocked)
+    assert "there is no setsid on this host" in decision.why
+
+
+@pytest.mark.real("root")
+def test_records_of_another_user_are_not_believed(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one"))
+    done(args, host)
+    os.chown(tmp_path / "records" / HOST, 65534, 65534)
+    with pytest.raises(ProbeError, match=r"belongs to another user \(uid 65534\)"):
+        looked(args, host)
+
+
+def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
+    args = asked(tmp_path, "one", component(tmp_path, "two", delay="100ms"))
+    taken = take("components", args)
+    assert (taken.status, taken.result.verified) == ("changed", True), taken.why
+    pids = [pid_of(tmp_path, it) for it in ("one", "two")]
+    for it in pids:
+        assert lives(it)
+        assert b"RUNBOOK_LANE" not in Path(f"/proc/{it}/environ").read_bytes()
+        assert sorted(os.listdir(f"/proc/{it}/fd"))[:3] == ["0", "1", "2"]
+    again = take("components", args)
+    assert (again.status, again.writes) == ("ok", [])
+    assert again.why == f"all run: one (pid {pids[0]}), two (pid {pids[1]})"
+    taken = take("components", {**args, "state": "absent"})
+    assert (taken.status, taken.result.verified) == ("changed", True), taken.why
+    assert {it.pid for it in taken.result.victims} == set(pids)
+    again = take("components", {**args, "state": "absent"})
+    assert (again.status, again.writes, again.why) == ("ok", [], "none of them runs")
+
+
+def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_path):
+    args = asked(tmp_path, "one", component(tmp_path, "two", delay="60s"))
+    taken = take("components", args, timeout=4.0)
+    assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
+    assert lives(pid_of(tmp_path, "one"))
+    outcome = see("components", args)
+    assert isinstance(outcome, Seen)
+    assert (outcome.state.running, outcome.state.busy) == (("one",), 0)
+
+
+def on_a_command_line(word, over):
+    """Whether *word* stands in the list of processes at some time until *over*."""
+    while not over.is_set():
+        for it in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if word.encode() in it.read_bytes():
+                    return True
+    return False
+
+
+def test_a_plan_shows_what_would_start_but_no_value_of_a_variable(tmp_path):
+    secret, over = "s3cret-of-this-test", threading.Event()
+    says = f"echo $TOKEN | wc -c; {FOR_EVER}"
+    chosen = component(tmp_path, "one", says, env={"TOKEN": secret, "GPUS": "0,1"}, cwd=str(tmp_path))
+    shown = []
+    with ThreadPoolExecutor() as pool:
+        seen = pool.submit(on_a_command_line, secret, over)
+        taken = take("components", asked(tmp_path, chosen), between=lambda: shown.extend(tmp_path.iterdir()))
+        over.set()
+    assert not seen.result()
+    assert shown == [], "a plan changes nothing"
+    assert taken.status == "changed", taken.why
+    assert taken.planned.planned == "start one; watch them for 0.3 s, and end all if one dies"
+    assert "environment: TOKEN, GPUS" in (taken.planned.diff or "")
+    assert f"  in {tmp_path}; log: {tmp_path}/one.log" in (taken.planned.diff or "")
+    for told in (taken.planned, taken.result):
+        assert secret not in json.dumps(to_json(told))
+    assert secret not in " ".join(taken.writes)
+    until(lambda: (tmp_path / "one.log").read_text())
+    assert (tmp_path / "one.log").read_text() == f"{len(secret) + 1}\n"
+    for it in (tmp_path / "records" / HOST).iterdir():
+        assert secret not in it.read_text()
+
+
+def test_a_run_starts_what_its_plan_showed_or_less(tmp_path):
+    args = asked(tmp_path, "one", "two")
+    assert take("components", asked(tmp_path, "one")).status == "changed"
+
+    def gone():
+        kill_all_of(tmp_path, "one")
+
+    taken = take("components", args, between=gone)
+    assert taken.status == "changed", taken.why
+    assert taken.why.endswith("left alone, because the plan did not show it: the component one")
+    outcome = see("components", args)
+    assert isinstance(outcome, Seen)
+    assert outcome.state.running == ("two",)
+
+
+def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
+    args = asked(tmp_path, "one", "two")
+    assert take("components", args).status == "changed"
+
+    def anew():
+        kill_all_of(tmp_path, "one")
+        assert take("components", asked(tmp_path, "one")).status == "changed"
+
+    taken = take("components", {**args, "state": "absent"}, between=anew)
+    assert taken.status == "changed", taken.why
+    assert "left alone, because the plan did not show it: pid " in taken.why
+    outcome = see("components", args)
+    assert isinstance(outcome, Seen)
+    assert outcome.state.running == ("one",)
+
+
+def test_what_something_else_started_is_found_and_neither_started_twice_nor_ended(host, tmp_path, stage):
+    other = stage.job(name=f"vllm serve {stage.word}")
+    chosen = component(tmp_path, "server", pattern=f"serve {stage.word}")
+    only_found = {"name": "none", "pattern": f"nobody {stage.word}", "log": f"{tmp_path}/none.log"}
+    args = build(components.Args, asked(tmp_path, chosen, "trainer"))
+    before = looked(args, host)
+    assert [(it.status, it.pid) for it in before.parts] == [("found", other.pid), ("never", 0)]
+    assert isinstance(before.parts[0].exit_code, Unknown)
+    decision, answer, after, _ = done(args, host)
+    assert decision.summary.startswith("start trainer; ")
+    assert (answer.exit_code, after.running) == (0, ("server", "trainer"))
+    absent = build(components.Args, asked(tmp_path, chosen, "trainer", state="absent"))
+    done(absent, host)
+    assert lives(other.pid)
+    decision = components.decide(absent, looked(absent, host))
+    assert f"something else has started server (pid {other.pid})" in decision.why
+    args = build(components.Args, asked(tmp_path, only_found))
+    decision = components.decide(args, looked(args, host))
+    assert isinstance(decision, Blocked)
+    assert "it has no `argv` to be started by" in decision.why
+
+
+def test_a_protected_program_is_no_component_and_what_cannot_be_seen_is_not_down(host, tmp_path, stage):
+    stage.job(name=f"tmux serve {stage.word}")
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "server", pattern=f"serve {stage.word}")))
+    assert looked(args, host).down == ("server",)
+    seen = read_components(args.placed, host.run(ask_components(args.placed, args.records, 1))[0])
+    with pytest.raises(ProbeError, match="whether server runs is not known: hidepid"):
+        with_found(seen, args.placed, Table(rows={}, way_in=(), uid=1, hidden="hidepid"))
+
+
+def test_a_pattern_finds_the_component_and_not_what_waits_for_it(host, tmp_path, stage):
+    name = f"trainer-{stage.word}"
+    chosen = component(tmp_path, name, pattern=stage.word)
+    args = build(components.Args, asked(tmp_path, chosen))
+    done(args, host)
+    found = [it for it in Path("/proc").glob("[0-9]*") if stage.word.encode() in read(it / "cmdline")]
+    assert [int(it.name) for it in found] == [pid_of(tmp_path, name)]
+    other = build(components.Args, {**asked(tmp_path, chosen), "records": f"{tmp_path}/others"})
+    assert looked(other, host).parts[0].status == "found"
+
+
+def test_what_a_dead_component_leaves_behind_is_not_taken_for_one_that_something_else_started(host, tmp_path, stage):
+    script = f"setsid sh -c '{FOR_EVER}' {stage.word} & {FOR_EVER}"
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", script, pattern=f" {stage.word}$")))
+    done(args, host)
+    kill(pid_of(tmp_path, "one"))
+    state = looked(args, host)
+    assert (state.parts[0].status, state.running, bool(state.left)) == ("ended", (), True)
+
+
+def read(path):
+    """Its bytes; none where it is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+ONE = {"name": "x", "argv": ["true"], "log": "/x.log"}
+
+
+@pytest.mark.parametrize(
+    ("components_", "words"),
+    [
+        ([], "at least 1"),
+        ([ONE, ONE], "several are called x"),
+        ([{**ONE, "name": "a b"}], "is no name"),
+        ([{**ONE, "name": "../x"}], "is no name"),
+        ([{**ONE, "argv": []}], "to start it, or `pattern` to find it"),
+        ([{**ONE, "argv": [""]}], "cannot be a program"),
+        ([{**ONE, "argv": ["-x"]}], "cannot be a program"),
+        ([{**ONE, "log": "x.log"}], "must be absolute"),
+        ([{**ONE, "cwd": "x"}], "must be absolute"),
+        ([{**ONE, "env": {"a-b": "1"}}], "no variable"),
+        ([{**ONE, "env": {"RUNBOOK_COMPONENT": "1"}}], "no variable"),
+        ([{**ONE, "env": {"UID": "1"}}], "no variable"),
+        ([{**ONE, "env": {"A": True}}], "text or a number"),
+        ([{**ONE, "env": {"A": None}}], "text or a number"),
+        ([{**ONE, "delay": -1}], "no duration"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_refused(components_, words):
+    with pytest.raises(ConfigError, match=words):
+        build(components.Args, {"components": components_})
+
+
+def test_by_hand_no_value_of_a_variable_is_told():
+    args = build(components.Args, {"components": [{**ONE, "env": {"TOKEN": "abc"}, "delay": 3, "argv": ["a b", "@"]}]})
+    assert components.by_hand(args) == ("sleep 3", "cd / && TOKEN=... setsid 'a b' @ >>/x.log 2>&1 </dev/null &")
