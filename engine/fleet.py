@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, TransportError
@@ -12,6 +13,7 @@ from engine.executor import Consent, execute
 from engine.executor.stopping import Stop as Stop
 from engine.judge import Elsewhere, Once, Site, verdict
 from engine.judge.diagnosis import Diagnosis
+from engine.judge.looked import CutShort
 from engine.judge.sharing import nowhere
 from engine.planner import make_plan
 from engine.ports import Action, Clock, Connection, Emit
@@ -26,6 +28,9 @@ T = TypeVar("T")
 POLL = 0.1
 """Seconds between two looks at whether the run was asked to stop."""
 
+
+Cut = dict[str, CutShort]
+"""What looks had seen when they were cut short, by their ids."""
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE)
 """What counts for ``stop_after``."""
@@ -151,7 +156,7 @@ class Fleet:
             these = f"{len(unwell)} of {plural(total, 'host')} did not come out well: {', '.join(unwell[:5])}"
             self.stop.spent = f"stop_after {limit}: {these}{' ...' if len(unwell) > 5 else ''}"
 
-    def _site(self, host: Host, connection: Connection) -> Site:
+    def _site(self, host: Host, connection: Connection, cut: Cut) -> Site:
         return Site(
             playbook=self.playbook,
             host=host,
@@ -164,20 +169,21 @@ class Fleet:
             parts=self.parts,
             elsewhere=self.elsewhere.to if self.elsewhere else nowhere,
             once=self.once,
+            cut=lambda it: cut.update({it.step: it}),
         )
 
     def _plan_one(self, host: Host) -> Planned:
         began = self.clock.now()
         self.emit(HostStarted(host=host.name))
-        planned = self._guarded(host, began, lambda: self._planned(host, began))
+        planned = self._guarded(host, began, lambda cut: self._planned(host, began, cut))
         if planned.plan is None:
             self._finish(planned.result)
         return planned
 
-    def _planned(self, host: Host, began: float, *, again: bool = True) -> Planned:
+    def _planned(self, host: Host, began: float, cut: Cut, *, again: bool = True) -> Planned:
         connection = self.connect(host)
         try:
-            plan, seen = make_plan(self._site(host, connection), force=self.force)
+            plan, seen = make_plan(self._site(host, connection, cut), force=self.force)
         except ConnectionLost:
             if not again:
                 raise
@@ -186,7 +192,7 @@ class Fleet:
             return Planned(host=host, plan=plan, seen=seen, result=self._as_planned(plan, began))
         finally:
             connection.close()
-        return self._planned(host, began, again=False)  # nothing but looks was sent, so they may be sent again
+        return self._planned(host, began, cut, again=False)  # nothing but looks was sent, so they may be sent again
 
     def _as_planned(self, plan: HostPlan, began: float) -> HostResult:
         steps = (*plan.looks, *plan.results)
@@ -204,25 +210,31 @@ class Fleet:
         if not _has_work(planned):
             return self._finish(planned.result)
         plan, seen, began = planned.plan, planned.seen, self.clock.now()
-        ended = self._guarded(planned.host, began, lambda: self._executed(planned.host, plan, seen, consent, began))
+        host = planned.host
+        ended = self._guarded(host, began, lambda cut: self._executed(host, plan, seen, consent, began, cut))
         return self._finish(ended.result)
 
-    def _executed(self, host: Host, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
+    def _executed(
+        self, host: Host, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float, cut: Cut
+    ) -> Planned:
         connection = self.connect(host)
         try:
-            return self._execute(self._site(host, connection), plan, seen, consent, began)
+            return self._execute(self._site(host, connection, cut), plan, seen, consent, began)
         finally:
             connection.close()
 
     def _both(self, host: Host, consent: Consent) -> HostResult:
         began = self.clock.now()
         self.emit(HostStarted(host=host.name))
-        return self._finish(self._guarded(host, began, lambda: self._planned_and_executed(host, consent, began)).result)
+        ended = self._guarded(host, began, lambda cut: self._planned_and_executed(host, consent, began, cut))
+        return self._finish(ended.result)
 
-    def _planned_and_executed(self, host: Host, consent: Consent, began: float, *, again: bool = True) -> Planned:
+    def _planned_and_executed(
+        self, host: Host, consent: Consent, began: float, cut: Cut, *, again: bool = True
+    ) -> Planned:
         connection = self.connect(host)
         try:
-            site = self._site(host, connection)
+            site = self._site(host, connection, cut)
             try:
                 plan, seen = make_plan(site, force=self.force)
             except ConnectionLost:
@@ -233,7 +245,7 @@ class Fleet:
                 return self._execute(site, plan, seen, consent, began)
         finally:
             connection.close()
-        return self._planned_and_executed(host, consent, began, again=False)
+        return self._planned_and_executed(host, consent, began, cut, again=False)
 
     def _execute(self, site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
         outcome = execute(site, plan, seen, consent, force=self.force)
@@ -250,10 +262,11 @@ class Fleet:
         )
         return Planned(host=site.host, plan=plan, seen=seen, result=result)
 
-    def _guarded(self, host: Host, began: float, work: Callable[[], Planned]) -> Planned:
+    def _guarded(self, host: Host, began: float, work: Callable[[Cut], Planned]) -> Planned:
         """*work*, with every way of failing made a result: one bad host harms no other."""
+        cut: Cut = {}
         try:
-            return work()
+            return work(cut)
         except TransportError as error:
             over = f"{self.stop.why}, while it was being reached: " if self.stop.level() else ""
             kind = (Verdict.CANCELLED, Status.CANCELLED) if over else (Verdict.UNREACHABLE, Status.UNREACHABLE)
@@ -264,7 +277,7 @@ class Fleet:
             ended = (Verdict.FAILED, Status.FAILED, f"internal error: {type(error).__name__}: {error}")
         word, status, why = ended
         spent = round(self.clock.now() - began, 3)
-        steps = _all_steps(self.playbook, status, why)
+        steps = _all_steps(self.playbook, status, why, cut)
         return Planned(
             host=host, result=HostResult(host=host.name, verdict=word, error=why, steps=steps, seconds=spent)
         )
@@ -293,9 +306,14 @@ def waits(result: StepResult) -> bool:
     return result.phase is Phase.REMEDIATE and result.status is Status.OK and not result.verified
 
 
-def _all_steps(playbook: Playbook, status: Status, why: str) -> tuple[StepResult, ...]:
-    """Every step of *playbook* with the same end: no step goes unreported."""
-    return tuple(
+def _all_steps(
+    playbook: Playbook, status: Status, why: str, cut: Mapping[str, CutShort] = MappingProxyType({})
+) -> tuple[StepResult, ...]:
+    """Every step of *playbook* with the same end: no step goes unreported; those *cut* short say what they had seen."""
+    plain = [
         StepResult(id=it.id, name=it.name or None, phase=it.phase, action=it.action, status=status, why=why)
         for it in (*playbook.diagnose, *playbook.remediate, *playbook.verify)
+    ]
+    return tuple(
+        replace(it, why=f"{why}; {cut[it.id].why}", state=cut[it.id].state) if it.id in cut else it for it in plain
     )

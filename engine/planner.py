@@ -136,6 +136,8 @@ def _words(step: Step, site: Site, args: Mapping[str, Json]) -> str:
 def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedStep, ...]:
     """The steps with what each hinges on: earlier steps that would change something, and their shared findings."""
     restless: list[Step] = []
+    stuck: list[str] = []
+    """Steps that are blocked, and that no earlier change could free."""
     planned: list[PlannedStep] = []
     for draft in drafts:
         moved = {written_id(it.id) for it in restless}
@@ -144,7 +146,12 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
             would = "would" if len(idle) == 1 else "none of them would"
             draft.decision = Skip(why=f"only if {' or '.join(idle)} changes, and it {would} not")
             draft.dormant = draft.decision.why
+        held = next((it for it in stuck if written_id(it) in draft.step.after), None)
+        if held and isinstance(draft.decision, Change) and not draft.step.always:
+            draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked"), ()
         condition = _condition(draft, restless, playbook)
+        if isinstance(draft.decision, Blocked) and not (restless or draft.step.ignore_failure):
+            stuck.append(draft.step.id)
         if isinstance(draft.decision, Change):
             restless.append(draft.step)
         planned.append(

@@ -24,6 +24,15 @@ def test_the_playbook_of_the_readme_is_good():
     assert load_playbook(text, "playbooks/stuck-training.yaml", discover()).remediate[0].action == "pkill"
 
 
+def test_the_samples_of_the_readme_are_good():
+    (looks,) = [it for it in blocks("yaml") if "samples:" in it]
+    asked = [it.replace(r"\|", "|") for it in re.findall(r"^\| `(\w+ \\\| \w+\(.*?\))` \|", README, flags=re.MULTILINE)]
+    assert len(asked) == 3
+    findings = "".join(f'  - {{id: f{number}, when: "{it}", severity: info}}\n' for number, it in enumerate(asked))
+    book = load_playbook(f"name: toy\ndiagnose:\n{looks}findings:\n{findings}", "toy.yaml", discover())
+    assert [it.looks for it in book.findings] == [("gpus",), ("memory",), ("memory",)]
+
+
 def test_the_inventory_of_the_readme_is_good(tmp_path):
     (text,) = [it for it in blocks("yaml") if "ssh_host" in it]
     (tmp_path / "hosts.yaml").write_text(text)

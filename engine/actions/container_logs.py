@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.facts.containers import FORMAT, Container, container
-from engine.facts.docker import ask_docker, epoch, read_docker
+from engine.facts.container_log import ask_log, read_log
+from engine.facts.docker import epoch
 from engine.ports import Absent, Probe
 from engine.values.text import Duration, Json, Unknown
 
 LINE = 10_000
 """Characters of a line that are looked at."""
 
-BYTES = 4 << 20
-"""What is read at most, from the end."""
-
 SIGNATURES: Mapping[str, Json] = {
     "gpu_out_of_memory": "CUDA out of memory|OutOfMemoryError",
     "cuda_error": "RuntimeError: CUDA error|CUDA error:|AcceleratorError",
     "disk_full": "No space left on device",
 }
-
-_LOOK = r"""
-name=$1 lines=$2 since=$3 most=$4
-ask container inspect --format "$5" -- "$name" || { vanished && { echo 'missing ""'; exit 0; }; fail; }
-ask info --format 'clock {{json .SystemTime}}' || fail
-echo 'log ""'
-if [ "$since" -gt 0 ]; then set -- --since "${since}s"; else set --; fi
-{ code=$({ { docker logs --timestamps --tail "$lines" "$@" -- "$name" 2>&1 </dev/null; echo $? >&4; } |
-    tail -c "$most" | sed 's/^/ /' >&3; } 4>&1); } 3>&1
-echo
-printf 'code %s\n' "$code"
-"""
-"""Lines of the log are indented by one space, so that none of them can pass for one of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,26 +82,15 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """Ask for the container, then for its log, in one script."""
-    numbers = (str(args.tail), f"{args.since:.0f}", str(BYTES))
-    done = yield ask_docker(_LOOK, args.container, *numbers, FORMAT)
-    answer = read_docker(done)
-    if answer.absent:
-        return Absent(why=answer.absent, state=State())
-    if answer.all("missing"):
+    log = read_log((yield ask_log(args.container, args.tail, args.since)))
+    if log.absent:
+        return Absent(why=log.absent, state=State())
+    if log.whose is None:
         return _blind(args, State(), f"there is no container {args.container}")
-    whose = container(answer.one("container"))
-    state = State(container=whose.name, driver=whose.log_driver)
-    text = [it[1:].removesuffix("\r") for it in done.stdout.split("\n") if it.startswith(" ")]
-    if answer.one("code") != 0:
-        return _blind(args, state, _refusal(whose, text))
-    return _searched(args, state, text, epoch(answer.one("clock")))
-
-
-def _refusal(whose: Container, text: list[str]) -> str:
-    if whose.log_driver == "none":
-        return f"{whose.name} keeps no log: its log driver is none; create it anew with json-file, local or journald"
-    said = text[-1].removeprefix("Error response from daemon: ") if text else "docker said nothing"
-    return f"the log of {whose.name} (driver {whose.log_driver}) cannot be read here: {said}"
+    state = State(container=log.whose.name, driver=log.whose.log_driver)
+    if log.refused:
+        return _blind(args, state, log.refused)
+    return _searched(args, state, log.lines, log.now)
 
 
 def _blind(args: Args, state: State, why: str) -> State:
@@ -134,7 +107,7 @@ def _blind(args: Args, state: State, why: str) -> State:
     )
 
 
-def _searched(args: Args, state: State, stamped: list[str], now: float) -> State:
+def _searched(args: Args, state: State, stamped: Sequence[str], now: float) -> State:
     stamps, _, _ = zip(*(it.partition(" ") for it in stamped), strict=True) if stamped else ((), (), ())
     lines = [it.partition(" ")[2] for it in stamped]
     flags = re.IGNORECASE if args.ignore_case else 0

@@ -201,7 +201,7 @@ def _report(it: Container, events: Events | Unknown, args: Args, now: float) -> 
         restart_policy=it.restart_policy,
         starts=starts,
         median_gap=gap,
-        looping=_looping(it, starts, gap, args),
+        looping=_looping(it, starts, gap, args, now - began),
         memory=it.memory,
         cpus=it.cpus,
         log_driver=it.log_driver,
@@ -224,8 +224,13 @@ def _short_of_memory(it: Container, events: Events | Unknown) -> bool | Unknown:
     return events if isinstance(events, Unknown) else it.id in events.out_of_memory
 
 
-def _looping(it: Container, starts: int | Unknown, gap: float | Unknown, args: Args) -> bool | Unknown:
-    """By its starts; or by Docker's own count, where it waits for the next start right now."""
+def _looping(it: Container, starts: int | Unknown, gap: float | Unknown, args: Args, since: float) -> bool | Unknown:
+    """By its starts; or by Docker's own count, where it waits for the next start right now.
+
+    One that has run for longer than the gap, *since* seconds, is over it.
+    """
+    if it.status in ("running", "paused") and since > args.loop_gap:
+        return False
     if it.status == "restarting" and it.restart_count >= args.loop_starts:
         return True
     if isinstance(starts, Unknown):

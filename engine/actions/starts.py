@@ -1,4 +1,4 @@
-"""See how often something was started, from the lines of its log, and whether it goes in a loop: N starts, small gaps.
+"""See how often something was started, from its log or by Docker, and whether it goes in a loop: N starts, small gaps.
 
 The gap that counts is the median one, so that a single long pause does not hide a loop. A loop is over as soon as the
 last start has come through (see `expect` and `never`), or when nothing has been started for a long time.
@@ -9,16 +9,22 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 
 from engine.errors import ProbeError
+from engine.facts.container_events import ask_events, read_events
+from engine.facts.container_log import ask_log, read_log
+from engine.facts.docker import epoch
 from engine.facts.moments import written
 from engine.facts.regexes import fault_in_regex, reach
-from engine.facts.starting import Line, Logs, ask_logs, read_logs, timed
-from engine.ports import Fails, Holds, Probe
+from engine.facts.starting import Line, Logs, ask_logs, of_container, read_logs, timed
+from engine.ports import Absent, Fails, Holds, Probe
 from engine.values.text import Duration, Unknown, plural, seconds
+
+TAIL = 10_000
+"""Lines of a container's log that are read."""
 
 KEPT = 50
 """Lines since the last start, and moments, that are kept."""
@@ -32,7 +38,13 @@ class Args:
         default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
     )
     text: str = field(default="", metadata={"about": "Search this text instead of files."})
-    started: str = field(metadata={"about": "A regular expression: a line with it is a start. The line has a time."})
+    container: str = field(
+        default="", metadata={"about": "Name or id of a container: Docker knows its starts, and has its log."}
+    )
+    started: str = field(
+        default="",
+        metadata={"about": "A regular expression: a line with it, and a time, is a start; `container` needs none."},
+    )
     window: Duration = field(
         default=Duration(3600), metadata={"about": "Starts longer ago than this do not count.", "minimum": 1}
     )
@@ -51,9 +63,9 @@ class Args:
     )
 
     def __post_init__(self) -> None:
-        if bool(self.files) == bool(self.text):
-            raise ValueError("give exactly one of `files` and `text`")
-        for it in (self.started, *self.expect, *self.never):
+        if sum(map(bool, (self.files, self.text, self.container))) != 1:
+            raise ValueError("give exactly one of `files`, `text` and `container`")
+        for it in (*(() if self.container else (self.started,)), *self.expect, *self.never):
             if not it:
                 raise ValueError("a regular expression that is empty matches every line")
             if fault := fault_in_regex(it):
@@ -64,7 +76,7 @@ class Args:
 class State:
     """What the log tells; times in seconds."""
 
-    files: tuple[str, ...] = field(metadata={"about": "The files that were read."})
+    files: tuple[str, ...] = field(metadata={"about": "The files that were read, or the container."})
     missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
     unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Files that could not be read."})
     count: int | Unknown = field(metadata={"about": "How many starts there were within the window."})
@@ -83,7 +95,9 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the ends of the files in one script; they are searched here."""
+    """Read the ends of the files in one script, or ask Docker; what comes back is searched here."""
+    if args.container:
+        return (yield from _container(args))
     logs = timed(args.text) if args.text else read_logs((yield ask_logs(args.files)))
     if logs.unreadable:
         return _unknown(logs, Unknown(why=f"could not be read, or too much: {', '.join(logs.unreadable[:5])}"))
@@ -94,6 +108,22 @@ def probe(args: Args) -> Probe[State]:
     if any(logs.lines[it].at is None for it in at):
         return _unknown(logs, Unknown(why="the lines that tell of starts carry no time"))
     return _state(args, logs, at)
+
+
+def _container(args: Args) -> Probe[State]:
+    said, happened = yield (ask_log(args.container, TAIL), ask_events(args.window))
+    log = read_log(said)
+    none = Logs(now=log.now, lines=(), files=(), missing=(), unreadable=())
+    if log.absent:
+        return Absent(why=log.absent, state=_unknown(none, Unknown(why=log.absent)))
+    if log.whose is None:
+        return _unknown(none, Unknown(why=f"there is no container {args.container}"))
+    events, it = read_events(happened), log.whose
+    last = (began,) if (began := epoch(it.started_at)) else ()
+    logs, at = of_container(it.name, log.lines, events.starts.get(it.id) or last, events.deaths.get(it.id, ()), log.now)
+    state = _state(args, logs, at)
+    blind = Unknown(why=log.refused)
+    return replace(state, since=blind, failed=blind, lacking=blind, through=blind) if log.refused else state
 
 
 def _unknown(logs: Logs, why: Unknown) -> State:
@@ -181,5 +211,7 @@ def _known(value: float | Unknown) -> float:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Lines that a person would paste."""
+    if args.container:
+        return (f"docker logs --timestamps --tail 50 {shlex.quote(args.container)}",)
     files = " ".join(args.files) or "FILE"
     return (f"grep -nE {shlex.quote(args.started)} {files} | tail -n 20", f"tail -n 30 {files}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from engine.errors import ConfigError
 from engine.values.playbook import Limits, Phase, Step
-from engine.values.text import plural, seconds
+from engine.values.text import Json, plural, seconds
 
 
 def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
@@ -60,10 +61,31 @@ def _how(step: Step) -> Iterator[str]:
         yield f"look again every {seconds(step.every)} until it holds, for {seconds(step.within)} at most"
     if step.retry.times:
         yield f"if the look itself fails, take it again {_times(step.retry.times)}, {seconds(step.retry.every)} apart"
+    if step.samples:
+        yield _samples(step)
     if step.scratch:
         yield "it makes something of its own on the host, and takes it away again"
     if step.ignore_failure:
         yield "a failure is shown, and changes no verdict"
+
+
+def _samples(step: Step) -> str:
+    written = step.samples
+    pace = f"one every {_long(written.get('every', 2))}"
+    often = f"{written['times']} samples" if "times" in written else f"samples for {_long(written['for'])}"
+    if step.phase is Phase.VERIFY:
+        return f"take {often}, {pace}; it must hold in every one"
+    return f"take {often}, {pace}" + (f", as long as {written['while']}" if "while" in written else "")
+
+
+def _long(value: Json) -> str:
+    """A duration in words; a template as it stands."""
+    from engine.lang.quantities import duration
+
+    try:
+        return seconds(duration(str(value)))
+    except ConfigError:
+        return str(value)
 
 
 def _times(number: int) -> str:

@@ -62,7 +62,8 @@ def _living(host: lab.LabHost) -> list[str]:
 
 def faults_text() -> str:
     """Every fault that a lab host can have."""
-    return "\n".join(f"{name:12} {sentence}" for name, sentence in lab.FAULTS.items())
+    width = max(map(len, lab.FAULTS))
+    return "\n".join(f"{name:{width}} {sentence}" for name, sentence in lab.FAULTS.items())
 
 
 def open_shell(directory: str, host: str) -> None:

@@ -87,7 +87,8 @@ class _Writer:
         action = self._actions[step.action]
         lines = wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
         lines += wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
-        known = replace(step, on=self._rendered(step.on, step))
+        samples = {key: self._rendered(str(it), step) for key, it in step.samples.items()}
+        known = replace(step, on=self._rendered(step.on, step), samples=samples)
         for sentence in conditions(known, found=bool(self._book.findings), items=self._items(step)):
             lines += wrapped(sentence, "      ")
         args = self._args(step, action)

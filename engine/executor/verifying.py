@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from engine.errors import Cancelled, TransportError
-from engine.judge.diagnosis import patiently
-from engine.judge.looked import Blind, Request, Seen
+from engine.judge.looked import Blind, Looked, Request, Seen
+from engine.judge.patience import patiently
+from engine.judge.sampling import sample, shortened
 from engine.judge.site import Site
 from engine.ports import Fails, Holds
 from engine.values.playbook import Phase, Step, written_id
 from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
+from engine.values.text import plural, seconds
 
 
 def verify(
@@ -60,25 +62,55 @@ def _verify(
 
 def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResult:
     step, began = request.step, site.clock.now()
-    action = site.action(step)
     commands: tuple[SentCommand, ...] = ()
     while True:
-        (looked,) = patiently([replace(request, step=replace(step, within=0.0))], site)
+        looked, result = (_in_every_sample if step.samples else _once)(site, request, plain)
         commands = (*commands, *looked.commands)[-20:]
-        match looked.outcome:
-            case Blind(why=why):
-                result = replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
-            case Seen(absent=why) if why:
-                return replace(plain, status=Status.SKIPPED, why=why, commands=commands)
-            case Seen(args=args) if action.holds is None:
-                assert action.waits is not None
-                result = replace(plain, status=Status.OK, why=action.waits(args), verified=True)
-            case Seen(args=args, state=state):
-                assert action.holds is not None
-                result = _held(plain, action.holds(args, state))
+        if result.status is Status.SKIPPED:
+            return replace(result, commands=commands)
         if result.status is Status.OK or site.clock.now() - began >= step.within:
             return replace(result, commands=commands, ignored=step.ignore_failure and result.status is not Status.OK)
         site.clock.sleep(step.every)
+
+
+def _once(site: Site, request: Request, plain: StepResult) -> tuple[Looked, StepResult]:
+    (looked,) = patiently([replace(request, step=replace(request.step, within=0.0))], site)
+    return looked, _judged(site, request.step, looked.outcome, plain)
+
+
+def _in_every_sample(site: Site, request: Request, plain: StepResult) -> tuple[Looked, StepResult]:
+    """It holds if it holds in every sample; the first in which it does not, or that is not known, ends them."""
+    judged: list[StepResult] = []
+
+    def enough(outcome: Seen | Blind) -> bool:
+        judged.append(_judged(site, request.step, outcome, plain))
+        return judged[-1].status is not Status.OK
+
+    (looked,) = sample([replace(request, step=replace(request.step, within=0.0))], site, enough=enough)
+    series, last = looked.series, judged[-1]
+    assert series is not None
+    if last.status is Status.SKIPPED and len(judged) == 1:
+        return looked, last
+    which = plural(len(judged), "sample") if last.status is Status.OK else f"sample {len(judged)} of {series.asked}"
+    why = f"{last.why} ({which}, {seconds(series.seconds)})"
+    if last.status is Status.SKIPPED:  # it was there before
+        last = replace(last, status=Status.FAILED, fault=Fault.LOOK)
+    return looked, replace(last, why=why, state=shortened(series))
+
+
+def _judged(site: Site, step: Step, outcome: Seen | Blind, plain: StepResult) -> StepResult:
+    action = site.action(step)
+    match outcome:
+        case Blind(why=why):
+            return replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
+        case Seen(absent=why) if why:
+            return replace(plain, status=Status.SKIPPED, why=why)
+        case Seen(args=args) if action.holds is None:
+            assert action.waits is not None
+            return replace(plain, status=Status.OK, why=action.waits(args), verified=True)
+        case Seen(args=args, state=state):
+            assert action.holds is not None
+            return _held(plain, action.holds(args, state))
 
 
 def _held(plain: StepResult, judged: Holds | Fails) -> StepResult:

@@ -30,6 +30,8 @@ class Events:
 
     starts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Id of a container to when it was started, oldest first."""
+    deaths: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Id to when it ended, oldest first."""
     signals: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Id to the signals that Docker was asked to send."""
     out_of_memory: frozenset[str] = frozenset()
@@ -55,15 +57,16 @@ def read_events(done: Completed) -> Events:
     answer.one("listed")
     rows = answer.all("event")
     own = sorted((it for it in rows if it["type"] == "container"), key=lambda it: float(it["at"]))
-    starts: dict[str, tuple[float, ...]] = {}
+    times: dict[str, dict[str, tuple[float, ...]]] = {"start": {}, "die": {}}
     signals: dict[str, tuple[str, ...]] = {}
     for it in own:
-        if it["what"] == "start":
-            starts[it["id"]] = (*starts.get(it["id"], ()), it["at"] / 1e9)
+        if (known := times.get(it["what"])) is not None:
+            known[it["id"]] = (*known.get(it["id"], ()), it["at"] / 1e9)
         elif it["what"] == "kill":
             signals[it["id"]] = (*signals.get(it["id"], ()), str(it["signal"] or ""))
     return Events(
-        starts=starts,
+        starts=times["start"],
+        deaths=times["die"],
         signals=signals,
         out_of_memory=frozenset(it["id"] for it in own if it["what"] == "oom"),
         cut=len(rows) >= REMEMBERED,

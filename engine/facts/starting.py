@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
+from engine.facts.docker import epoch
 from engine.facts.kernel_text import Clock, message
-from engine.facts.moments import iso, offset
+from engine.facts.moments import iso, offset, written
 from engine.values.command import Command, Completed, read_script
 
 FILE_BYTES = 1 << 20
@@ -16,6 +17,9 @@ FILE_BYTES = 1 << 20
 
 ALL_BYTES = 3 << 20
 """What is read of all files together at most: more does not come back in one piece."""
+
+JUST_BEFORE = 2.0
+"""Seconds."""
 
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d:\d\d:\d\d(?:[.,]\d+)?)\s")
 _BRACKET = re.compile(r"[\[(<]")
@@ -115,6 +119,23 @@ def timed(text: str) -> Logs:
         missing=(),
         unreadable=(),
     )
+
+
+def of_container(
+    name: str, stamped: Iterable[str], starts: Sequence[float], deaths: Sequence[float], now: float
+) -> tuple[Logs, tuple[int, ...]]:
+    """The log of a container, each line with its time before it, and in it a line for each start: at which places.
+
+    Docker notes a start only when the program runs already: what was written since the death before belongs to it, or
+    in the last moments, where Docker remembers none.
+    """
+    split = [(epoch(stamp), text) for stamp, _, text in (it.partition(" ") for it in stamped)]
+    begins = [max((it for it in deaths if it < at), default=at - JUST_BEFORE) for at in starts]
+    noted = [(before, 0, f"{written(at)} Docker starts {name}", at) for before, at in zip(begins, starts, strict=True)]
+    merged = sorted([*noted, *((at, 1, text, at) for at, text in split)], key=lambda it: it[:2])
+    lines = tuple(Line(file=name, text=text, at=at, own=True) for _, _, text, at in merged)
+    logs = Logs(now=now, lines=lines, files=(name,), missing=(), unreadable=())
+    return logs, tuple(number for number, it in enumerate(merged) if it[1] == 0)
 
 
 def _timed(lines: Iterable[tuple[str, str]], clock: Clock) -> tuple[Line, ...]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codec import UNKNOWN, to_json
 from engine.judge.items import NotTaken, Taking, takings
 from engine.judge.looked import Blind, Looked, Request, Seen
-from engine.judge.looking import look
+from engine.judge.patience import patiently
+from engine.judge.sampling import remark, sample, shortened
 from engine.judge.site import Site, States
 from engine.lang.templates import is_template, names
 from engine.values.playbook import Phase, Step
 from engine.values.result import Fault, Status, StepResult
+from engine.values.sampling import Series
 from engine.values.text import Json, Raw, Unknown, plural
 
 
@@ -42,38 +43,55 @@ def diagnose(site: Site) -> Diagnosis:
                     taken[step.id] = times
                     ready.append(step)
         for step, told in zip(ready, _told(ready, taken, site, anew=False), strict=True):
-            results[step.id], states[step.id] = told
+            results[step.id], states[step.id], taken[step.id] = told
     ordered = tuple(results[it.id] for it in site.playbook.diagnose)
     return Diagnosis(results=ordered, states=states, taken=taken)
 
 
 def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
-    """*first* with the looks named in *wanted* taken anew, with the arguments that they had then."""
+    """*first* with the looks named in *wanted* taken anew, with the arguments that they had then.
+
+    One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
+    """
     steps = [it for it in site.playbook.diagnose if it.id in wanted and it.id in first.taken]
     states = dict(first.states)
-    results = {it.id: it for it in first.results}
-    for step, (result, state) in zip(steps, _told(steps, first.taken, site, anew=True), strict=True):
-        states[step.id] = state
+    results, taken = {it.id: it for it in first.results}, dict(first.taken)
+    for step, (result, state, times) in zip(steps, _told(steps, first.taken, site, anew=True), strict=True):
+        states[step.id], taken[step.id] = state, times
         before = results[step.id]
         if result.status is not Status.OK or before.status is not Status.OK:
             results[step.id] = replace(result, commands=(*before.commands, *result.commands))
-    return Diagnosis(results=tuple(results[it.id] for it in first.results), states=states, taken=first.taken)
+    return Diagnosis(results=tuple(results[it.id] for it in first.results), states=states, taken=taken)
 
 
+Times = tuple[Taking | NotTaken, ...]
 Told = tuple[StepResult, Json | Unknown]
 """What is said of a look, and what expressions may know of it."""
 
 
 def _told(
-    steps: Sequence[Step], taken: Mapping[str, tuple[Taking | NotTaken, ...]], site: Site, *, anew: bool
-) -> list[Told]:
-    """Take *steps*, all their items side by side, and tell what each saw."""
-    requests = [Request(step=step, args=it.args) for step in steps for it in taken[step.id] if isinstance(it, Taking)]
-    looked = iter(patiently(requests, site, anew=anew))
-    return [
-        _told_of(step, [(it, next(looked) if isinstance(it, Taking) else None) for it in taken[step.id]])
-        for step in steps
+    steps: Sequence[Step], taken: Mapping[str, Times], site: Site, *, anew: bool
+) -> list[tuple[StepResult, Json | Unknown, Times]]:
+    """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
+
+    Those with ``samples`` come last, so that a look that is slow does not delay a sample.
+    """
+    due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, Taking)]
+    plain = [(step, it) for step, it in due if not step.samples]
+    often = [(step, it) for step, it in due if step.samples]
+    looked = [
+        *patiently([Request(step=step, args=it.args) for step, it in plain], site, anew=anew),
+        *sample(
+            [Request(step=step, args=it.args) for step, it in often], site, [it.series for _, it in often], anew=anew
+        ),
     ]
+    found = dict(zip([id(it) for _, it in (*plain, *often)], looked, strict=True))
+    told = []
+    for step in steps:
+        times = [(it, found.get(id(it))) for it in taken[step.id]]
+        now = tuple(replace(it, series=saw.series) if isinstance(it, Taking) and saw else it for it, saw in times)
+        told.append((*_told_of(step, times), now))
+    return told
 
 
 def _told_of(step: Step, times: Sequence[tuple[Taking | NotTaken, Looked | None]]) -> Told:
@@ -100,15 +118,26 @@ def _told_of(step: Step, times: Sequence[tuple[Taking | NotTaken, Looked | None]
         phase=step.phase,
         action=step.action,
         status=Status.FAILED if bad else Status.OK,
-        why=why if bad else counted,
+        why=why
+        if bad
+        else "; ".join([counted, *(result.why for _, (result, _) in kept if step.samples and result.why)]),
         fault=Fault.LOOK if bad else Fault.NONE,
         ignored=bool(bad) and step.ignore_failure,
         verified=not bad,
         seconds=max((result.seconds for _, (result, _) in kept), default=0.0),
-        state={"items": items},
+        state={"items": _shown(kept) if step.samples else items},
         commands=tuple(command for _, (result, _) in kept for command in result.commands),
     )
     return result, items
+
+
+def _shown(kept: Sequence[tuple[Taking | NotTaken, Told]]) -> list[Json]:
+    """The items as a result shows them: with as many samples as there is room for."""
+    blind = [
+        (it.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
+        for it, (result, state) in kept
+    ]
+    return [_with_item(item, state) for item, state in blind]
 
 
 def _left_out(taking: Taking | NotTaken) -> bool:
@@ -144,61 +173,20 @@ def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
             return result, Unknown(why=f"{step.id}: {why}")
         case Seen(state=state, absent=absent):
             seen = to_json(state)
+            shown = shortened(state) if isinstance(state, Series) else seen
             result = StepResult(
                 id=step.id,
                 name=step.name or None,
                 phase=step.phase,
                 action=step.action,
                 status=Status.SKIPPED if absent else Status.OK,
-                why=absent,
+                why=absent or (remark(state) if isinstance(state, Series) else ""),
                 verified=True,
                 seconds=looked.seconds,
-                state=seen if isinstance(seen, Mapping) else {"value": seen},
+                state=shown if isinstance(shown, Mapping) else {"value": shown},
                 commands=looked.commands,
             )
             return result, seen
-
-
-def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) -> tuple[Looked, ...]:
-    """Look; a step with ``within`` looks again until it answers, one with ``retry`` so many times.
-
-    *anew*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
-    """
-    began = site.clock.now()
-    looked = list(_shared_or_own(requests, site, anew=anew))
-    tries = 0
-    while True:
-        spent, tries = site.clock.now() - began, tries + 1
-        again = [
-            number
-            for number, it in enumerate(looked)
-            if isinstance(it.outcome, Blind) and _may_repeat(requests[number].step, spent, tries, anew=anew)
-        ]
-        if not again:
-            return tuple(looked)
-        site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
-        for number, it in zip(again, _shared_or_own([requests[it] for it in again], site, anew=True), strict=True):
-            looked[number] = replace(it, commands=(*looked[number].commands, *it.commands))
-
-
-def _may_repeat(step: Step, spent: float, tries: int, *, anew: bool) -> bool:
-    return tries <= step.retry.times or (spent < step.within and not anew)
-
-
-def _pause(step: Step, tries: int) -> float:
-    return step.retry.every if tries <= step.retry.times else step.every
-
-
-def _shared_or_own(requests: Sequence[Request], site: Site, *, anew: bool) -> tuple[Looked, ...]:
-    """Take the looks of this host in one go, and each that all hosts share once for all of them."""
-    own = [it for it in requests if not (it.step.once and site.once)]
-    seen = dict(zip(map(id, own), look(own, site), strict=True))
-    for it in requests:
-        if id(it) not in seen:
-            assert site.once is not None
-            key = json.dumps([it.step.id, it.args], sort_keys=True, default=str)
-            seen[id(it)] = site.once.look(key, lambda it=it: look([it], site)[0], anew=anew)  # type: ignore[misc]
-    return tuple(seen[id(it)] for it in requests)
 
 
 def _waves(steps: Sequence[Step]) -> list[list[Step]]:

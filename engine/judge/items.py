@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from engine.errors import ConfigError
 from engine.judge.site import Site, States
+from engine.lang.sampling import sampling
 from engine.lang.templates import Scope, evaluate, render, value_of
 from engine.lang.views import UnknownTouched
 from engine.values.playbook import Step
 from engine.values.result import Fault, Status, StepResult
+from engine.values.sampling import Series
 from engine.values.text import Json, Unknown
 
 Args = Mapping[str, Json]
@@ -25,6 +27,8 @@ class Taking:
 
     item: Json = None
     args: Args
+    series: Series | None = None
+    """What it has seen over time, of a look with ``samples``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,11 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
     except ConfigError as error:
         return not_taken(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
     assert isinstance(rendered, Mapping)
+    try:
+        if step.samples:
+            sampling(step.samples, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"samples: {error}", Fault.LOOK)
     return rendered
 
 

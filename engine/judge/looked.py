@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.values.playbook import Step
 from engine.values.result import SentCommand
+from engine.values.sampling import Series
 from engine.values.text import Json
 
 
@@ -45,3 +46,15 @@ class Looked:
     outcome: Seen | Blind
     commands: tuple[SentCommand, ...]
     seconds: float
+    series: Series | None = None
+    """Every sample, of a look with ``samples``, also where none of them is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutShort:
+    """What a look with ``samples`` had seen when the run was asked to end, or the line was lost."""
+
+    step: str
+    why: str
+    """How far it had come."""
+    state: Mapping[str, Json]

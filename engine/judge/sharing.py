@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import ConnectionLost, TransportError, Unreachable
 from engine.judge.looked import Looked
@@ -41,7 +41,7 @@ class Once:
             answer = self._answers.setdefault(key, _Answer(threading.Lock()))
         with answer.lock:
             if answer.looked is not None and (not anew or answer.began > asked):
-                return Looked(outcome=answer.looked.outcome, commands=(), seconds=0.0)
+                return replace(answer.looked, commands=(), seconds=0.0)
             began = self._clock.now()
             answer.looked, answer.began = take(), began
             return answer.looked

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.codec import to_json
+from engine.judge.looked import CutShort
 from engine.judge.sharing import Once, nowhere
 from engine.lang.templates import Scope
 from engine.ports import Action, Clock, Connection, Emit
@@ -15,6 +16,10 @@ from engine.values.text import Json, Unknown
 
 States = Mapping[str, Json | Unknown]
 """What each look saw, by its id: the State as JSON, or Unknown where it did not answer."""
+
+
+def nothing(_: CutShort) -> None:
+    """Who is told where nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,8 @@ class Site:
     """The connection to another host, by name."""
     once: Once | None = None
     """Where the looks are that all hosts of the run share; None: there is only this one."""
+    cut: Callable[[CutShort], None] = field(default=nothing, repr=False)
+    """Is told what a look had seen when it was cut short."""
 
     def at(self, place: str) -> Connection:
         """The connection to the host *place*; to this one if it is empty."""

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from engine.errors import ConfigError
+from engine.lab.docker import OF_DOCKER
+from engine.lab.pipeline import PIPELINES
 
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -49,6 +51,8 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "unmeasured": "The leader counts jobs of this host, and does not know how busy its GPUs are.",
         "unlisted": "The leader takes this host for dead.",
         "leader": "The leader of a job cluster: /status and /admin/reset_node_jobs on port 8770 of its address.",
+        **OF_DOCKER,
+        **PIPELINES,
         "down": "Nothing listens: the connection is refused.",
         "mute": "Connections are accepted, and no SSH banner is said.",
     }
@@ -79,7 +83,7 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     made: dict[str, tuple[str, ...]] = {}
     for text in asked:
         name, _, faults = text.partition("=")
-        if not name or not name.replace("-", "").replace("_", "").isalnum():
+        if not name or not name.replace("-", "").isalnum():
             problems.append(f"--host {text}: {name!r} is no host name")
         if name in made:
             problems.append(f"--host {text}: {name!r} is given twice")

@@ -16,9 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import ConfigError
+from engine.lab import docker
 from engine.lab.faults import hosts_of
 from engine.lab.host import LabHost, inventory_text, start_of
 from engine.lab.leader import node
+from engine.lab.pipeline import files_for
 from engine.lab.scripts import INIT, JOB, SMI, SSHD
 from engine.lab.training import OF_TRAINING
 
@@ -59,6 +61,7 @@ def default_directory() -> Path:
 def up(options: LabOptions) -> Lab:
     """Start a lab; one that is up in the same directory is ended first.  Raises ConfigError when it cannot be."""
     wanted = hosts_of(options.faults)
+    docker.require_engine(wanted)
     spaces = _spaces()
     down(options.directory)
     folder = options.directory.resolve()
@@ -100,6 +103,7 @@ def down(directory: Path) -> tuple[str, ...]:
         _reap(hosts)
         time.sleep(0.02)
     _reap(hosts)
+    docker.remove_groups(directory)
     for _ in range(50):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -185,6 +189,8 @@ def _start(
         "job": JOB,
         "nvidia-smi": SMI,
         **OF_TRAINING,
+        **docker.engine_files(folder, name, faults),
+        **files_for(faults),
         "sshd_config": SSHD.format(address=address, port=port),
     }.items():
         (files / file).write_text(text)
@@ -201,15 +207,8 @@ def _start(
         address,
         sys.executable,
     )
-    server = (
-        sys.executable,
-        "-m",
-        "engine.lab.server",
-        address,
-        str(port),
-        "/run/lab/host_key",
-        "/run/lab/authorized_keys",
-    )
+    module = (sys.executable, "-m", "engine.lab.server", address, str(port))
+    server = (*module, "/run/lab/host_key", "/run/lab/authorized_keys")
     return _running(plain, (*spaces, *inside, *(server if embedded else ())), home)
 
 
@@ -236,7 +235,8 @@ def _running(host: LabHost, argv: Sequence[str], home: Path) -> LabHost:
 def _wait_until_up(folder: Path, host: LabHost) -> None:
     if not host.pid:
         return
-    deadline = time.monotonic() + STARTS_WITHIN
+    within = docker.STARTS_WITHIN if docker.has_engine(host.faults) else STARTS_WITHIN
+    deadline = time.monotonic() + within
     while time.monotonic() < deadline and host.lives:
         try:
             socket.create_connection((host.address, host.port), timeout=1).close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-OURS = ("unshare", "sshd", "sshd-session", "sshd-auth")
+OURS = ("unshare", "sshd", "sshd-session", "sshd-auth", "dockerd", "containerd", "containerd-shim-runc-v2")
 """Programs that keep a host going, and are not its faults."""
 
 
@@ -42,7 +42,8 @@ def _seen(process: Path) -> tuple[int, str] | None:
         status = (process / "status").read_text(errors="replace")
     except OSError:
         return None
-    inner = next((int(it.split()[-1]) for it in status.splitlines() if it.startswith("NSpid:")), 0)
+    # The first number is ours, the second the host's; those of containers have a third one.
+    inner = next((int(it.split()[1:3][-1]) for it in status.splitlines() if it.startswith("NSpid:")), 0)
     if not words or inner <= 1 or words[0].rpartition("/")[2].split(":")[0] in OURS:
         return None
     return inner, " ".join(words)

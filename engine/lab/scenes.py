@@ -11,6 +11,7 @@ from engine.values.text import Json
 
 WORK = "/run/lab/workspace"
 LOGS = f"{WORK}/AReaL/outputs/grpo/logs/root/*/*"
+PIPELINE = f"{WORK}/pipeline"
 LEADER = "leader=leader+no_gpu"
 _LEADS = "leader"
 
@@ -25,6 +26,12 @@ class Scene:
 
 _LEADING: Mapping[str, Json] = {"leader": _LEADS, "url": "http://ADDRESS_OF_LEADER:8770"}
 _HEALTHY = "gpu-09=healthy"
+
+
+def _component(name: str, pattern: str, *argv: str) -> Mapping[str, Json]:
+    """A part of a pipeline, as `component-logs` takes it."""
+    return {"name": name, "pattern": pattern, "log": f"{PIPELINE}/logs/{name}.log", "argv": list(argv)}
+
 
 SCENES: Mapping[str, Scene] = MappingProxyType(
     {
@@ -72,7 +79,60 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
         "cleanup-stuck-nodes": Scene(
             hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay"), inputs={"url": _LEADING["url"]}
         ),
-        "runner-preflight": Scene(hosts=("gpu-01=healthy", "gpu-02=busy", "gpu-03=smi_fails", "cpu-01=no_gpu")),
+        "container-death": Scene(
+            hosts=(
+                *("gpu-01=died_of_memory+at_work", "gpu-02=died_of_kill", "gpu-03=died_of_segfault"),
+                *("gpu-04=died_of_gpu_memory", "gpu-05=died_of_disk", "gpu-06=died_of_itself", "gpu-07=dies_again"),
+                *("gpu-08=at_work+hung", "gpu-09=died_silently", "gpu-10=healthy"),
+            )
+        ),
+        "docker-prune": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "disk-full": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "docker-logging-setup": Scene(hosts=("gpu-01=unbounded_logs+at_work", "gpu-02=at_work", _HEALTHY)),
+        "runner-preflight": Scene(
+            hosts=(
+                *("gpu-01=docker", "gpu-02=docker+busy", "gpu-03=docker+smi_fails", "gpu-04=no_toolkit"),
+                *("gpu-05=docker_full", "gpu-06=healthy", "cpu-01=no_gpu"),
+            ),
+            inputs={"disk_free": "100MiB"},
+        ),
+        "pipeline-hang": Scene(
+            hosts=(
+                *("gpu-01=inference_died", "gpu-02=no_model", "gpu-03=no_environment", "gpu-04=wrong_address"),
+                *("gpu-05=started_early", "gpu-06=idle", "gpu-07=unseen", "gpu-08=outputs_missing", _HEALTHY),
+                *("gpu-10=rollouts_read_only", "gpu-11=pipeline"),
+            ),
+            inputs={
+                "run_dir": f"{PIPELINE}/outputs/wordle",
+                "trainer_log": [f"{PIPELINE}/logs/trainer.log"],
+                "orchestrator_log": [f"{PIPELINE}/logs/orchestrator.log"],
+                "inference_log": [f"{PIPELINE}/logs/inference.log"],
+                "orch_config": f"{PIPELINE}/orch.toml",
+                "outputs": f"{PIPELINE}/outputs",
+                "url": "http://inference:8000",
+                "watch": "2s",
+            },
+        ),
+        "component-logs": Scene(
+            hosts=("gpu-01=inference_died", "gpu-02=orchestrator_died", "gpu-03=pipeline", _HEALTHY),
+            inputs={
+                "components": [
+                    _component("inference", "inference +@", "./inference", "@", "infer.toml"),
+                    _component("orchestrator", "orchestrator +@", "./orchestrator", "@", "orch.toml"),
+                    _component("trainer", r"trainer/rl/train\.py", "./trainer/rl/train.py", "@", "train.toml"),
+                ],
+                "folder": PIPELINE,
+            },
+        ),
+        "isolate-with-fake-data": Scene(
+            hosts=("gpu-01=pipeline_ended", "gpu-02=pipeline_ended+trainer_died", "gpu-03=pipeline"),
+            inputs={
+                "train_config": f"{PIPELINE}/train.toml",
+                "argv": ["./trainer/rl/train.py", "@", "train.toml"],
+                "folder": PIPELINE,
+                "log": f"{PIPELINE}/logs/alone.log",
+            },
+        ),
         "runner-monitor": Scene(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
         "monitor": Scene(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
     }

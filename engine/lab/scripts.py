@@ -55,7 +55,8 @@ mount --rbind "$home/drv" /proc/driver
 mount --rbind "$home/dev" /dev
 mount --rbind "$home/run" /run
 # Nor is this machine's Docker: what /run had of it is gone, and a command without a daemon would be a fault of its own.
-for it in docker dockerd podman; do
+foreign='docker dockerd podman'; [ ! -e /run/lab/docker ] || foreign=podman
+for it in $foreign; do
   for place in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin /snap/bin; do
     [ ! -f "$place/$it" ] || mount --bind /dev/null "$place/$it"
   done
@@ -101,7 +102,9 @@ if has leader; then
   (cd / && setsid "$python" -m engine.lab.leader "$address" "$name" /run/lab/state </dev/null >/dev/null &)
   n=0; while [ ! -e /run/lab/state/leads ] && [ $n -lt 300 ]; do sleep 0.05; n=$((n+1)); done
 fi
+[ ! -f /run/lab/pipeline ] || . /run/lab/pipeline
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
+[ ! -e /run/lab/docker ] || . /run/lab/docker
 [ $# -gt 0 ] || exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
 cd /
 "$@" &

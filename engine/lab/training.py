@@ -129,7 +129,7 @@ if has leak; then
     (c=$(head -c 1000000 /dev/zero | tr '\0' x) n=0
     while [ $n -lt 600 ]; do n=$((n + 1)); eval "x$n=\$c"; sleep 0.1; done; exec sleep 1000) </dev/null >/dev/null 2>&1 &
 fi
-if has restart_loop; then
+if has restart_loop || has dies_again; then
     export HOME=$work GIT_CONFIG_NOSYSTEM=1
     git -c init.defaultBranch=main init -q /run/lab/upstream && (
         cd /run/lab/upstream || exit 1
@@ -141,9 +141,11 @@ if has restart_loop; then
     if has unsaved; then mkdir -p $work/AReaL/outputs; echo weights >$work/AReaL/outputs/step_57.pt; fi
     if has broken_clone; then echo broken >$work/AReaL/.git/HEAD; fi
     if has git_aware; then set -- git_aware "$@"; else set -- plain "$@"; fi
-    setsid sh /run/lab/restarting "$1" </dev/null >/dev/null 2>&1 &
-    n=0 # a loop is one when it has gone round
-    while [ $n -lt 100 ] && [ "$(grep -c begin $work/container.log 2>/dev/null || :)" -lt 4 ]; do n=$((n + 1)); sleep 0.1; done
+    if has restart_loop; then
+        setsid sh /run/lab/restarting "$1" </dev/null >/dev/null 2>&1 &
+        n=0 # a loop is one when it has gone round
+        while [ $n -lt 100 ] && [ "$(grep -c begin $work/container.log 2>/dev/null || :)" -lt 4 ]; do n=$((n + 1)); sleep 0.1; done
+    fi
     shift; unset GIT_CONFIG_NOSYSTEM; HOME=$(echo ~root); export HOME
 fi
 """

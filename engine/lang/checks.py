@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from engine.errors import Problem
-from engine.lang.given import faults_in_arguments
+from engine.lang.given import faults_in_arguments, faults_in_samples
 from engine.lang.naming import ROOTS, Allowed, Naming, broken, near
 from engine.lang.schema import ONLY_IN
 from engine.lang.source import Document, Path
@@ -15,6 +15,7 @@ from engine.lang.templates import is_template, names
 from engine.lang.trees import texts_in
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Phase, Playbook, Step
+from engine.values.sampling import Series
 
 
 def check(
@@ -35,6 +36,7 @@ class _Checking:
         self._book, self._document, self._actions, self._brought = book, document, actions, brought
         self._naming = Naming(document)
         self._lists = frozenset(it.id for it in book.diagnose if it.each)
+        self._series = {it.id: self._own_fields(it) for it in book.diagnose if it.samples}
         self._paths = {id(step): path for step, path in self._placed()}
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
@@ -104,18 +106,20 @@ class _Checking:
         seen: dict[str, tuple[str, ...]] = {}
         for step in self._book.diagnose:
             later = frozenset(every.keys() - seen.keys())
-            yield from self._step(step, Allowed(seen, self._input_names(), later, self._lists))
+            yield from self._step(step, Allowed(seen, self._input_names(), later, self._lists, self._series))
             seen[step.id] = every[step.id]
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
         for step in (*self._book.remediate, *self._book.verify):
-            yield from self._step(step, Allowed(every, self._input_names(), acts, self._lists))
+            yield from self._step(step, Allowed(every, self._input_names(), acts, self._lists, self._series))
 
     def _input_names(self) -> tuple[str, ...]:
         return tuple(it.name for it in self._book.inputs)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
-        every = fields(self._actions[step.action].State)
-        return tuple(it.name for it in every if not it.metadata.get("private"))
+        return shown(Series) if step.samples else self._own_fields(step)
+
+    def _own_fields(self, step: Step) -> tuple[str, ...]:
+        return shown(self._actions[step.action].State)
 
     def _step(self, step: Step, allowed: Allowed) -> Iterator[Problem]:
         if step.part:
@@ -130,6 +134,8 @@ class _Checking:
         if is_template(step.on):
             only_inputs = Allowed({}, allowed.inputs, frozenset({*allowed.looks, *allowed.later, "host", "run"}))
             yield from self._naming.templates(step.on, (*path, "on"), only_inputs)
+        if step.samples:
+            yield from self._samples(step, (*path, "samples"), allowed)
         if step.when:
             yield from self._naming.expression(step.when, (*path, "when"), allowed)
         yield from self._naming.templates(step.args, (*path, step.action), allowed)
@@ -167,6 +173,32 @@ class _Checking:
         if "inputs" in tree:
             yield self._problem((*path, "inputs"), "`inputs` belongs to an include", "arguments stand under the action")
 
+    def _samples(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """What is wrong with a look that is taken again and again."""
+        action, tree = self._actions[step.action], self._tree(path[:-1])
+        if action.waits:
+            yield self._problem(path, f"{step.action} sees nothing that samples could be taken of")
+        if step.scratch:
+            words = "a look that makes something of its own on the host is taken once"
+            yield self._problem(path, words, "`samples` is for looks that only read")
+        if "within" in tree and step.phase is Phase.DIAGNOSE:
+            yield self._problem(path, "`samples` and `within` both repeat the look", "leave `within` out")
+        if "while" in step.samples and step.phase is Phase.VERIFY:
+            words = "`while` means nothing in verify: there the first sample that does not hold ends them"
+            yield self._problem((*path, "while"), words)
+        elif "while" in step.samples:
+            inner = str(step.samples["while"])
+            yield from self._naming.within_sample(inner, (*path, "while"), self._own_fields(step), allowed)
+        only_inputs = Allowed({}, allowed.inputs, frozenset({*allowed.looks, *allowed.later, "host", "run"}))
+        amounts = {key: it for key, it in step.samples.items() if key != "while"}
+        yield from self._naming.templates(amounts, path, only_inputs)
+        for fault in faults_in_samples(step, self._defaults(), self._book):
+            yield self._problem((*path, *fault.path), fault.message)
+
+    def _defaults(self) -> dict[str, Any]:
+        """Every input at its default, but for those that have none."""
+        return {it.name: it.default for it in self._book.inputs if not it.required}
+
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
         """A look that all hosts share rests on nothing that is a host's own."""
         shared = {it.id for it in self._book.diagnose if it.once}
@@ -184,15 +216,14 @@ class _Checking:
 
     def _arguments(self, step: Step, path: Path) -> Iterator[Problem]:
         """Arguments that are known with every input at its default."""
-        defaults = {it.name: it.default for it in self._book.inputs if not it.required}
-        for it in faults_in_arguments(step, self._actions[step.action], defaults, self._book):
+        for it in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._book):
             yield self._problem((*path, *it.path), f"{step.action}: {it.message}", it.hint)
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name looks and their fields."""
         every = {it.id: self._state_fields(it) for it in self._book.diagnose}
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
-        allowed = Allowed(every, self._input_names(), acts, self._lists)
+        allowed = Allowed(every, self._input_names(), acts, self._lists, self._series)
         for rule in self._book.findings:
             if rule.part:
                 continue
@@ -206,6 +237,11 @@ class _Checking:
 
     def _problem(self, path: Path, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, message, hint)
+
+
+def shown(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of *kind* that expressions may name."""
+    return tuple(it.name for it in fields(kind) if not it.metadata.get("private"))
 
 
 _AUTHORS = ("command", "script")

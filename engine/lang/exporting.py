@@ -11,7 +11,7 @@ from engine.lang.including import KEYS as INCLUDE_KEYS
 from engine.lang.keywords import ABOUT_FINDING, ABOUT_INPUT, ABOUT_LIMITS, ABOUT_PLAYBOOK, ABOUT_STEP
 from engine.lang.knobs import KEYWORDS
 from engine.lang.quantities import DURATION, SHARE, SIZE
-from engine.lang.schema import FLAG, ONLY_IN, QUANTITY, SHARE_OF_HOSTS, STEP_KEYS, TEXT, playbook_schema
+from engine.lang.schema import COUNT, FLAG, LATER, ONLY_IN, QUANTITY, SHARE_OF_HOSTS, STEP_KEYS, TEXT, playbook_schema
 from engine.ports import Action
 from engine.values.playbook import Phase
 from engine.values.text import Duration, Json, ProcessPattern, Regex, Size
@@ -62,6 +62,10 @@ def _sharpened(schema: Any) -> Any:
     """A copy of *schema* that says what a duration and a share of the hosts look like."""
     if schema is QUANTITY:
         return dict(TIMES)
+    if schema is LATER:
+        return {"anyOf": [*TIMES["anyOf"], dict(TEMPLATE)]}
+    if schema is COUNT:
+        return {"anyOf": [{"type": "integer", "minimum": 2}, dict(TEMPLATE)]}
     if schema is SHARE_OF_HOSTS:
         return dict(HOSTS)
     match schema:
@@ -97,6 +101,8 @@ def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
     able = [it.name for it in actions.values() if _stands_in(it, phase)]
     keys = [it for it in STEP_KEYS if phase in ONLY_IN.get(it, tuple(Phase)) and it not in ("include", "inputs")]
     own = {key: _sharpened(STEP_KEYS[key]) for key in keys}
+    if "samples" in own:
+        own["samples"] |= {"oneOf": [{"required": ["times"]}, {"required": ["for"]}]}
     named = {it: {"$ref": f"#/$defs/action_{it}", "description": actions[it].summary} for it in able}
     step: Schema = {
         "type": "object",

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem
 from engine.lang.arguments import build
+from engine.lang.sampling import sampling
 from engine.lang.source import Path
 from engine.lang.templates import Scope, evaluate, fault_in, is_template, names, render, value_of
 from engine.lang.views import UnknownTouched
@@ -38,8 +39,7 @@ class Fault:
 
 def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], playbook: Playbook) -> Iterator[Fault]:
     """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later."""
-    looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
-    scope = Scope(inputs=inputs, looks=looks)
+    scope = Scope(inputs=inputs, looks=_unseen(step, playbook))
     seen: set[Fault] = set()
     for one, free in _scopes(step, scope):
         off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
@@ -47,6 +47,26 @@ def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], 
             if fault not in seen:
                 seen.add(fault)
                 yield fault
+
+
+def faults_in_samples(step: Step, inputs: Mapping[str, Json], playbook: Playbook) -> Iterator[Fault]:
+    """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
+    scope = Scope(inputs=inputs, looks=_unseen(step, playbook))
+    amounts = {key: it for key, it in step.samples.items() if key != "while"}
+    off = bool(step.when) and _is_false(step.when, scope)
+    if not step.samples or _rests_on(amounts, inputs, ANY if off else ("host", "run", "item")):
+        return
+    try:
+        sampling(step.samples, scope)
+    except ConfigError as error:
+        for it in error.problems:
+            key = it.message.partition(":")[0]
+            yield Fault((key,) if key in step.samples else (), it.message)
+
+
+def _unseen(step: Step, playbook: Playbook) -> dict[str, Json | Unknown]:
+    """Every look that *step* could name, none of which has been taken yet."""
+    return {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
 
 
 def problems_with_inputs_given(
@@ -59,6 +79,8 @@ def problems_with_inputs_given(
         for it in faults_in_arguments(step, actions[step.action], inputs[step.part], playbook):
             message = f"{step.action}: {it.message}"
             found.append(Problem(file=at.file, line=at.line, column=at.column, message=message, hint=it.hint or GIVEN))
+        for it in faults_in_samples(step, inputs[step.part], playbook):
+            found.append(Problem(file=at.file, line=at.line, column=at.column, message=it.message, hint=GIVEN))
     return found
 
 

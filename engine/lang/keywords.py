@@ -29,6 +29,7 @@ ABOUT_STEP: Mapping[str, str] = {
     "within": "Repeat the look for so long until it holds.",
     "every": "How often within is looked.",
     "retry": "Take a look again after a fault: so many times, so far apart. A change is sent once.",
+    "samples": "Take the look so many `times`, or `for` so long, one `every` so often, as long as `while` holds.",
     "become": "Use sudo: true for root, or the name of a user.",
     "on": "Send the commands to this host instead, or to the controller.",
     "once": "One look, shared by all hosts of the run.",

@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
 from engine.errors import ConfigError
+from engine.lang.sampling import sampling
 from engine.lang.source import Document, Path
 from engine.lang.templates import Scope, evaluate, is_template, names
 from engine.lang.trees import unraw
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Playbook, Step
+from engine.values.sampling import Sampling
 from engine.values.text import ProcessPattern, Raw
 
 
@@ -49,6 +51,14 @@ class Linted:
     def action(self, step: Step) -> Action:
         """The action of *step*."""
         return self.actions[step.action]
+
+    def sampling(self, step: Step) -> Sampling | None:
+        """How often *step* looks, with every input at its default; None: once, or that is not known."""
+        inputs = {it.name: it.default for it in self.book.inputs if not it.required}
+        try:
+            return sampling(step.samples, Scope(inputs=inputs)) if step.samples else None
+        except ConfigError:
+            return None
 
     def rungs(self, rule: FindingRule) -> list[tuple[Step, Path]]:
         """The remediate steps of this file that are for *rule*."""

@@ -257,6 +257,7 @@ class _Building:
             after=trees.ids(tree.get("after")),
             every=self._seconds(tree, "every", path, 2.0, time_span),
             retry=self._retry(tree.get("retry"), path),
+            samples=trees.samples(tree.get("samples")),
             each=trees.list_expression(tree.get("each")),
             on=trees.text(tree.get("on")),
             once=tree.get("once") is True,

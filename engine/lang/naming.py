@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from engine.errors import Problem
+from engine.lang.series import fault_in_filter
 from engine.lang.source import Document, Path
-from engine.lang.templates import fault_in, fault_in_expression, is_template, names
+from engine.lang.templates import OverSamples, fault_in, fault_in_expression, is_template, names, over_samples
 
 ROOTS = ("inputs", "host", "run")
 
@@ -25,6 +26,8 @@ class Allowed:
     """Ids that exist but may not be named here."""
     lists: frozenset[str] = frozenset()
     """Looks with ``each``: a list, which has no fields."""
+    series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Looks with ``samples``, to the fields of one sample."""
     item: bool = False
     """Whether ``item`` means something here."""
 
@@ -57,6 +60,30 @@ class Naming:
             return
         for root, attribute in sorted(names(text)):
             yield from self._name(root, attribute, path, allowed)
+        for use in over_samples(text):
+            yield from self._over_samples(use, path, allowed)
+
+    def _over_samples(self, use: OverSamples, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """The mistakes in what is asked of the samples of a look."""
+        known = allowed.series.get(use.look) or tuple({it: 0 for own in allowed.series.values() for it in own})
+        if use.look in allowed.looks and use.look not in {*allowed.series, *allowed.lists}:
+            words = f"`{use.filter}` wants a look with `samples`, and {use.look!r} has none"
+            yield self.document.problem(path, words, "samples: {times: 6, every: 10s}")
+            return
+        yield from self.within_sample(str(use.given[0]), path, known, allowed)
+        if fault := fault_in_filter(use.filter, use.given[1:]):
+            yield self.document.problem(path, f"{use.filter}: {fault}")
+
+    def within_sample(self, text: str, path: Path, known: Iterable[str], allowed: Allowed) -> Iterator[Problem]:
+        """The mistakes in an expression over one sample, which has the fields *known*."""
+        if fault := fault_in_expression(text):
+            yield self.document.problem(path, f"cannot be understood: {fault}", f"in: {' '.join(text.split())[:80]}")
+            return
+        for root, attribute in sorted(names(text)):
+            if root in ROOTS:
+                yield from self._name(root, attribute, path, allowed)
+            elif root not in (*known, "at"):
+                yield self.document.problem(path, f"a sample has no field {root!r}", near(root, known))
 
     def _name(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         if root == "inputs":
@@ -67,6 +94,9 @@ class Naming:
             if attribute and root in allowed.lists:
                 hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
                 yield self.document.problem(path, f"the look {root!r} is a list (it has `each`), without fields", hint)
+            elif attribute in allowed.series.get(root, ()) and attribute not in known:
+                hint = f"{root}.samples[-1].{attribute}, or {root} | sustained('{attribute}', '10s')"
+                yield self.document.problem(path, f"the look {root!r} has `samples`, each with its own fields", hint)
             elif attribute and attribute not in known:
                 yield self.document.problem(
                     path, f"the look {root!r} has no field {attribute!r}", near(attribute, known)

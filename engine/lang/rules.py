@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from engine.lang.linted import Linted, constant, ends_processes, follows, programs
+from engine.lang.naming import broken
+from engine.lang.quantities import duration
 from engine.lang.source import Path
+from engine.lang.templates import over_samples
 from engine.lang.trees import unraw
+from engine.values.text import seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,28 @@ def batches_without_end(it: Linted) -> Iterator[Warned]:
         yield Warned(("limits", "batches"), what, 'stop_after: "10%"')
 
 
+def short_samples(it: Linted) -> Iterator[Warned]:
+    """Samples over less time than is asked about: the answer is never known."""
+    taken = {step.id: made for step, _ in it.steps if (made := it.sampling(step))}
+    for rule, path in it.findings:
+        for use in over_samples(rule.when) if not broken(rule.when) else ():
+            span = use.given[1] if use.filter == "sustained" and len(use.given) > 1 else None
+            if use.look in taken and span is not None and taken[use.look].seconds < duration(span):
+                own = seconds(taken[use.look].seconds)
+                what = f"{rule.id} asks about {seconds(duration(span))}, and the samples of {use.look} take {own}"
+                yield Warned((*path, "when"), f"{what}: it is never known", f"samples: {{for: {span}, every: ...}}")
+
+
+def long_samples(it: Linted) -> Iterator[Warned]:
+    """Samples that a run has no time for."""
+    deadline = it.book.limits.deadline
+    for step, path in it.steps:
+        made = it.sampling(step)
+        if made and deadline and made.seconds >= deadline:
+            what = f"the samples take {seconds(made.seconds)}, and the whole run ends after {seconds(deadline)}"
+            yield Warned((*path, "samples"), what, "limits: {deadline: ...}")
+
+
 RULES = (
     Rule(
         id="wide-pattern",
@@ -275,5 +301,17 @@ RULES = (
         why="The first small batch is there to be believed when it fails.",
         example='limits: {batches: [1, "10%", "100%"], stop_after: "10%"}',
         look=batches_without_end,
+    ),
+    Rule(
+        id="samples-too-short",
+        why="What held for ten minutes can only be told from samples over ten minutes.",
+        example="samples: {for: 10m, every: 10s}   # and when: gpus | sustained('not busy', '10m')",
+        look=short_samples,
+    ),
+    Rule(
+        id="samples-too-long",
+        why="Samples that the deadline of the run cuts short leave every host without an answer.",
+        example="samples: {for: 10m, every: 10s}   # and limits: {deadline: 30m}",
+        look=long_samples,
     ),
 )

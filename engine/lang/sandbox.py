@@ -13,6 +13,8 @@ from jinja2.nativetypes import NativeEnvironment
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from engine.lang.series import NAMES as SERIES
+from engine.lang.series import ROUNDS
 from engine.lang.views import LONGEST, View, known
 
 MOST_ROUNDS = 100_000
@@ -20,9 +22,6 @@ MOST_ROUNDS = 100_000
 
 LARGEST_ARGUMENT = 10_000
 """A number that a filter or a method may be given: it may be a width, a count, a number of digits."""
-
-ROUNDS = "_rounds"
-"""The variable of a template that counts its rounds."""
 
 WITHIN_BOUNDS = "_within_bounds"
 JOINED = "_joined"
@@ -93,10 +92,25 @@ class _Bounding(NodeTransformer):
         node.iter = nodes.Filter(node.iter, WITHIN_BOUNDS, [], [], None, None, lineno=node.lineno)
         return node
 
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
+        """What is evaluated within a sample is the author's own text, never what a host said."""
+        self.generic_visit(node)
+        given = [_text(it) for it in node.args]
+        name, given = (given[0], given[1:]) if node.name == "map" and given else (node.name, given)
+        if not name:
+            raise SecurityError("`map` wants the name of its filter written out")
+        if name in SERIES and not (given and given[0]):
+            raise SecurityError(f"`{name}` wants what it looks for in each sample written out, in quotes")
+        return node
+
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - as above
         self.generic_visit(node)
         parts = nodes.List(node.nodes, lineno=node.lineno)
         return nodes.Filter(parts, JOINED, [], [], None, None, lineno=node.lineno)
+
+
+def _text(node: nodes.Expr) -> str:
+    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""
 
 
 class Missing(StrictUndefined):

@@ -31,6 +31,10 @@ IDS: Mapping[str, Json] = {
 }
 QUANTITY: Mapping[str, Json] = {"type": ["string", "number"]}
 FLAG: Mapping[str, Json] = {"type": "boolean"}
+LATER: Mapping[str, Json] = {"type": ["string", "number"]}
+"""A quantity, or a template that gives one."""
+COUNT: Mapping[str, Json] = {"type": ["string", "integer"]}
+"""A whole number, or a template that gives one."""
 
 STEP_KEYS: Mapping[str, Json] = {
     "id": {"type": "string", "pattern": ID},
@@ -49,6 +53,11 @@ STEP_KEYS: Mapping[str, Json] = {
         "required": ["times"],
         "additionalProperties": False,
         "properties": {"times": {"type": "integer", "minimum": 1, "maximum": 100}, "every": QUANTITY},
+    },
+    "samples": {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"times": COUNT, "for": LATER, "every": LATER, "while": {"type": ["string", "boolean"]}},
     },
     "each": {"type": ["string", "array"]},
     "on": TEXT,
@@ -76,6 +85,7 @@ ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
     "if_failed": (Phase.REMEDIATE,),
     "always": (Phase.REMEDIATE,),
     "retry": (Phase.DIAGNOSE, Phase.VERIFY),
+    "samples": (Phase.DIAGNOSE, Phase.VERIFY),
 }
 """Keys that mean something in some sections only."""
 

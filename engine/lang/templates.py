@@ -12,12 +12,17 @@ from jinja2 import TemplateError, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError, UndefinedError
 
 from engine.errors import ConfigError
-from engine.lang.sandbox import ROUNDS, Environment, Rounds
+from engine.lang.sandbox import Environment, Rounds
+from engine.lang.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
 from engine.lang.views import LONGEST, UnknownTouched, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
 ROOTS = frozenset({"inputs", "host", "run", "item"})
 """Names that every expression may use, besides the looks."""
+
+
+FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""What a text that cannot be filled in may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +49,22 @@ def _finalize(_context: Any, value: Any) -> Any:
 
 @cache
 def _environment() -> Environment:
-    return Environment(_finalize)
+    made = Environment(_finalize)
+    made.filters |= filters(_inside)
+    return made
+
+
+def _inside(expression: str, names: Mapping[str, Any]) -> Any:
+    """What *expression* over one sample gives; *names* are those of the template that it stands in."""
+    made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
+    return _joined(_as_template(expression), made, whole=False)
+
+
+@cache
+def _over_sample(expression: str) -> Any:
+    environment = _environment()
+    tree = environment.parse(_as_template(expression))
+    return environment.from_string(OfSample().visit(tree))
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
@@ -66,6 +86,16 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
         return found
     except UnknownTouched as error:
         return Unknown(why=str(error))
+
+
+def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
+    """Whether *condition* is true of one sample.  Raises ConfigError."""
+    try:
+        return bool(_inside(condition, {**scope.names(), ROUNDS: Rounds(), SAMPLE: view(sample)}))
+    except UnknownTouched as error:
+        return Unknown(why=str(error))
+    except FAULTS as error:
+        raise ConfigError(_reason(condition, error)) from error
 
 
 def render(tree: Any, scope: Scope) -> Json:
@@ -122,15 +152,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
         return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole, gaps=gaps)
     except UnknownTouched:
         raise
-    except (
-        TemplateError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except FAULTS as error:
         raise ConfigError(_reason(text, error)) from error
 
 
@@ -228,3 +250,29 @@ def _first_step(node: Any) -> tuple[str, str] | None:
     constant = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const)
     attribute = node.attr if isinstance(node, nodes.Getattr) else node.arg.value if constant else None
     return (node.node.name, attribute) if isinstance(node.node, nodes.Name) and isinstance(attribute, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OverSamples:
+    """A filter over samples, as it stands in a text."""
+
+    look: str
+    """The name before it; empty where that is no name."""
+    filter: str
+    given: tuple[Any, ...]
+    """What it is given; None where it is not written out."""
+
+
+def over_samples(text: str) -> Iterator[OverSamples]:
+    """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
+    source = text if is_template(text) else _as_template(text)
+    try:
+        found = list(_environment().parse(source).find_all(nodes.Filter))
+    except (TemplateError, RecursionError) as error:
+        raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
+    for it in found:
+        given = tuple(arg.value if isinstance(arg, nodes.Const) else None for arg in it.args)
+        if it.name in NAMES:
+            yield OverSamples(it.node.name if isinstance(it.node, nodes.Name) else "", it.name, given)
+        elif it.name == "map" and given and given[0] in NAMES:
+            yield OverSamples("", given[0], given[1:])

@@ -78,6 +78,11 @@ def list_expression(value: Any) -> str:
     return "[" + ", ".join(_literal(unraw(it)) for it in value) + "]"
 
 
+def samples(value: Any) -> Mapping[str, Json]:
+    """What ``samples`` says, ``while`` as an expression."""
+    return {key: expression(it) if key == "while" else unraw(it) for key, it in mapping(value).items()}
+
+
 def _literal(value: Json) -> str:
     match value:
         case None:

@@ -54,11 +54,21 @@ class View(Mapping[str, Any]):
     __repr__ = __str__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Silent:
-    """A look, or a field of one, without an answer: touching it says so."""
+    """A look, or a field of one, without an answer: touching it says so, also asking whether it is true or equal."""
 
     why: str
+
+    def _touched(self, *_: Any) -> Any:
+        raise UnknownTouched(self.why)
+
+    __bool__ = __len__ = __iter__ = __contains__ = __int__ = __float__ = __index__ = __neg__ = __abs__ = _touched
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _touched
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __floordiv__ = (
+        __rfloordiv__
+    ) = __mod__ = __rmod__ = _touched
+    __hash__ = object.__hash__
 
 
 def view(value: Any) -> Any:

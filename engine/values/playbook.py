@@ -94,6 +94,8 @@ class Step:
     every: float = 2.0
     retry: Retry = Retry()
     """Looks only: taken again after a fault."""
+    samples: Mapping[str, Json] = field(default_factory=dict)
+    """Looks only: ``times`` or ``for``, ``every`` and ``while`` as they are written; empty: one look."""
     each: str = ""
     """An expression that gives a list; the step is taken once for every ``item`` of it."""
     on: str = ""

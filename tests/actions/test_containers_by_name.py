@@ -1,4 +1,4 @@
-"""A container is meant by its name, or by enough of its id; and what restarts has not started."""
+"""A container is meant by its name, or by enough of its id; what restarts has not started, and what runs on is over its loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.actions import container
+from engine.actions import container, containers
 from engine.facts.web import Request, ask, send
 from engine.lang.arguments import build
 
@@ -19,6 +19,16 @@ IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")
 def test_the_first_letters_of_an_id_are_no_name(name, meant):
     """Mutants: container.py taking whatever docker takes."""
     assert container._is_called(IT, name) is meant
+
+
+@pytest.mark.parametrize(
+    ("status", "since", "looping"),
+    [("running", 91, False), ("running", 89, True), ("exited", 91, True), ("restarting", 91, True)],
+)
+def test_a_container_that_has_run_for_longer_than_the_gap_is_over_its_loop(status, since, looping):
+    """Mutants: the quick starts of the past alone making a loop."""
+    it = SimpleNamespace(status=status, restart_count=4)
+    assert containers._looping(it, 4, 2.0, build(containers.Args, {}), since) is looping
 
 
 @pytest.mark.parametrize(("status", "started"), [("restarting", False), ("running", True), ("exited", False)])

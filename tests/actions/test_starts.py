@@ -11,6 +11,7 @@ import pytest
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import starts
 from engine.errors import ConfigError, ProbeError
+from engine.facts.starting import of_container
 from engine.lang.arguments import build
 from engine.ports import Fails, Holds
 from engine.values.command import Effect
@@ -159,8 +160,49 @@ def test_a_text_is_searched_too_and_is_as_old_as_its_last_line():
     assert state.starts[0] == "2025-11-21T03:00:00Z"
 
 
+def test_what_a_container_wrote_before_docker_noted_its_start_belongs_to_that_start():
+    """Mutants: the lines cut at the time of the note; those of the life before taken for its own."""
+    stamped = [f"2025-11-21T03:00:{at}Z {text}" for at, text in (("00.9", "a"), ("05.2", FATAL), ("05.4", "c"))]
+    zero = 1763694000.0
+    logs, at = of_container("areal", stamped, (zero + 1, zero + 5.3), (zero + 4,), zero + 9)
+    assert [it.text.partition(" ")[2] or it.text for it in logs.lines] == [
+        "Docker starts areal", "a", "Docker starts areal", FATAL.partition(" ")[2], "c",
+    ]  # fmt: skip
+    assert at == (0, 2)
+    assert logs.lines[at[1]].at == zero + 5.3
+
+
+@pytest.mark.real("docker")
+def test_docker_s_word_of_the_starts_counts_and_the_log_tells_why_each_ended(engine):
+    """Mutants: the log's own times taken for starts; a log that nobody keeps taken for an empty one."""
+
+    def seen(name):
+        made = build(starts.Args, {"container": name, "window": "10m", **CAME_THROUGH})
+        return made, drive(starts.probe(made), engine.machine())
+
+    line = f'echo "{FATAL}" >&2; exit 128'
+    for name, driver in (("loop", "json-file"), ("mute", "none")):
+        engine("run", "-d", "--name", name, "--restart=always", "--network", "none", "--log-driver", driver, "base:1", "sh", "-c", line)  # fmt: skip
+    calm = engine.lives()
+    deadline = time.monotonic() + 30
+    while min(int(engine.inspect(it, "{{.RestartCount}}")) for it in ("loop", "mute")) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    made, state = seen("loop")
+    assert state.loop is True
+    assert state.count >= 4
+    assert (state.failed, len(state.since)) == ((FATAL,), 2)
+    assert isinstance(starts.holds(made, state), Fails)
+    made, state = seen("mute")
+    assert state.loop is True
+    assert isinstance(state.failed, Unknown)
+    assert "keeps no log" in state.failed.why
+    assert (seen(calm)[1].loop, seen(calm)[1].count) == (False, 1)
+    assert "no container nobody" in seen("nobody")[1].loop.why
+
+
 def test_what_cannot_be_meant_is_refused():
-    for bad in ({}, {"files": ["/x"], "text": "y"}):
+    for bad in ({}, {"files": ["/x"], "text": "y"}, {"files": ["/x"], "container": "y"}):
         with pytest.raises(ConfigError):
             build(starts.Args, {"started": "x", **bad})
     with pytest.raises(ConfigError, match="empty"):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ class Said:
     out: str
     err: str
 
-    @property
+    @cached_property
     def document(self) -> dict:
         return json.loads(self.out)
 
@@ -80,6 +81,12 @@ class Practice:
     def calls(self, host: str) -> list[str]:
         """What nvidia-smi was asked on *host*."""
         return (self.lab.state(host) / "calls").read_text().splitlines()
+
+
+def scene(playbook: str, **more: str) -> tuple[str, ...]:
+    """The inputs of the lab's scene for *playbook*, with *more* of them or others, as words of a command line."""
+    texts = {name: it if isinstance(it, str) else json.dumps(it) for name, it in lab.SCENES[playbook].inputs.items()}
+    return tuple(word for name, it in {**texts, **more}.items() for word in ("-e", f"{name}={it}"))
 
 
 @pytest.fixture

@@ -139,10 +139,9 @@ def test_a_missing_file_is_made(docker):
     assert docker.sh(f"stat -c %a {CONFIG}").strip() == "644"
 
 
-@pytest.mark.parametrize("config", [OLD, None])
-def test_where_docker_does_not_come_back_the_old_file_is_put_back_and_docker_runs(docker, config):
+def test_where_docker_does_not_come_back_the_old_file_is_put_back_and_docker_runs(docker):
     """The log driver stands on the command line too: dockerd refuses to start.  Mutants: no put_back; any old backup taken."""
-    docker.start(config, flags="--log-driver=json-file")
+    docker.start(OLD, flags="--log-driver=json-file")
     docker.systemd.write(f"{CONFIG}.backup-20990101-000000", '{"debug": true}')
     said = docker.run()
     assert said.code == 1
@@ -150,10 +149,26 @@ def test_where_docker_does_not_come_back_the_old_file_is_put_back_and_docker_run
     assert said.step("here", "put_back")["status"] == "changed"
     assert said.step("here", "restart_again")["status"] == "changed"
     assert said.host("here")["verdict"] == "failed"
-    assert docker.sh(f"cat {CONFIG} 2>/dev/null || echo none") == (config or "none\n")
+    assert docker.sh(f"cat {CONFIG}") == OLD
     assert any(".refused-" in it for it in docker.files())
     assert docker.sh("docker version --format '{{.Server.Version}}'").strip()
     assert docker.systemd.show("docker.service", "ActiveState") == "active"
+
+
+def test_containers_that_run_outlive_a_restart_that_docker_refuses_and_its_start_with_the_old_file(docker):
+    """Mutants: the state of before put back without live-restore."""
+    docker.start(None)
+    key = container(docker)
+    began = docker.sh(f"docker inspect --format '{{{{.State.StartedAt}}}} {{{{.State.Running}}}}' {key}")
+    said = docker.run("-e", 'settings={"live-restore": true, "log-opts": {"nonsense": "1"}}')
+    assert said.step("here", "live_restore")["status"] == "changed", said.out
+    assert said.step("here", "restart")["status"] == "failed"
+    assert said.step("here", "keep_live_restore")["status"] == "changed"
+    assert said.step("here", "restart_again")["status"] == "changed"
+    assert said.host("here")["verdict"] == "failed"
+    assert docker.config == {"live-restore": True}
+    assert docker.sh(f"docker inspect --format '{{{{.State.StartedAt}}}} {{{{.State.Running}}}}' {key}") == began
+    docker.sh(f"docker rm -f {key}")
 
 
 def test_a_file_that_is_no_json_is_left_to_a_person(docker):

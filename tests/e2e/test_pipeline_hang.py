@@ -2,175 +2,155 @@
 
 from __future__ import annotations
 
-import json
-import os
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
 from engine import lab
-from tests.e2e.conftest import Practice, Said
+from engine.lab.scenes import PIPELINE
+from tests.e2e.conftest import Practice, Said, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "curl")
 
-PARTS = {
-    "inference": "inference @ infer.toml",
-    "orchestrator": "orchestrator @ orch.toml",
-    "trainer": "trainer/rl/train.py @ t",
-}
-WAITING = "INFO step 3 done\nINFO Waiting for training batch to arrive\n"
-ORCH = '# The orchestrator.\nbatch_size = 512  # samples\n\n[client]\nbase_url = "{url}/v1"\n\n[sampling]\nmax_tokens = 1024'
+FAULTS = (
+    *("pipeline", "inference_died", "inference_sick", "no_model", "no_environment", "wrong_address"),
+    *("started_early", "idle", "unseen", "outputs_read_only", "outputs_missing", "rollouts_read_only", "trainer_died"),
+)
+OTHERS = ("healthy=smi_fails", "again=unseen")
+BEGUN = f"""cd {PIPELINE}; echo 'ERROR Connection refused; Permission denied' >>logs/orchestrator.log
+rm -r outputs/wordle/rollouts/step_*"""
+"""What there was of batches is gone, and those that come are young."""
 
 
-class Inference(BaseHTTPRequestHandler):
-    """An inference server that is well."""
-
-    def do_GET(self) -> None:
-        body = json.dumps({"data": [{"id": "model"}]} if self.path == "/v1/models" else {}).encode()
-        self.send_response(200 if self.path in ("/health", "/v1/models") else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+def named(fault: str) -> str:
+    """The host with *fault*."""
+    return fault.replace("_", "-")
 
 
-def begin(made: Practice, host: str, *parts: str) -> None:
-    """Let *parts* of a pipeline live on *host*."""
-    made.exec(
-        host,
-        "cd /run/lab/jobs && mkdir -p trainer/rl && cp job trainer/rl/train.py && cp job inference && cp job orchestrator",
-    )
-    for it in parts:
-        made.exec(host, f"cd /run/lab/jobs; setsid ./python3 {PARTS[it]} </dev/null >/dev/null 2>&1 &")
+@dataclass
+class Seen:
+    """What was said of hosts with one fault each."""
 
+    all: Said
+    no_log: Said
+    before_start: Said
+    configs: dict[str, str]
+    backups: dict[str, str]
 
-class Place:
-    """The files of one pipeline."""
+    def verdict(self, fault: str) -> str:
+        return self.all.host(named(fault))["verdict"]
 
-    def __init__(self, folder: Path, url: str, age: float = 0.0, configured: str = "") -> None:
-        self.folder, self.url = folder, url
-        (folder / "run/rollouts/step_9").mkdir(parents=True)
-        (folder / "run/rollouts/step_10").mkdir()
-        (folder / "run/rollouts/step_10/rank_0.pt").write_text("x")
-        self.log, self.config = folder / "trainer.log", folder / "orch.toml"
-        self.orchestrator = folder / "orchestrator.log"
-        self.log.write_text(WAITING)
-        self.orchestrator.write_text("INFO started\n")
-        self.config.write_text(ORCH.format(url=configured or url))
-        os.utime(self.log, (time.time() - age, time.time() - age))
+    def finding(self, fault: str, finding: str) -> dict:
+        return self.all.finding(named(fault), finding)
 
-    def options(self, *more: str) -> tuple[str, ...]:
-        given = {
-            "run_dir": f"{self.folder}/run",
-            "trainer_log": json.dumps([str(self.log)]),
-            "orchestrator_log": json.dumps([str(self.orchestrator)]),
-            "orch_config": str(self.config),
-            "outputs": str(self.folder),
-            "url": self.url,
-            "watch": "1s",
-        }
-        return (*(word for name, it in given.items() for word in ("-e", f"{name}={it}")), *more)
+    def present(self, fault: str) -> list[str]:
+        found = self.all.host(named(fault))["findings"]
+        return [it["id"] for it in found if it["status"] == "present" and it["severity"] != "info"]
+
+    def writes(self, fault: str) -> list[str]:
+        steps = self.all.host(named(fault))["steps"]
+        sent = [it for step in steps for it in step["commands"] if it["effect"] == "write"]
+        return [it["line"] for it in sent if it["exit_code"] is not None]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory) -> dict[str, tuple[Place, Said]]:
-    """What was said of pipelines with one fault each, by its name; looked at side by side."""
-    folder = tmp_path_factory.mktemp("pipelines")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Inference)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    hosts = ("gpu-01=healthy", "gpu-02=healthy", "gpu-03=healthy", "gpu-04=leftovers", "gpu-05=healthy")
-    made = Practice(lab.up(lab.LabOptions(directory=folder / "lab", faults=hosts)))
+def seen(tmp_path_factory) -> Seen:
+    """One run for all of them, beside two others."""
+    folder = tmp_path_factory.mktemp("pipelines") / "lab"
+    made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*OTHERS, *(f"{named(it)}={it}" for it in FAULTS)))))
     try:
-        for it in ("gpu-01", "gpu-03", "gpu-05"):
-            begin(made, it, *PARTS)
-        begin(made, "gpu-02", "inference", "trainer")
-        long = 3600.0
-        places = {
-            "fresh": (Place(folder / "fresh", url), "gpu-01", ()),
-            "dead": (Place(folder / "dead", url, long), "gpu-02", ()),
-            "down": (Place(folder / "down", "http://127.0.0.1:9", long), "gpu-01", ()),
-            "address": (Place(folder / "address", url, long, "http://elsewhere:8000"), "gpu-03", ()),
-            "synchronous": (Place(folder / "synchronous", url, long), "gpu-05", ("-e", 'repair=["synchronous"]')),
-            "nothing": (Place(folder / "nothing", url), "gpu-04", ()),
-            "no_log": (Place(folder / "no_log", url), "gpu-01", ("-e", f'trainer_log=["{folder}/none.log"]')),
-            "environment": (Place(folder / "environment", url, long), "gpu-01", ()),
-            "missing": (Place(folder / "missing", url), "gpu-04", ("-e", f"outputs={folder}/missing/outputs")),
-        }
-        places["environment"][0].orchestrator.write_text("ValueError: environment 'wordle' not found\n")
-        with ThreadPoolExecutor(4) as pool:
-            runs = {
-                name: pool.submit(made.run, "pipeline-hang", "--yes", *place.options(*more), hosts=host)
-                for name, (place, host, more) in places.items()
-            }
-            said = {name: (places[name][0], it.result()) for name, it in runs.items()}
-        yield said
+        made.exec("again", BEGUN)
+        runs = (
+            ({"repair": '["address", "directory", "synchronous"]', "watch": "1s"}, "all"),
+            ({"trainer_log": '["/run/lab/none.log"]'}, "pipeline"),
+            ({"before_start": "true", "outputs": "/run/lab/outputs"}, "healthy"),
+        )
+        with ThreadPoolExecutor(3) as pool:
+            said = tuple(
+                pool.map(
+                    lambda it: made.run("pipeline-hang", "--yes", *scene("pipeline-hang", **it[0]), hosts=it[1]), runs
+                )
+            )
+        changed = ("wrong_address", "idle")
+        yield Seen(
+            *said,
+            configs={it: made.exec(named(it), f"cat {PIPELINE}/orch.toml") for it in changed},
+            backups={it: made.exec(named(it), f"cat {PIPELINE}/orch.toml.backup-*") for it in changed},
+        )
     finally:
-        lab.down(folder / "lab")
-        server.shutdown()
-        server.server_close()
+        lab.down(folder)
 
 
-def present(said: Said) -> list[str]:
-    (host,) = said.document["hosts"]
-    return [it["id"] for it in host["findings"] if it["status"] == "present" and it["severity"] != "info"]
-
-
-def verdict(said: Said) -> str:
-    return said.document["hosts"][0]["verdict"]
-
-
-@pytest.mark.parametrize("name", ["fresh", "nothing"])
-def test_a_pipeline_that_goes_on_and_a_host_without_one_are_healthy(seen, name):
-    said = seen[name][1]
-    assert (verdict(said), present(said), said.writes()) == ("healthy", [], []), said.out
+@pytest.mark.parametrize("fault", ["pipeline", "healthy"])
+def test_a_pipeline_that_goes_on_and_a_host_without_one_are_healthy(seen, fault):
+    assert (seen.verdict(fault), seen.present(fault), seen.writes(fault)) == ("healthy", [], []), seen.all.out
+    assert seen.finding(fault, "no_pipeline")["status"] == ("present" if fault == "healthy" else "absent")
 
 
 @pytest.mark.parametrize(
-    ("name", "cause", "words"),
+    ("fault", "causes", "words"),
     [
-        ("dead", "dead", "the orchestrator has ended"),
-        ("down", "inference_down", "127.0.0.1:9"),
-        ("environment", "no_environment", "not installed"),
+        ("inference_died", ["dead", "inference_failed"], "the inference server has ended"),
+        ("inference_sick", ["inference_down"], "inference:8000/health: 503"),
+        ("no_model", ["no_model"], "serves no model"),
+        ("no_environment", ["dead", "no_environment"], "the orchestrator has ended"),
+        ("started_early", ["cannot_connect"], "2 time(s)"),
+        ("unseen", ["batches_unseen"], "the trainer does not see them"),
+        ("outputs_read_only", ["not_writable"], "Read-only file system"),
+        ("rollouts_read_only", ["file_errors"], "could not write its files"),
+        ("trainer_died", ["dead"], "the trainer has ended"),
     ],
 )
-def test_one_cause_is_named_and_nothing_is_changed(seen, name, cause, words):
-    said = seen[name][1]
-    assert (verdict(said), present(said)) == ("unresolved", [cause]), said.out
-    finding = next(it for it in said.document["hosts"][0]["findings"] if it["id"] == cause)
-    assert words in finding["say"]
-    assert said.writes() == []
+def test_the_cause_is_named_and_nothing_is_changed(seen, fault, causes, words):
+    assert (seen.verdict(fault), seen.present(fault)) == ("unresolved", causes), seen.all.out
+    assert words in seen.finding(fault, causes[0])["say"]
+    assert seen.finding(fault, causes[0])["advise"]
+    assert seen.writes(fault) == []
+
+
+def test_evidence_and_advice_say_why_the_inference_server_ended(seen):
+    found = seen.finding("inference_died", "inference_failed")
+    assert "for lack of GPU memory" in found["say"]
+    assert [it["signature"] for it in found["evidence"]["lines"]] == ["start", "start", "memory"]
+    assert "--inference.parallel.dp" in found["advise"][0]
 
 
 def test_a_wrong_address_is_corrected_in_its_line_and_the_rest_asks_for_a_restart(seen):
-    place, said = seen["address"]
-    assert place.config.read_text() == ORCH.format(url=place.url), said.out
-    assert said.finding("gpu-03", "wrong_address")["status"] == "gone"
-    assert present(said) == ["no_batches"]
-    assert len(said.writes()) == 1
+    before = seen.backups["wrong_address"]
+    assert before.count("http://inference:8001/v1") == 1, seen.all.out
+    assert seen.configs["wrong_address"] == before.replace(":8001/", ":8000/")
+    assert seen.finding("wrong_address", "wrong_address")["status"] == "gone"
+    assert seen.present("wrong_address") == ["cannot_connect"]
+    assert "started again" in seen.finding("wrong_address", "cannot_connect")["advise"][-1]
+    assert len(seen.writes("wrong_address")) == 1
 
 
 def test_the_asynchrony_is_taken_out_before_the_first_table(seen):
-    place, said = seen["synchronous"]
-    before, added = ORCH.format(url=place.url), place.config.read_text()
-    assert added.replace("async_level = 0\n", "") == before, said.out
+    added = seen.configs["idle"]
+    assert added.replace("async_level = 0\n", "") == seen.backups["idle"], seen.all.out
     assert added.index("async_level = 0") < added.index("[client]")
-    assert "step is 10" in said.finding("gpu-05", "no_batches")["say"]
+    assert (seen.verdict("idle"), seen.present("idle")) == ("unresolved", ["no_batches"])
+    assert "step is 10" in seen.finding("idle", "no_batches")["say"]
 
 
-def test_without_a_log_nothing_is_known(seen):
-    said = seen["no_log"][1]
-    assert verdict(said) == "unknown", said.out
-    assert said.writes() == []
+def test_a_directory_that_is_missing_is_made_and_the_batches_come_again(seen):
+    """The complaints that the orchestrator wrote before are no fault any more."""
+    assert (seen.verdict("outputs_missing"), seen.present("outputs_missing")) == ("resolved", []), seen.all.out
+    assert seen.finding("outputs_missing", "hung")["status"] == "gone"
+    assert len(seen.writes("outputs_missing")) == 1
 
 
-def test_a_directory_that_is_not_there_is_made(seen):
-    place, said = seen["missing"]
-    assert verdict(said) == "resolved", said.out
-    assert (place.folder / "outputs").is_dir()
+def test_batches_that_have_just_begun_to_come_are_no_fault_whatever_was_complained_of_before(seen):
+    assert (seen.verdict("again"), seen.present("again")) == ("healthy", ["batches_again"]), seen.all.out
+
+
+def test_before_the_start_what_is_missing_counts_on_a_host_that_has_nothing_yet(seen):
+    host = seen.before_start.host("healthy")
+    assert host["verdict"] == "resolved", seen.before_start.out
+    assert seen.before_start.finding("healthy", "not_writable")["status"] == "gone"
+
+
+def test_without_a_log_nothing_is_known_of_a_pipeline_that_runs(seen):
+    assert seen.no_log.host("pipeline")["verdict"] == "unknown", seen.no_log.out
+    assert seen.no_log.writes() == []

@@ -2,67 +2,103 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from engine import lab
+from engine.lab.scenes import PIPELINE
+from tests.e2e.conftest import Practice, Said, scene
+
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")
 
-TRAIN = 'max_steps = 100\n\n[model]\nname = "small"  # ours\n\n[optim]\nlr = 1e-6'
-PUT_IN = "\n\n[fake_data_loader]\nbatch_size = 8\nmicro_batch_size = 8\nseq_len = 512"
+ALONE = scene("isolate-with-fake-data")
+PUT_IN = "\n[fake_data_loader]\nbatch_size = 8\nmicro_batch_size = 8\nseq_len = 512\n"
 
 
-def isolating(folder: Path, script: str, name: str) -> tuple[str, ...]:
-    given = {
-        "train_config": f"{folder}/train.toml",
-        "argv": json.dumps(["sh", "-c", script, "trainer", "@", f"{folder}/train.toml"]),
-        "folder": str(folder),
-        "log": f"{folder}/{name}.log",
-    }
-    return tuple(word for key, it in given.items() for word in ("-e", f"{key}={it}"))
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory) -> dict:
+    """What was said of hosts whose pipelines are ended, at work, or lack a part; three rows of runs beside each other."""
+    folder = tmp_path_factory.mktemp("parts") / "lab"
+    hosts = ("works=pipeline_ended", "fails=pipeline_ended+trainer_died", "whole=pipeline", "bare=healthy")
+    lacking = ("to-start=orchestrator_died", "to-end=inference_died")
+    made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*hosts, *lacking))))
 
-
-def test_a_trainer_alone_tells_where_the_fault_is(practice, tmp_path):
-    made = practice("gpu-01=healthy", "gpu-02=healthy")
-    (tmp_path / "train.toml").write_text(TRAIN)
-    works = isolating(tmp_path, 'grep -q fake_data_loader "$2" && echo "step: 1 | loss: 2.5"; sleep 60', "works")
-    plan = made.run("isolate-with-fake-data", "--dry-run", *works, hosts="gpu-01")
-    assert plan.host("gpu-01")["verdict"] == "planned", plan.out
-    assert (tmp_path / "train.toml").read_text() == TRAIN
-    said = made.run("isolate-with-fake-data", "--yes", *works, hosts="gpu-01")
-    assert said.host("gpu-01")["verdict"] == "resolved", said.out
-    assert said.finding("gpu-01", "trainer_works")["status"] == "present"
-    assert (tmp_path / "train.toml").read_text().rstrip("\n") == TRAIN + PUT_IN
-    again = made.run("isolate-with-fake-data", "--yes", *works, hosts="gpu-01")
-    assert (again.host("gpu-01")["verdict"], again.writes()) == ("healthy", []), again.out
-    fails = isolating(tmp_path, 'echo "Traceback (most recent call last):"; sleep 60', "fails")
-    said = made.run("isolate-with-fake-data", "--yes", *fails, hosts="gpu-02")
-    assert said.host("gpu-02")["verdict"] == "unresolved", said.out
-    assert said.finding("gpu-02", "trainer_fails")["status"] == "present"
-
-
-def test_parts_are_started_and_the_first_that_died_is_named(practice, tmp_path):
-    made = practice("gpu-01=healthy")
-    names = ("inference", "orchestrator", "trainer")
-    parts = [
-        {
-            "name": it,
-            "pattern": f"part-{it}",
-            "log": f"{tmp_path}/{it}.log",
-            "argv": ["env", "GPUS=2,3", "sh", "-c", f'echo "{it} on $GPUS"; while :; do sleep 1; done', f"part-{it}"],
-            "delay": 0,
+    def alone() -> dict:
+        known = {"config": made.exec("works", f"cat {PIPELINE}/train.toml")}
+        plan = made.run("isolate-with-fake-data", "--dry-run", *ALONE, hosts="works")
+        known |= {
+            "plan": plan,
+            "config planned": made.exec("works", f"cat {PIPELINE}/train.toml; ls {PIPELINE}/logs/alone.log"),
         }
-        for it in names
-    ]
-    given = ("-e", f"components={json.dumps(parts)}")
-    said = made.run("component-logs", "--yes", *given, "-e", "start=true")
-    assert said.host("gpu-01")["verdict"] == "resolved", said.out
-    assert "[trainer] trainer on 2,3" in said.finding("gpu-01", "said")["say"]
-    made.exec("gpu-01", "tmux kill-session -t orchestrator")
-    said = made.run("component-logs", *given)
-    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
-    assert said.finding("gpu-01", "died")["say"] == "orchestrator does not run, and inference, trainer does"
-    said = made.run("component-logs", "--yes", *given, "-e", "end_others=true")
-    assert said.step("gpu-01", "end")["status"] == "changed", said.out
-    assert not [it for it in made.commands("gpu-01") if it.startswith("sh -c") and "part-" in it]
+        known["alone"] = made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works,fails,whole,bare")
+        known["config put in"] = made.exec("works", f"cat {PIPELINE}/train.toml")
+        return {**known, "again": made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works")}
+
+    def started() -> dict:
+        known = {"looked": made.run("component-logs", *scene("component-logs"), hosts="to-start,whole,bare")}
+        known["before"] = made.commands("to-start")
+        known["started"] = made.run("component-logs", "--yes", *scene("component-logs", start="true"), hosts="to-start")
+        return {**known, "after": made.commands("to-start")}
+
+    def ended() -> dict:
+        said = made.run("component-logs", "--yes", *scene("component-logs", end_others="true"), hosts="to-end")
+        return {"ended": said, "left": made.commands("to-end")}
+
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            rows = [pool.submit(it) for it in (alone, started, ended)]
+            yield {name: it for row in rows for name, it in row.result().items()}
+    finally:
+        lab.down(folder)
+
+
+def verdicts(said: Said) -> dict[str, str]:
+    return {it["host"]: it["verdict"] for it in said.document["hosts"]}
+
+
+def test_a_plan_to_test_the_trainer_alone_changes_nothing(seen):
+    assert verdicts(seen["plan"]) == {"works": "planned"}, seen["plan"].out
+    assert seen["config planned"] == seen["config"]
+
+
+def test_a_trainer_alone_tells_where_the_fault_is(seen):
+    said = seen["alone"]
+    found = {"works": "trainer_works", "fails": "trainer_fails", "whole": "in_the_way", "bare": "no_config"}
+    assert verdicts(said) == {it: "resolved" if it == "works" else "unresolved" for it in found}, said.out
+    assert {said.finding(host, it)["status"] for host, it in found.items()} == {"present"}
+    assert "config.json" in said.finding("fails", "trainer_fails")["evidence"]["last"][0]["text"]
+    assert seen["config put in"] == seen["config"] + PUT_IN
+
+
+def test_no_trainer_is_tested_beside_its_pipeline_or_without_its_configuration(seen):
+    steps = [step for host in ("whole", "bare") for step in seen["alone"].host(host)["steps"]]
+    assert "write" not in {it["effect"] for step in steps for it in step["commands"]}
+
+
+def test_a_trainer_that_was_tested_is_not_started_again(seen):
+    assert (verdicts(seen["again"]), seen["again"].writes()) == ({"works": "healthy"}, []), seen["again"].out
+
+
+def test_the_first_part_that_died_is_named_with_its_last_line(seen):
+    said = seen["looked"]
+    assert verdicts(said) == {"to-start": "unresolved", "whole": "healthy", "bare": "healthy"}, said.out
+    assert said.finding("to-start", "died")["say"] == "orchestrator does not run, and inference and trainer do"
+    assert "IndexError" in said.finding("to-start", "died")["evidence"]["last"][0]["text"]
+    assert said.writes() == []
+
+
+def test_only_what_does_not_run_is_started(seen):
+    said = seen["started"]
+    assert verdicts(said) == {"to-start": "resolved"}, said.out
+    assert len(said.writes()) == 1
+    assert "Wrote rollouts" in said.finding("to-start", "said")["say"]
+    parts = {it for it in seen["before"] if " @ " in it}
+    assert len(parts) == 2
+    assert parts < seen["after"]
+
+
+def test_the_others_of_a_part_that_died_are_ended(seen):
+    assert verdicts(seen["ended"]) == {"to-end": "resolved"}, seen["ended"].out
+    assert seen["ended"].step("to-end", "end")["status"] == "changed"
+    assert not [it for it in seen["left"] if " @ " in it]

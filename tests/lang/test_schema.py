@@ -244,6 +244,7 @@ def steps(draw, section: str):
         "within": ["5s", 0, "never"], "every": [1, "1s", 0], "retry": [{"times": 1}, {"times": 0}, {"times": 2, "every": "1s"}, 3],
         "each": [[1, "a"], "inputs.a", []], "tags": ["x", ["y"], [], 3], "env": [{"A": 1}, {"A": None}, []], "cwd": ["/", ""],
         "on": ["controller", "{{ inputs.a }}", 3], "once": [True, False, "yes"], "for": ["f", ["f"], [], "nope"], "always": [True, 1],
+        "samples": [{"times": 3}, {"for": "10s", "every": 1}, {"times": 1}, {"every": 1}, {"times": "{{ inputs.a }}"}, {"times": 3, "while": True}, 3],
         "confirm": [True], "scratch": [True], "ignore_failure": [True, False], "name": ["A name", ""], "after": ["one", []],
         "if_failed": ["one"], "if_changed": [["one"]], "include": ["inner"], "inputs": [{}],
     }  # fmt: skip

@@ -171,6 +171,17 @@ def test_a_list_is_there_whatever_is_not_known_within_it_and_what_is_touched_sti
     assert evaluate("look.row.age", GAPS) == Unknown(why="no clock")
 
 
+@pytest.mark.parametrize(
+    "expression",
+    ["not blind", "blind == []", "blind != 1", "blind | length == 0", "blind | int < 3", "blind < 3", "blind - 1 < 3", "1 in gaps.list",
+     "gaps.list | max > 1", "gaps.list | sum > 1", "blind and false", "blind | default('', true) == ''", "1 if blind else 2"],
+)  # fmt: skip
+def test_law_6_a_look_without_an_answer_is_neither_true_nor_false_nor_equal_to_anything(expression):
+    """Mutants: a `Silent` that is true, as any other object."""
+    looks = {"blind": Unknown(why="no clock"), "gaps": {"list": [{"$unknown": "no clock"}, 1]}}
+    assert evaluate(expression, Scope(looks=looks)) == Unknown(why="no clock")
+
+
 def test_a_key_that_is_missing_is_named_with_those_that_are_there():
     scope = Scope(looks={"status": {"peers": {"gpu-01": 1}, "none": {}}})
     with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is gpu-01\)"):

@@ -30,12 +30,14 @@ inputs:
   words: {about: What to look for., default: [zombie_x, "a, b"]}
   leader: {about: Who knows., default: gpu-01}
   gently: {about: Whether., type: boolean, default: true}
+  minutes: {about: For how long., default: 10}
   key: {about: A secret., secret: true, default: hunter2}
 diagnose:
   - {id: one, each: inputs.words, retry: {times: 2, every: 3s}, processes: {patterns: ["{{ item }}"]}}
   - {id: two, once: true, on: "{{ inputs.leader }}", timeout: 10s, cwd: /tmp, env: {A: b c}, become: me, scratch: true,
      command: {argv: [cat, "/x y"]}, tags: [slow, deep]}
   - {id: sub, include: inner, inputs: {p: "{{ inputs.words }}"}}
+  - {id: often, samples: {for: "{{ inputs.minutes * 60 }}", every: 10s, while: leftover}, processes: {patterns: [zombie_x]}}
 findings:
   - {id: f, when: one, severity: error, settle: 10s, gone_for: 5s, say: "{{ one | length }} left", advise: [Call.]}
 remediate:
@@ -47,6 +49,7 @@ remediate:
   - {id: rest, when: inputs.gently, after: [stop], ignore_failure: true, pause: {seconds: 5s}}
 verify:
   - {id: gone, processes: {patterns: [zombie_x]}, within: 3m, every: 10s}
+  - {id: stays, samples: {times: 3}, processes: {patterns: [zombie_x]}}
 limits: {batches: [1, "10%", "100%"], stop_after: 3, deadline: 30m}
 """
 
@@ -65,6 +68,8 @@ As me.
 In the folder /tmp.
 With A=b c in the environment.
 It makes something of its own on the host, and takes it away again.
+Take samples for 10 min, one every 10 s, as long as leftover.
+Take 3 samples, one every 2 s; it must hold in every one.
 Tagged slow, deep (see --tags and --skip-tags).
 cd /tmp export A='b c' cat '/x y'
 from the playbook that is included as sub with p = {{ inputs.words }}:

@@ -179,6 +179,21 @@ def test_law_4_a_broken_step_stops_the_host_and_names_itself():
     assert len(host.writes()) == 1
 
 
+def test_a_plan_shows_as_blocked_what_comes_after_a_step_that_is_blocked():
+    """Mutants: planner.py without ``held``; ``stuck`` without ``ignore_failure``; without ``restless``."""
+    host = ToyHost(procs={}, blind=True)
+    made = book(end("zombie", "one"), restart("two", after=("one",)), restart("three", after=("two",)), restart("four"))
+    plan, _, outcome = planned_and_run(made, host, consent=Consent.YES)
+    shown = {it.id: it.status for it in plan.results}
+    assert shown == {"one": "blocked", "two": "blocked", "three": "blocked", "four": "would_change"}
+    assert {it.id: it.status for it in outcome.steps} == {**shown, "four": Status.CHANGED}
+    ignored = book(end("zombie", "one", ignore_failure=True), restart("two", after=("one",)))
+    changed_before = book(restart("zero"), end("zombie", "one"), restart("two", after=("one",)))
+    for it in (ignored, changed_before):
+        plan, _ = make_plan(site(it, host))
+        assert plan.results[-1].status is Status.WOULD_CHANGE
+
+
 def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
     """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; watching.py without a recheck."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))

@@ -29,8 +29,8 @@ def host_lines(host: HostResult) -> list[str]:
     lines = [str(host.verdict)]
     if host.error:
         lines.append(host.error)
-        if all(it.why == host.error or host.verdict is Verdict.NOT_STARTED for it in host.steps):
-            return lines
+        if all(it.why.startswith(host.error) or host.verdict is Verdict.NOT_STARTED for it in host.steps):
+            return [*lines, *(f"{it.id}: {it.why.removeprefix(f'{host.error}; ')}" for it in host.steps if it.state)]
     lines += [line for it in host.findings for line in _finding_lines(it)]
     for why, ids in grouped((it.why, it.id) for it in host.findings if it.status is Presence.UNKNOWN).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
