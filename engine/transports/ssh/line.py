@@ -43,7 +43,7 @@ class SshChannel:
         self._bell = _Bell()
         channel.in_buffer.set_event(self._bell)
         channel.in_stderr_buffer.set_event(self._bell)
-        patience = threading.Timer(answered_within, channel.close)  # paramiko itself waits for ever
+        patience = threading.Timer(answered_within, self.close)  # paramiko itself waits for ever
         patience.daemon = True
         patience.start()
         try:
