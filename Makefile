@@ -1,9 +1,10 @@
-# Two commands: `make demo` shows the main job in the lab, `make test` runs every test that this machine can run.
+# Two commands: `make demo` shows the main job in the lab, `make test` runs every test that this machine can run, but for
+# `make faults`: every playbook against every fault of the lab, which takes minutes of its own.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint check bench clean
+.PHONY: demo test faults lint check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "runbook needs Python 3.11 or newer; say which with PYTHON=..."; exit 1; }
@@ -15,7 +16,11 @@ demo: $(VENV)/.installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/demo.sh
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest -n 4 --dist worksteal -p no:cacheprovider $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal -p no:cacheprovider -m "not faults" $(ARGS)
+	@echo "left to make faults: every playbook against every fault of the lab"
+
+faults: $(VENV)/.installed
+	$(BIN)/python -m pytest -p no:cacheprovider -m faults $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

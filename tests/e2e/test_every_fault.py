@@ -14,7 +14,11 @@ from engine import lab
 from engine.app.files import library
 from tests.e2e.conftest import Practice, Said
 
-pytestmark = [pytest.mark.real("lab", "sshd", "git", "curl", "docker", "busybox"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.real("lab", "sshd", "git", "curl", "docker", "busybox"),
+    pytest.mark.timeout(600),
+]
 
 TOGETHER = {
     "leader": "leader+no_gpu",
