@@ -65,6 +65,7 @@ class _Draft:
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
     reach: tuple[Target, ...] = ()
+    would: Change | None = None
 
     def decide(self, looked: Looked, site: Site) -> None:
         """Decide on what the probe of the step saw."""
@@ -83,6 +84,7 @@ class _Draft:
         if self.doubt and (too_risky(self.decision) or isinstance(self.decision, Blocked)):
             self.decision, self.fault = self.doubt, Fault.LOOK
         if self.dormant:
+            self.would = self.decision if isinstance(self.decision, Change) else None
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
 
 
@@ -163,6 +165,7 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
                 ready=draft.ready,
                 condition=condition,
                 reach=draft.reach,
+                would=draft.would,
             )
         )
     return tuple(planned)
@@ -172,7 +175,7 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
     step = draft.step
     before = list(dict.fromkeys(written_id(it.id) for it in restless))
     moved = [it for it in before if it in step.after]
-    reach = f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else ""
+    reach = f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else _then(draft)
     if step.if_failed and draft.dormant:
         failing = [it for it in step.if_failed if it in before]
         return f"only if {' or '.join(failing)} fails{reach}" if failing else None
@@ -192,6 +195,13 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
         named = dict.fromkeys(written_id(it.id) for it in rivals if written_id(it.id) != written_id(step.id))
         return f"only while {what} is still there after {', '.join(named)}" if named else None
     return f"looked at afresh after {', '.join(moved)}" if moved else None
+
+
+def _then(draft: _Draft) -> str:
+    """What a step that touches no single thing does at its turn."""
+    if draft.would:
+        return f", then: {draft.would.summary} ({draft.would.risk})"
+    return f", then: {draft.step.name or draft.step.action}" if draft.request else ""
 
 
 def _share(one: Step, other: Step) -> bool:
@@ -237,7 +247,8 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
     )
     match decision:
         case NoChange(why=why):
-            return replace(plain, status=Status.OK, why=why, verified=draft.request is not None)
+            later = f"; {planned.condition}" if planned.condition and draft.request else ""
+            return replace(plain, status=Status.OK, why=f"{why}{later}", verified=draft.request is not None)
         case Skip(why=why):
             return replace(plain, status=Status.SKIPPED, why=why)
         case Blocked(why=why):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.judge.looked import Seen
 from engine.ports import Action
-from engine.values.plan import Change, Decision, PlannedStep, Skip
+from engine.values.plan import Blocked, Change, Decision, PlannedStep, Skip
 
 
 def narrowed(
@@ -19,6 +19,8 @@ def narrowed(
     if not change.targets:
         if shown_change and change.commands == shown_change.commands:
             return change, frozenset()
+        if not shown_change and _announced(change, planned):
+            return change, frozenset()
         return f"would now {change.summary}; the plan did not show that"
     wanted = {it.key for it in change.targets}
     extra = frozenset(wanted - shown)
@@ -30,6 +32,14 @@ def narrowed(
     if isinstance(less, Change) and not {it.key for it in less.targets} <= shown:
         return f"would now {less.summary}; the plan did not show that"
     return less, extra
+
+
+def _announced(change: Change, planned: PlannedStep) -> bool:
+    """Whether the plan said that the step, whose arguments are those of the plan, may come to do this at its turn."""
+    if planned.condition is None or isinstance(planned.decision, Blocked):
+        return False
+    then = planned.would
+    return then is None or (then.summary == change.summary and then.risk.at_least(change.risk))
 
 
 def named(change: Change, keys: frozenset[str]) -> str:

@@ -124,3 +124,5 @@ class PlannedStep:
     """What it hinges on, in words; None when it is firm."""
     reach: tuple[Target, ...] = ()
     """The most that it may touch, whatever the looks at its turn will say."""
+    would: Change | None = None
+    """What it would do at its turn as things stood, where the plan itself does not do it yet."""

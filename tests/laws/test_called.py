@@ -311,3 +311,41 @@ def test_a_host_of_a_later_batch_is_looked_at_when_its_turn_comes():
     results = made.carry_out(planned, Consent.SHOWN)
     assert [it.verdict.value for it in results] == ["resolved", "resolved", "healthy"]
     assert not machines["h02"].writes()
+
+
+def rescued(host: ToyHost, **meanwhile):
+    """What becomes of a step that is only for the failure of another, after a yes."""
+    made = book(end("zombie", "k"), paint("p", name="Paint it again", if_failed=("k",)))
+    plan, _ = make_plan(site(made, host))
+    steps, _, _ = shown_and_run(made, host, **meanwhile)
+    assert steps["k"].status is Status.FAILED
+    return plan.steps[1], steps["p"]
+
+
+def zombie(**more) -> ToyHost:
+    return ToyHost(procs={4: (1, "zombie")}, stubborn=frozenset({"zombie"}), **more)
+
+
+def test_what_is_only_for_a_failure_is_announced_and_done_after_a_yes_too():
+    """Mutants: narrowing.py without ``_announced``; planner.py forgetting what a step would do at its turn."""
+    shown, done = rescued(zombie(wanted="blue"))
+    assert shown.condition == "only if k fails, then: paint it blue (edits-files)"
+    assert done.status is Status.CHANGED
+    shown, done = rescued(zombie(), wanted="red")
+    assert shown.condition == "only if k fails, then: Paint it again"
+    assert done.status is Status.CHANGED, "it was said that it might be painted"
+
+
+def test_what_is_only_for_a_failure_and_would_be_another_change_by_now_is_left():
+    """Mutants: narrowing.py ``_announced`` without the summary."""
+    _, done = rescued(zombie(wanted="blue"), wanted="red")
+    assert (done.status, done.why) == (Status.DRIFTED, "would now paint it red; the plan did not show that")
+
+
+def test_what_hinges_on_nothing_and_was_not_to_change_anything_is_left():
+    """Mutants: narrowing.py ``_announced`` without the condition."""
+    made = book(paint("p"))
+    host = ToyHost(procs={})
+    steps, _, _ = shown_and_run(made, host, wanted="red")
+    assert host.writes() == []
+    assert steps["p"].status is Status.DRIFTED

@@ -114,7 +114,8 @@ def step_line(step: StepResult) -> str:
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
     notes += ["failure ignored"] if step.ignored else []
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
-    return f"{word} {step.id}: {step.why}" + (f" [{'; '.join(notes)}]" if notes else "")
+    why = "" if step.why and notes and notes[0].startswith(step.why) else step.why
+    return f"{word} {step.id}: {why}" + (f"{' ' if why else ''}[{'; '.join(notes)}]" if notes else "")
 
 
 def _victims(victims: tuple[Victim, ...]) -> list[str]:
