@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from click import Group
 from click.testing import CliRunner
 
 from engine.actions import discover
@@ -46,7 +47,11 @@ def test_every_command_and_option_that_the_readme_names_exists():
     ):
         words = line.split()
         assert words[1] in cli.commands, line
-        known = {option for it in cli.commands[words[1]].params for option in it.opts}
+        command = cli.commands[words[1]]
+        if isinstance(command, Group):
+            assert words[2] in command.commands, line
+            command = command.commands[words[2]]
+        known = {option for it in command.params for option in it.opts}
         assert {it for it in words if it.startswith("--")} <= known, line
 
 
