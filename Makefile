@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/demo.sh
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest -n 4 --dist worksteal -p no:cacheprovider -m "not faults" $(ARGS)
+	$(BIN)/python -m pytest -n 6 --dist worksteal -p no:cacheprovider -m "not faults" $(ARGS)
 	@echo "left to make faults: every playbook against every fault of the lab"
 
 faults: $(VENV)/.installed

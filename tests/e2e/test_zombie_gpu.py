@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from engine.app.files import library
+
 pytestmark = pytest.mark.real("lab", "sshd")
 
 DEAD = (
@@ -15,6 +17,17 @@ DEAD = (
     "areal.launcher",
 )
 LIVE = ("torchrun --nproc_per_node=2 train.py --live", "train.py --rank 0", "train.py --rank 1")
+
+
+@pytest.fixture
+def quick(tmp_path) -> str:
+    """The playbook with shorter waits, for runs of which they are not the point."""
+    text = (library() / "zombie-gpu.yaml").read_text()
+    for long, short in (("settle: 10s", "settle: 2s"), ("gone_for: 3s", "gone_for: 1s"), ("within: 30s", "within: 5s")):
+        assert long in text
+        text = text.replace(long, short)
+    (tmp_path / "zombie-gpu.yaml").write_text(text)
+    return str(tmp_path / "zombie-gpu.yaml")
 
 
 def there(lines: set[str], parts: tuple[str, ...]) -> list[bool]:
@@ -59,9 +72,9 @@ def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     assert again.writes() == []
 
 
-def test_without_a_terminal_and_without_yes_processes_are_ended_but_nothing_is_reset(practice):
+def test_without_a_terminal_and_without_yes_processes_are_ended_but_nothing_is_reset(practice, quick):
     lab = practice("gpu-01=leftovers", "gpu-02=resettable")
-    said = lab.run("zombie-gpu")
+    said = lab.run(quick)
     assert said.host("gpu-01")["verdict"] == "resolved"
     assert said.step("gpu-02", "reset")["status"] == "blocked"
     assert "--yes" in said.step("gpu-02", "reset")["why"]
@@ -69,18 +82,18 @@ def test_without_a_terminal_and_without_yes_processes_are_ended_but_nothing_is_r
     assert said.code == 1
 
 
-def test_a_gpu_that_wants_a_reset_gets_one_alone_and_persistence_comes_back(practice):
+def test_a_gpu_that_wants_a_reset_gets_one_alone_and_persistence_comes_back(practice, quick):
     lab = practice("gpu-01=resettable")
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run(quick, "--yes")
     assert said.step("gpu-01", "reset")["status"] == "changed", said.out
     assert said.host("gpu-01")["verdict"] == "resolved"
     assert [it for it in lab.calls("gpu-01") if it.startswith("reset ")] == ["reset  0"]
     assert (lab.lab.state("gpu-01") / "pm.0").read_text() == "Enabled\n"
 
 
-def test_a_gpu_busy_with_nobody_on_it_ends_in_honest_advice(practice):
+def test_a_gpu_busy_with_nobody_on_it_ends_in_honest_advice(practice, quick):
     lab = practice("gpu-01=wedged")
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run(quick, "--yes")
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     assert said.finding("gpu-01", "wedged")["status"] == "present"
@@ -88,9 +101,9 @@ def test_a_gpu_busy_with_nobody_on_it_ends_in_honest_advice(practice):
     assert said.step("gpu-01", "reset")["ignored"] is True
 
 
-def test_what_comes_back_is_named_and_the_host_stays_unresolved(practice):
+def test_what_comes_back_is_named_and_the_host_stays_unresolved(practice, quick):
     lab = practice("gpu-01=respawner")
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run(quick, "--yes")
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     step = said.step("gpu-01", "stop_leftovers")
@@ -98,11 +111,11 @@ def test_what_comes_back_is_named_and_the_host_stays_unresolved(practice):
     assert "anew" in step["why"] or "respawn" in step["why"]
 
 
-def test_a_hanging_nvidia_smi_makes_the_host_unknown_and_nothing_is_killed_there(practice):
+def test_a_hanging_nvidia_smi_makes_the_host_unknown_and_nothing_is_killed_there(practice, quick):
     lab = practice("gpu-01=smi_hangs+leftovers", "gpu-02=leftovers")
     before = lab.commands("gpu-01")
     began = time.monotonic()
-    said = lab.run("zombie-gpu", "--yes", "--timeout", "3s")
+    said = lab.run(quick, "--yes", "--timeout", "3s")
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] == "unknown"
     assert said.host("gpu-02")["verdict"] == "resolved"
@@ -113,17 +126,17 @@ def test_a_hanging_nvidia_smi_makes_the_host_unknown_and_nothing_is_killed_there
 
 
 @pytest.mark.parametrize("fault", ["smi_fails", "smi_noise"])
-def test_an_nvidia_smi_that_complains_is_never_health(practice, fault):
+def test_an_nvidia_smi_that_complains_is_never_health(practice, quick, fault):
     lab = practice(f"gpu-01={fault}")
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run(quick, "--yes")
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] in ("unknown", "unresolved")
     assert said.writes() == []
 
 
-def test_one_host_down_and_one_mute_delay_nobody_and_are_named(practice):
+def test_one_host_down_and_one_mute_delay_nobody_and_are_named(practice, quick):
     lab = practice("gpu-01=leftovers", "gpu-02=down", "gpu-03=mute", "gpu-04=healthy")
-    said = lab.run("zombie-gpu", "--yes", "--connect-timeout", "2s")
+    said = lab.run(quick, "--yes", "--connect-timeout", "2s")
     assert said.code == 4
     assert said.document["totals"] == {"unreachable": 2, "resolved": 1, "healthy": 1}
     assert "connection refused" in said.host("gpu-02")["error"]
@@ -132,9 +145,9 @@ def test_one_host_down_and_one_mute_delay_nobody_and_are_named(practice):
     assert said.host("gpu-04")["seconds"] < 10
 
 
-def test_spare_busy_false_ends_what_is_at_work_too(practice):
+def test_spare_busy_false_ends_what_is_at_work_too(practice, quick):
     lab = practice("gpu-01=busy")
-    said = lab.run("zombie-gpu", "--yes", "-e", "spare_busy=false")
+    said = lab.run(quick, "--yes", "-e", "spare_busy=false")
     assert there(lab.commands("gpu-01"), LIVE) == [False] * 3, said.out
     assert said.code == 0
 
@@ -147,26 +160,26 @@ path: ${actor.path}
 """
 
 
-def test_a_bad_gpu_is_taken_out_of_the_allocation_when_asked_and_the_batch_must_fit(practice, tmp_path):
+def test_a_bad_gpu_is_taken_out_of_the_allocation_when_asked_and_the_batch_must_fit(practice, quick, tmp_path):
     """Rows S0-08 and S0-21."""
     lab = practice("gpu-01=healthy")
     config = tmp_path / "job.yaml"
     config.write_text(JOB)
     asked = ("-e", f"config={config}", "-e", "install_tools=true", "-e")
-    said = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1")
+    said = lab.run(quick, "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1")
     assert said.host("gpu-01")["verdict"] == "unresolved"
     assert "8 is not divisible by the 3 trainers" in said.finding("gpu-01", "uneven_batch")["say"]
     assert said.step("gpu-01", "tools")["status"] == "ok"
     assert said.writes() == []
     assert config.read_text() == JOB
 
-    said = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d2t1p1")
+    said = lab.run(quick, "--yes", *asked, "allocation_mode=sglang.d1t1p1+d2t1p1")
     assert said.host("gpu-01")["verdict"] == "resolved"
     assert config.read_text() == JOB.replace("+d3", "+d2")
-    said = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1", "-e", "batch_size=6")
+    said = lab.run(quick, "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1", "-e", "batch_size=6")
     assert said.host("gpu-01")["verdict"] == "resolved"
     assert config.read_text() == JOB.replace("batch_size: 8", "batch_size: 6")
-    again = lab.run("zombie-gpu", "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1", "-e", "batch_size=6")
+    again = lab.run(quick, "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1", "-e", "batch_size=6")
     assert again.host("gpu-01")["verdict"] == "healthy"
     assert again.writes() == []
 
@@ -180,9 +193,9 @@ def test_the_console_says_the_same_to_people(practice):
     assert "1 unreachable, 1 planned, 2 healthy" in said.out
 
 
-def test_the_embedded_server_will_do_where_there_is_no_sshd(practice):
+def test_the_embedded_server_will_do_where_there_is_no_sshd(practice, quick):
     lab = practice("gpu-01=leftovers+busy", "gpu-02=smi_hangs+leftovers", embedded=True)
-    said = lab.run("zombie-gpu", "--yes", "--timeout", "3s")
+    said = lab.run(quick, "--yes", "--timeout", "3s")
     assert said.host("gpu-01")["verdict"] == "resolved", said.out
     assert said.host("gpu-02")["verdict"] == "unknown"
     assert there(lab.commands("gpu-01"), DEAD) == [False] * 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import secrets
 import subprocess
 
 from faults.files import NOT_ALMIGHTY
@@ -70,7 +70,7 @@ def permission_denied(place: Place) -> Told:
 
 def sudo_refused(place: Place) -> Told:
     """A user who may not become root: neither for a look, nor for a change."""
-    user = f"rb{os.getpid()}"
+    user = f"rb{secrets.token_hex(5)}"
     subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", "--password", "*", user], check=True)
     place.finally_(lambda: subprocess.run(["userdel", "--remove", user], capture_output=True, check=True))
     log = place.folder / "writes"
