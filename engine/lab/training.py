@@ -127,7 +127,7 @@ if has old_crash; then
 fi
 if has leak; then
     (c=$(head -c 1000000 /dev/zero | tr '\0' x) n=0
-    while [ $n -lt 600 ]; do n=$((n + 1)); eval "x$n=\$c"; sleep 0.1; done; exec sleep 1000) </dev/null >/dev/null 2>&1 &
+    while [ $n -lt 600 ]; do n=$((n + 1)); eval "x$n=\$c"; sleep 0.2; done; exec sleep 1000) </dev/null >/dev/null 2>&1 &
 fi
 if has restart_loop || has dies_again; then
     export HOME=$work GIT_CONFIG_NOSYSTEM=1
