@@ -38,6 +38,8 @@ class Output:
         self._writer = threading.Thread(target=self._write, name=f"writer of {name}", daemon=True)
         self.lost = False
         """Something of it was not written."""
+        self.left = False
+        """Because its reader had seen enough, and has gone."""
         self.given_up = False
         """Because nobody took it, and the run was interrupted."""
 
@@ -91,6 +93,7 @@ class Output:
         try:
             self._reporter.on(event)
         except OutputLost as error:  # a full disk, or a reader that is gone
+            self.left = error.reader_gone
             self._give_up(str(error))
         except Exception as error:  # a fault of ours
             self._give_up(f"internal error in {self._name}: {type(error).__name__}: {error}")
@@ -134,8 +137,12 @@ class Outputs:
         return self._all[0].aside(line)
 
     def code(self, code: int) -> int:
-        """What to exit with when the hosts say *code*: a report that was asked for and is not whole turns 0 into 1."""
-        return code or int(any(it.lost for it in self._reports))
+        """What to exit with when the hosts say *code*: what was asked for and is not whole turns 0 into 1.
+
+        A reader of stdout that has gone, as ``head`` does, has what it wanted.
+        """
+        stdout = self._all[0]
+        return code or int(any(it.lost for it in self._reports) or (stdout.lost and not stdout.left))
 
 
 def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain, stop: Stop) -> Outputs:
