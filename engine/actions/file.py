@@ -40,7 +40,12 @@ class Args:
         default=None,
         metadata={"about": "What stands in `template`; read from it.", "content_of": "template", "rendered": True},
     )
-    mode: str = field(default="", metadata={"about": 'Octal, in quotes: "0644"; empty: as it is, or 644, or 755.'})
+    mode: str = field(
+        default="",
+        metadata={
+            "about": 'Octal, in quotes: "0644"; empty: as it is, or 644 or 755. Three digits: setgid of a directory stays.'
+        },
+    )
     owner: str = field(default="", metadata={"about": "Its user; empty: as it is."})
     group: str = field(default="", metadata={"about": "Its group; empty: as it is."})
     parents: bool = field(default=False, metadata={"about": "Make the directories around it where they are missing."})
@@ -115,7 +120,7 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
         return
     if text is not None and place.digest != sha256(text.encode()).hexdigest():
         yield "content"
-    if args.mode and args.mode.lstrip("0") != place.mode.lstrip("0"):
+    if args.mode and int(args.mode, 8) != _compared(args, place):
         yield f"mode {args.mode} (is {place.mode})"
     for what, wanted, there, number, meant in (
         ("owner", args.owner, place.owner, place.ids[0], place.meant[0]),
@@ -123,6 +128,14 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
     ):  # names are only names of numbers: `0` is root, and so may others be
         if wanted and (meant != number if meant else wanted not in (there, number)):
             yield f"{what} {wanted} (is {there})"
+
+
+def _compared(args: Args, place: Place) -> int:
+    """The bits of its mode that are held against those that are wanted: a mode of three digits leaves a directory its
+    setuid and setgid bits.
+    """
+    there = int(place.mode, 8)
+    return there & ~0o6000 if place.kind == "directory" and len(args.mode) == 3 else there
 
 
 def decide(args: Args, state: State) -> Decision:

@@ -196,6 +196,10 @@ unchanged() {
 own() {  # path: the owner first, for a change of owner takes setuid bits away
     [ -z "$owner$group" ] || why=$(chown -h "$owner${group:+:$group}" "$1" 2>&1) || not "$why"
     [ -z "$mode" ] || why=$(chmod "$mode" "$1" 2>&1) || not "$why"
+    [ -d "$1" ] || return 0
+    off=  # chmod of GNU takes these from a directory only by name
+    case $mode in [01]???) off=u-s,g-s ;; [23]???) off=u-s ;; [45]???) off=g-s ;; esac
+    [ -z "$off" ] || why=$(chmod "$off" "$1" 2>&1) || not "$why"
 }
 dir=${path%/*}; [ -n "$dir" ] || dir=/
 unchanged
