@@ -42,9 +42,7 @@ class Args:
     )
     mode: str = field(
         default="",
-        metadata={
-            "about": 'Octal, in quotes: "0644"; empty: as it is, or 644 or 755. Three digits: setgid of a directory stays.'
-        },
+        metadata={"about": 'Octal, in quotes: "0644"; empty: as it is, or 644, or 755. Three digits keep setgid.'},
     )
     owner: str = field(default="", metadata={"about": "Its user; empty: as it is."})
     group: str = field(default="", metadata={"about": "Its group; empty: as it is."})
@@ -154,10 +152,15 @@ def decide(args: Args, state: State) -> Decision:
         if place.kind == "absent"
         else f"change {', '.join(state.needs)} of {place.path}{_parted(state)}",
         commands=(make(place, _wanted(args, state), parents=args.parents, backup=args.backup),),
-        targets=(Target(kind="file", key=place.key, say=place.path),),
+        targets=(Target(kind="file", key=_key(state), say=place.path),),
         risk=Risk.EDITS_FILES,
         diff=state.diff,
     )
+
+
+def _key(state: State) -> str:
+    """The identity of the place: its content is a part of it where that is to be replaced."""
+    return state.place.key if "content" in state.needs else state.place.itself
 
 
 def _parted(state: State) -> str:
@@ -188,7 +191,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* with nothing to do where its one target is in *keys*."""
-    return replace(state, needs=()) if state.place.key in keys else state
+    return replace(state, needs=()) if _key(state) in keys else state
 
 
 def refused(command: Command, completed: Completed) -> str:
