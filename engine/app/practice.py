@@ -26,7 +26,8 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
     if playbook and playbook not in {*lab.SCENES, OF_ALL}:
         raise ConfigError(f"no lab is made for {playbook!r} (for: {', '.join(sorted({*lab.SCENES, OF_ALL}))})")
     scene = lab.SCENES.get(playbook, lab.Scene(hosts=()))
-    it = lab.up(_options(directory, faults or scene.hosts, embedded))
+    with lab.held(_directory(directory)):
+        it = lab.up(_options(directory, faults or scene.hosts, embedded))
     given = _as_options(lab.inputs_of(scene, it.hosts))
     rows = [
         f"  {host.name:14} {host.address:18} {', '.join(host.faults) or 'healthy'}" for host in lab.status(it.directory)
@@ -78,6 +79,11 @@ def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Op
     """Start the lab, run, and stop it whatever happens."""
     if options["inventory"]:
         raise ConfigError("`lab run` runs on hosts of its own, and takes no -i: `runbook run` does")
+    with lab.held(_directory(directory)):
+        return _run_there(playbook, directory, faults, options, person)
+
+
+def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
     where = _directory(directory)
     if any(it.lives for it in lab.status(where)):
         raise ConfigError(

@@ -5,6 +5,7 @@ pretended: processes, signals, files and SSH are real.
 """
 
 from engine.lab.faults import FAULTS
+from engine.lab.holding import held
 from engine.lab.host import LabHost
 from engine.lab.hosts import INVENTORY, Lab, LabOptions, default_directory, down, shell_argv, status, up
 from engine.lab.living import living
@@ -20,6 +21,7 @@ __all__ = [
     "Scene",
     "default_directory",
     "down",
+    "held",
     "inputs_of",
     "living",
     "shell_argv",

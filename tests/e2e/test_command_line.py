@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from e2e.conftest import PROGRAM, runbook
+from engine import lab
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
 
@@ -42,6 +44,25 @@ def test_a_lab_of_its_own_takes_no_inventory(tmp_path):
     said = runbook("lab", "run", "zombie-gpu", "--dir", str(tmp_path / "lab"), "-i", "prod.yaml", "--dry-run")
     assert (said.code, said.out) == (2, "")
     assert said.err == "runbook: `lab run` runs on hosts of its own, and takes no -i: `runbook run` does\n"
+    assert not (tmp_path / "lab").exists()
+
+
+@pytest.mark.real("lab")
+def test_one_at_a_time_makes_a_lab_in_a_directory(tmp_path):
+    """Mutants: practice.py not keeping the directory to itself."""
+    where = ("--dir", str(tmp_path / "lab"), "--host", "gpu-01=healthy")
+    words = ("run", "zombie-gpu", *where, "--dry-run", "--output", "json"), ("up", *where)
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(lambda it: runbook("lab", *it), (words[0], words[0])))
+    assert sorted(it.code for it in said) in ([0, 0], [0, 2]), [it.err for it in said]
+    assert not any("Traceback" in it.err for it in said)
+    with lab.held(tmp_path / "lab"):
+        for it in words:
+            said = runbook("lab", *it)
+            assert (said.code, said.out) == (2, "")
+            assert said.err.startswith(
+                f"runbook: a lab is being started in {tmp_path}/lab, or `lab run` is at work there"
+            )
     assert not (tmp_path / "lab").exists()
 
 
