@@ -47,7 +47,7 @@ started() {  # name: fails where it has no record; else sets what stands in it
 ended() {  # name: sets exit_code, over and over_at; fails while it is not written down how that turn of it ended
     { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ]
 }
-marked() {  # name, or nothing for all: sets left, NAME=pid:start ... of what bears the mark; fails if it is not known
+marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has the mark as a variable; fails if unknown
     left=
     if command -v timeout >/dev/null 2>&1; then
         files=$(timeout 5 grep -s -l -F -z "$mark=$folder/${1:+$1;}" /proc/[0-9]*/environ)
@@ -57,9 +57,11 @@ marked() {  # name, or nothing for all: sets left, NAME=pid:start ... of what be
     case $? in 0|1|2) ;; *) return 1 ;; esac
     for file in $files; do
         file=${file#/proc/}; file=${file%/environ}
+        stat_of "$file" && one=$file:$start || continue
         whose=$(tr '\n\0' ' \n' 2>/dev/null <"/proc/$file/environ" | sed -n "s/^$mark=//p")
-        whose=${whose#"$folder"/}; whose=${whose%%;*}
-        if stat_of "$file" && is_there "$file:$start"; then left="$left $whose=$file:$start"; fi
+        case $whose in "$folder"/*';') whose=${whose#"$folder"/}; whose=${whose%;} ;; *) continue ;; esac
+        case $whose in *[!A-Za-z0-9_-]*) continue ;; esac  # the mark only begins so, or stands there twice
+        [ "$whose" = "${1:-$whose}" ] && is_there "$one" && left="$left $whose=$one"
     done
     return 0
 }

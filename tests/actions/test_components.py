@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -380,6 +381,28 @@ def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(hos
     decision, answer, after, _ = done(build(components.Args, {**given, "state": "absent"}), host)
     assert {pid_of(tmp_path, "two"), min(it.pid for it in state.left)} <= {it.pid for it in decision.targets}
     assert (answer.exit_code, after.running, after.left, marked(tmp_path)) == (0, (), (), [])
+
+
+def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one"))
+    done(args, host)
+    mark = f"RUNBOOK_COMPONENT={tmp_path}/records/{HOST}/one;"
+    told = [
+        {"NOTE": f"see {mark}"},
+        {"NOTE": f"\n{mark}\n"},
+        {"RUNBOOK_COMPONENT": f"{mark[18:]} x"},
+        {"X" + mark[:17]: mark[18:]},
+    ]
+    with contextlib.ExitStack() as ends:
+        others = [subprocess.Popen(["sleep", "60"], env={**os.environ, **it}) for it in told]
+        for it in others:
+            ends.callback(it.wait)
+            ends.callback(it.kill)
+        kill_all_of(tmp_path, "one")
+        assert looked(args, host).left == ()
+        done(args, host)
+        done(build(components.Args, asked(tmp_path, "one", state="absent")), host)
+        assert [it.poll() for it in others] == [None] * len(others)
 
 
 def test_what_is_left_behind_is_ended_without_the_component_that_was_started_since(host, tmp_path):
