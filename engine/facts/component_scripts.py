@@ -220,7 +220,7 @@ runbook_mine=$runbook_key
     umask "$runbook_umask"
     exec >>"$runbook_log" 2>&1 || exit 126
     cd -- "$runbook_cwd" || exit 126
-    unset RUNBOOK_LANE OLDPWD
+    unset OLDPWD
     while [ "$runbook_env" -gt 0 ]; do
         export "$1=$2"
         shift 2

@@ -138,10 +138,13 @@ while field verb && [ "$verb" != end ]; do
         field log; home "$log"; log=$it
         field cwd; home "$cwd"; cwd=$it
         field spelled
-        runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
-            runbook_setsid=$setsid runbook_digest=$spelled runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
-            runbook_script=$script \
-            "$setsid" "$setsid" "$sh" -c 'eval "$runbook_script"' runbook-watcher >/dev/null 2>&1
+        (
+            unset RUNBOOK_LANE  # what ends this command shall leave the watcher alone, too
+            runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
+                runbook_setsid=$setsid runbook_digest=$spelled runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
+                runbook_script=$script \
+                "$setsid" "$setsid" "$sh" -c 'eval "$runbook_script"' runbook-watcher >/dev/null 2>&1
+        )
         tries=0
         until started "$name" && [ "$turn_of" = "$turn" ]; do
             tries=$((tries + 1))

@@ -497,6 +497,13 @@ def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_pat
     outcome = see("components", args)
     assert isinstance(outcome, Seen)
     assert (outcome.state.running, outcome.state.busy) == (("one",), 0)
+    watcher = int(record(tmp_path, "one")[2].partition(":")[0])
+    assert lives(watcher)
+    assert b"RUNBOOK_LANE" not in Path(f"/proc/{watcher}/environ").read_bytes()
+    kill_all_of(tmp_path, "one")
+    outcome = see("components", args)
+    assert isinstance(outcome, Seen)
+    assert outcome.state.parts[0].exit_code == 137
 
 
 def on_a_command_line(word, over):
