@@ -105,6 +105,13 @@ if marked; then
 else
     echo blind
 fi
+words_of() {  # pid: its arguments; fails where it has none, or they cannot be read
+    set -- /proc/"$1"/cmdline
+    if command -v timeout >/dev/null 2>&1; then words=$(timeout 5 tr '\000\n' '  ' <"$1")
+    else words=$(tr '\000\n' '  ' <"$1")
+    fi 2>/dev/null
+    [ -n "$words" ] && printf '%s' "$words"
+}
 program_there() {  # program, folder, PATH
     case $1 in
         /*) [ -f "$1" ] && [ -x "$1" ] ;;
@@ -140,7 +147,9 @@ while [ $# -gt 0 ]; do
     status=never key=- watcher=- began=- began_at=- exit_code=- over=- over_at=- asked=no size=0 digest=-
     if started "$name"; then
         if [ "$its_boot" != "$boot" ]; then status=before
-        elif is_there "$key"; then status=running
+        elif is_there "$key"; then
+            status=running
+            printf 'does %s %s\n' "$name" "$(words_of "${key%:*}" || printf '[%s]' "$called")"
         else
             tries=0
             until ended "$name" || [ "$tries" -ge 20 ] || ! is_there "$watcher"; do tries=$((tries + 1)); nap; done

@@ -10,6 +10,7 @@ from engine.facts.component import Component
 from engine.facts.component_scripts import LOOK, WATCHER
 from engine.facts.component_turns import END, START
 from engine.facts.exit_codes import explained
+from engine.facts.processes import COMMAND
 from engine.values.command import Command, Completed, Effect, read_script
 from engine.values.text import Unknown, seconds
 
@@ -54,7 +55,7 @@ class Part:
     """Clock ticks since boot; *pid* and *start* together are never another's."""
     user: str
     command: str
-    """Its arguments joined by spaces."""
+    """The arguments joined by spaces that it has where it runs, else those that are asked for."""
     differs: bool = False
     """Whether it runs with other arguments, environment, directory or log than are asked for now."""
     exit_code: int | Unknown
@@ -123,19 +124,25 @@ def read_components(components: Sequence[Component], done: Completed) -> Set:
     uptime, user = next(rest.split(" ", 1) for kind, rest in told if kind == "self")
     turn, busy = next(rest.split(" ") for kind, rest in told if kind == "turn")
     logs = _logs(done.stdout.split("\n"))
-    rows = [rest.split(" ", 11) for kind, rest in told if kind == "part"]
+    rows = [it.split(" ", 11) for it in _of("part", told)]
     if [it[0] for it in rows] != [it.name for it in components]:
         raise ProbeError("the answer of the host is cut off: not every component is in it")
-    barred = [rest for kind, rest in told if kind == "no"]
     pairs = zip(rows, components, strict=True)
     parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
+    does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", told))}
+    parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
     return Set(
         parts=parts,
         left=_left(told, parts, user),
-        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in barred)),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", told))),
         turn=int(turn),
         busy=int(busy) if busy != "-" else 0,
     )
+
+
+def _of(wanted: str, told: Iterable[tuple[str, str]]) -> list[str]:
+    """What the lines of the kind *wanted* say."""
+    return [rest for kind, rest in told if kind == wanted]
 
 
 def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

@@ -230,6 +230,16 @@ def test_what_runs_otherwise_than_is_asked_for_is_left_alone_and_said(host, tmp_
     assert "; started otherwise than is asked for now: one" in decision.why
 
 
+def test_what_would_be_ended_is_shown_as_it_runs_and_not_as_it_is_asked_for_now(machine, tmp_path):
+    done(build(components.Args, asked(tmp_path, component(tmp_path, "one", FOR_EVER, "a\nb", ""))), machine)
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", "exit 3", "c"), state="absent"))
+    state = looked(args, machine)
+    assert state.parts[0].command == f"sh -c {FOR_EVER} one a b"
+    decision = components.decide(args, state)
+    assert isinstance(decision, Change)
+    assert [it.command for it in decision.targets] == [f"sh -c {FOR_EVER} one a b"]
+
+
 def test_others_are_left_running_where_that_is_wished(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "stays", component(tmp_path, "dies", "exit 0"), end_others=False))
     decision, answer, after, before = done(args, host)
