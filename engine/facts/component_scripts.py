@@ -41,11 +41,16 @@ place() {  # where records lie: sets folder
     folder=${it%/}/$host
     [ ! -d "$folder" ] || folder=$(cd -- "$folder" && pwd -P) || fail 3 "${it%/}/$host may not be looked into"
 }
-started() {  # name: fails where it has no record; else sets what stands in it
-    { IFS=' ' read -r turn_of key watcher its_boot began began_at size digest; } 2>/dev/null <"$folder/$1.started"
+numbers() { for word; do case $word in ''|*[!0-9]*) return 1 ;; esac; done; }
+started() {  # name: fails where it has no record, or a damaged one; else sets what stands in it
+    { IFS=' ' read -r turn_of key watcher its_boot began began_at size digest; } 2>/dev/null <"$folder/$1.started" ||
+        return 1
+    case $key,$watcher,$digest in *:*,*:*,?*) ;; *) return 1 ;; esac
+    numbers "$turn_of" "${key%:*}" "${key#*:}" "${watcher%:*}" "${watcher#*:}" "$began" "$began_at" "$size"
 }
 ended() {  # name: sets exit_code, over and over_at; fails while it is not written down how that turn of it ended
-    { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ]
+    { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ] &&
+        numbers "$exit_code" "$over" "$over_at"
 }
 marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has the mark as a variable; fails if unknown
     left=
@@ -112,6 +117,20 @@ words_of() {  # pid: its arguments; fails where it has none, or they cannot be r
     fi 2>/dev/null
     [ -n "$words" ] && printf '%s' "$words"
 }
+recorded() {  # name: fails where it has no record
+    started "$1" && return
+    [ -e "$folder/$1.started" ] || return 1
+    started "$1" && return  # it was put there just now
+    who="whatever has $mark=$folder/$1; in its environment"
+    set +f
+    if marked "$1"; then
+        who=
+        for it in $left; do it=${it#*=}; who="$who${who:+, }pid ${it%:*}"; done
+    fi
+    lost="the record $folder/$1.started is damaged, so that it is not known how $1 stands"
+    [ -n "$who" ] || fail 3 "$lost; nothing of it runs: remove that file"
+    fail 3 "$lost: end $who (its mark is on that), then remove that file"
+}
 program_there() {  # program, folder, PATH
     case $1 in
         /*) [ -f "$1" ] && [ -x "$1" ] ;;
@@ -145,7 +164,7 @@ while [ $# -gt 0 ]; do
     home "$4"; log=$it
     shift 5
     status=never key=- watcher=- began=- began_at=- exit_code=- over=- over_at=- asked=no size=0 digest=-
-    if started "$name"; then
+    if recorded "$name"; then
         if [ "$its_boot" != "$boot" ]; then status=before
         elif is_there "$key"; then
             status=running

@@ -78,7 +78,7 @@ def nothing_is_left(tmp_path):
             break
         time.sleep(0.05)
     for it in tmp_path.glob("records/*/*.started"):
-        watcher = int(it.read_text().split()[2].partition(":")[0])
+        watcher = int((it.read_text().split() or ["", "", "0"])[2].partition(":")[0])
         for _ in range(50):
             if not lives(watcher):
                 break
@@ -344,6 +344,31 @@ def test_a_pid_that_somebody_else_has_now_is_neither_ours_nor_ended(host, tmp_pa
     )
     (answer,) = host.run(command)
     assert (answer.exit_code, lives(other.pid)) == (1, True), answer.stderr
+
+
+@pytest.mark.parametrize("text", ["", "1 2:3 4:5 boot 6 7\n", "1 2 4:5 boot 6 7 8 abc\n", "1 2:3 4:5 boot x 7 8 abc\n"])
+def test_a_damaged_record_is_named_and_so_is_what_to_do_about_it(host, tmp_path, text):
+    args = build(components.Args, asked(tmp_path, "one", state="absent"))
+    done(build(components.Args, asked(tmp_path, "one")), host)
+    pid, path = pid_of(tmp_path, "one"), tmp_path / "records" / HOST / "one.started"
+    path.write_text(text)
+    with pytest.raises(ProbeError, match=rf"the record {path} is damaged.*: end .*pid {pid}.*, then remove that file"):
+        looked(args, host)
+    os.killpg(pid, signal.SIGKILL)
+    until(lambda: not marked(tmp_path))
+    with pytest.raises(ProbeError, match=r"is damaged.*; nothing of it runs: remove that file"):
+        looked(args, host)
+    path.unlink()
+    assert isinstance(components.decide(args, looked(args, host)), NoChange)
+
+
+def test_a_damaged_record_of_an_end_is_no_exit_code(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", "exit 4")))
+    done(args, host)
+    path = tmp_path / "records" / HOST / "one.ended"
+    path.write_text(f"{path.read_text().split()[0]} \n")
+    state = looked(args, host)
+    assert (state.parts[0].status, isinstance(state.parts[0].exit_code, Unknown)) == ("lost", True)
 
 
 def test_after_a_reboot_nothing_of_before_runs(host, tmp_path):
