@@ -195,8 +195,9 @@ def _end(args: Args, state: State) -> Decision:
         return Blocked(why=state.left.why)
     running = [it for it in state.parts if it.ours]
     if not running and not state.left:
-        others = f"; something else has started {_with_pids(state)}" if state.running else ""
-        return NoChange(why=f"none of them runs{' from here' if others else ''}{others}")
+        if others := _of_others(state):
+            return Blocked(why=f"{others}: end that by what started it (or with `pkill`)")
+        return NoChange(why="none of them runs")
     targets = [_victim(it, named(it)) for it in running]
     targets += [_victim(it, left_behind((it,))) for it in state.left]
     names = [
@@ -226,7 +227,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 def explain(args: Args, before: State, after: State) -> str:
     """Who died first, and how; or who is still there."""
     if args.state == "absent":
-        still = [named(it) for it in after.parts if it.ours]
+        still = [named(it) for it in after.parts if it.ours] + [it for it in [_of_others(after)] if it]
         still += (
             [after.left.why] if isinstance(after.left, Unknown) else [left_behind(after.left)] if after.left else []
         )
@@ -289,6 +290,12 @@ def _otherwise(state: State) -> str:
         return ""
     names = ", ".join(state.differing)
     return f"; started otherwise than is asked for now: {names} (end with `state: absent`, then start anew)"
+
+
+def _of_others(state: State) -> str:
+    """What runs that was not started from here; empty: nothing."""
+    found = ", ".join(f"{it.name} (pid {it.pid})" for it in state.parts if it.runs and not it.ours)
+    return f"something else has started {found}" if found else ""
 
 
 def _with_pids(state: State) -> str:

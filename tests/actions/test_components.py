@@ -618,10 +618,14 @@ def test_what_something_else_started_is_found_and_neither_started_twice_nor_ende
     assert decision.summary.startswith("start trainer; ")
     assert (answer.exit_code, after.running) == (0, ("server", "trainer"))
     absent = build(components.Args, asked(tmp_path, chosen, "trainer", state="absent"))
-    done(absent, host)
+    _, _, after, before = done(absent, host)
     assert lives(other.pid)
-    decision = components.decide(absent, looked(absent, host))
-    assert f"something else has started server (pid {other.pid})" in decision.why
+    words = f"something else has started server (pid {other.pid})"
+    assert components.explain(absent, before, after) == f"done, but not all is gone: {words}"
+    assert isinstance(components.holds(absent, after), Fails)
+    decision = components.decide(absent, after)
+    assert isinstance(decision, Blocked)
+    assert words in decision.why
     args = build(components.Args, asked(tmp_path, only_found))
     decision = components.decide(args, looked(args, host))
     assert isinstance(decision, Blocked)
