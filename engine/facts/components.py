@@ -196,7 +196,7 @@ def _unseen(name: str, status: str) -> str:
     words = {
         "running": f"{name} runs",
         "before": f"the host was started anew since {name} was started",
-        "lost": f"what waited for the end of {name} was killed, so that nobody saw it",
+        "lost": f"what waited for the end of {name} was killed or could not write it down, so that nobody saw it",
     }
     return words.get(status, "")
 

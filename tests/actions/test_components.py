@@ -293,6 +293,28 @@ def test_of_two_that_saw_the_same_only_one_starts_anything(host, tmp_path):
     assert looked(args, host).running == ("one", "two")
 
 
+@pytest.mark.real("lab")
+def test_on_a_full_disk_they_are_ended_and_none_is_started(machine, tmp_path):
+    disk = tmp_path / "records"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
+    try:
+        args = build(components.Args, asked(tmp_path, "one"))
+        done(args, machine)
+        with contextlib.suppress(OSError), (disk / "x").open("wb", 0) as full:
+            while full.write(b"x" * 4096):
+                pass
+        both = build(components.Args, asked(tmp_path, "one", "two"))
+        decision = components.decide(both, looked(both, machine))
+        (answer,) = machine.run(*decision.commands)
+        assert (answer.exit_code, answer.stderr.count("cannot be written to")) == (12, 1), answer.stderr
+        assert not (tmp_path / "two.log").exists()
+        _, answer, after, _ = done(build(components.Args, asked(tmp_path, "one", state="absent")), machine)
+        assert (answer.exit_code, after.running, marked(tmp_path)) == (0, (), []), answer.stderr
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def test_a_start_that_somebody_else_has_overtaken_goes_no_further(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one", component(tmp_path, "two", delay="1s")))
     (command,) = components.decide(args, looked(args, host)).commands
