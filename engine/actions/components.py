@@ -98,6 +98,9 @@ class State:
     died: tuple[Part, ...] = field(
         default=(), metadata={"about": "Those that ended without being asked to, the first to die first."}
     )
+    failed: tuple[Part, ...] = field(
+        default=(), metadata={"about": "Those of them whose exit code is known, and not 0; in the same order."}
+    )
     first: str | Unknown = field(
         default="", metadata={"about": "The name of the first that died; empty where none did."}
     )
@@ -139,6 +142,7 @@ def _told(state: State) -> State:
         down=tuple(it.name for it in state.parts if not it.runs),
         differing=tuple(it.name for it in state.parts if it.differs),
         died=died,
+        failed=tuple(it for it in died if it.exit_code != 0 and not isinstance(it.exit_code, Unknown)),
         first=first,
         ends=tuple(map(end_of, died)),
         said=tuple(line for it in state.parts for line in it.last),

@@ -259,6 +259,7 @@ def test_the_first_that_died_is_so_by_time_and_not_by_its_place(host, tmp_path):
     state = looked(args, host)
     assert (state.first, [it.name for it in state.died]) == ("soon", ["soon", "late"])
     assert [it.exit_code for it in state.died] == [3, 2]
+    assert state.failed == state.died
 
 
 def test_what_dies_during_a_delay_keeps_the_rest_from_being_started(host, tmp_path):
@@ -417,6 +418,7 @@ def test_whose_end_nobody_saw_has_no_exit_code(host, tmp_path):
     state = looked(args, host)
     assert (state.parts[0].status, state.first) == ("lost", "one")
     assert isinstance(state.parts[0].exit_code, Unknown)
+    assert state.failed == ()
     assert "nobody saw it" in state.ends[0]
     kill(pid_of(tmp_path, "two"))
     state = looked(args, host)
