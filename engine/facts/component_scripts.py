@@ -13,13 +13,13 @@ COMMON = r"""
 nl='
 '
 fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
-stat_of() {  # pid: sets state, parent, group, threads, start and called; fails where there is no such process
+stat_of() {  # pid: sets state, parent, group, session, threads, start, called; fails where there is no such process
     all=
     { while IFS= read -r line || [ -n "$line" ]; do all=$all$line; done </proc/"$1"/stat; } 2>/dev/null || return 1
     case $all in *') '*) ;; *) return 1 ;; esac
     called=${all#*\(} called=${called%)*}
     set -- ${all##*) }  # the name before it may hold anything
-    state=$1 parent=$2 group=$3 threads=${18} start=${20}
+    state=$1 parent=$2 group=$3 session=$4 threads=${18} start=${20}
 }
 is_there() {  # pid:start, alive, or defunct with a thread that still lives
     case $1 in *[!0-9:]*|:*|*:|*:*:*) return 1 ;; esac
@@ -102,7 +102,9 @@ key= its_boot=
 { IFS=' ' read -r key its_boot; } 2>/dev/null <"$folder/turn.$turn"
 [ "$its_boot" = "$boot" ] && is_there "$key" && busy=${key%:*} || busy=-
 printf 'turn %s %s\n' "$turn" "$busy"
+all_left=
 if marked; then
+    all_left=$left
     for it in $left; do
         one=${it#*=}
         if stat_of "${one%:*}"; then printf 'left %s %s %s %s\n' "${it%%=*}" "$one" "$state" "$called"; fi
@@ -130,6 +132,18 @@ recorded() {  # name: fails where it has no record
     lost="the record $folder/$1.started is damaged, so that it is not known how $1 stands"
     [ -n "$who" ] || fail 3 "$lost; nothing of it runs: remove that file"
     fail 3 "$lost: end $who (its mark is on that), then remove that file"
+}
+strays() {  # of $name, whose leader $key is gone: says what is in its session without its mark
+    set +f
+    if ! stat_of "${key%:*}" || [ "$start" = "${key#*:}" ]; then  # else the number is another's now
+        for it in $(grep -s -l -E "\) [A-Za-z] [0-9]+ [0-9]+ ${key%:*} " /proc/[0-9]*/stat 2>/dev/null); do
+            it=${it#/proc/}; it=${it%/stat}
+            stat_of "$it" && [ "$session" = "${key%:*}" ] && [ "$start" -ge "${key#*:}" ] || continue
+            case $all_left' ' in *" $name=$it:$start "*) continue ;; esac
+            if is_there "$it:$start"; then printf 'stray %s %s %s %s\n' "$name" "$it:$start" "$state" "$called"; fi
+        done
+    fi
+    set -f
 }
 program_there() {  # program, folder, PATH
     case $1 in
@@ -173,6 +187,7 @@ while [ $# -gt 0 ]; do
             tries=0
             until ended "$name" || [ "$tries" -ge 20 ] || ! is_there "$watcher"; do tries=$((tries + 1)); nap; done
             if ended "$name"; then status=ended; else status=lost exit_code=- over=- over_at=-; fi
+            strays
         fi
         said=
         { IFS= read -r said; } 2>/dev/null <"$folder/$name.asked"

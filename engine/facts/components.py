@@ -20,6 +20,8 @@ USUAL = 600.0
 LINE = 1000
 """Characters of a line of a log that are kept."""
 
+_BLIND = "what they have started cannot be looked for: reading /proc hangs on some process"
+
 LAST_WAIT = 5.0
 """Seconds that KILL is given."""
 
@@ -99,6 +101,8 @@ class Set:
 
     parts: tuple[Part, ...]
     left: tuple[Remains, ...] | Unknown
+    strays: tuple[Remains, ...]
+    """What is in the session of one that is gone, but does not bear its mark."""
     obstacles: tuple[tuple[str, str], ...]
     """Why those that do not run cannot be started: the name of one, or none where it concerns all, and the reason."""
     turn: int
@@ -133,7 +137,8 @@ def read_components(components: Sequence[Component], done: Completed) -> Set:
     parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
     return Set(
         parts=parts,
-        left=_left(told, parts, user),
+        left=Unknown(why=_BLIND) if _of("blind", told) else _remains(_of("left", told), parts, user),
+        strays=_remains(_of("stray", told), parts, user),
         obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", told))),
         turn=int(turn),
         busy=int(busy) if busy != "-" else 0,
@@ -201,19 +206,15 @@ def _unseen(name: str, status: str) -> str:
     return words.get(status, "")
 
 
-def _left(told: Iterable[tuple[str, str]], parts: Iterable[Part], user: str) -> tuple[Remains, ...] | Unknown:
+def _remains(rows: Iterable[str], parts: Iterable[Part], user: str) -> tuple[Remains, ...]:
     """What lives on of the components that do not run."""
     down = {it.name for it in parts if not it.runs}
     found = []
-    for kind, rest in told:
-        if kind == "blind":
-            return Unknown(why="what they have started cannot be looked for: reading /proc hangs on some process")
-        if kind == "left":
-            name, key, state, called = rest.split(" ", 3)
-            pid, _, start = key.partition(":")
-            if name in down:
-                it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
-                found.append(it)
+    for name, key, state, called in (it.split(" ", 3) for it in rows):
+        pid, _, start = key.partition(":")
+        if name in down:
+            it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
+            found.append(it)
     return tuple(found)
 
 

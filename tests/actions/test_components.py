@@ -442,6 +442,44 @@ def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(hos
     assert (answer.exit_code, after.running, after.left, marked(tmp_path)) == (0, (), (), [])
 
 
+def test_what_is_left_in_a_session_without_the_mark_is_named_and_in_the_way_but_not_ended(machine, tmp_path):
+    hides = component(tmp_path, "one", "set -m; env -i sleep 50 & env -i sleep 50 & exec sleep 50")
+    args = build(components.Args, asked(tmp_path, hides))
+    _, _, after, _ = done(args, machine)
+    leader = after.parts[0].pid
+    assert after.strays == ()
+
+    def others():
+        return {int(it.name) for it in Path("/proc").glob("[0-9]*") if session_of(it) == leader} - {leader}
+
+    there = others()
+    assert len(there) == 2
+    try:
+        kill(leader)
+        state = looked(args, machine)
+        assert (state.left, {it.pid for it in state.strays}) == ((), there)
+        absent = build(components.Args, asked(tmp_path, "one", state="absent"))
+        for it in (args, absent):
+            decision = components.decide(it, looked(it, machine))
+            assert isinstance(decision, Blocked)
+            assert all(f"pid {pid} (sleep) of one" in decision.why for pid in there)
+        assert isinstance(components.holds(absent, state), Fails)
+        assert others() == there
+    finally:
+        for pid in there:
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: not others())
+    state = looked(args, machine)
+    assert state.strays == ()
+    assert isinstance(components.decide(args, state), Change)
+
+
+def session_of(folder):
+    """The session of the process in *folder* of /proc; none where it is gone."""
+    line = read(folder / "stat").decode(errors="replace").rpartition(") ")[2].split()
+    return int(line[3]) if line and line[0] not in "ZX" else 0
+
+
 def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
     done(args, host)
