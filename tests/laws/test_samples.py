@@ -454,3 +454,15 @@ def test_a_look_that_took_too_long_leaves_unknown_what_was_in_between():
     look, finding, _ = looked(text, Z, Z, Z, Z, slow=2.0)
     assert look.state["unknown"] == []
     assert finding.status is Presence.PRESENT
+
+
+def test_what_is_weighed_beside_long_samples_is_looked_at_once_more_after_them():
+    """Mutants: diagnosis.py judging by looks from before the samples; looking again where the samples were short."""
+    text = BOOK.replace("diagnose:\n", "diagnose:\n  - {id: now, procs: {word: zombie}}\n")
+    text = text.replace('"seen | sus', '"now.matches and seen | sus')
+    _, finding, where = looked(text, Z, Z, Z, Z, Z, "")
+    assert finding.status is Presence.ABSENT
+    assert where.connection.looks == 6
+    short = text.replace("every: 10s", "every: 1s").replace("'30s'", "'3s'")
+    _, finding, where = looked(short, Z, Z, Z, Z, Z, "")
+    assert finding.status is Presence.PRESENT
