@@ -6,19 +6,16 @@ import json
 import os
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-import yaml
 from docker_fixtures import _engine, engine
 
-from e2e.conftest import Practice, runbook
+from e2e.conftest import Practice, look, runbook
 from engine import lab
 
 __all__ = ["_engine", "engine"]
 pytestmark = pytest.mark.real("lab", "sshd", "git")
 
-PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 WORK = "/run/lab/workspace"
 CLONE = f"{WORK}/AReaL"
 
@@ -123,11 +120,8 @@ def test_what_a_clone_holds_that_its_repository_does_not_have(upstream, tmp_path
     clone, (source, env) = tmp_path / "AReaL", upstream
     subprocess.run(["git", "clone", "-q", str(source), str(clone)], env=env, check=True)
     subprocess.run(["sh", "-ec", line], cwd=clone, env=env, check=True)
-    book = yaml.safe_load((PLAYBOOKS / "restart-loop.yaml").read_text())
-    (look,) = (it["command"] for it in book["diagnose"] if it["id"] == "unsaved")
-    done = subprocess.run(
-        ["sh", "-c", look["script"], "sh", str(clone)], env=env, capture_output=True, text=True, check=False
-    )
+    script = look("restart-loop", "unsaved").args["script"]
+    done = subprocess.run(["sh", "-c", script, "sh", str(clone)], env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     found = done.stdout.splitlines()
     assert len(found) == len(lost), found
