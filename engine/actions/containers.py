@@ -40,7 +40,7 @@ class Args:
     choose: Literal["all", "last_died"] = field(
         default="all",
         metadata={
-            "about": "last_died: of those, only the one that ended last (not the one made last) with a code other than 0, "
+            "about": "last_died: of those, the one that ended last (not the one made last) with a code other than 0, "
             "or with something in it killed for lack of memory; where none did, the one that ended last."
         },
     )
