@@ -72,13 +72,23 @@ class Connection(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Trial:
+    """What has become of a password on one host."""
+
+    told: bool = False
+    """It was sent there."""
+    taken: bool = False
+    """A shell came of it, or words that only the right one brings."""
+
+
 class Password(Protocol):
     """Sudo's password, which the connections of a run share."""
 
     secret: str
 
-    def try_on(self, host: str, give: Callable[[str], S], check: Callable[[], None]) -> S:
-        """What *give* makes of the secret on *host*.
+    def try_on(self, host: str, give: Callable[[str, Trial], S], check: Callable[[], None]) -> S:
+        """What *give* makes of the secret on *host*; it notes in the Trial what becomes of it.
 
         Waits while another host tries it first, and calls *check* meanwhile.  Raises what these raise.
         """

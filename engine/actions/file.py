@@ -40,7 +40,10 @@ class Args:
         default=None,
         metadata={"about": "What stands in `template`; read from it.", "content_of": "template", "rendered": True},
     )
-    mode: str = field(default="", metadata={"about": 'Octal, in quotes: "0644"; empty: as it is, or 644, or 755.'})
+    mode: str = field(
+        default="",
+        metadata={"about": 'Octal, in quotes: "0644"; empty: as it is, or 644, or 755. Three digits keep setgid.'},
+    )
     owner: str = field(default="", metadata={"about": "Its user; empty: as it is."})
     group: str = field(default="", metadata={"about": "Its group; empty: as it is."})
     parents: bool = field(default=False, metadata={"about": "Make the directories around it where they are missing."})
@@ -115,7 +118,7 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
         return
     if text is not None and place.digest != sha256(text.encode()).hexdigest():
         yield "content"
-    if args.mode and args.mode.lstrip("0") != place.mode.lstrip("0"):
+    if args.mode and int(args.mode, 8) != _compared(args, place):
         yield f"mode {args.mode} (is {place.mode})"
     for what, wanted, there, number, meant in (
         ("owner", args.owner, place.owner, place.ids[0], place.meant[0]),
@@ -123,6 +126,14 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
     ):  # names are only names of numbers: `0` is root, and so may others be
         if wanted and (meant != number if meant else wanted not in (there, number)):
             yield f"{what} {wanted} (is {there})"
+
+
+def _compared(args: Args, place: Place) -> int:
+    """The bits of its mode that are held against those that are wanted: a mode of three digits leaves a directory its
+    setuid and setgid bits.
+    """
+    there = int(place.mode, 8)
+    return there & ~0o6000 if place.kind == "directory" and len(args.mode) == 3 else there
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -141,10 +152,15 @@ def decide(args: Args, state: State) -> Decision:
         if place.kind == "absent"
         else f"change {', '.join(state.needs)} of {place.path}{_parted(state)}",
         commands=(make(place, _wanted(args, state), parents=args.parents, backup=args.backup),),
-        targets=(Target(kind="file", key=place.key, say=place.path),),
+        targets=(Target(kind="file", key=_key(state), say=place.path),),
         risk=Risk.EDITS_FILES,
         diff=state.diff,
     )
+
+
+def _key(state: State) -> str:
+    """The identity of the place: its content is a part of it where that is to be replaced."""
+    return state.place.key if "content" in state.needs else state.place.itself
 
 
 def _parted(state: State) -> str:
@@ -175,7 +191,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* with nothing to do where its one target is in *keys*."""
-    return replace(state, needs=()) if state.place.key in keys else state
+    return replace(state, needs=()) if _key(state) in keys else state
 
 
 def refused(command: Command, completed: Completed) -> str:

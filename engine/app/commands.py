@@ -165,7 +165,7 @@ def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, 
 def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False, typed: bool = False) -> int:
     """*typed*: the command line itself says the one thing that is to be done; nobody else has to agree to it."""
     stop = Stop()
-    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
     run = Run(order, (outputs,), stop)
     person.speak_through(outputs.aside)
     person.can_stop(stop)

@@ -52,7 +52,7 @@ def monitor_hosts(options: Options, person: Person) -> int:
 
 def _once(order: Order, options: Options, stop: Stop, person: Person) -> int:
     if options["output"] != "console":
-        with outputs_for(options["output"], sys.stdout, (), person.say) as outputs:
+        with outputs_for(options["output"], sys.stdout, (), person.say, stop) as outputs:
             code = Run(order, (outputs,), stop).plan_only()
         return outputs.code(code)
     run = Run(order, (), stop)

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TextIO
 
-from engine.app.streams import OutputLost, opened
+from engine.app.streams import OutputGivenUp, OutputLost, opened
 from engine.errors import ConfigError
+from engine.fleet import Stop
 from engine.ports import Reporter
 from engine.values.event import Asked, Event
 
 Complain = Callable[[str], None]
 """Says one line to the person."""
 
+PATIENCE = 2.0
+"""Seconds, once the run was interrupted, in which a reader has to take something."""
+
+POLL = 0.1
+"""Seconds between two looks at whether the run was interrupted."""
+
 
 class Output:
     """A reporter in a thread of its own, whose faults stay its own: at the first it is given up, with one line.
 
     A reader that stalls holds up that thread, and no host.  What waits for it is never dropped: it is no more than the
-    run itself keeps.
+    run itself keeps.  Only an interrupted run does not wait for such a reader: it gives it up.
     """
 
-    def __init__(self, reporter: Reporter, name: str, complain: Complain) -> None:
-        self._reporter, self._name, self._complain = reporter, name, complain
+    def __init__(self, reporter: Reporter, name: str, complain: Complain, stop: Stop) -> None:
+        self._reporter, self._name, self._complain, self._stop = reporter, name, complain, stop
+        self._told = 0
         self._waiting: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name=f"writer of {name}", daemon=True)
         self.lost = False
         """Something of it was not written."""
+        self.left = False
+        """Because its reader had seen enough, and has gone."""
+        self.given_up = False
+        """Because nobody took it, and the run was interrupted."""
 
     def on(self, event: Event) -> None:
         """Have the reporter told, soon.  Never raises: the hosts' ends count, whoever listens."""
@@ -37,17 +50,36 @@ class Output:
         self._waiting.put(event)
 
     def drain(self) -> None:
-        """Wait until all is written."""
-        if self._writer.is_alive():
+        """Wait until all is written, or given up."""
+        if self._writer.is_alive() and not self.given_up:
             written = threading.Event()
             self._waiting.put(written)
-            written.wait()
+            self._wait(written.wait)
 
     def close(self) -> None:
-        """Wait until all is written, and take no more."""
-        if self._writer.is_alive():
+        """Wait until all is written, or given up, and take no more."""
+        if self._writer.is_alive() and not self.given_up:
             self._waiting.put(None)
-            self._writer.join()
+            self._wait(self._has_ended)
+
+    def _has_ended(self, seconds: float) -> bool:
+        self._writer.join(seconds)
+        return not self._writer.is_alive()
+
+    def _wait(self, over: Callable[[float], bool]) -> None:
+        """Wait until *over*, which is given seconds; once interrupted, only while the reader takes something.
+
+        An interrupt that comes meanwhile, and is not the first one, ends this at once.
+        """
+        before = max(1, self._stop.signals)
+        told, since = self._told, time.monotonic()
+        while not over(POLL):
+            if not self._stop.signals or told != self._told:
+                told, since = self._told, time.monotonic()
+            if self._stop.signals > before or time.monotonic() - since > PATIENCE:
+                self.lost = self.given_up = True
+                self._complain(f"{self._name} was given up: nobody reads it, and the run was interrupted")
+                return
 
     def _write(self) -> None:
         while (it := self._waiting.get()) is not None:
@@ -55,11 +87,13 @@ class Output:
                 it.set()
             elif not self.lost:
                 self._tell(it)
+            self._told += 1
 
     def _tell(self, event: Event) -> None:
         try:
             self._reporter.on(event)
         except OutputLost as error:  # a full disk, or a reader that is gone
+            self.left = error.reader_gone
             self._give_up(str(error))
         except Exception as error:  # a fault of ours
             self._give_up(f"internal error in {self._name}: {type(error).__name__}: {error}")
@@ -70,8 +104,9 @@ class Output:
         return bool(takes and not self.lost and takes(line))
 
     def _give_up(self, why: str) -> None:
-        self.lost = True
-        self._complain(f"{why}; the run goes on without it")
+        if not self.lost:
+            self.lost = True
+            self._complain(f"{why}; the run goes on without it")
 
 
 class Outputs:
@@ -85,8 +120,10 @@ class Outputs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for it in self._all:
+        for it in (*self._reports, self._all[0]):  # a file is not to wait for a reader
             it.close()
+        if given_up := [it for it in self._all if it.given_up]:
+            raise OutputGivenUp(f"given up: {len(given_up)} of what was to be written")
 
     def on(self, event: Event) -> None:
         """Tell everybody."""
@@ -100,17 +137,21 @@ class Outputs:
         return self._all[0].aside(line)
 
     def code(self, code: int) -> int:
-        """What to exit with when the hosts say *code*: a report that was asked for and is not whole turns 0 into 1."""
-        return code or int(any(it.lost for it in self._reports))
+        """What to exit with when the hosts say *code*: what was asked for and is not whole turns 0 into 1.
+
+        A reader of stdout that has gone, as ``head`` does, has what it wanted.
+        """
+        stdout = self._all[0]
+        return code or int(any(it.lost for it in self._reports) or (stdout.lost and not stdout.left))
 
 
-def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain) -> Outputs:
+def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain, stop: Stop) -> Outputs:
     """The reporter on *stdout*, and one for each report file.  Raises ConfigError; nothing was connected to."""
     from engine import reporters
 
-    first = Output(reporters.make(output, stdout), "stdout", complain)
+    first = Output(reporters.make(output, stdout), "stdout", complain, stop)
     named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
-    made = [Output(reporters.make(name, _open(path)), f"--report {path}", complain) for path, name in named]
+    made = [Output(reporters.make(name, _open(path)), f"--report {path}", complain, stop) for path, name in named]
     return Outputs(first, made)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from engine.reporters.console import show_plans
 from engine.values.printable import printable
 from engine.values.result import HostPlan
 from engine.values.text import plural
+
+TAKEN_WITHIN = 1.0
+"""Seconds that stderr may take to accept a line."""
 
 
 class Terminal:
@@ -47,9 +51,12 @@ class Terminal:
             raise Cancelled("no answer: nothing was connected to") from error
 
     def say(self, line: str) -> None:
-        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run."""
+        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
+
+        Where nobody reads stderr, it is not said: what is said must hold up no run, and no signal.
+        """
         said = f"runbook: {printable(line)}"
-        if not (sys.stderr.isatty() and self._aside(said)):
+        if not (sys.stderr.isatty() and self._aside(said)) and select.select([], [sys.stderr], [], TAKEN_WITHIN)[1]:
             print(said, file=sys.stderr)
 
     def speak_through(self, aside: Callable[[str], bool]) -> None:
@@ -63,7 +70,7 @@ class Terminal:
             if self._asking:
                 raise KeyboardInterrupt
             name = signal.Signals(number).name
-            stop.ask(f"interrupted by {name}")
+            stop.ask(f"interrupted by {name}", signal=True)
             last = stop.level() > 1
             words = (
                 "ending writes too" if last else "ending looks; a write in flight is left to end (again: end it now)"

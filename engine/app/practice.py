@@ -76,6 +76,8 @@ def open_shell(directory: str, host: str) -> None:
 
 def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
     """Start the lab, run, and stop it whatever happens."""
+    if options["inventory"]:
+        raise ConfigError("`lab run` runs on hosts of its own, and takes no -i: `runbook run` does")
     where = _directory(directory)
     if any(it.lives for it in lab.status(where)):
         raise ConfigError(

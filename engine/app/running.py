@@ -116,7 +116,7 @@ class Run:
             return self._end(Mode.RUN, self.fleet.conclude(planned))
         plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
         self.emit(Asked(hosts=tuple(it.host for it in plans)))
-        agreed = ask(plans)
+        agreed = not self.stop.level() and ask(plans)
         self.emit(Answered(answer="yes" if agreed else "no"))
         if not agreed:
             self.stop.ask("declined: nothing was changed", level=1)

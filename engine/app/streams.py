@@ -7,9 +7,9 @@ import io
 import os
 import select
 import sys
-from typing import TextIO
+from typing import NoReturn, TextIO
 
-from engine.errors import RunbookError
+from engine.errors import Cancelled, RunbookError
 
 
 class OutputLost(RunbookError):
@@ -20,6 +20,15 @@ class OutputLost(RunbookError):
         words = {errno.EPIPE: "nobody reads it any more", errno.EBADF: "it is closed"}
         why = words.get(error.errno or 0) or error.strerror or str(error)
         super().__init__(f"cannot write to {name}: {why}")
+
+
+class OutputGivenUp(Cancelled):
+    """Nobody took what was still to be written, and the run was interrupted; a thread hangs in that write."""
+
+    def leave(self) -> NoReturn:
+        """End the program without waiting for the thread."""
+        sys.stderr.flush()
+        os._exit(self.exit_code)
 
 
 class _Raw(io.FileIO):

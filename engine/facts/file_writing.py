@@ -53,6 +53,11 @@ class Place:
         """Its identity: a file is its path and content, everything else its path and what it is."""
         return f"{self.path} {self.kind} {self.digest or self.inode}".strip()
 
+    @property
+    def itself(self) -> str:
+        """Its identity where its content stays as it is: a log may grow, and is the same file."""
+        return f"{self.path} {self.kind} {self.inode}".strip()
+
 
 def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> Command:
     """Look at *path*, which is absolute or begins with ``~/``, and at who *owner* and *group* are there."""
@@ -168,7 +173,7 @@ def make(place: Place, wanted: Wanted, *, parents: bool = False, backup: bool = 
 
     A file's new content takes its place in one stroke.
     """
-    seen = place.digest if place.kind == "file" else place.inode
+    seen = place.digest if place.kind == "file" and wanted.text is not None else place.inode
     new = "" if wanted.text is None else sha256(wanted.text.encode()).hexdigest()
     kind = "directory" if wanted.directory else "file"
     asked = (kind, place.path, place.kind, seen, new, wanted.mode, wanted.owner, wanted.group)
@@ -189,13 +194,17 @@ sum() { all=$(sha256sum <"$1") && printf %s "${all%% *}"; }
 unchanged() {
     if [ -L "$path" ]; then now=link; elif [ -f "$path" ]; then now=file; elif [ -d "$path" ]; then now=directory
     elif [ -e "$path" ]; then now=other; else now=absent; fi
-    case $now in file) id=$(sum "$path") ;; absent) id= ;; *) id=$(stat -c '%d:%i' "$path") ;; esac
+    case $now:$new in file:?*) id=$(sum "$path") ;; absent:*) id= ;; *) id=$(stat -c '%d:%i' "$path") ;; esac
     [ "$now" = "$was" ] && [ "$id" = "$seen" ] ||
         fail 10 "$path has changed since it was looked at: nothing was written"
 }
 own() {  # path: the owner first, for a change of owner takes setuid bits away
     [ -z "$owner$group" ] || why=$(chown -h "$owner${group:+:$group}" "$1" 2>&1) || not "$why"
     [ -z "$mode" ] || why=$(chmod "$mode" "$1" 2>&1) || not "$why"
+    [ -d "$1" ] || return 0
+    off=  # chmod of GNU takes these from a directory only by name
+    case $mode in [01]???) off=u-s,g-s ;; [23]???) off=u-s ;; [45]???) off=g-s ;; esac
+    [ -z "$off" ] || why=$(chmod "$off" "$1" 2>&1) || not "$why"
 }
 dir=${path%/*}; [ -n "$dir" ] || dir=/
 unchanged

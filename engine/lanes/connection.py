@@ -131,7 +131,7 @@ class LaneConnection:
         try:
             made = self._password.try_on(
                 self._host,
-                lambda secret: start(Access(user=user, password=secret), command),
+                lambda secret, trial: start(Access(user=user, password=secret, trial=trial), command),
                 lambda: self._may_send(command),
             )
         except PasswordRefused:

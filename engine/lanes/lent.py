@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from engine.lanes.shell import PasswordRefused
+from engine.ports import Trial
 
 T = TypeVar("T")
 
@@ -15,7 +16,7 @@ POLL = 0.1
 
 
 class Lent:
-    """Sudo's password: told to one host alone until one has taken it, and to none once it was wrong.
+    """Sudo's password: told to one host alone until one has taken it, and to none once it was wrong, or may have been.
 
     Accounts of a directory service are the same on every host: a wrong word told to forty of them locks the account.
     """
@@ -26,7 +27,7 @@ class Lent:
         self._taken = False
         self._wrong = ""
 
-    def try_on(self, host: str, give: Callable[[str], T], check: Callable[[], None]) -> T:
+    def try_on(self, host: str, give: Callable[[str, Trial], T], check: Callable[[], None]) -> T:
         """See ``engine.ports.Password``.  Raises PasswordRefused where it was wrong elsewhere."""
         while not self._taken:
             if not self._trying.acquire(timeout=POLL):
@@ -37,16 +38,16 @@ class Lent:
                     return self._alone(host, give)
             finally:
                 self._trying.release()
-        return give(self.secret)
+        return give(self.secret, Trial())
 
-    def _alone(self, host: str, give: Callable[[str], T]) -> T:
+    def _alone(self, host: str, give: Callable[[str, Trial], T]) -> T:
         if self._wrong:
             raise PasswordRefused(self._wrong)
+        trial = Trial()
         try:
-            made = give(self.secret)
-        except PasswordRefused as error:
-            if not error.taken:
+            made = give(self.secret, trial)
+        finally:
+            if trial.told and not trial.taken:
                 self._wrong = f"the password was not accepted on {host}, and was told to no other host"
-            raise
         self._taken = True
         return made

@@ -12,6 +12,7 @@ from engine.errors import ConnectionLost
 from engine.lanes.channel import Channel, Opener, Refused
 from engine.lanes.program import EXEC, READER, enter, enter_with_password
 from engine.lanes.streams import Stream
+from engine.ports import Trial
 
 GREETED_WITHIN = 20.0
 """Seconds that a shell may take to start."""
@@ -28,15 +29,12 @@ class Access:
     """Empty: who logged in."""
     password: str = field(default="", repr=False)
     """For sudo; empty: it must not ask for one."""
+    trial: Trial = field(default_factory=Trial)
+    """Of the password."""
 
 
 class PasswordRefused(Refused):
-    """Sudo did not take the password, or did not do what was asked although it had it."""
-
-    @property
-    def taken(self) -> bool:
-        """Whether it was the right one, as far as sudo's words tell, and the account may not do what was asked."""
-        return "sudoers" in str(self) or "not allowed" in str(self)
+    """Sudo did not take the password, or did not do what was asked although it had it; or nobody knows which."""
 
 
 class Shell:
@@ -67,6 +65,7 @@ class Shell:
                 raise self._refusal()
             check()
             self.pump()
+        self._access.trial.taken = True
         return line
 
     def pump(self, seconds: float = PATIENCE) -> None:
@@ -87,7 +86,7 @@ class Shell:
     def _tell_password(self) -> None:
         if self._told:
             raise PasswordRefused("the password was not accepted; it was tried once")
-        self._told = True
+        self._told = self._access.trial.told = True
         self._open_with(f"{self._access.password}\n".encode() + self._first)
 
     def _open_with(self, data: bytes) -> None:
@@ -98,10 +97,13 @@ class Shell:
     def _refusal(self) -> Refused:
         said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
         told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
+        kind = PasswordRefused if self._told else Refused
         if said and self.ended:
             words = "; ".join([it for it in said if it.startswith("sudo: ")][-3:]) or said[-1]
-            return (PasswordRefused if self._told else Refused)(words)
+            if "sudoers" in words or "not allowed" in words:  # it had the right one, and the account may not
+                self._access.trial.taken = True
+            return kind(words)
         words = f"; it says: {(said or told)[-1]}" if said or told else ""
         if not self.ended:
-            return Refused(f"no shell answers within {GREETED_WITHIN:.0f} s{words}")
-        return Refused(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")
+            return kind(f"no shell answers within {GREETED_WITHIN:.0f} s{words}")
+        return kind(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")

@@ -35,7 +35,7 @@ class Target:
 
     kind: Literal["process", "file", "gpu", "container", "image", "volume", "build-cache", "package", "service", "host"]
     key: str
-    """process: ``pid:start`` (start in clock ticks since boot); gpu: UUID; file: path and sha256."""
+    """process: ``pid:start`` (start in clock ticks since boot); gpu: UUID; file: path, and sha256 or inode."""
     say: str
     """For people."""
     pid: int = 0

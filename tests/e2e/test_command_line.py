@@ -37,6 +37,14 @@ def test_help_is_quick_and_imports_no_ssh_no_jinja_no_rich():
     assert "zombie-gpu" in runbook("--help").out
 
 
+def test_a_lab_of_its_own_takes_no_inventory(tmp_path):
+    """Mutants: practice.py running on the lab all the same."""
+    said = runbook("lab", "run", "zombie-gpu", "--dir", str(tmp_path / "lab"), "-i", "prod.yaml", "--dry-run")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "runbook: `lab run` runs on hosts of its own, and takes no -i: `runbook run` does\n"
+    assert not (tmp_path / "lab").exists()
+
+
 @pytest.mark.parametrize("command", ["run", "exec", "hosts", "check", "show", "schema", "list", "actions", "lab"])
 def test_every_command_has_help(command):
     said = runbook(command, "--help")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pty
+import signal
 import subprocess
 import time
+from contextlib import contextmanager
 
 import pytest
 from e2e.conftest import PROGRAM, runbook
@@ -22,8 +25,9 @@ NOWHERE = {
 @pytest.mark.parametrize("output", ["console", "json", "jsonl"])
 @pytest.mark.parametrize("where", NOWHERE)
 def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
+    """Mutants: outputs.py's code saying 0 for a document that nobody got; 1 for ``| head``."""
     said = toy.sh(NOWHERE[where], "--yes", "--output", output)
-    assert said.returncode == 0, said.stderr
+    assert said.returncode == (0 if where == "reader gone" else 1), said.stderr
     assert toy.marked() == {"h1", "h2", "h3"}
     assert said.stderr.count("\n") == 1
     assert said.stderr.startswith("runbook: cannot write to stdout: ")
@@ -72,9 +76,76 @@ def test_a_reader_that_stalls_holds_up_no_host_and_gets_everything_in_the_end(to
         assert "3 resolved" in said
 
 
+@contextmanager
+def stalled(toy, *argv, **keys):
+    """The program, with a stdout into which not one line gets."""
+    there, here = os.pipe()
+    os.write(here, b"#" * fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096))
+    with subprocess.Popen((*toy.argv, *argv), stdout=here, text=True, **keys) as program:
+        os.close(here)
+        try:
+            yield program
+        finally:
+            program.kill()
+            os.close(there)
+
+
+def until(true) -> None:
+    deadline = time.monotonic() + 40
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert true()
+
+
+@pytest.mark.parametrize(("output", "signals"), [("jsonl", 1), ("json", 1), ("console", 2)])
+def test_an_interrupted_run_does_not_wait_for_a_reader_that_stalls(toy, output, signals):
+    """Mutants: outputs.py waiting without an end; for a signal too many; streams.py ending as a program usually does."""
+    report = toy.folder / "good.json"
+    argv = ("--yes", "--output", output, "--report", str(report))
+    with stalled(toy, *argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as program:
+        until(lambda: toy.marked() == {"h1", "h2", "h3"} and report.exists() and report.read_text().endswith("}\n"))
+        time.sleep(0.3)
+        assert program.poll() is None
+        began = time.monotonic()
+        for _ in range(signals):
+            program.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        assert program.wait(10) == 130
+        assert time.monotonic() - began < (1.5 if signals > 1 else 5)
+        said = program.stderr.read().splitlines()
+    assert said[signals:] == ["runbook: stdout was given up: nobody reads it, and the run was interrupted"]
+    assert json.loads(report.read_text())["totals"] == {"resolved": 3}
+
+
+def test_nobody_is_asked_once_what_the_question_is_about_was_given_up(toy):
+    """Mutants: outputs.py draining without an end; running.py asking all the same."""
+    ours, theirs = pty.openpty()
+    log = toy.folder / "log.jsonl"
+    with stalled(toy, "--report", str(log), stdin=theirs, stderr=subprocess.PIPE) as program:
+        until(lambda: log.exists() and '"asked"' in log.read_text())
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(15) == 130
+        assert "[y/N]" not in program.stderr.read()
+    os.close(ours)
+    os.close(theirs)
+    assert toy.marked() == set()
+    assert json.loads(log.read_text().splitlines()[-1])["kind"] == "run_finished"
+
+
+def test_a_stderr_that_nobody_reads_holds_up_no_interrupted_run(toy):
+    there, here = os.pipe()
+    os.write(here, b"#" * fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096))
+    with stalled(toy, "--yes", stdin=subprocess.DEVNULL, stderr=here) as program:
+        until(lambda: toy.marked() == {"h1", "h2", "h3"})
+        program.send_signal(signal.SIGINT)
+        assert program.wait(15) == 130
+    os.close(here)
+    os.close(there)
+
+
 def test_stderr_may_be_lost_too(toy):
     said = toy.sh('"$@" >&- 2>&- <&-', "--yes")
-    assert said.returncode == 0
+    assert said.returncode == 1
     assert toy.marked() == {"h1", "h2", "h3"}
     assert toy.sh('"$@" 2>/dev/full', "--yes").returncode == 0
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import Cancelled
+from engine.errors import Cancelled, ConnectionLost
+from engine.lanes import shell as lanes_shell
 from engine.lanes.channel import Refused
 from engine.lanes.lent import Lent
 from engine.lanes.shell import PasswordRefused
@@ -128,7 +129,7 @@ def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_
     go, began = threading.Event(), threading.Event()
     at_it: list[str] = []
 
-    def first(secret):
+    def first(secret, _):
         at_it.append(secret)
         began.set()
         assert go.wait(20)
@@ -142,33 +143,58 @@ def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_
         assert began.wait(20)
         with pytest.raises(Cancelled):
             lent.try_on("h9", at_it.append, given_up)
-        rest = [pool.submit(lent.try_on, "h2", lambda _: together.wait(20), lambda: None) for _ in range(3)]
+        rest = [pool.submit(lent.try_on, "h2", lambda *_: together.wait(20), lambda: None) for _ in range(3)]
         assert at_it == ["word"]
         go.set()
         assert opened.result(20) == "in"
         assert {it.result(20) for it in rest} == {0, 1, 2}
 
 
-def test_a_host_that_forbids_us_everything_or_goes_away_says_nothing_of_the_password():
-    """Mutants: lent.py taking every refusal for a wrong password, or for the right one."""
+LEFT_OPEN = (PasswordRefused("no shell answers"), ConnectionLost("it is gone"), Cancelled("asked to stop"))
+
+
+@pytest.mark.parametrize("error", LEFT_OPEN, ids=lambda it: type(it).__name__)
+def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(error):
+    """Mutants: lent.py taking every end for a wrong password, or for the right one; only a refusal for a wrong one."""
     lent, asked = Lent("word"), []
 
-    def refuse(error):
-        def give(secret):
+    def ends_with(error, **becomes):
+        def give(secret, trial):
             asked.append(secret)
+            for name, it in becomes.items():
+                setattr(trial, name, it)
             raise error
 
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(type(error)) as caught:
             lent.try_on("h1", give, lambda: None)
         return str(caught.value)
 
-    for it in (PasswordRefused("ann is not in the sudoers file."), Refused("no shell answers within 20 s")):
-        assert refuse(it) == str(it)
-    assert refuse(PasswordRefused("sudo: 1 incorrect password attempt")) == "sudo: 1 incorrect password attempt"
+    assert ends_with(Refused("no shell answers within 20 s")) == "no shell answers within 20 s"
+    assert ends_with(PasswordRefused("not in the sudoers file."), told=True, taken=True) == "not in the sudoers file."
+    assert ends_with(error, told=True) == str(error)
     assert len(asked) == 3
     words = "the password was not accepted on h1, and was told to no other host"
-    assert refuse(AssertionError("never asked")) == words
+    assert ends_with(PasswordRefused("never asked")) == words
     assert len(asked) == 3
+
+
+def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, interrupt, monkeypatch):
+    """Mutants: shell.py noting nothing of a password that it told."""
+    monkeypatch.setattr(lanes_shell, "GREETED_WITHIN", 1.0)  # pam_faildelay takes two seconds to say no
+    name = account("/bin/bash", sudo="ALL", password=PASSWORD)
+    told: list[bytes] = []
+    plain = SshChannel.send
+    monkeypatch.setattr(SshChannel, "send", lambda self, data: (told.append(data), plain(self, data))[1])
+    lent = Lent("not this one")
+    one, other = (connected(sshd.host(it, user=name), interrupt, become_password=lent) for it in ("h1", "h2"))
+    (first,) = one.run(look("id", become="root"))
+    one.run(look("id", become="daemon"))
+    (second,) = other.run(look("id", become="root"))
+    assert first.refused.startswith("sudo to root is refused: no shell answers within 1 s")
+    assert second.refused.endswith("the password was not accepted on h1, and was told to no other host")
+    assert len([it for it in told if b"not this one" in it]) == 1
+    one.close()
+    other.close()
 
 
 def test_where_sudo_asks_for_nothing_the_password_is_not_told(account, sshd, interrupt, tmp_path):
