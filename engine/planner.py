@@ -81,10 +81,12 @@ class _Draft:
                 self.decision = Skip(why=absent) if absent else action.decide(args, state)
                 own = self.decision.targets if isinstance(self.decision, Change) else ()
                 self.reach = action.reach(args, state) if action.reach else own
+                if isinstance(self.decision, NoChange) and action.latent:
+                    self.would = action.latent(args)
         if self.doubt and (too_risky(self.decision) or isinstance(self.decision, Blocked)):
             self.decision, self.fault = self.doubt, Fault.LOOK
         if self.dormant:
-            self.would = self.decision if isinstance(self.decision, Change) else None
+            self.would = self.decision if isinstance(self.decision, Change) else self.would
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
 
 
@@ -201,7 +203,7 @@ def _then(draft: _Draft) -> str:
     """What a step that touches no single thing does at its turn."""
     if draft.would:
         return f", then: {draft.would.summary} ({draft.would.risk})"
-    return f", then: {draft.step.name or draft.step.action}" if draft.request else ""
+    return ""
 
 
 def _share(one: Step, other: Step) -> bool:
@@ -245,10 +247,13 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
         commands=draft.commands,
         ignored=step.ignore_failure and isinstance(decision, Blocked) and draft.fault is not Fault.NONE,
     )
+    if planned.condition and draft.would and not isinstance(decision, Change | Blocked):  # it may come to that
+        later = map(SentCommand.planned, (*draft.would.commands, *draft.would.finally_))
+        plain = replace(plain, risk=draft.would.risk, planned=draft.would.summary, commands=(*draft.commands, *later))
     match decision:
         case NoChange(why=why):
-            later = f"; {planned.condition}" if planned.condition and draft.request else ""
-            return replace(plain, status=Status.OK, why=f"{why}{later}", verified=draft.request is not None)
+            hinge = f"; {planned.condition}{_then(draft)}" if planned.condition and draft.would else ""
+            return replace(plain, status=Status.OK, why=f"{why}{hinge}", verified=draft.request is not None)
         case Skip(why=why):
             return replace(plain, status=Status.SKIPPED, why=why)
         case Blocked(why=why):

@@ -11,7 +11,7 @@ from engine.errors import PluginError
 from engine.values.command import Command, Completed
 from engine.values.event import Event
 from engine.values.inventory import Host, Inventory
-from engine.values.plan import Decision, Target
+from engine.values.plan import Change, Decision, Target
 from engine.values.playbook import Where
 
 S = TypeVar("S")
@@ -174,7 +174,8 @@ class Action:
     - ``decide(args, state) -> Decision`` if it can change something, and optionally
       ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on the second look
       gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
-      ``reach(args, state) -> tuple[Target, ...]``, the most that it may ever touch (default: the decision's targets);
+      ``reach(args, state) -> tuple[Target, ...]``, the most it may ever touch (default: the decision's), and
+      ``latent(args) -> Change``, what it would do at its turn if its look called for that then (default: not known);
       Three more give words to a change: ``explain(args, before, after) -> str`` for a second look that disagrees, and
       ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing), and
       ``outcome(summary, outputs) -> str`` for one that was done, given what its commands printed;
@@ -196,6 +197,7 @@ class Action:
     settled: Callable[[Any, Any, Any], bool] | None
     without: Callable[[Any, frozenset[str]], Any] | None
     reach: Callable[[Any, Any], tuple[Target, ...]] | None
+    latent: Callable[[Any], Change] | None
     explain: Callable[[Any, Any, Any], str] | None
     refused: Callable[[Command, Completed], str] | None
     outcome: Callable[[str, tuple[str, ...]], str] | None
@@ -221,6 +223,7 @@ class Action:
                 "settled",
                 "without",
                 "reach",
+                "latent",
                 "explain",
                 "refused",
                 "outcome",

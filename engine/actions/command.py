@@ -84,6 +84,11 @@ def decide(args: Args, state: State) -> Decision:
         return NoChange(why="a look changes nothing")
     if args.check and state.exit_code == 0:
         return NoChange(why="the check says that nothing is to be done (exit code 0)")
+    return latent(args)
+
+
+def latent(args: Args) -> Change:
+    """What is done when the check calls for it."""
     return Change(
         summary=f"run {_short(args.do)}",
         commands=(args.do.command(Effect.WRITE, args.accepts),),

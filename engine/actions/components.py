@@ -4,7 +4,7 @@ Each component runs in a session of its own, with its own environment, folder an
 What was started, and how it ended, is written down in a folder on the host: a second run starts nothing that runs, and
 a look tells who lives, who died first, with which exit code, and what each said last. After a start they are watched
 for a while: one that dies in it is a failure, and the others are ended. `state: absent` ends them, the last one first:
-TERM to all that a component has started, then KILL.
+TERM to all that a component has started, then KILL. Records belong to the name of a host: renamed, it knows of none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,19 @@ from engine.facts.components import (
     start_components,
 )
 from engine.facts.components_found import with_found
-from engine.facts.components_told import end_of, first_dead, how_started, in_order, last_words, left_behind, named
+from engine.facts.components_told import (
+    end_of,
+    first_dead,
+    how_started,
+    in_order,
+    last_words,
+    left_behind,
+    named,
+    not_ended,
+    of_others,
+    what_remains,
+    with_pids,
+)
 from engine.facts.processes import ask_processes, read_processes
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
@@ -98,6 +110,9 @@ class State:
     died: tuple[Part, ...] = field(
         default=(), metadata={"about": "Those that ended without being asked to, the first to die first."}
     )
+    failed: tuple[Part, ...] = field(
+        default=(), metadata={"about": "Those of them whose exit code is known, and not 0; in the same order."}
+    )
     first: str | Unknown = field(
         default="", metadata={"about": "The name of the first that died; empty where none did."}
     )
@@ -105,6 +120,9 @@ class State:
     said: tuple[str, ...] = field(default=(), metadata={"about": "The last lines of all logs, each after its [name]."})
     left: tuple[Remains, ...] | Unknown = field(
         default=(), metadata={"about": "Processes that live on although the component that started them is gone."}
+    )
+    strays: tuple[Remains, ...] = field(
+        default=(), metadata={"about": "What is in the session of one that is gone, without its mark: never ended."}
     )
     obstacles: tuple[str, ...] = field(
         default=(), metadata={"about": "Why those that do not run could not be started."}
@@ -122,7 +140,9 @@ def probe(args: Args) -> Probe[State]:
     else:
         seen = read_components(args.placed, (yield ask))
     obstacles = tuple(f"{name}: {why}" if name else why for name, why in seen.obstacles)
-    state = State(parts=seen.parts, left=seen.left, obstacles=obstacles, busy=seen.busy, turn=seen.turn)
+    state = State(
+        parts=seen.parts, left=seen.left, strays=seen.strays, obstacles=obstacles, busy=seen.busy, turn=seen.turn
+    )
     return _told(state)
 
 
@@ -139,6 +159,7 @@ def _told(state: State) -> State:
         down=tuple(it.name for it in state.parts if not it.runs),
         differing=tuple(it.name for it in state.parts if it.differs),
         died=died,
+        failed=tuple(it for it in died if it.exit_code != 0 and not isinstance(it.exit_code, Unknown)),
         first=first,
         ends=tuple(map(end_of, died)),
         said=tuple(line for it in state.parts for line in it.last),
@@ -155,11 +176,13 @@ def decide(args: Args, state: State) -> Decision:
 def _start(args: Args, state: State) -> Decision:
     down = [it for it in args.placed if it.name in state.down]
     if not down:
-        return NoChange(why=f"all run: {_with_pids(state)}{_otherwise(state)}")
+        return NoChange(why=f"all run: {with_pids(state.parts)}{_otherwise(state)}")
     if isinstance(state.left, Unknown):
         return Blocked(why=state.left.why)
     if state.left:
         return Blocked(why=f"{left_behind(state.left)}: end that first (`state: absent`)")
+    if state.strays:
+        return Blocked(why=not_ended(state.strays))
     if state.obstacles:
         return Blocked(why="; ".join(state.obstacles))
     running = {it.name: it.key for it in state.parts if it.ours}
@@ -195,8 +218,11 @@ def _end(args: Args, state: State) -> Decision:
         return Blocked(why=state.left.why)
     running = [it for it in state.parts if it.ours]
     if not running and not state.left:
-        others = f"; something else has started {_with_pids(state)}" if state.running else ""
-        return NoChange(why=f"none of them runs{' from here' if others else ''}{others}")
+        if others := of_others(state.parts):
+            return Blocked(why=f"{others}: end that by what started it (or with `pkill`)")
+        if state.strays:
+            return Blocked(why=not_ended(state.strays))
+        return NoChange(why="none of them runs")
     targets = [_victim(it, named(it)) for it in running]
     targets += [_victim(it, left_behind((it,))) for it in state.left]
     names = [
@@ -226,16 +252,19 @@ def without(state: State, keys: frozenset[str]) -> State:
 def explain(args: Args, before: State, after: State) -> str:
     """Who died first, and how; or who is still there."""
     if args.state == "absent":
-        still = [named(it) for it in after.parts if it.ours]
-        still += (
-            [after.left.why] if isinstance(after.left, Unknown) else [left_behind(after.left)] if after.left else []
-        )
-        return f"done, but not all is gone: {'; '.join(still)}"
+        return f"done, but not all is gone: {'; '.join(_still(after))}"
     keys = {it.key for it in before.parts if not it.runs}
     dead = [it for it in after.died if it.key not in keys]
     if not dead:
         return f"done, but not running: {', '.join(after.down)}"
     return "; ".join(_of_the_dead(dead, after))
+
+
+def _still(state: State) -> list[str]:
+    """What is there although nothing shall be."""
+    others = of_others(state.parts)
+    ours = [named(it) for it in state.parts if it.ours]
+    return [*ours, *([others] if others else []), *what_remains(state.left, state.strays)]
 
 
 def _of_the_dead(dead: list[Part], after: State) -> Iterator[str]:
@@ -251,9 +280,8 @@ def _of_the_dead(dead: list[Part], after: State) -> Iterator[str]:
     if never := [it.name for it in after.parts if it.status == "never"]:
         yield f"not started: {', '.join(never)}"
     if after.running:
-        yield f"still running: {_with_pids(after)}"
-    if not isinstance(after.left, Unknown) and after.left:
-        yield left_behind(after.left)
+        yield f"still running: {with_pids(after.parts)}"
+    yield from what_remains(after.left, after.strays)
 
 
 def refused(command: Command, completed: Completed) -> str:
@@ -264,10 +292,10 @@ def refused(command: Command, completed: Completed) -> str:
 def holds(args: Args, state: State) -> Holds | Fails:
     """All of them run; or, where they shall be absent, none."""
     if args.state == "absent":
-        gone = not state.running and state.left == ()
-        return Holds(why="none of them runs") if gone else Fails(why=f"still there: {_with_pids(state) or state.left}")
+        still = _still(state)
+        return Fails(why=f"still there: {'; '.join(still)}") if still else Holds(why="none of them runs")
     if not state.down:
-        return Holds(why=f"all run: {_with_pids(state)}{_otherwise(state)}")
+        return Holds(why=f"all run: {with_pids(state.parts)}{_otherwise(state)}")
     return Fails(why="; ".join(state.ends) or f"not running: {', '.join(state.down)}")
 
 
@@ -289,7 +317,3 @@ def _otherwise(state: State) -> str:
         return ""
     names = ", ".join(state.differing)
     return f"; started otherwise than is asked for now: {names} (end with `state: absent`, then start anew)"
-
-
-def _with_pids(state: State) -> str:
-    return ", ".join(f"{it.name} (pid {it.pid})" for it in state.parts if it.runs)

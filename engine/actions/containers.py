@@ -38,7 +38,11 @@ class Args:
         default=(), metadata={"about": "Only those that have all of these labels: NAME or NAME=VALUE."}
     )
     choose: Literal["all", "last_died"] = field(
-        default="all", metadata={"about": "last_died: of those, only the one that ended last (not the one made last)."}
+        default="all",
+        metadata={
+            "about": "last_died: of those, the one that ended last (not the one made last) with a code other than 0, "
+            "or with something in it killed for lack of memory; where none did, the one that ended last."
+        },
     )
     window: Duration = field(
         default=Duration(3600), metadata={"about": "How far back starts are counted.", "minimum": 1, "maximum": 604800}
@@ -148,7 +152,7 @@ def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
     if args.choose == "all":
         return sorted(found, key=lambda it: (not it.dead, -it.died))
     ended = [it for it in found if it.dead and epoch(it.finished_at)]
-    return sorted(ended, key=lambda it: it.died)[-1:]
+    return sorted(ended, key=lambda it: (it.exit_code != 0 or it.oom_killed, it.died))[-1:]
 
 
 def _state(reports: Sequence[Report], events: Events | Unknown) -> State:

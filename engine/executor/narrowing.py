@@ -35,11 +35,11 @@ def narrowed(
 
 
 def _announced(change: Change, planned: PlannedStep) -> bool:
-    """Whether the plan said that the step, whose arguments are those of the plan, may come to do this at its turn."""
-    if planned.condition is None or isinstance(planned.decision, Blocked):
-        return False
+    """Whether the plan said that the step may come to do this, and nothing worse, at its turn."""
     then = planned.would
-    return then is None or (then.summary == change.summary and then.risk.at_least(change.risk))
+    if planned.condition is None or then is None or isinstance(planned.decision, Blocked):
+        return False
+    return then.commands == change.commands and then.risk.at_least(change.risk)
 
 
 def named(change: Change, keys: frozenset[str]) -> str:

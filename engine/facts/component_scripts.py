@@ -13,13 +13,13 @@ COMMON = r"""
 nl='
 '
 fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
-stat_of() {  # pid: sets state, parent, group, threads, start and called; fails where there is no such process
+stat_of() {  # pid: sets state, parent, group, session, threads, start, called; fails where there is no such process
     all=
     { while IFS= read -r line || [ -n "$line" ]; do all=$all$line; done </proc/"$1"/stat; } 2>/dev/null || return 1
     case $all in *') '*) ;; *) return 1 ;; esac
     called=${all#*\(} called=${called%)*}
     set -- ${all##*) }  # the name before it may hold anything
-    state=$1 parent=$2 group=$3 threads=${18} start=${20}
+    state=$1 parent=$2 group=$3 session=$4 threads=${18} start=${20}
 }
 is_there() {  # pid:start, alive, or defunct with a thread that still lives
     case $1 in *[!0-9:]*|:*|*:|*:*:*) return 1 ;; esac
@@ -41,13 +41,18 @@ place() {  # where records lie: sets folder
     folder=${it%/}/$host
     [ ! -d "$folder" ] || folder=$(cd -- "$folder" && pwd -P) || fail 3 "${it%/}/$host may not be looked into"
 }
-started() {  # name: fails where it has no record; else sets what stands in it
-    { IFS=' ' read -r turn_of key watcher its_boot began began_at size digest; } 2>/dev/null <"$folder/$1.started"
+numbers() { for word; do case $word in ''|*[!0-9]*) return 1 ;; esac; done; }
+started() {  # name: fails where it has no record, or a damaged one; else sets what stands in it
+    { IFS=' ' read -r turn_of key watcher its_boot began began_at size digest; } 2>/dev/null <"$folder/$1.started" ||
+        return 1
+    case $key,$watcher,$digest in *:*,*:*,?*) ;; *) return 1 ;; esac
+    numbers "$turn_of" "${key%:*}" "${key#*:}" "${watcher%:*}" "${watcher#*:}" "$began" "$began_at" "$size"
 }
 ended() {  # name: sets exit_code, over and over_at; fails while it is not written down how that turn of it ended
-    { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ]
+    { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ] &&
+        numbers "$exit_code" "$over" "$over_at"
 }
-marked() {  # name, or nothing for all: sets left, NAME=pid:start ... of what bears the mark; fails if it is not known
+marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has the mark as a variable; fails if unknown
     left=
     if command -v timeout >/dev/null 2>&1; then
         files=$(timeout 5 grep -s -l -F -z "$mark=$folder/${1:+$1;}" /proc/[0-9]*/environ)
@@ -57,9 +62,11 @@ marked() {  # name, or nothing for all: sets left, NAME=pid:start ... of what be
     case $? in 0|1|2) ;; *) return 1 ;; esac
     for file in $files; do
         file=${file#/proc/}; file=${file%/environ}
+        stat_of "$file" && one=$file:$start || continue
         whose=$(tr '\n\0' ' \n' 2>/dev/null <"/proc/$file/environ" | sed -n "s/^$mark=//p")
-        whose=${whose#"$folder"/}; whose=${whose%%;*}
-        if stat_of "$file" && is_there "$file:$start"; then left="$left $whose=$file:$start"; fi
+        case $whose in "$folder"/*';') whose=${whose#"$folder"/}; whose=${whose%;} ;; *) continue ;; esac
+        case $whose in *[!A-Za-z0-9_-]*) continue ;; esac  # the mark only begins so, or stands there twice
+        [ "$whose" = "${1:-$whose}" ] && is_there "$one" && left="$left $whose=$one"
     done
     return 0
 }
@@ -95,7 +102,9 @@ key= its_boot=
 { IFS=' ' read -r key its_boot; } 2>/dev/null <"$folder/turn.$turn"
 [ "$its_boot" = "$boot" ] && is_there "$key" && busy=${key%:*} || busy=-
 printf 'turn %s %s\n' "$turn" "$busy"
+all_left=
 if marked; then
+    all_left=$left
     for it in $left; do
         one=${it#*=}
         if stat_of "${one%:*}"; then printf 'left %s %s %s %s\n' "${it%%=*}" "$one" "$state" "$called"; fi
@@ -103,6 +112,39 @@ if marked; then
 else
     echo blind
 fi
+words_of() {  # pid: its arguments; fails where it has none, or they cannot be read
+    set -- /proc/"$1"/cmdline
+    if command -v timeout >/dev/null 2>&1; then words=$(timeout 5 tr '\000\n' '  ' <"$1")
+    else words=$(tr '\000\n' '  ' <"$1")
+    fi 2>/dev/null
+    [ -n "$words" ] && printf '%s' "$words"
+}
+recorded() {  # name: fails where it has no record
+    started "$1" && return
+    [ -e "$folder/$1.started" ] || return 1
+    started "$1" && return  # it was put there just now
+    who="whatever has $mark=$folder/$1; in its environment"
+    set +f
+    if marked "$1"; then
+        who=
+        for it in $left; do it=${it#*=}; who="$who${who:+, }pid ${it%:*}"; done
+    fi
+    lost="the record $folder/$1.started is damaged, so that it is not known how $1 stands"
+    [ -n "$who" ] || fail 3 "$lost; nothing of it runs: remove that file"
+    fail 3 "$lost: end $who (its mark is on that), then remove that file"
+}
+strays() {  # of $name, whose leader $key is gone: says what is in its session without its mark
+    set +f
+    if ! stat_of "${key%:*}" || [ "$start" = "${key#*:}" ]; then  # else the number is another's now
+        for it in $(grep -s -l -E "\) [A-Za-z] [0-9]+ [0-9]+ ${key%:*} " /proc/[0-9]*/stat 2>/dev/null); do
+            it=${it#/proc/}; it=${it%/stat}
+            stat_of "$it" && [ "$session" = "${key%:*}" ] && [ "$start" -ge "${key#*:}" ] || continue
+            case $all_left' ' in *" $name=$it:$start "*) continue ;; esac
+            if is_there "$it:$start"; then printf 'stray %s %s %s %s\n' "$name" "$it:$start" "$state" "$called"; fi
+        done
+    fi
+    set -f
+}
 program_there() {  # program, folder, PATH
     case $1 in
         /*) [ -f "$1" ] && [ -x "$1" ] ;;
@@ -136,13 +178,16 @@ while [ $# -gt 0 ]; do
     home "$4"; log=$it
     shift 5
     status=never key=- watcher=- began=- began_at=- exit_code=- over=- over_at=- asked=no size=0 digest=-
-    if started "$name"; then
+    if recorded "$name"; then
         if [ "$its_boot" != "$boot" ]; then status=before
-        elif is_there "$key"; then status=running
+        elif is_there "$key"; then
+            status=running
+            printf 'does %s %s\n' "$name" "$(words_of "${key%:*}" || printf '[%s]' "$called")"
         else
             tries=0
             until ended "$name" || [ "$tries" -ge 20 ] || ! is_there "$watcher"; do tries=$((tries + 1)); nap; done
             if ended "$name"; then status=ended; else status=lost exit_code=- over=- over_at=-; fi
+            strays
         fi
         said=
         { IFS= read -r said; } 2>/dev/null <"$folder/$name.asked"
@@ -218,7 +263,7 @@ runbook_mine=$runbook_key
     umask "$runbook_umask"
     exec >>"$runbook_log" 2>&1 || exit 126
     cd -- "$runbook_cwd" || exit 126
-    unset RUNBOOK_LANE OLDPWD
+    unset OLDPWD
     while [ "$runbook_env" -gt 0 ]; do
         export "$1=$2"
         shift 2

@@ -13,25 +13,38 @@ field() {  # the next text on stdin, for the variable of that name
     done
     eval "$1=\$it"
 }
-take_turn() {  # the last turn that was seen; only one of those who saw it goes on
+overtaken() {  # turn: fails if there is none after it
+    for it in "$folder"/turn.*; do
+        it=${it##*.}
+        case $it in *[!0-9]*) continue ;; esac
+        [ "$it" -le "$1" ] || return 0
+    done
+    return 1
+}
+too_late() { fail 11 'somebody else has begun to start or end them since they were looked at: nothing was done'; }
+take_turn() {  # the last turn that was seen, or that and yes to go on without a file: only one of those who saw it does
     IFS=' ' read -r me rest </proc/self/stat && stat_of "$me" || fail 3 '/proc cannot be read'
     turn=$(($1 + 1)) mine=$me:$start ours=" 0 1 "
     while [ "$me" -gt 1 ] && stat_of "$me"; do ours="$ours$me "; me=$parent; done
     me=${mine%:*}
-    printf '%s %s\n' "$mine" "$boot" >"$folder/.turn.$me" || fail 12 "$folder cannot be written to"
-    ln "$folder/.turn.$me" "$folder/turn.$turn" 2>/dev/null && won=yes || won=no
-    rm -f "$folder/.turn.$me"
+    won=no why="$folder cannot be written to"
+    if { printf '%s\n' "$mine $boot" >"$folder/.turn.$me"; } 2>/dev/null && [ -s "$folder/.turn.$me" ]; then
+        why="in $folder no hard link can be made: keep the records on another disk"
+        if ln "$folder/.turn.$me" "$folder/turn.$turn" 2>/dev/null; then won=yes; fi
+    fi
+    rm -f "$folder/.turn.$me" 2>/dev/null
     if [ $won = no ]; then
-        [ -e "$folder/turn.$turn" ] || fail 12 "in $folder no hard link can be made: keep the records on another disk"
-        fail 11 'somebody else has begun to start or end them since they were looked at: nothing was done'
+        ! overtaken "$1" || too_late
+        [ "${2-}" = yes ] || fail 12 "$why"
+        return 0  # a full disk is no reason to let them run, and the host's own lock is held all the same
+    fi
+    if overtaken "$turn"; then
+        rm -f "$folder/turn.$turn"
+        too_late
     fi
     for it in "$folder"/turn.*; do
         it=${it##*.}
         case $it in *[!0-9]*) continue ;; esac
-        if [ "$it" -gt "$turn" ]; then
-            rm -f "$folder/turn.$turn"
-            fail 11 'somebody else has begun to start or end them since they were looked at: nothing was done'
-        fi
         [ "$it" -eq "$turn" ] || rm -f "$folder/turn.$it"
     done
 }
@@ -85,7 +98,8 @@ end_one() {  # name, and its pid:start, or - and those of others: ends it with w
         started "$name" && [ "$key" = "$1" ] || { echo "$name: was started anew, and is left alone" >&2; return 1; }
         if is_there "$1"; then
             leads=${1%:*}
-            printf '%s\n' "$turn_of" >"$folder/.$name.asked" && mv -f "$folder/.$name.asked" "$folder/$name.asked"
+            { printf '%s\n' "$turn_of" >"$folder/.$name.asked"; } 2>/dev/null &&
+                mv -f "$folder/.$name.asked" "$folder/$name.asked"
         fi
         others
         if [ -n "$leads" ] && ! is_there "$1"; then leads=; others; fi
@@ -138,10 +152,13 @@ while field verb && [ "$verb" != end ]; do
         field log; home "$log"; log=$it
         field cwd; home "$cwd"; cwd=$it
         field spelled
-        runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
-            runbook_setsid=$setsid runbook_digest=$spelled runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
-            runbook_script=$script \
-            "$setsid" "$setsid" "$sh" -c 'eval "$runbook_script"' runbook-watcher >/dev/null 2>&1
+        (
+            unset RUNBOOK_LANE  # what ends this command shall leave the watcher alone, too
+            runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
+                runbook_setsid=$setsid runbook_digest=$spelled runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
+                runbook_script=$script \
+                "$setsid" "$setsid" "$sh" -c 'eval "$runbook_script"' runbook-watcher >/dev/null 2>&1
+        )
         tries=0
         until started "$name" && [ "$turn_of" = "$turn" ]; do
             tries=$((tries + 1))
@@ -171,7 +188,7 @@ END = (
     + r"""
 place "$1"; grace=$3
 [ -d "$folder" ] || fail 12 "there is no folder $folder any more"
-take_turn "$2"; shift 3
+take_turn "$2" yes; shift 3
 code=0
 for one; do
     IFS=' '

@@ -10,6 +10,7 @@ from engine.facts.component import Component
 from engine.facts.component_scripts import LOOK, WATCHER
 from engine.facts.component_turns import END, START
 from engine.facts.exit_codes import explained
+from engine.facts.processes import COMMAND
 from engine.values.command import Command, Completed, Effect, read_script
 from engine.values.text import Unknown, seconds
 
@@ -18,6 +19,8 @@ USUAL = 600.0
 
 LINE = 1000
 """Characters of a line of a log that are kept."""
+
+_BLIND = "what they have started cannot be looked for: reading /proc hangs on some process"
 
 LAST_WAIT = 5.0
 """Seconds that KILL is given."""
@@ -54,7 +57,7 @@ class Part:
     """Clock ticks since boot; *pid* and *start* together are never another's."""
     user: str
     command: str
-    """Its arguments joined by spaces."""
+    """The arguments joined by spaces that it has where it runs, else those that are asked for."""
     differs: bool = False
     """Whether it runs with other arguments, environment, directory or log than are asked for now."""
     exit_code: int | Unknown
@@ -98,6 +101,8 @@ class Set:
 
     parts: tuple[Part, ...]
     left: tuple[Remains, ...] | Unknown
+    strays: tuple[Remains, ...]
+    """What is in the session of one that is gone, but does not bear its mark."""
     obstacles: tuple[tuple[str, str], ...]
     """Why those that do not run cannot be started: the name of one, or none where it concerns all, and the reason."""
     turn: int
@@ -123,19 +128,26 @@ def read_components(components: Sequence[Component], done: Completed) -> Set:
     uptime, user = next(rest.split(" ", 1) for kind, rest in told if kind == "self")
     turn, busy = next(rest.split(" ") for kind, rest in told if kind == "turn")
     logs = _logs(done.stdout.split("\n"))
-    rows = [rest.split(" ", 11) for kind, rest in told if kind == "part"]
+    rows = [it.split(" ", 11) for it in _of("part", told)]
     if [it[0] for it in rows] != [it.name for it in components]:
         raise ProbeError("the answer of the host is cut off: not every component is in it")
-    barred = [rest for kind, rest in told if kind == "no"]
     pairs = zip(rows, components, strict=True)
     parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
+    does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", told))}
+    parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
     return Set(
         parts=parts,
-        left=_left(told, parts, user),
-        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in barred)),
+        left=Unknown(why=_BLIND) if _of("blind", told) else _remains(_of("left", told), parts, user),
+        strays=_remains(_of("stray", told), parts, user),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", told))),
         turn=int(turn),
         busy=int(busy) if busy != "-" else 0,
     )
+
+
+def _of(wanted: str, told: Iterable[tuple[str, str]]) -> list[str]:
+    """What the lines of the kind *wanted* say."""
+    return [rest for kind, rest in told if kind == wanted]
 
 
 def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -189,24 +201,20 @@ def _unseen(name: str, status: str) -> str:
     words = {
         "running": f"{name} runs",
         "before": f"the host was started anew since {name} was started",
-        "lost": f"what waited for the end of {name} was killed, so that nobody saw it",
+        "lost": f"what waited for the end of {name} was killed or could not write it down, so that nobody saw it",
     }
     return words.get(status, "")
 
 
-def _left(told: Iterable[tuple[str, str]], parts: Iterable[Part], user: str) -> tuple[Remains, ...] | Unknown:
+def _remains(rows: Iterable[str], parts: Iterable[Part], user: str) -> tuple[Remains, ...]:
     """What lives on of the components that do not run."""
     down = {it.name for it in parts if not it.runs}
     found = []
-    for kind, rest in told:
-        if kind == "blind":
-            return Unknown(why="what they have started cannot be looked for: reading /proc hangs on some process")
-        if kind == "left":
-            name, key, state, called = rest.split(" ", 3)
-            pid, _, start = key.partition(":")
-            if name in down:
-                it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
-                found.append(it)
+    for name, key, state, called in (it.split(" ", 3) for it in rows):
+        pid, _, start = key.partition(":")
+        if name in down:
+            it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
+            found.append(it)
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ def with_found(seen: Set, components: Sequence[Component], table: Table) -> Set:
     Raises ProbeError where it is not known whether one runs.
     """
     left = () if isinstance(seen.left, Unknown) else seen.left
-    ours = {it.key for it in seen.parts} | {it.key for it in left}
+    ours = {it.key for it in seen.parts} | {it.key for it in (*left, *seen.strays)}
     patterns = {it.name: re.compile(it.pattern) for it in components if it.pattern}
     found: dict[str, Process] = {}
     for part in seen.parts:

@@ -52,3 +52,28 @@ def left_behind(left: tuple[Remains, ...]) -> str:
     said = [f"pid {it.pid} ({it.command}) of {it.component}" for it in left[:5]]
     more = f" and {plural(len(left) - 5, 'other')}" if len(left) > 5 else ""
     return f"left behind: {', '.join(said)}{more}"
+
+
+def not_ended(strays: tuple[Remains, ...]) -> str:
+    """What is said of *strays*."""
+    which = left_behind(strays).removeprefix("left behind: ")
+    return (
+        f"left behind in a session, without a mark that it belongs there: {which}; look what it is, and end it by hand"
+    )
+
+
+def what_remains(left: tuple[Remains, ...] | Unknown, strays: tuple[Remains, ...]) -> list[str]:
+    """What lives on of those that are gone, for people."""
+    said = [left.why] if isinstance(left, Unknown) else [left_behind(left)] if left else []
+    return [*said, not_ended(strays)] if strays else said
+
+
+def with_pids(parts: Iterable[Part]) -> str:
+    """Which of *parts* run, and where."""
+    return ", ".join(f"{it.name} (pid {it.pid})" for it in parts if it.runs)
+
+
+def of_others(parts: Iterable[Part]) -> str:
+    """Which of *parts* run without having been started from here; empty: none."""
+    found = with_pids(it for it in parts if not it.ours)
+    return f"something else has started {found}" if found else ""

@@ -9,10 +9,10 @@ from engine.codec import UNKNOWN, to_json
 from engine.judge.items import NotTaken, Taking, takings
 from engine.judge.looked import Blind, Looked, Request, Seen
 from engine.judge.patience import patiently
-from engine.judge.sampling import remark, sample, shortened
+from engine.judge.sampling import LONG, remark, sample, shortened
 from engine.judge.site import Site, States
 from engine.lang.templates import is_template, names
-from engine.values.playbook import Phase, Step
+from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import Fault, Status, StepResult
 from engine.values.sampling import Series
 from engine.values.text import Json, Raw, Unknown, plural
@@ -29,7 +29,10 @@ class Diagnosis:
 
 
 def diagnose(site: Site) -> Diagnosis:
-    """Take every look, those that need nothing from each other together."""
+    """Take every look, those that need nothing from each other together.
+
+    Samples take their time: what the findings weigh beside them is looked at once more after them.
+    """
     states: dict[str, Json | Unknown] = {}
     taken: dict[str, tuple[Taking | NotTaken, ...]] = {}
     results: dict[str, StepResult] = {}
@@ -45,7 +48,18 @@ def diagnose(site: Site) -> Diagnosis:
         for step, told in zip(ready, _told(ready, taken, site, anew=False), strict=True):
             results[step.id], states[step.id], taken[step.id] = told
     ordered = tuple(results[it.id] for it in site.playbook.diagnose)
-    return Diagnosis(results=ordered, states=states, taken=taken)
+    first = Diagnosis(results=ordered, states=states, taken=taken)
+    return look_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
+
+
+def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
+    """The looks that findings weigh, but for slow ones, where the playbook has taken samples for long."""
+    looks = {it.id: it for it in playbook.diagnose}
+    if not any(it.samples and results[it.id].seconds >= LONG for it in looks.values()):
+        return set()
+    weighed = {look for rule in playbook.findings for look in rule.looks}
+    again = {it for it in weighed & looks.keys() if results[it].status is Status.OK and results[it].seconds < LONG}
+    return {it for it in again if not looks[it].samples and not looks[it].scratch}
 
 
 def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:

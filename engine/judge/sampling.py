@@ -23,6 +23,9 @@ from engine.values.text import Json, plural, seconds
 LONG = 5.0
 """Seconds from which people are told that samples are being taken."""
 
+GAP = 3
+"""A sample that comes so many times later than it should leaves what was in between unknown."""
+
 COMMANDS = 20
 """The commands of a series that are told, those sent last."""
 
@@ -114,7 +117,7 @@ class _Taker:
         self._commands: tuple[SentCommand, ...] = ()
         self._last: Seen | Blind = Blind(why="no sample was taken")
         self._absent = ""
-        self._seconds = self._spent = 0.0
+        self._seconds = self._spent = self._at = 0.0
         self._start = self.due
         if before is not None and before.samples:
             self._began, self._samples, self._missed = before.began, list(before.samples), list(before.unknown)
@@ -123,6 +126,7 @@ class _Taker:
         """Take in the sample that was begun at *began*, and see whether and when there is another."""
         self._began = self._began if self._samples else began
         at = round(began - self._began, 3)
+        self._mind_the_gap(at)
         self._commands = (*self._commands, *looked.commands)[-COMMANDS:]
         self._spent = self._site.clock.now() - self._start
         self.taken, self._last, self._seconds = self.taken + 1, looked.outcome, at
@@ -139,6 +143,14 @@ class _Taker:
         self.done = self._enough(looked.outcome) or over or self.anew or bool(self._absent)
         self._slot = max(self._slot + 1, ceil((self._site.clock.now() - self._began) / self.sampling.every))
         self.due = self._began + self.sampling.due(self._slot)
+
+    def _mind_the_gap(self, at: float) -> None:
+        """Note that nothing was seen for long: within a series, never between it and the sample that is added to it."""
+        last, self._at = self._at, at
+        if self._samples and not self.anew and at - last > GAP * self.sampling.every:
+            why = f"nothing was seen for {seconds(round(at - last, 1))}"
+            self._samples.append({UNKNOWN: why})
+            self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
 
     def _refuted(self, outcome: Seen | Blind) -> bool:
         """Whether the ``while`` of the step is false; where that is not known, it is not."""

@@ -95,6 +95,8 @@ class _Bounding(NodeTransformer):
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
         """What is evaluated within a sample is the author's own text, never what a host said."""
         self.generic_visit(node)
+        if node.name in ("map", *SERIES) and (node.dyn_args or node.dyn_kwargs):
+            raise SecurityError(f"`{node.name}` wants its arguments written out, without `*`")
         given = [_text(it) for it in node.args]
         name, given = (given[0], given[1:]) if node.name == "map" and given else (node.name, given)
         if not name:

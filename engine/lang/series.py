@@ -140,18 +140,15 @@ def _number(value: Any) -> float:
 
 
 def _values(inside: Inside, context: Any, looked: Any, expression: str, name: str) -> Iterator[tuple[float, Any]]:
-    """When each sample was taken, with what *expression* is in it.
-
-    A sample that is not known was taken between those beside it: it has the time of the one before.
-    """
+    """When each sample was taken, with what *expression* is in it."""
     if not isinstance(known(looked), View) or "samples" not in looked or "asked" not in looked:
         raise ConfigError(f"`{name}` stands behind a look with `samples`")
     names = {it: context[it] for it in (*ROOTS, ROUNDS)}
-    at = 0.0
+    missed = iter(looked["unknown"])
     for sample in looked["samples"]:
         value: Any = sample
+        at = (next(missed) if isinstance(sample, Silent) else sample)["at"]
         if not isinstance(sample, Silent):
-            at = sample["at"]
             try:
                 value = inside(expression, {**names, SAMPLE: sample})
             except UnknownTouched as error:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -77,7 +78,7 @@ def nothing_is_left(tmp_path):
             break
         time.sleep(0.05)
     for it in tmp_path.glob("records/*/*.started"):
-        watcher = int(it.read_text().split()[2].partition(":")[0])
+        watcher = int((it.read_text().split() or ["", "", "0"])[2].partition(":")[0])
         for _ in range(50):
             if not lives(watcher):
                 break
@@ -229,6 +230,16 @@ def test_what_runs_otherwise_than_is_asked_for_is_left_alone_and_said(host, tmp_
     assert "; started otherwise than is asked for now: one" in decision.why
 
 
+def test_what_would_be_ended_is_shown_as_it_runs_and_not_as_it_is_asked_for_now(machine, tmp_path):
+    done(build(components.Args, asked(tmp_path, component(tmp_path, "one", FOR_EVER, "a\nb", ""))), machine)
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", "exit 3", "c"), state="absent"))
+    state = looked(args, machine)
+    assert state.parts[0].command == f"sh -c {FOR_EVER} one a b"
+    decision = components.decide(args, state)
+    assert isinstance(decision, Change)
+    assert [it.command for it in decision.targets] == [f"sh -c {FOR_EVER} one a b"]
+
+
 def test_others_are_left_running_where_that_is_wished(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "stays", component(tmp_path, "dies", "exit 0"), end_others=False))
     decision, answer, after, before = done(args, host)
@@ -248,6 +259,7 @@ def test_the_first_that_died_is_so_by_time_and_not_by_its_place(host, tmp_path):
     state = looked(args, host)
     assert (state.first, [it.name for it in state.died]) == ("soon", ["soon", "late"])
     assert [it.exit_code for it in state.died] == [3, 2]
+    assert state.failed == state.died
 
 
 def test_what_dies_during_a_delay_keeps_the_rest_from_being_started(host, tmp_path):
@@ -280,6 +292,28 @@ def test_of_two_that_saw_the_same_only_one_starts_anything(host, tmp_path):
     assert host.run(*stale.commands)[0].exit_code == 11
     assert host.run(*second)[0].exit_code == 11, "its turn is long over, and nobody holds that number any more"
     assert looked(args, host).running == ("one", "two")
+
+
+@pytest.mark.real("lab")
+def test_on_a_full_disk_they_are_ended_and_none_is_started(machine, tmp_path):
+    disk = tmp_path / "records"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
+    try:
+        args = build(components.Args, asked(tmp_path, "one"))
+        done(args, machine)
+        with contextlib.suppress(OSError), (disk / "x").open("wb", 0) as full:
+            while full.write(b"x" * 4096):
+                pass
+        both = build(components.Args, asked(tmp_path, "one", "two"))
+        decision = components.decide(both, looked(both, machine))
+        (answer,) = machine.run(*decision.commands)
+        assert (answer.exit_code, answer.stderr.count("cannot be written to")) == (12, 1), answer.stderr
+        assert not (tmp_path / "two.log").exists()
+        _, answer, after, _ = done(build(components.Args, asked(tmp_path, "one", state="absent")), machine)
+        assert (answer.exit_code, after.running, marked(tmp_path)) == (0, (), []), answer.stderr
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def test_a_start_that_somebody_else_has_overtaken_goes_no_further(host, tmp_path):
@@ -335,6 +369,31 @@ def test_a_pid_that_somebody_else_has_now_is_neither_ours_nor_ended(host, tmp_pa
     assert (answer.exit_code, lives(other.pid)) == (1, True), answer.stderr
 
 
+@pytest.mark.parametrize("text", ["", "1 2:3 4:5 boot 6 7\n", "1 2 4:5 boot 6 7 8 abc\n", "1 2:3 4:5 boot x 7 8 abc\n"])
+def test_a_damaged_record_is_named_and_so_is_what_to_do_about_it(host, tmp_path, text):
+    args = build(components.Args, asked(tmp_path, "one", state="absent"))
+    done(build(components.Args, asked(tmp_path, "one")), host)
+    pid, path = pid_of(tmp_path, "one"), tmp_path / "records" / HOST / "one.started"
+    path.write_text(text)
+    with pytest.raises(ProbeError, match=rf"the record {path} is damaged.*: end .*pid {pid}.*, then remove that file"):
+        looked(args, host)
+    os.killpg(pid, signal.SIGKILL)
+    until(lambda: not marked(tmp_path))
+    with pytest.raises(ProbeError, match=r"is damaged.*; nothing of it runs: remove that file"):
+        looked(args, host)
+    path.unlink()
+    assert isinstance(components.decide(args, looked(args, host)), NoChange)
+
+
+def test_a_damaged_record_of_an_end_is_no_exit_code(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", "exit 4")))
+    done(args, host)
+    path = tmp_path / "records" / HOST / "one.ended"
+    path.write_text(f"{path.read_text().split()[0]} \n")
+    state = looked(args, host)
+    assert (state.parts[0].status, isinstance(state.parts[0].exit_code, Unknown)) == ("lost", True)
+
+
 def test_after_a_reboot_nothing_of_before_runs(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
     done(args, host)
@@ -359,6 +418,7 @@ def test_whose_end_nobody_saw_has_no_exit_code(host, tmp_path):
     state = looked(args, host)
     assert (state.parts[0].status, state.first) == ("lost", "one")
     assert isinstance(state.parts[0].exit_code, Unknown)
+    assert state.failed == ()
     assert "nobody saw it" in state.ends[0]
     kill(pid_of(tmp_path, "two"))
     state = looked(args, host)
@@ -380,6 +440,66 @@ def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(hos
     decision, answer, after, _ = done(build(components.Args, {**given, "state": "absent"}), host)
     assert {pid_of(tmp_path, "two"), min(it.pid for it in state.left)} <= {it.pid for it in decision.targets}
     assert (answer.exit_code, after.running, after.left, marked(tmp_path)) == (0, (), (), [])
+
+
+def test_what_is_left_in_a_session_without_the_mark_is_named_and_in_the_way_but_not_ended(machine, tmp_path):
+    hides = component(tmp_path, "one", "set -m; env -i sleep 50 & env -i sleep 50 & exec sleep 50")
+    args = build(components.Args, asked(tmp_path, hides))
+    _, _, after, _ = done(args, machine)
+    leader = after.parts[0].pid
+    assert after.strays == ()
+
+    def others():
+        return {int(it.name) for it in Path("/proc").glob("[0-9]*") if session_of(it) == leader} - {leader}
+
+    there = others()
+    assert len(there) == 2
+    try:
+        kill(leader)
+        state = looked(args, machine)
+        assert (state.left, {it.pid for it in state.strays}) == ((), there)
+        absent = build(components.Args, asked(tmp_path, "one", state="absent"))
+        for it in (args, absent):
+            decision = components.decide(it, looked(it, machine))
+            assert isinstance(decision, Blocked)
+            assert all(f"pid {pid} (sleep) of one" in decision.why for pid in there)
+        assert isinstance(components.holds(absent, state), Fails)
+        assert others() == there
+    finally:
+        for pid in there:
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: not others())
+    state = looked(args, machine)
+    assert state.strays == ()
+    assert isinstance(components.decide(args, state), Change)
+
+
+def session_of(folder):
+    """The session of the process in *folder* of /proc; none where it is gone."""
+    line = read(folder / "stat").decode(errors="replace").rpartition(") ")[2].split()
+    return int(line[3]) if line and line[0] not in "ZX" else 0
+
+
+def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(host, tmp_path):
+    args = build(components.Args, asked(tmp_path, "one"))
+    done(args, host)
+    mark = f"RUNBOOK_COMPONENT={tmp_path}/records/{HOST}/one;"
+    told = [
+        {"NOTE": f"see {mark}"},
+        {"NOTE": f"\n{mark}\n"},
+        {"RUNBOOK_COMPONENT": f"{mark[18:]} x"},
+        {"X" + mark[:17]: mark[18:]},
+    ]
+    with contextlib.ExitStack() as ends:
+        others = [subprocess.Popen(["sleep", "60"], env={**os.environ, **it}) for it in told]
+        for it in others:
+            ends.callback(it.wait)
+            ends.callback(it.kill)
+        kill_all_of(tmp_path, "one")
+        assert looked(args, host).left == ()
+        done(args, host)
+        done(build(components.Args, asked(tmp_path, "one", state="absent")), host)
+        assert [it.poll() for it in others] == [None] * len(others)
 
 
 def test_what_is_left_behind_is_ended_without_the_component_that_was_started_since(host, tmp_path):
@@ -474,6 +594,13 @@ def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_pat
     outcome = see("components", args)
     assert isinstance(outcome, Seen)
     assert (outcome.state.running, outcome.state.busy) == (("one",), 0)
+    watcher = int(record(tmp_path, "one")[2].partition(":")[0])
+    assert lives(watcher)
+    assert b"RUNBOOK_LANE" not in Path(f"/proc/{watcher}/environ").read_bytes()
+    kill_all_of(tmp_path, "one")
+    outcome = see("components", args)
+    assert isinstance(outcome, Seen)
+    assert outcome.state.parts[0].exit_code == 137
 
 
 def on_a_command_line(word, over):
@@ -553,10 +680,14 @@ def test_what_something_else_started_is_found_and_neither_started_twice_nor_ende
     assert decision.summary.startswith("start trainer; ")
     assert (answer.exit_code, after.running) == (0, ("server", "trainer"))
     absent = build(components.Args, asked(tmp_path, chosen, "trainer", state="absent"))
-    done(absent, host)
+    _, _, after, before = done(absent, host)
     assert lives(other.pid)
-    decision = components.decide(absent, looked(absent, host))
-    assert f"something else has started server (pid {other.pid})" in decision.why
+    words = f"something else has started server (pid {other.pid})"
+    assert components.explain(absent, before, after) == f"done, but not all is gone: {words}"
+    assert isinstance(components.holds(absent, after), Fails)
+    decision = components.decide(absent, after)
+    assert isinstance(decision, Blocked)
+    assert words in decision.why
     args = build(components.Args, asked(tmp_path, only_found))
     decision = components.decide(args, looked(args, host))
     assert isinstance(decision, Blocked)

@@ -111,6 +111,10 @@ def test_the_last_that_died_is_chosen_not_the_last_that_was_made(engine):
     assert (never.started_at, never.finished_at) == ("never", "never")
     assert isinstance(never.exit_code, Unknown)
     assert isinstance(never.ran, Unknown)
+    for line, name in (("exit 1", "badly"), ("tail /dev/zero; true", "short")):  # both before one that ended well
+        engine.dies("sh", "-c", line, name=name, options=("--memory", "20m"))
+        engine.dies("true")
+        assert look(engine, choose="last_died").chosen.name == name
 
 
 def test_none_found_is_an_answer_not_a_fault(engine):

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from engine import lab
+from engine.actions import discover
+from engine.lang.loader import load_playbook
+from engine.values.playbook import Step
 
 PROGRAM = (sys.executable, "-m", "engine")
 
@@ -102,3 +105,10 @@ def practice(tmp_path):
     yield start
     for it in made:
         lab.down(it.directory)
+
+
+def look(playbook: str, step: str) -> Step:
+    """A look of one of the playbooks, as it is written."""
+    path = Path(__file__).parents[2] / "playbooks" / f"{playbook}.yaml"
+    (found,) = (it for it in load_playbook(path.read_text(), str(path), discover()).diagnose if it.id == step)
+    return found

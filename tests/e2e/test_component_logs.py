@@ -74,6 +74,13 @@ def test_a_part_that_dies_right_after_its_start_ends_the_others(practice, tmp_pa
     assert "[dies] no GPU here" in why
     assert "ended for that: stays" in why
     assert parts_on(made, "gpu-01") == []
+    said = made.run("component-logs", *options(tmp_path, *chosen))
+    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
+    ended = said.finding("gpu-01", "all_ended")
+    assert ended["say"].startswith("none of them runs any more, dies died first: dies ended after ")
+    assert "with exit code 9" in ended["say"]
+    assert ended["evidence"]["last"][0]["text"] == "no GPU here"
+    assert made.run("component-logs", *options(tmp_path, chosen[0])).host("gpu-01")["verdict"] == "healthy"
     assert made.run("component-logs", "--yes", *options(tmp_path, chosen[0], start="true")).code == 0
     assert parts_on(made, "gpu-01") == ["stays"]
     said = made.run("component-logs", "--yes", *options(tmp_path, chosen[0], end="true"))

@@ -192,6 +192,24 @@ def test_the_last_that_died_is_looked_at_unless_one_is_named(engine, death):
     assert "no container nobody" in missing.finding("here", "not_found")["say"]
 
 
+def test_one_that_died_of_memory_is_not_healthy_although_another_ended_well_later(engine, death):
+    engine.dies(*OOM, name="short", options=("--memory", "20m"))
+    engine.dies("true", name="well")
+    said = death()
+    assert present(said, severities=("error",)) == {"out_of_memory"}, said.out
+    assert "short" in said.finding("here", "out_of_memory")["say"]
+
+
+def test_one_that_was_asked_for_and_never_started_is_told_with_docker_s_reason(engine, death):
+    engine("create", "--name", "idle", "--network", "none", "base:1", "true")
+    engine.run("run", "--name", "bad", "--network", "none", "base:1", "no-such-program", check=False)
+    idle = death("-e", "container=idle")
+    assert present(idle) == {"never_started"}, idle.out
+    bad = death("-e", "container=bad")
+    assert present(bad) == {"could_not_start"}
+    assert "no-such-program" in bad.finding("here", "could_not_start")["evidence"]["errors"][0]
+
+
 def test_by_label(engine, death):
     says(engine, "one", 6, options=("--label", "run=1"))
     says(engine, "two", 7)

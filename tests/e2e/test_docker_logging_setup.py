@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ import pytest
 from booted import boot
 from docker_fixtures import _engine, engine
 
-from .conftest import PROGRAM, Said, runbook
+from .conftest import PROGRAM, Said, look, runbook
 
 __all__ = ["_engine", "engine"]
 pytestmark = [pytest.mark.real("docker", "systemd"), pytest.mark.timeout(300)]
@@ -211,6 +212,51 @@ def test_without_systemd_the_file_is_written_and_the_restart_is_told_to_a_person
     again = here(tmp_path, DOCKER_HOST=engine.host)
     assert again.writes() == []
     assert "systemctl restart docker" in again.finding("here", "not_in_effect")["advise"][0]
+
+
+@pytest.mark.parametrize(
+    ("there", "settings", "words"),
+    [
+        ({"max-file": "1"}, {"log-opts": {"compress": "true", "max-size": "1m"}}, "compress=true without a max-file"),
+        ({"max-file": 1}, {"log-driver": "local"}, "compress=true without a max-file"),
+        ({"max-size": "foo"}, {"live-restore": False}, "max-size=foo"),
+    ],
+)
+def test_options_that_no_new_container_would_start_with_are_not_written(engine, tmp_path, there, settings, words):
+    """Mutants: `not_set` beside it; the options of the settings alone."""
+    (tmp_path / "daemon.json").write_text(old := json.dumps({"log-opts": there}))
+    said = here(tmp_path, "-e", f"settings={json.dumps(settings)}", "-e", "restart=false", DOCKER_HOST=engine.host)
+    assert said.host("here")["verdict"] == "unresolved", said.out
+    assert words in said.finding("here", "no_container_could_start")["say"]
+    assert said.writes() == []
+    assert (tmp_path / "daemon.json").read_text() == old
+
+
+def test_the_options_that_are_refused_are_those_that_docker_refuses(engine):
+    """Each with the engine's own word: a container is started with it."""
+    script = look("docker-logging-setup", "refused").args["script"]
+    cases = (
+        *(
+            "",
+            "max-size=-1",
+            "max-size=0",
+            "max-size=foo",
+            "max-size=1.5g",
+            "max-size=10 MB",
+            "max-size=",
+            "max-file=0",
+        ),
+        *("max-file=1", "max-file=x", "compress=true", "compress=yes", "compress=true max-size=1m", "compress=false"),
+        *("compress=true max-file=2", "compress=T max-file=10 max-size=1m", "compress=1 max-file=01 max-size=1m"),
+    )
+    for driver in ("json-file", "local"):
+        for case in cases:
+            words = re.findall(r"[a-z-]+=(?:[^ ]| (?=MB))*", case)
+            said = subprocess.run(["sh", "-c", script, "sh", driver, *words], capture_output=True, check=True)
+            options = [it for word in words for it in ("--log-opt", word)]
+            argv = ("run", "--rm", "--network", "none", "--log-driver", driver, *options, "base:1", "true")
+            done = engine.run(*argv, check=False)
+            assert bool(said.stdout) == ("failed to initialize logging driver" in done.stderr), (driver, case, said)
 
 
 def test_a_newer_dockerd_is_asked_before_anything_is_written(engine, tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
+from ordinary import NOBODY, ordinary_user
 
 from engine import lab
 from engine.lab.scenes import PIPELINE
@@ -154,3 +156,25 @@ def test_before_the_start_what_is_missing_counts_on_a_host_that_has_nothing_yet(
 def test_without_a_log_nothing_is_known_of_a_pipeline_that_runs(seen):
     assert seen.no_log.host("pipeline")["verdict"] == "unknown", seen.no_log.out
     assert seen.no_log.writes() == []
+
+
+def test_the_directory_of_the_outputs_is_made_by_the_user_who_logs_in():
+    """Mutants: root making it, for whom alone it would be writable."""
+    with ordinary_user() as user:
+        (user.home / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
+        where = ("-i", "hosts.yaml", "--hosts", "here", "--output", "json", "--yes")
+        given = (
+            f"outputs={user.home}/run/outputs",
+            "before_start=true",
+            "watch=1s",
+            "url=http://127.0.0.1:9",
+            "run_dir=/none",
+            "trainer_log=[/none]",
+        )
+        words = user.words("run", "pipeline-hang", *where, *(it for text in given for it in ("-e", text)))
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=90, stdin=subprocess.DEVNULL)
+        assert done.stdout, done.stderr
+        said = Said(done.returncode, done.stdout, done.stderr)
+        assert said.step("here", "make_outputs")["status"] == "changed", said.out + said.err
+        assert (user.home / "run/outputs").stat().st_uid == NOBODY
+        assert said.finding("here", "not_writable")["status"] == "gone"

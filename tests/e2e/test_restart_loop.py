@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 
 import pytest
 from docker_fixtures import _engine, engine
 
-from e2e.conftest import Practice, runbook
+from e2e.conftest import Practice, look, runbook
 from engine import lab
 
 __all__ = ["_engine", "engine"]
@@ -75,6 +77,55 @@ def test_what_git_does_not_have_is_spared(hosts, host, lost):
     advise = " ".join(said.finding(host, "clone_over")["advise"])
     assert "(rm -rf AReaL || true) && git clone" in advise
     assert "if [ -d AReaL/.git ]; then git -C AReaL fetch" in advise
+
+
+UNSAVED = {
+    "nothing": ("mkdir __pycache__; touch __pycache__/a.pyc", []),
+    "a commit": ("git commit -q --allow-empty -m 'ignore __pycache__'", ["ignore __pycache__"]),
+    "compiled, in git": ("echo 2 >kept.pyc", [" M kept.pyc"]),
+    "skip-worktree": ("git update-index --skip-worktree code.py; echo 2 >code.py", ["not compared by git: code.py"]),
+    "assume-unchanged": (
+        "git update-index --assume-unchanged code.py; echo 2 >code.py",
+        ["not compared by git: code.py"],
+    ),
+    "a submodule, as it was cloned": ("git submodule -q update --init", []),
+    "changed in a submodule": (
+        "git submodule -q update --init; git config diff.ignoreSubmodules all; echo 2 >sub/lib.py",
+        [" M lib.py", " M sub"],
+    ),
+    "ignored in a submodule": ("git submodule -q update --init; echo 1 >sub/best.pt", ["!! best.pt"]),
+    "stashed in a submodule": (
+        "git submodule -q update --init; cd sub; echo 2 >lib.py; git stash -q; cd ..; git submodule -q deinit sub",
+        ["stashed changes"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory):
+    """Two repositories, one a submodule of the other, and the environment of a git that may clone them."""
+    folder = tmp_path_factory.mktemp("upstream")
+    git = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = {**os.environ, **git, "HOME": str(folder), "GIT_ALLOW_PROTOCOL": "file"}
+    line = f"""git init -q lib; cd lib; echo 1 >lib.py; echo '*.pt' >.gitignore; git add .; git commit -q -m lib; cd ..
+    git init -q code; cd code; echo 1 >code.py; echo 1 >kept.pyc; git add -f code.py kept.pyc
+    git submodule -q add {folder}/lib sub; git commit -q -m code"""
+    subprocess.run(["sh", "-ec", line], cwd=folder, env=env, check=True)
+    return folder / "code", env
+
+
+@pytest.mark.parametrize("case", UNSAVED)
+def test_what_a_clone_holds_that_its_repository_does_not_have(upstream, tmp_path, case):
+    line, lost = UNSAVED[case]
+    clone, (source, env) = tmp_path / "AReaL", upstream
+    subprocess.run(["git", "clone", "-q", str(source), str(clone)], env=env, check=True)
+    subprocess.run(["sh", "-ec", line], cwd=clone, env=env, check=True)
+    script = look("restart-loop", "unsaved").args["script"]
+    done = subprocess.run(["sh", "-c", script, "sh", str(clone)], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = done.stdout.splitlines()
+    assert len(found) == len(lost), found
+    assert all(wanted in there for wanted, there in zip(lost, found, strict=True)), found
 
 
 def test_a_broken_repository_is_cloned_afresh_where_the_start_uses_what_is_there(hosts):

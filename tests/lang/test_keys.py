@@ -260,7 +260,7 @@ def test_a_plan_says_what_the_conditional_steps_hinge_on():
     assert planned["then"].status is Status.WOULD_CHANGE
     assert planned["then"].condition == "only if stop changes something"
     assert planned["back"].status is Status.SKIPPED
-    assert planned["back"].condition == "only if stop fails"
+    assert planned["back"].condition == "only if stop fails, then: paint it blue (edits-files)"
     idle, _ = make_plan(placed(CHAIN, ToyHost(procs={}, wanted="blue")))
     planned = {it.id: it for it in idle.results}
     assert planned["then"].status is Status.SKIPPED

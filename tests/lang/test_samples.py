@@ -152,7 +152,8 @@ def test_samples_are_told_in_a_sentence():
 def state(*values: object, every: float = 10.0, absent: str = "") -> dict:
     """A look with these values of ``n``; a text is the reason why one is not known."""
     samples = [{"$unknown": it} if isinstance(it, str) else {"n": it, "at": every * at} for at, it in enumerate(values)]
-    return {"samples": samples, "asked": len(values), "known": 0, "unknown": [], "seconds": 0.0, "absent": absent}
+    missed = [{"at": at * every, "why": it} for at, it in enumerate(values) if isinstance(it, str)]
+    return {"samples": samples, "asked": len(values), "known": 0, "unknown": missed, "seconds": 0.0, "absent": absent}
 
 
 def told(expression: str, *values: object, **keys) -> object:
@@ -184,6 +185,9 @@ def test_an_unknown_sample_breaks_what_is_sustained_and_is_never_bridged():
     )
     assert told("look | sustained('n < 5', '20s')", 1, "no answer", 9) is False
     assert told("look | sustained('n < 5', '20s')", 1, 9, "no answer") is False
+    blind = ["no answer"] * 3
+    assert told("look | sustained('n < 5', '20s')", 9, *blind) == Unknown(why="no answer"), "it is 30 s old"
+    assert told("look | sustained('n < 5', '20s')", 9, *blind[1:]) is False, "it is 20 s old"
     assert told("look | sustained('n < 5', '20s')", {"$unknown": "n/a"}, 1, 1) == Unknown(why="n/a"), "one field of it"
     assert told("look | sustained('at > 10 and not n', '20s')", {"$unknown": "n/a"}, 1, 1) is False, (
         "it was not touched"
@@ -279,3 +283,10 @@ def test_law_6_no_unknown_sample_could_change_what_is_said_to_grow(values, at_le
 
 def test_what_a_sampled_look_gives_is_what_the_language_knows():
     assert [it.name for it in fields(Series) if not it.metadata.get("private")] == list(state(1))
+
+
+def test_what_a_host_said_is_no_expression_however_it_is_passed():
+    """Mutants: sandbox.py letting `*` through."""
+    for call in ("map(*other.word)", "map('series', **other)", "map('sustained', *other.word)"):
+        said = mistakes("seen | sustained('matches', '20s')", f"[seen] | {call} | list")
+        assert "wants its arguments written out" in said

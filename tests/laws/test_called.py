@@ -16,12 +16,12 @@ from engine.judge.gates import freed, gate_of
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Completed
-from engine.values.plan import Presence
+from engine.values.plan import Presence, Risk
 from engine.values.playbook import Part, Playbook, Severity
 from engine.values.result import Status, Verdict
 from laws.test_batches import fleet
 from laws.test_laws import playbooks, tables
-from laws.toys import ToyClock, ToyHost, book, end, look_at, paint, restart, rule, site
+from laws.toys import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
 
 
 def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force=False, **meanwhile):
@@ -313,39 +313,54 @@ def test_a_host_of_a_later_batch_is_looked_at_when_its_turn_comes():
     assert not machines["h02"].writes()
 
 
-def rescued(host: ToyHost, **meanwhile):
+def rescued(host: ToyHost, step, **meanwhile):
     """What becomes of a step that is only for the failure of another, after a yes."""
-    made = book(end("zombie", "k"), paint("p", name="Paint it again", if_failed=("k",)))
+    made = book(end("zombie", "k"), step)
     plan, _ = make_plan(site(made, host))
     steps, _, _ = shown_and_run(made, host, **meanwhile)
     assert steps["k"].status is Status.FAILED
-    return plan.steps[1], steps["p"]
+    return plan, steps["p"]
 
 
 def zombie(**more) -> ToyHost:
     return ToyHost(procs={4: (1, "zombie")}, stubborn=frozenset({"zombie"}), **more)
 
 
-def test_what_is_only_for_a_failure_is_announced_and_done_after_a_yes_too():
-    """Mutants: narrowing.py without ``_announced``; planner.py forgetting what a step would do at its turn."""
-    shown, done = rescued(zombie(wanted="blue"))
-    assert shown.condition == "only if k fails, then: paint it blue (edits-files)"
+@pytest.mark.parametrize("colour", ["grey", "blue"])
+def test_what_is_only_for_a_failure_is_shown_whole_and_done_after_a_yes_too(colour):
+    """Mutants: narrowing.py without ``_announced``; planner.py without ``latent``, or forgetting what a step would do."""
+    plan, done = rescued(zombie(colour=colour), blue("p", if_failed=("k",)), colour="grey")
+    assert plan.steps[1].condition == "only if k fails, then: paint it blue (edits-files)"
+    shown = plan.results[1]
+    assert (shown.status, shown.planned, shown.risk) == (Status.SKIPPED, "paint it blue", Risk.EDITS_FILES)
+    assert [it.line for it in shown.commands if it.effect == "write"] == ["paint blue"]
     assert done.status is Status.CHANGED
-    shown, done = rescued(zombie(), wanted="red")
-    assert shown.condition == "only if k fails, then: Paint it again"
-    assert done.status is Status.CHANGED, "it was said that it might be painted"
 
 
 def test_what_is_only_for_a_failure_and_would_be_another_change_by_now_is_left():
-    """Mutants: narrowing.py ``_announced`` without the summary."""
-    _, done = rescued(zombie(wanted="blue"), wanted="red")
-    assert (done.status, done.why) == (Status.DRIFTED, "would now paint it red; the plan did not show that")
+    """Mutants: narrowing.py ``_announced`` without the commands, or with what the plan knows nothing of."""
+    for wanted in ("blue", "grey"):  # a change that was shown, and none at all
+        host = zombie(wanted=wanted)
+        _, done = rescued(host, paint("p", if_failed=("k",)), wanted="red")
+        assert (done.status, done.why) == (Status.DRIFTED, "would now paint it red; the plan did not show that")
+        assert host.colour == "grey"
 
 
 def test_what_hinges_on_nothing_and_was_not_to_change_anything_is_left():
     """Mutants: narrowing.py ``_announced`` without the condition."""
-    made = book(paint("p"))
-    host = ToyHost(procs={})
-    steps, _, _ = shown_and_run(made, host, wanted="red")
-    assert host.writes() == []
-    assert steps["p"].status is Status.DRIFTED
+    for step in (paint("p"), blue("p")):
+        host = ToyHost(procs={}, colour="blue", wanted="blue")
+        steps, _, _ = shown_and_run(book(step), host, colour="red")
+        assert host.writes() == []
+        assert steps["p"].status is Status.DRIFTED
+
+
+def test_what_may_follow_from_an_earlier_change_is_shown_beside_what_is_well_now():
+    """Mutants: planner.py saying nothing of it where the look is content."""
+    made = book(end("zombie", "k"), blue("p", after=("k",)))
+    host = ToyHost(procs={4: (1, "zombie")}, colour="blue")
+    plan, _ = make_plan(site(made, host))
+    assert plan.results[1].why == "it is blue; looked at afresh after k, then: paint it blue (edits-files)"
+    assert plan.results[1].risk is Risk.EDITS_FILES
+    steps, _, _ = shown_and_run(made, host, colour="grey")
+    assert steps["p"].status is Status.CHANGED

@@ -543,4 +543,4 @@ def test_what_could_do_lasting_harm_needs_a_yes(risk):
 
 
 def test_the_toys_cover_every_kind_of_action():
-    assert {it.name for it in ACTIONS.values() if it.decide} == {"end", "end_wide", "paint", "restart"}
+    assert {it.name for it in ACTIONS.values() if it.decide} == {"blue", "end", "end_wide", "paint", "restart"}

@@ -442,3 +442,27 @@ def test_a_connection_lost_for_ever_loses_no_step():
     result, steps = cut(ToyHost(procs={}, lose_at=1), ToyHost(procs={}, lose_at=0))
     assert result.verdict is Verdict.UNREACHABLE
     assert steps["seen"].state["known"] == 1
+
+
+def test_a_look_that_took_too_long_leaves_unknown_what_was_in_between():
+    """Mutants: sampling.py without the gap; one that the time to a second look makes, too."""
+    text = BOOK.replace("every: 10s", "every: 1s").replace("'30s'", "'3s'")
+    look, finding, _ = looked(text, Z, Z, Z, Z, slow=6.0)
+    assert [it["why"] for it in look.state["unknown"]] == ["nothing was seen for 6 s"] * 3
+    assert [it["at"] for it in look.state["unknown"]] == [3.0, 9.0, 15.0]
+    assert finding.status is Presence.UNKNOWN
+    look, finding, _ = looked(text, Z, Z, Z, Z, slow=2.0)
+    assert look.state["unknown"] == []
+    assert finding.status is Presence.PRESENT
+
+
+def test_what_is_weighed_beside_long_samples_is_looked_at_once_more_after_them():
+    """Mutants: diagnosis.py judging by looks from before the samples; looking again where the samples were short."""
+    text = BOOK.replace("diagnose:\n", "diagnose:\n  - {id: now, procs: {word: zombie}}\n")
+    text = text.replace('"seen | sus', '"now.matches and seen | sus')
+    _, finding, where = looked(text, Z, Z, Z, Z, Z, "")
+    assert finding.status is Presence.ABSENT
+    assert where.connection.looks == 6
+    short = text.replace("every: 10s", "every: 1s").replace("'30s'", "'3s'")
+    _, finding, where = looked(short, Z, Z, Z, Z, Z, "")
+    assert finding.status is Presence.PRESENT

@@ -127,6 +127,16 @@ def decide_paint(args, state):
     )
 
 
+def paint_blue(args):
+    return Change(
+        summary="paint it blue", commands=(Command(argv=("paint", "blue"), effect=Effect.WRITE),), risk=Risk.EDITS_FILES
+    )
+
+
+def decide_blue(args, state):
+    return NoChange(why="it is blue") if state.colour == "blue" else paint_blue(args)
+
+
 def probe_mute(args):
     yield Command(argv=("since",), effect=Effect.READ)
     raise ProbeError("it says nothing")
@@ -167,6 +177,7 @@ ACTIONS = {
         settled=lambda args, before, after: after.since != before.since,
     ),
     "paint": action("paint", Args=NoArgs, State=Colours, probe=probe_colours, decide=decide_paint),
+    "blue": action("blue", Args=NoArgs, State=Colours, probe=probe_colours, decide=decide_blue, latent=paint_blue),
     "mute": action("mute", Args=NoArgs, State=Procs, probe=probe_mute),
     "liar": action("liar", Args=NoArgs, State=Since, probe=probe_writes),
 }
@@ -288,6 +299,10 @@ def restart(step_id: str, **keys) -> Step:
 
 def paint(step_id: str, **keys) -> Step:
     return Step(id=step_id, phase=Phase.REMEDIATE, action="paint", args={}, **keys)
+
+
+def blue(step_id: str, **keys) -> Step:
+    return Step(id=step_id, phase=Phase.REMEDIATE, action="blue", args={}, **keys)
 
 
 def rule(finding_id: str = "held", when: str = "seen.matches", **keys) -> FindingRule:

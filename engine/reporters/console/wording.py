@@ -93,8 +93,8 @@ def _step_lines(step: StepResult) -> list[str]:
     lines = [step_line(step)]
     lines += [f"  {it}" for it in _victims(step.victims)]
     lines += [f"  | {it}" for it in (step.diff or "").splitlines()]
-    if step.status is Status.WOULD_CHANGE and not step.victims:
-        lines += [f"  $ {short(it.line)}" for it in step.commands if it.effect == "write"]
+    if not step.victims and (step.status is Status.WOULD_CHANGE or step.condition):
+        lines += [f"  $ {short(it.line)}" for it in step.commands if it.effect == "write" and it.exit_code is None]
     return lines
 
 
