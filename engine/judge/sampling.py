@@ -24,7 +24,7 @@ LONG = 5.0
 """Seconds from which people are told that samples are being taken."""
 
 GAP = 3
-"""A sample that comes so many times later than it should leaves what was in between unknown."""
+"""A sample that comes so many times later than it should, and LONG after the one before, leaves a gap that is unknown."""
 
 COMMANDS = 20
 """The commands of a series that are told, those sent last."""
@@ -147,7 +147,7 @@ class _Taker:
     def _mind_the_gap(self, at: float) -> None:
         """Note that nothing was seen for long: within a series, never between it and the sample that is added to it."""
         last, self._at = self._at, at
-        if self._samples and not self.anew and at - last > GAP * self.sampling.every:
+        if self._samples and not self.anew and at - last > max(GAP * self.sampling.every, LONG):
             why = f"nothing was seen for {seconds(round(at - last, 1))}"
             self._samples.append({UNKNOWN: why})
             self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
