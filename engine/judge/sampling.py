@@ -24,7 +24,7 @@ LONG = 5.0
 """Seconds from which people are told that samples are being taken."""
 
 GAP = 3
-"""A sample that comes so many times later than it should, and LONG after the one before, leaves a gap that is unknown."""
+"""A sample that comes so many times later than it should, and after LONG, leaves what was in between unknown."""
 
 COMMANDS = 20
 """The commands of a series that are told, those sent last."""
