@@ -148,4 +148,4 @@ def test_the_pipeline_leaves_no_test_out():
         make, target, arguments = shlex.split(line)
         assert (make, target) == ("make", wanted)
         options = shlex.split(arguments.removeprefix("ARGS="))
-        assert options == ["--reruns", "1", "--reruns-delay", "2", "-raR"], "none of these leaves a test out"
+        assert options == ["--reruns", "2", "--reruns-delay", "2", "-raR"], "none of these leaves a test out"
