@@ -20,7 +20,7 @@ test: $(VENV)/.installed lint
 	@echo "left to make faults: every playbook against every fault of the lab"
 
 faults: $(VENV)/.installed
-	$(BIN)/python -m pytest -p no:cacheprovider -m faults $(ARGS)
+	$(BIN)/python -m pytest -p no:cacheprovider -p no:randomly -m faults $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
