@@ -1,0 +1,17 @@
+"""The sh files that several scripts for hosts are made of; each is text, read once, and sent before what uses it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def shell_part(name: str) -> str:
+    """The text of the file *name* (without ``.sh``) of this package, without the comments that begin a line."""
+    text = (files(__package__) / f"{name}.sh").read_text(encoding="utf-8")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
+
+
+SAFE = shell_part("safe")
+"""Functions to enter directories, and to make and replace what is in them, that hold against other users (law 9)."""

@@ -1,0 +1,234 @@
+"""Law 9: root does not work in, trust or follow what another user of the host can rename, write or forge."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.shell import SAFE
+
+STRANGER = 4242
+SHELLS = [
+    pytest.param(("dash",), id="dash", marks=[] if shutil.which("dash") else pytest.mark.real("dash")),
+    pytest.param(("busybox", "sh"), id="busybox", marks=pytest.mark.real("busybox")),
+    pytest.param(("bash", "--posix"), id="bash"),
+]
+
+
+def ask(shell: tuple[str, ...], line: str, *words: str, user: int | None = None) -> tuple[int, str]:
+    """The exit code of *line* behind the safe functions, and what it says."""
+    by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+    argv = [*by, *shell, "-c", f'{SAFE}\n{line} || {{ echo "no: $why ($owner)"; exit 1; }}', "sh", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd="/")
+    assert not done.stderr, done.stderr
+    return done.returncode, done.stdout.strip()
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """A directory of root's that everybody may look into."""
+    folder = Path("/var/tmp") / f"runbook-safe-{os.getpid()}-{os.urandom(4).hex()}"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def give(path: Path, uid: int = STRANGER) -> Path:
+    os.chown(path, uid, uid, follow_symlinks=False)
+    return path
+
+
+def directory(path: Path, mode: int = 0o755) -> Path:
+    path.mkdir()
+    path.chmod(mode)
+    return path
+
+
+pytestmark = pytest.mark.real("root", "setpriv")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+class TestWhereRootWorks:
+    """Root goes only where nobody else can exchange what is there."""
+
+    def test_a_directory_of_roots_own_is_entered(self, shell, ground):
+        assert ask(shell, 'safe_enter "$1" && pwd -P', str(ground)) == (0, str(ground))
+
+    def test_a_link_of_roots_own_is_followed(self, shell, ground):
+        inner = directory(ground / "inner")
+        (ground / "link").symlink_to("inner")
+        (ground / "away").symlink_to(ground / "link")
+        assert ask(shell, 'safe_enter "$1" && pwd -P', f"{ground}/away/.") == (0, str(inner))
+
+    def test_a_directory_of_a_stranger_is_not_entered_and_the_stranger_is_named(self, shell, ground):
+        theirs = give(directory(ground / "theirs"))
+        code, said = ask(shell, 'safe_enter "$1"', str(theirs))
+        assert (code, said) == (
+            1,
+            f"no: {theirs} belongs to {STRANGER}, who could exchange what is in it meanwhile ({STRANGER})",
+        )
+
+    def test_nor_is_one_below_it_even_if_that_is_roots(self, shell, ground):
+        below = directory(give(directory(ground / "theirs")) / "below")
+        assert ask(shell, 'safe_enter "$1"', str(below))[0] == 1
+
+    def test_nor_is_one_that_a_link_of_a_strangers_leads_to(self, shell, ground):
+        theirs = give(directory(ground / "theirs"))
+        give_link = theirs / "link"
+        give_link.symlink_to("/etc")
+        assert ask(shell, 'safe_enter "$1"', f"{give_link}")[0] == 1
+        assert ask(shell, 'safe_enter "$1"', f"{give_link}/ssl/..")[0] == 1
+
+    @pytest.mark.parametrize("mode", [0o777, 0o757, 0o775, 0o2775])
+    def test_nor_is_one_that_others_can_write_to(self, shell, ground, mode):
+        wide = directory(ground / "wide", mode)
+        os.chown(wide, 0, STRANGER)
+        assert ask(shell, 'safe_enter "$1"', str(wide))[0] == 1
+        assert ask(shell, 'safe_enter "$1"', str(directory(wide / "below")))[0] == 1
+
+    def test_a_directory_that_the_group_root_can_write_to_is_entered(self, shell, ground):
+        assert ask(shell, 'safe_enter "$1"', str(directory(ground / "wide", 0o775)))[0] == 0
+
+    def test_in_a_shared_directory_only_what_is_roots_counts(self, shell, ground):
+        shared = directory(ground / "shared", 0o1777)
+        (mine, theirs) = directory(shared / "mine"), give(directory(shared / "theirs"))
+        (shared / "file").write_text("x")
+        give(shared / "file")
+        link = shared / "link"
+        link.symlink_to("mine")
+        assert ask(shell, 'safe_enter "$1" && echo "$shared"', str(shared)) == (0, "yes")
+        assert ask(shell, 'safe_enter "$1" && echo "$shared"', str(mine)) == (0, "no")
+        assert ask(shell, 'safe_enter "$1"', str(link))[0] == 0
+        assert ask(shell, 'safe_enter "$1"', str(give(link)))[0] == 1
+        assert ask(shell, 'safe_enter "$1"', str(theirs))[0] == 1
+        assert ask(shell, 'safe_beside "$1"', str(shared / "file"))[0] == 1
+        assert ask(shell, 'safe_beside "$1" && echo "$kind"', str(shared / "none")) == (0, "absent")
+
+    def test_what_lies_beside_may_be_anybodys_for_its_directory_holds_it(self, shell, ground):
+        theirs = give(directory(ground / "theirs"))
+        assert ask(shell, 'safe_beside "$1" && echo "$name $kind"', str(theirs)) == (0, "theirs directory")
+
+    def test_a_link_at_the_end_is_followed_only_if_asked(self, shell, ground):
+        (ground / "file").write_text("x")
+        (ground / "link").symlink_to("file")
+        assert ask(shell, 'safe_beside "$1" && echo "$name $kind"', str(ground / "link")) == (0, "link link")
+        assert ask(shell, 'safe_beside "$1" last && echo "$name $kind"', str(ground / "link")) == (0, "file file")
+
+    @pytest.mark.parametrize(
+        "path", ["relative", "", "/etc\n/passwd", "/etc/passwd/x", "/etc/none/x", "/proc/self/fd/0/x"]
+    )
+    def test_what_is_no_path_to_a_directory_is_refused(self, shell, path):
+        assert ask(shell, 'safe_beside "$1"', path)[0] == 1
+
+    def test_links_in_a_ring_come_to_an_end(self, shell, ground):
+        (ground / "a").symlink_to("b")
+        (ground / "b").symlink_to("a")
+        code, said = ask(shell, 'safe_enter "$1"', str(ground / "a"))
+        assert code == 1
+        assert "too many symbolic links" in said
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+class TestWhatIsMade:
+    def test_missing_directories_are_made_on_safe_ground_only(self, shell, ground):
+        assert ask(shell, 'safe_make_all "$1" && pwd -P', str(ground / "a/b//c")) == (0, str(ground / "a/b/c"))
+        theirs = give(directory(ground / "theirs"))
+        assert ask(shell, 'safe_make_all "$1"', str(theirs / "a/b"))[0] == 1
+        assert list(theirs.iterdir()) == []
+
+    def test_a_workshop_is_ours_alone_and_has_a_name_of_its_own(self, shell, ground):
+        line = f'safe_enter {ground} && safe_workshop && one=$work && safe_workshop && [ "$one" != "$work" ] && ls -ld "$work"'
+        code, said = ask(shell, line)
+        assert code == 0
+        assert said.startswith("drwx------")
+
+    def test_a_directory_is_never_made_over_something(self, shell, ground):
+        (ground / "there").symlink_to("/etc")
+        assert ask(shell, f"safe_enter {ground} && safe_make there")[0] == 1
+
+    def test_what_is_put_never_follows_a_link(self, shell, ground):
+        (ground / "new").write_text("new")
+        (ground / "inner").mkdir()
+        (ground / "link").symlink_to("inner")
+        code, _ = ask(shell, f"safe_enter {ground} && safe_put ./new link")
+        assert (ground / "link").is_symlink() == (code != 0) == (shell[0] == "busybox")  # whose mv refuses instead
+        assert list((ground / "inner").iterdir()) == []
+
+    def test_what_is_put_never_goes_into_a_directory(self, shell, ground):
+        (ground / "new").write_text("new")
+        (ground / "inner").mkdir()
+        assert ask(shell, f"safe_enter {ground} && safe_put ./new inner")[0] == 1
+        assert list((ground / "inner").iterdir()) == []
+
+
+def test_another_user_trusts_root_and_itself_alone(ground):
+    mine, theirs = give(directory(ground / "mine")), give(directory(ground / "theirs"), STRANGER + 1)
+    assert ask(("bash",), 'safe_enter "$1"', str(mine), user=STRANGER)[0] == 0
+    assert ask(("bash",), 'safe_enter "$1"', str(ground), user=STRANGER)[0] == 0
+    code, said = ask(("bash",), 'safe_enter "$1"', str(theirs), user=STRANGER)
+    assert (code, f"({STRANGER + 1})" in said) == (1, True)
+
+
+_SWAP = r"""
+import os, sys
+folder, target = sys.argv[1], sys.argv[2]
+os.chdir(folder)
+os.makedirs("real", exist_ok=True)
+if not os.path.islink("link"):
+    os.symlink(target, "link")
+print("ready", flush=True)
+while True:  # exchange a directory and a link to root's, as fast as can be
+    try:
+        os.rename("place", "aside") if os.path.lexists("place") else None
+        os.rename("link" if os.path.isdir("aside") and not os.path.islink("aside") else "aside", "place")
+    except OSError:
+        pass
+    for one, two in (("real", "place"), ("place", "real"), ("link", "place"), ("place", "link")):
+        try:
+            os.rename(one, two)
+        except OSError:
+            pass
+"""
+
+
+@contextmanager
+def swapping(folder: Path, target: Path) -> Iterator[None]:
+    """A stranger exchanges ``place`` in *folder*: now a directory of the stranger's, now a link to *target*."""
+    argv = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "/usr/bin/env", "python3"]
+    with subprocess.Popen([*argv, "-c", _SWAP, str(folder), str(target)], stdout=subprocess.PIPE, text=True) as thief:
+        assert thief.stdout
+        assert thief.stdout.readline() == "ready\n"
+        try:
+            yield
+        finally:
+            thief.kill()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
+def test_whoever_exchanges_directories_wins_in_none_of_200_tries(ground, mode):
+    roots = directory(ground / "roots")
+    yard = directory(ground / "yard", mode)
+    if mode == 0o755:
+        give(yard)
+    with swapping(yard, roots):
+        line = 'i=0; while [ $i -lt 200 ]; do i=$((i+1)); ( safe_enter "$1" && echo in && : >got ); done; true'
+        argv = ["bash", "-c", f"{SAFE}\n{line}", "sh", str(yard / "place")]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=110)
+    assert done.stdout == ""
+    assert list(roots.iterdir()) == []
+
+
+def test_without_the_check_the_same_thief_wins(ground):
+    """What makes the test above worth something."""
+    roots, yard = directory(ground / "roots"), give(directory(ground / "yard"))
+    with swapping(yard, roots):
+        line = 'i=0; while [ $i -lt 200 ]; do i=$((i+1)); ( cd -P -- "$1" && : >got ); done; true'
+        subprocess.run(["bash", "-c", line, "sh", str(yard / "place")], capture_output=True, timeout=110)
+    assert (roots / "got").exists()
