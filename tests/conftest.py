@@ -6,16 +6,17 @@ import atexit
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from parts import PARTS, SLOW, LeftOut, basic, present, reason_of
 
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
@@ -29,56 +30,74 @@ for it in (
     if signal.getsignal(it) is signal.SIG_IGN:
         signal.signal(it, signal.default_int_handler if it is signal.SIGINT else signal.SIG_DFL)
 
-PROGRAMS = {
-    "sshd": "/usr/sbin/sshd",
-    "fuser": "fuser",
-    "lsof": "lsof",
-    "sudo": "sudo",
-    "busybox": "busybox",
-    "strace": "strace",
-    "tmux": "tmux",
-    "git": "git",
-    "fish": "fish",
-    "tcsh": "tcsh",
-    "setpriv": "setpriv",
-    "curl": "curl",
-    "wget": "wget",
-    "sqlite3": "sqlite3",
-    "docker": "dockerd",
-    "patch": "patch",
-    "apt": "apt-get",
-}
+LEFT_OUT = pytest.StashKey[LeftOut]()
 
 
-@cache
-def present(part: str) -> bool:
-    """Whether this machine has that real part."""
-    if part == "root":
-        return os.geteuid() == 0
-    if part == "docker" and not (present("lab") and shutil.which("docker")):
-        return False
-    if part == "systemd":
-        return present("lab") and Path("/lib/systemd/systemd").exists() and shutil.which("systemctl") is not None
-    if part == "lab":
-        return (
-            present("root")
-            and subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode == 0
-        )
-    return shutil.which(PROGRAMS[part]) is not None or Path(PROGRAMS[part]).exists()
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--suite",
+        choices=("basic", "all"),
+        help="basic: tests that need nothing but Python, git, a shell and the lab's own server, and are quick (make test); "
+        "all: everything that this machine has the parts for (make test-all); without it: the tests of make faults, too",
+    )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT_OUT] = LeftOut()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this machine cannot do; with RUNBOOK_TEST_ALL=1 nothing may be left out."""
+    """Keep the tests of the suite that this machine has the parts for, and count the others by what they need.
+
+    With RUNBOOK_TEST_ALL=1 a part that is missing is an error.
+    """
+    kept, away = [], []
     for item in items:
-        parts = [part for mark in item.iter_markers("real") for part in mark.args]
-        lacking = [part for part in parts if not present(part)]
-        if not lacking:
-            continue
-        if os.environ.get("RUNBOOK_TEST_ALL") == "1":
-            raise pytest.UsageError(
-                f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out"
-            )
-        item.add_marker(pytest.mark.skip(reason=f"left out: this machine has no {', '.join(lacking)}"))
+        (kept if _belongs(item, config) else away).append(item)
+    if away:
+        items[:] = kept
+        config.hook.pytest_deselected(items=away)
+
+
+def _belongs(item: pytest.Item, config: pytest.Config) -> bool:
+    left_out, suite = config.stash[LEFT_OUT], config.getoption("--suite")
+    parts = list(dict.fromkeys(part for mark in item.iter_markers("real") for part in mark.args))
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(unknown)}, which tests/parts.py does not know")
+    if suite and item.get_closest_marker("faults"):
+        left_out.faults += 1
+        return False
+    later = [part for part in parts if not basic(part)] + ([SLOW] if item.get_closest_marker(SLOW) else [])
+    if suite == "basic" and later:
+        left_out.leave(later)
+        return False
+    lacking = [part for part in parts if not present(part)]
+    if lacking and os.environ.get("RUNBOOK_TEST_ALL") == "1":
+        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out")
+    if lacking:
+        left_out.lack(lacking)
+    return not lacking
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of xdist tells what it left out; all of them collect the same."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash[LEFT_OUT].packed()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if told := getattr(node, "workeroutput", {}).get("left_out"):
+        node.config.stash[LEFT_OUT] = LeftOut.unpacked(told)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line for each part that is missing, and for each other reason why a test was left out."""
+    left_out = config.stash[LEFT_OUT]
+    left_out.skipped.update(reason_of(report) for report in terminalreporter.stats.get("skipped", ()))
+    for line in left_out.lines():
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)
