@@ -52,6 +52,12 @@ ended() {  # name: sets exit_code, over and over_at; fails while it is not writt
     { IFS=' ' read -r said exit_code over over_at; } 2>/dev/null <"$folder/$1.ended" && [ "$said" = "$turn_of" ] &&
         numbers "$exit_code" "$over" "$over_at"
 }
+uids_of() {  # pid: sets uids to its real, effective, saved and file system uid; fails where there is no such process
+    uids=
+    { while read -r field a b c d; do [ "$field" != Uid: ] || { uids="$a $b $c $d"; break; }; done; } 2>/dev/null \
+        </proc/"$1"/status
+    [ -n "$uids" ]
+}
 marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has the mark as a variable; fails if unknown
     left=
     if command -v timeout >/dev/null 2>&1; then
@@ -62,6 +68,7 @@ marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has t
     case $? in 0|1|2) ;; *) return 1 ;; esac
     for file in $files; do
         file=${file#/proc/}; file=${file%/environ}
+        uids_of "$file" && [ "$uids" = "$my_uids" ] || continue  # anybody may write anything into his own environment
         stat_of "$file" && one=$file:$start || continue
         whose=$(tr '\n\0' ' \n' 2>/dev/null <"/proc/$file/environ" | sed -n "s/^$mark=//p")
         case $whose in "$folder"/*';') whose=${whose#"$folder"/}; whose=${whose%;} ;; *) continue ;; esac
@@ -72,6 +79,8 @@ marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has t
 }
 IFS= read -r boot </proc/sys/kernel/random/boot_id || fail 3 'the kernel does not say which start of the host this is'
 mark=RUNBOOK_COMPONENT
+uids_of self || fail 3 '/proc/self/status does not say who this is'
+my_uids=${uids#* } my_uids=${my_uids%% *} my_uids="$my_uids $my_uids $my_uids $my_uids"
 [ "$(printf 'a\0b\0' | grep -zc '' 2>/dev/null)" = 2 ] || fail 3 'the grep of this host knows no -z'
 """
 

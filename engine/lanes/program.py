@@ -51,9 +51,15 @@ lives() {
     exit "$r"
   }
 }
+uids() {
+  u=; while read -r k a b c d; do [ "$k" != Uid: ] || { u="$a $b $c $d"; break; }; done 2>/dev/null <"/proc/$1/status"
+}
+uids self; me=${u#* }; me=${me%% *}
 escaped() {
   grep -s -l "RUNBOOK_LANE=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r f; do
-    p=${f#/proc/}; kill -s KILL "${p%/environ}" 2>/dev/null
+    p=${f#/proc/}; p=${p%/environ}
+    uids "$p"; [ "$u" = "$me $me $me $me" ] || continue
+    kill -s KILL "$p" 2>/dev/null
   done
 }
 finish() {
@@ -101,7 +107,9 @@ done
 """
 """Ends process groups by ``kill -TERM -GROUP``: busybox's kill knows no ``--``.
 
-Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended."""
+Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended.
+``escaped`` ends who left the group with the lane's mark, if that is a process of the user who runs this: anybody may
+write a mark that he has seen into his own environment."""
 
 GREETING = r"""
 RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE

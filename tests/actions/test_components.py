@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, lives, start_of
+from stage import NOBODY, Machine, drive, lives, start_of
 
 from actions.wholly import see, take
 from engine.actions import components
@@ -500,6 +500,24 @@ def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(
         done(args, host)
         done(build(components.Args, asked(tmp_path, "one", state="absent")), host)
         assert [it.poll() for it in others] == [None] * len(others)
+
+
+@pytest.mark.real("root", "setpriv")
+def test_another_user_s_process_with_our_mark_is_neither_left_behind_nor_in_the_way_nor_ended(machine, tmp_path, stage):
+    """Mutants: component_scripts.py without the look at the uids in ``marked``; only the first of them compared."""
+    mark = {**os.environ, "RUNBOOK_COMPONENT": f"{tmp_path}/records/{HOST}/one;"}
+    theirs = stage.start([*NOBODY, "sh", "-c", "echo up; exec sleep 600"], env=mark)
+    half = 'import os, time; os.setresuid(65534, 0, 65534); print("up", flush=True); time.sleep(600)'
+    as_sudo_waits = stage.start(["/usr/bin/python3", "-c", half], env=mark)
+    args = build(components.Args, asked(tmp_path, "one"))
+    _, answer, after, before = done(args, machine)
+    assert (answer.exit_code, before.left, after.left, after.running) == (0, (), (), ("one",)), answer.stderr
+    (tmp_path / "records" / HOST / "one.started").write_text("1 2:3 4:5 damaged\n")
+    with pytest.raises(ProbeError, match=r"damaged.* end pid") as told:
+        looked(args, machine)
+    assert f"pid {theirs.pid}" not in str(told.value)
+    assert lives(theirs.pid)
+    assert lives(as_sudo_waits.pid)
 
 
 def test_what_is_left_behind_is_ended_without_the_component_that_was_started_since(host, tmp_path):
