@@ -171,9 +171,60 @@ safe_make_all() { # directory, absolute, mode: makes what is missing of it, then
     done
 }
 
+safe_process() { # pid, or self: sets safe_pid, _parent, _group and _start; fails where there is none, or only a dead one
+    safe_line=''
+    { while IFS= read -r safe_word || [ -n "$safe_word" ]; do safe_line=$safe_line$safe_word; done </proc/"$1"/stat; } \
+        2>/dev/null
+    case $safe_line in *') '*) ;; *) return 1 ;; esac
+    safe_pid=${safe_line%% *}
+    # shellcheck disable=SC2086 # the fields behind the name are a letter and numbers
+    set -- ${safe_line##*) }
+    case $1 in [ZXx]) return 1 ;; esac
+    # shellcheck disable=SC2034 # parent and group are for the scripts behind this
+    safe_parent=$2 safe_group=$3 safe_start=${20}
+}
+
+safe_lives() { # pid, start: whether that process lives; also where that cannot be seen at all
+    [ -r /proc/self/stat ] || return 0
+    safe_process "$1" && [ "$safe_start" = "$2" ]
+}
+
+safe_where() { # sets safe_realm to the boot and the process namespace that process ids count in here, as far as known
+    safe_realm='' safe_word=$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc 0-9)
+    { IFS= read -r safe_realm </proc/sys/kernel/random/boot_id; } 2>/dev/null || safe_realm=''
+    safe_realm=${safe_realm%%-*}${safe_realm##*-} # 20 digits of 32 are enough to tell boots apart
+    [ -n "$safe_realm" ] && [ -n "$safe_word" ] || safe_realm=0 safe_word=0
+    safe_realm=$safe_realm-$safe_word
+}
+
 safe_workshop() { # makes a directory in the current one that only we can look into; sets work to its name
-    work=.runbook-$(safe_random)
+    safe_where
+    safe_process self || safe_pid=0 safe_start=0
+    work=.runbook-$safe_realm-$safe_pid-$safe_start-$(safe_random)
     safe_make "$work" 700 || { work=''; return 1; }
+}
+
+safe_tidy() { # removes from the current directory the workshops of ours whose makers are dead, with what is in them
+    # Whether a maker of another boot or namespace (a container, another host of a shared file system) lives cannot be
+    # seen from here: what it left goes when nothing was made or removed in it for a day.
+    safe_where
+    for safe_one in ./.runbook-*-*-*-*-*; do
+        safe_maker=${safe_one#./.runbook-}
+        case $safe_maker in *[!0-9a-f-]* | *-*-*-*-*-* | -* | *--* | *-) continue ;; esac
+        safe_stat "$safe_one" || continue
+        case $uid-${mode%.} in "$safe_me-drwx------") ;; *) continue ;; esac
+        safe_maker=${safe_maker%-*}
+        case $safe_maker in
+            0-* | *-0-0) ;;
+            "$safe_realm"-*)
+                safe_maker=${safe_maker#"$safe_realm-"}
+                safe_lives "${safe_maker%-*}" "${safe_maker#*-}" || rm -rf -- "$safe_one" 2>/dev/null
+                continue
+                ;;
+        esac
+        [ -z "$(find "$safe_one" -prune -mmin +1440 2>/dev/null)" ] || rm -rf -- "$safe_one" 2>/dev/null
+    done
+    return 0
 }
 
 safe_put() { # path, name: moves what lies at the relative path to that name of the current directory, in one stroke
