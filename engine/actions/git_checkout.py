@@ -34,6 +34,8 @@ class Args:
     def __post_init__(self) -> None:
         if not self.repo or self.repo.startswith("-") or "::" in self.repo or re.search(r"[\s\0]", self.repo):
             raise ValueError(f"`repo`: {self.repo!r} is no address of a repository")
+        if not re.match(r"/|[^/:]+:", self.repo):
+            raise ValueError(f"`repo`: {self.repo!r} is neither an address nor an absolute path")
         if re.match(r"[a-z+]+://[^/@]*:[^/@]*@", self.repo):
             raise ValueError(
                 "`repo`: a password in the address would be seen by everybody: use a key or a helper of git"
@@ -94,7 +96,7 @@ def decide(args: Args, state: State) -> Decision:
             return NoChange(why=f"{args.path} is at {at}{changed}")
         summary, command = (
             f"check out {at} in {args.path}, from {state.head[:12]}",
-            update(state.tree, args.path, args.ref),
+            update(state.tree, args.path, args.repo, args.ref),
         )
     else:
         command = clone(state.tree, args.path, args.repo, args.ref)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
+from engine.shell import GIT
 from engine.values.command import Command, Completed, read_script, write_script
 
 GONE_ON = 10
@@ -35,38 +36,45 @@ class Tree:
 
 def ask_tree(path: str, repo: str, ref: str) -> Command:
     """How *path* stands, and what *ref* means in *repo*."""
-    return read_script(_QUIET + _LOOK, path, repo, ref)
+    return read_script(_IS_THERE + GIT + _LOOK, path, repo, ref)
 
 
-_QUIET = r"""
-LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0; export LC_ALL GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS
-[ -n "$GIT_SSH_COMMAND" ] || { GIT_SSH_COMMAND='ssh -o BatchMode=yes -o ConnectTimeout=10'; export GIT_SSH_COMMAND; }
-unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
-g() { git -c safe.directory="$path" -C "$path" "$@"; }
+_IS_THERE = """
+command -v git >/dev/null || { echo 'kind no git'; exit 0; }
 """
 
+
 _LOOK = r"""
-path=$1 repo=$2 ref=$3 kind= found= wanted=
+path=$1 repo=$2 ref=$3 found= wanted= head= changes= inode=
 fail() { printf '%s\n' "$*" >&2; exit 3; }
-command -v git >/dev/null || { echo 'kind no git'; exit 0; }
-if [ -L "$path" ]; then kind=other
-elif [ ! -e "$path" ]; then kind=absent
-elif [ ! -d "$path" ]; then kind=other
-elif [ ! -r "$path" ] || [ ! -x "$path" ]; then fail "$(id -un) may not look into $path"
-elif [ -z "$(ls -A "$path")" ]; then kind=empty
-elif [ ! -e "$path/.git" ]; then kind=foreign
-else
-    if said=$(g rev-parse --git-dir 2>&1); then
-        if head=$(g rev-parse -q --verify 'HEAD^{commit}' 2>/dev/null) && g cat-file -e 'HEAD^{tree}' 2>/dev/null &&
-            changes=$(g status --porcelain --untracked-files=no 2>/dev/null); then kind=tree
-        else kind=broken
-        fi
-    else case $said in *'not a git repository'*|*'invalid gitfile'*) kind=broken ;; *) fail "$path: $said" ;; esac
+git_able
+if safe_resolve "$path"; then
+    case $kind in
+        absent) ;;
+        directory)
+            safe_enter "$path" || git_refuse
+            inode=$(stat -c '%d:%i' .)
+            entries=$(ls -A . 2>/dev/null) || fail "$(id -un) may not look into $path"
+            if [ -z "$entries" ]; then kind=empty
+            elif [ ! -e .git ] && [ ! -L .git ]; then kind=foreign
+            else git_enter
+            fi ;;
+        *) kind=other inode=$(stat -c '%d:%i' "$real") ;;
+    esac
+else case $why in 'there is no directory '*) kind=absent ;; *) git_refuse ;; esac
+fi
+if [ "$kind" = tree ]; then
+    git_tracked
+    if head=$(g rev-parse -q --verify 'HEAD^{commit}' 2>/dev/null) && g cat-file -e 'HEAD^{tree}' 2>/dev/null; then
+        changes=$(g status --porcelain --untracked-files=no --ignore-submodules=dirty 2>&1) ||
+            case $changes in *" filter '"*) fail "$path: $changes (git's filters are not run)" ;; *) kind=broken ;; esac
+    else kind=broken
     fi
 fi
-echo "kind $kind"
-[ $kind = absent ] || echo "inode $(stat -c '%d:%i' "$path")"
-if [ $kind = tree ]; then
+stands=$kind
+echo "kind $stands"
+[ -z "$inode" ] || echo "inode $inode"
+if [ "$stands" = tree ]; then
     echo "head $head"
     echo "branch $(g symbolic-ref -q --short HEAD)"
     echo "origin $(g config --get remote.origin.url)"
@@ -77,20 +85,14 @@ case $ref in
     *) [ ${#ref} -ne 40 ] || found=commit wanted=$ref ;;
 esac
 if [ -z "$found" ]; then
-    said=$(git ls-remote -q -- "$repo" "refs/heads/$ref" "refs/tags/$ref" "refs/tags/$ref^{}" 2>&1) ||
-        fail "not known what $ref is in $repo: $said"
-    wanted=
-    while read -r commit name; do
-        case $name in
-            "refs/heads/$ref") wanted=$commit found=branch; break ;;
-            "refs/tags/$ref"|"refs/tags/$ref^{}") wanted=$commit found=tag ;;
-        esac
-    done <<END
-$said
-END
+    said=$(git_source "$repo" && git_refs "$repo" "$ref" 2>&1) || fail "not known what $ref is in $repo: $said"
+    for kind in "branch refs/heads/$ref" "tag refs/tags/$ref^{}" "tag refs/tags/$ref"; do
+        wanted=$(printf '%s\n' "$said" | awk -F '\t' -v name="${kind#* }" '$2 == name { print $1; exit }')
+        [ -z "$wanted" ] || { found=${kind%% *}; break; }
+    done
 fi
 echo "wanted $wanted $found"
-if [ $kind = tree ] && [ -n "$wanted" ] && [ "$wanted" != "$head" ]; then
+if [ "$stands" = tree ] && [ -n "$wanted" ] && [ "$wanted" != "$head" ]; then
     if g merge-base --is-ancestor "$wanted" "$head" 2>/dev/null && [ "$found" = branch ]; then echo 'ahead yes'; fi
 fi
 exit 0
@@ -122,31 +124,43 @@ def read_tree(done: Completed) -> Tree:
     )
 
 
-def update(tree: Tree, path: str, ref: str) -> Command:
+def update(tree: Tree, path: str, repo: str, ref: str) -> Command:
     """Fetch, and check the wanted commit out, if the tree is still as it was seen."""
-    return write_script(_QUIET + _UPDATE, path, ref, tree.ref_kind, tree.head, tree.wanted)
+    return write_script(GIT + _FAIL + _UPDATE, path, ref, tree.ref_kind, tree.head, tree.wanted, repo)
 
+
+_FAIL = r"""
+stop() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
+fail() { stop 12 "$@"; }
+git_able
+"""
 
 _UPDATE = r"""
-path=$1 ref=$2 kind=$3 seen=$4 wanted=$5
-fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
+path=$1 ref=$2 ref_kind=$3 seen=$4 wanted=$5 repo=$6
+( git_source "$repo" ) || exit
+git_enter
+[ "$kind" = tree ] || stop 10 "$path is no whole work tree any more"
+git_tracked
 now=$(g rev-parse -q --verify 'HEAD^{commit}')
-[ "$now" = "$seen" ] || fail 10 "$path is at another commit than when it was looked at"
-[ -z "$(g status --porcelain --untracked-files=no)" ] || fail 10 "$path has been changed since it was looked at"
-case $kind in
-    branch) g fetch -q origin "+refs/heads/$ref:refs/remotes/origin/$ref" || exit ;;
-    tag) g fetch -q origin "refs/tags/$ref:refs/tags/$ref" || exit ;;
-    *) g cat-file -e "$wanted^{commit}" 2>/dev/null || g fetch -q origin || exit
-       g cat-file -e "$wanted^{commit}" 2>/dev/null || g fetch -q origin "$wanted" || exit ;;
+[ "$now" = "$seen" ] || stop 10 "$path is at another commit than when it was looked at"
+changes=$(g status --porcelain --untracked-files=no --ignore-submodules=dirty) || fail "git cannot tell what is changed in $path"
+[ -z "$changes" ] || stop 10 "$path has been changed since it was looked at"
+fetch() { GIT_ALLOW_PROTOCOL=$git_protocols g fetch -q --no-recurse-submodules --no-auto-gc -- "$repo" "$@"; }
+case $ref_kind in
+    branch) fetch "+refs/heads/$ref:refs/remotes/origin/$ref" || exit ;;
+    tag) fetch "refs/tags/$ref:refs/tags/$ref" || exit ;;
+    *) g cat-file -e "$wanted^{commit}" 2>/dev/null || fetch '+refs/heads/*:refs/remotes/origin/*' || exit
+       g cat-file -e "$wanted^{commit}" 2>/dev/null || fetch "$wanted" || exit ;;
 esac
-g cat-file -e "$wanted^{commit}" 2>/dev/null || fail 12 "the repository does not give $wanted any more"
+g cat-file -e "$wanted^{commit}" 2>/dev/null || fail "the repository does not give $wanted any more"
+git_tracked "$wanted"
 if ! g merge-base --is-ancestor HEAD "$wanted" && [ -z "$(g for-each-ref --count=1 --contains HEAD)" ]; then
-    fail 12 "the commit that is checked out in $path is on no branch, and would be lost: nothing was checked out"
+    fail "the commit that is checked out in $path is on no branch, and would be lost: nothing was checked out"
 fi
-if [ "$kind" = branch ]; then
+if [ "$ref_kind" = branch ]; then
     if g rev-parse -q --verify "refs/heads/$ref" >/dev/null; then
         g merge-base --is-ancestor "refs/heads/$ref" "$wanted" ||
-            fail 12 "the branch $ref has commits of its own in $path: nothing was checked out"
+            fail "the branch $ref has commits of its own in $path: nothing was checked out"
     fi
     g checkout -q --no-overwrite-ignore -B "$ref" "$wanted" || exit
     g branch -q --set-upstream-to="origin/$ref" "$ref" 2>/dev/null
@@ -158,41 +172,53 @@ exit 0
 
 def clone(tree: Tree, path: str, repo: str, ref: str) -> Command:
     """Clone beside *path*, then put the clone there, in the place of what was seen."""
-    return write_script(_QUIET + _CLONE, path, repo, ref, tree.ref_kind, tree.wanted, tree.kind, tree.inode)
+    return write_script(GIT + _FAIL + _CLONE, path, repo, ref, tree.ref_kind, tree.wanted, tree.kind, tree.inode)
 
 
 _CLONE = r"""
-path=$1 repo=$2 ref=$3 kind=$4 wanted=$5 was=$6 seen=$7 tmp= aside=
-fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
-trap '[ -z "$tmp" ] || rm -rf -- "$tmp"' EXIT
+path=$1 repo=$2 ref=$3 ref_kind=$4 wanted=$5 was=$6 seen=$7 work=
+git_source "$repo"
+safe_beside "$path" || git_refuse
+ground=$shared
+remove() { [ -z "$work" ] || rm -rf -- "./$work"; }
+trap remove EXIT
 trap 'exit 12' HUP INT TERM
-dir=${path%/*}; [ -n "$dir" ] || dir=/
-tmp=$(mktemp -d "$dir/.runbook.XXXXXX") || { tmp=; exit 12; }
-git clone -q --no-checkout -- "$repo" "$tmp/it" || exit 12
-path=$tmp/it
-if ! g cat-file -e "$wanted^{commit}" 2>/dev/null; then g fetch -q origin "$wanted" || exit 12; fi
-if [ "$kind" = branch ]; then
-    g checkout -q -B "$ref" "$wanted" || exit 12
-    g branch -q --set-upstream-to="origin/$ref" "$ref" 2>/dev/null
-else g checkout -q --detach "$wanted" || exit 12
-fi
-path=$1
-gone() { fail 10 "$path has changed since it was looked at: nothing was put there"; }
+safe_workshop || fail "$why"
+GIT_ALLOW_PROTOCOL=$git_protocols
+# shellcheck disable=SC2086 # these are many words
+git $git_steady clone -q --no-checkout -o origin -- "$repo" "$work/tree" || exit 12
+(
+    path=$PWD/$work/tree
+    git_enter
+    [ "$kind" = tree ] || fail 'the clone is broken'
+    if ! g cat-file -e "$wanted^{commit}" 2>/dev/null; then g fetch -q -- "$repo" "$wanted" || exit 12; fi
+    if [ "$ref_kind" = branch ]; then
+        g checkout -q -B "$ref" "$wanted" || exit 12
+        g branch -q --set-upstream-to="origin/$ref" "$ref" 2>/dev/null
+    else g checkout -q --detach "$wanted" || exit 12
+    fi
+) || exit 12
+gone() { stop 10 "$path has changed since it was looked at: nothing was put there"; }
+aside=
 case $was in
-    absent) [ ! -e "$path" ] && [ ! -L "$path" ] || gone ;;
+    absent) [ ! -e "./$name" ] && [ ! -L "./$name" ] || gone ;;
     *)
-        [ ! -L "$path" ] && [ -d "$path" ] && [ "$(stat -c '%d:%i' "$path")" = "$seen" ] || gone
-        if [ "$was" = empty ]; then rmdir -- "$path" 2>/dev/null || gone
-        else  # what is not in git is nowhere else: it stays, under another name
-            aside=$path.replaced-$(date +%Y%m%d-%H%M%S)
-            [ ! -e "$aside" ] && [ ! -L "$aside" ] || fail 12 "$aside is in the way"
-            mv -- "$path" "$aside" || exit 12
+        safe_stat "./$name" && safe_ours "$uid" && [ ! -L "./$name" ] && [ -d "./$name" ] &&
+            [ "$(stat -c '%d:%i' "./$name")" = "$seen" ] || gone
+        if [ "$was" = empty ]; then rmdir -- "./$name" 2>/dev/null || gone
+        else # what is not in git is nowhere else: it stays, under another name
+            aside=$name.replaced-$(date +%Y%m%d-%H%M%S)
+            [ ! -e "./$aside" ] && [ ! -L "./$aside" ] || fail "$aside is in the way"
+            shared=$ground
+            safe_put "./$name" "$aside" || fail "$why"
         fi ;;
 esac
-if [ ! -e "$path" ] && [ ! -L "$path" ] && mv -- "$tmp/it" "$path"; then
-    [ -z "$aside" ] || printf 'what was there is %s\n' "$aside"
+shared=$ground
+if [ ! -e "./$name" ] && [ ! -L "./$name" ] && safe_put "./$work/tree" "$name"; then
+    [ -z "$aside" ] || printf 'what was there is %s\n' "${path%/*}/$aside"
     exit 0
 fi
-[ -z "$aside" ] || [ -e "$path" ] || mv -- "$aside" "$path"
+printf '%s\n' "$why" >&2
+[ -z "$aside" ] || [ -e "./$name" ] || mv -- "./$aside" "./$name"
 exit 12
 """

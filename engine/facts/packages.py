@@ -87,12 +87,7 @@ def ask_packages(manager: str, names: Iterable[str]) -> Command:
 _APT = r"""
 for one; do
     if said=$(dpkg-query -W -f '${db:Status-Abbrev}|${Version}\n' -- "$one" 2>&1); then
-        version=
-        while IFS='|' read -r status number; do
-            case $status in ?i|?i\ ) version=$number ;; esac
-        done <<END
-$said
-END
+        version=$(printf '%s\n' "$said" | sed -n 's/^.i *|//p' | tail -n 1)
         if [ -n "$version" ]; then printf 'installed %s %s\n' "$one" "$version"; continue; fi
     else
         case $said in *'no packages found matching'*) ;; *) printf '%s\n' "$said" >&2; exit 3 ;; esac

@@ -15,3 +15,6 @@ def shell_part(name: str) -> str:
 
 SAFE = shell_part("safe")
 """Functions to enter directories, and to make and replace what is in them, that hold against other users (law 9)."""
+
+GIT = SAFE + shell_part("git")
+"""Git in work trees, and from repositories, that are nobody's but ours, so that it runs no code of theirs (law 9)."""
