@@ -143,7 +143,8 @@ git_enter
 git_tracked
 now=$(g rev-parse -q --verify 'HEAD^{commit}')
 [ "$now" = "$seen" ] || stop 10 "$path is at another commit than when it was looked at"
-changes=$(g status --porcelain --untracked-files=no --ignore-submodules=dirty) || fail "git cannot tell what is changed in $path"
+changes=$(g status --porcelain --untracked-files=no --ignore-submodules=dirty) ||
+    fail "git cannot tell what is changed in $path"
 [ -z "$changes" ] || stop 10 "$path has been changed since it was looked at"
 fetch() { GIT_ALLOW_PROTOCOL=$git_protocols g fetch -q --no-recurse-submodules --no-auto-gc -- "$repo" "$@"; }
 case $ref_kind in

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from actions.test_git_checkout import Origin, git
-from actions.wholly import Taken, take
+from actions.wholly import Taken, see, take
+from engine.judge.looked import Seen
 
 STRANGER = 4242
 pytestmark = pytest.mark.real("git", "root", "setpriv")
@@ -242,7 +245,8 @@ def test_a_work_tree_is_where_it_was_asked_for_whatever_the_configuration_says(p
 
 def test_the_home_of_somebody_else_holds_no_configuration(place, monkeypatch):
     home = theirs(place.ground)
-    (home / ".gitconfig").write_text(f"[core]\n\tfsmonitor = {place.program}\n[url \"file:///nowhere\"]\n\tinsteadOf = file:///\n")
+    lines = ["[core]", f"fsmonitor = {place.program}", '[url "file:///nowhere"]', "insteadOf = file:///"]
+    (home / ".gitconfig").write_text("\n".join(lines))
     give(home / ".gitconfig")
     monkeypatch.delenv("GIT_CONFIG_GLOBAL")
     monkeypatch.setenv("HOME", str(home))
@@ -272,27 +276,34 @@ def test_a_broken_git_is_not_sought_in_the_directories_above(place):
     assert "a broken work tree" in taken.why
 
 
-def test_a_credential_helper_is_asked_and_told_nothing_in_a_look(place):
-    """git tells a helper what it has just had from it, and the helper writes that down."""
-    asked = place.mark / "asked"
-    helper = place.ground / "helper"
-    helper.write_text(f'#!/bin/sh\necho "$1" >>{asked}\ncat >/dev/null\n[ "$1" != get ] || printf "username=u\\npassword=p\\n"\n')
-    helper.chmod(0o755)
-    from engine.shell import GIT
+class Guarded(BaseHTTPRequestHandler):
+    """A repository that asks for a password."""
 
-    lines = "path=/; fail() { echo \"$@\" >&2; exit 3; }\n" + GIT.replace("ls-remote -q", "credential fill #")
-    config = place.ground / "config"
-    config.write_text(f'[credential]\n\thelper = {helper}\n\thelper = "!{helper}"\n')
-    ask = lines.replace("</dev/null\n    }", "<$fed\n    }") + 'fed=$1; git_refs x y'
-    fed = place.ground / "fed"
-    fed.write_text("protocol=https\nhost=example.org\n\n")
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": str(config)}
-    done = subprocess.run(["sh", "-c", ask, "sh", str(fed)], env=env, capture_output=True, text=True, timeout=60)
-    assert "password=p" in done.stdout, done.stderr
-    assert asked.read_text() == "get\n"
-    fed.write_text("protocol=https\nhost=example.org\nusername=u\npassword=p\n\n")
-    done = subprocess.run(
-        ["sh", "-c", ask.replace("credential fill", "credential approve"), "sh", str(fed)],
-        env=env, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, asked.read_text()) == (0, "get\n"), done.stderr
+    def do_GET(self) -> None:
+        known = self.headers.get("Authorization", "").startswith("Basic ")
+        self.send_response(200 if known else 401)
+        self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        self.end_headers()
+        if known and "/info/refs" in self.path:
+            self.wfile.write(b"%s\trefs/heads/main\n" % (b"1" * 40))
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("how", ["{}", "!{}"])
+def test_a_look_asks_a_credential_helper_and_tells_it_nothing(ground, monkeypatch, how):
+    """git tells a helper what it has just had from it, and the helper writes that down."""
+    asked, helper, config = ground / "asked", ground / "helper", ground / "config"
+    told = '[ "$1" != get ] || printf "%s\\n" username=u password=p'
+    helper.write_text(f'#!/bin/sh\necho "$1" >>{asked}\ncat >/dev/null\n{told}\n')
+    helper.chmod(0o755)
+    config.write_text(f'[credential]\n\thelper = "{how.format(helper)}"\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Guarded) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/x.git"
+        seen = see("git_checkout", {"repo": url, "path": str(ground / "new"), "ref": "main"})
+        server.shutdown()
+    assert isinstance(seen, Seen), seen
+    assert (seen.state.wanted, asked.read_text()) == ("1" * 40, "get\n")
