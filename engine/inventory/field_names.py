@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from difflib import SequenceMatcher
-from functools import cache
+from difflib import get_close_matches
+from functools import lru_cache
 
 OURS = frozenset(
     [
@@ -132,7 +132,7 @@ def slips(names: Collection[str], there: Collection[str]) -> dict[str, str]:
     return {name: meant for name, meant in found.items() if meant and meant not in there}
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _meant(name: str) -> str:
     """The field of ours that *name* stands for; empty if none."""
     plain = re.sub(r"[-. ]", "_", name.strip().casefold())
@@ -140,13 +140,10 @@ def _meant(name: str) -> str:
         return plain if plain in OURS else ""
     if plain in MEANT or plain in OTHERS or len(plain) < 4:
         return MEANT.get(plain, "")
-    likeness = {field: _likeness(plain, field) for field in sorted(OURS)}
-    best = max(likeness, key=lambda field: likeness[field])
-    return best if likeness[best] >= ALIKE else ""
-
-
-def _likeness(name: str, field: str) -> float:
-    """From 0 to 1; a name of more words than the field has is another name: ``provider_id``, ``status_note``."""
-    if name.replace("_", "") == field.replace("_", ""):
-        return 1.0
-    return SequenceMatcher(None, name, field).ratio() if name.count("_") == field.count("_") else 0.0
+    letters = plain.replace("_", "")
+    same = [field for field in sorted(OURS) if field.replace("_", "") == letters]
+    if same:
+        return same[0]
+    # a name of more words than the field has is another name: provider_id, status_note
+    fields = [field for field in sorted(OURS) if field.count("_") == plain.count("_")]
+    return next(iter(get_close_matches(plain, fields, n=1, cutoff=ALIKE)), "")
