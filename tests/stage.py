@@ -10,13 +10,21 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from engine.values.command import Command, Completed
 
 SHELLS = ("dash", "bash", "busybox", "only busybox")
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def each(names: Iterable[str]) -> list:
+    """Names of shells as parameters of a test, of which each asks for the program that it needs."""
+    return [pytest.param(name, marks=pytest.mark.real(name.split()[-1])) for name in names]
 
 
 def shell(name: str, folder: Path) -> tuple[str, ...]:
@@ -167,6 +175,16 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
     except OSError:
         return False
+
+
+def living(mark: str) -> list[int]:
+    """The processes that have *mark* in their command line and are not dead; read in /proc, as no `ps` may be there."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if mark in line.read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+                found.append(int(line.parent.name))
+    return found
 
 
 def start_of(pid: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stage import SHELLS, Machine, Stage, shell
+from stage import SHELLS, Machine, Stage, each, shell
 
 
 @pytest.fixture
@@ -17,9 +17,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     made.close()
 
 
-@pytest.fixture(
-    params=[pytest.param(it, marks=pytest.mark.real(*it.split()[-1:]) if "busy" in it else ()) for it in SHELLS]
-)
+@pytest.fixture(params=each(SHELLS))
 def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
     """This machine, by each kind of shell."""
     return Machine(shell=shell(request.param, tmp_path))

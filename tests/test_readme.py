@@ -56,8 +56,8 @@ def test_every_command_and_option_that_the_readme_names_exists():
 
 
 def test_the_makefile_has_the_commands_of_the_readme():
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    assert set(re.findall(r"make (\w+)", README)) <= targets
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert set(re.findall(r"make ([\w-]+)", README)) <= targets
 
 
 def test_the_exit_codes_of_the_readme_are_those_of_the_errors():

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import command
@@ -313,7 +314,7 @@ def test_any_form_is_judged_in_words(form):
     assert isinstance(problem_with(form), str)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_the_words_of_a_look_by_hand_are_its_own_line(shell):
     made = build(command.Args, {"argv": ["printf", "%s", "a b"]})
     assert command.by_hand(made) == ("printf %s 'a b'",)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stage import SHELLS, Machine, drive, shell
+from stage import Machine, drive, each, shell
 
 from engine.actions import config_patch, discover
 from engine.codec import from_json, to_json
@@ -603,7 +603,7 @@ def test_by_hand_it_is_a_copy_an_edit_and_a_comparison(config):
     assert ACTION.by_hand is not None
 
 
-@pytest.mark.parametrize("name", [it for it in SHELLS if it in ("dash", "bash")])
+@pytest.mark.parametrize("name", each(["dash", "bash"]))
 def test_a_name_may_hold_anything(name, tmp_path):
     path = tmp_path / "a\nb '\"$(x) *\\.yaml"
     path.write_text(TEXT)

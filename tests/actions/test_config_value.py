@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import config_value
@@ -15,7 +16,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 def looked(read, shell=SHELLS["dash"], **values):

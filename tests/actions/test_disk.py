@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import disk
@@ -17,7 +18,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 def looked(shell="dash", setup="", **values):

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from stage import Machine, drive
+from stage import Machine, drive, each
 
 from engine.actions import docker_prune
 from engine.actions.docker_prune import Args, Labels
@@ -69,7 +69,7 @@ def test_a_plan_lists_every_id_name_size_and_the_sum_and_sends_nothing(engine):
     assert not re.search(r"docker (system|container|image|volume) prune|rm -f", change.commands[0].script)
 
 
-@pytest.mark.parametrize("name", ["dash", "bash", "busybox", "only busybox"])
+@pytest.mark.parametrize("name", each(["dash", "bash", "busybox", "only busybox"]))
 def test_what_runs_is_paused_or_restarts_survives_with_its_image_and_every_volume(engine, name, tmp_path):
     own = {
         it: engine.import_image(f"{it}:1", f"LABEL of={it}")

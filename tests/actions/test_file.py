@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, shell
+from stage import Machine, drive, each, shell
 
 from actions.wholly import ACTIONS, carry_out, see, take, way_to
 from engine.actions import file
@@ -89,7 +89,7 @@ def test_owner_and_group_are_set(tmp_path):
 
 
 @pytest.mark.real("root")
-@pytest.mark.parametrize("name", ["dash", pytest.param("busybox", marks=pytest.mark.real("busybox"))])
+@pytest.mark.parametrize("name", each(["dash", "busybox"]))
 def test_owners_are_compared_by_their_numbers(tmp_path, name):
     """Mutants: file.py comparing names; file_writing.py not asking who is meant."""
     (tmp_path / "x").write_text("x")
@@ -191,7 +191,7 @@ def test_a_file_that_changed_after_the_plan_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("drift", ["content", "link", "directory", "gone"])
-@pytest.mark.parametrize("name", ["dash", "bash", "busybox", "only busybox"])
+@pytest.mark.parametrize("name", each(["dash", "bash", "busybox", "only busybox"]))
 def test_the_write_itself_looks_once_more(tmp_path, name, drift):
     path = tmp_path / "place/x"
     path.parent.mkdir()
@@ -226,7 +226,7 @@ def _state(place):
     return file.State(path=place.path, kind=place.kind, needs=("content",), place=place)
 
 
-@pytest.mark.parametrize("name", ["dash", "bash", "busybox", "only busybox"])
+@pytest.mark.parametrize("name", each(["dash", "bash", "busybox", "only busybox"]))
 def test_every_shell_writes_the_same(tmp_path, name):
     path = tmp_path / ODD
     args = build(file.Args, {"path": str(path), "content": "é\nnew", "mode": "0600"})

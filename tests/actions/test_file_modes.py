@@ -6,7 +6,7 @@ import stat
 import subprocess
 
 import pytest
-from stage import Machine, drive, shell
+from stage import Machine, drive, each, shell
 
 from actions.wholly import take
 from engine.actions import file
@@ -18,7 +18,7 @@ def mode(path) -> str:
     return f"{stat.S_IMODE(path.lstat().st_mode):o}"
 
 
-@pytest.mark.parametrize("name", ["dash", "busybox", "only busybox"])
+@pytest.mark.parametrize("name", each(["dash", "busybox", "only busybox"]))
 def test_the_mode_of_a_setgid_directory_settles(tmp_path, name):
     """Mutants: file_writing.py by chmod of the number alone; file.py comparing bits that three digits say nothing of."""
     path = tmp_path / "shared"

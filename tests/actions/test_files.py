@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import files
@@ -21,7 +22,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
 
 

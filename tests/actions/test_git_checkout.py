@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, shell
+from stage import Machine, drive, each, shell
 
 from actions.wholly import see, take
 from engine.actions import git_checkout
@@ -223,7 +223,7 @@ def test_a_clone_that_fails_leaves_what_was_there(origin, tree, at):
 
 
 @real
-@pytest.mark.parametrize("name", ["dash", "bash", "busybox"])
+@pytest.mark.parametrize("name", each(["dash", "bash", "busybox"]))
 @pytest.mark.parametrize("drift", ["came", "replaced", "filled", "committed", "edited"])
 def test_the_change_itself_looks_once_more(origin, tree, at, tmp_path, name, drift):
     args = build(

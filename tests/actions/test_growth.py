@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, Pretended, drive, gpu, uuid
 from engine.actions import growth
@@ -17,7 +18,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 MIB = 1 << 20
 
 LEAK = r"""c=$(head -c 1000000 /dev/zero | tr '\0' x); n=0; while [ $n -lt 400 ]; do

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stage import each
 
 from actions.pretended import SHELLS, drive
 from actions.wired import Fed, wired
@@ -29,7 +30,7 @@ from engine.values.result import SentCommand
 from engine.values.text import Unknown
 
 pytestmark = pytest.mark.real("curl")
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 @dataclass

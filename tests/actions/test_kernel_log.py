@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import kernel_log
@@ -21,7 +22,7 @@ from engine.lang.arguments import build
 from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 searching = pytest.mark.parametrize("shell", ["dash", "bash"])
 """busybox's shell has a dmesg of its own, whatever is on PATH."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import memory
@@ -18,7 +19,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 def looked(shell=SHELLS["dash"], **values):

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import sqlite_count
@@ -17,7 +18,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 pytestmark = pytest.mark.real("sqlite3")
 
 

@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import log_scan
@@ -14,7 +15,7 @@ from engine.errors import ConfigError
 from engine.lang.arguments import build
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 def scanned(*files, shell="dash", **values):

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import starts
@@ -17,7 +18,7 @@ from engine.ports import Fails, Holds
 from engine.values.command import Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 FATAL = "fatal: destination path 'AReaL' already exists and is not an empty directory."
 CAME_THROUGH = {"expect": ["Cloning into", "step 1"], "never": ["fatal:"]}
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from stage import each
 
 from actions.pretended import SHELLS, Here, drive
 from engine.actions import log_scan, note, pause, wait_for
@@ -18,7 +19,7 @@ from engine.lang.arguments import build
 from engine.values.command import Effect
 from engine.values.text import Unknown
 
-shells = pytest.mark.parametrize("shell", SHELLS)
+shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 def test_a_pause_sleeps_on_the_host_and_its_own_time_does_not_end_it():

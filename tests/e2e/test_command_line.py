@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from stage import living
 
 from e2e.conftest import PROGRAM, runbook
 from engine import lab
@@ -24,6 +26,12 @@ def inventory(tmp_path) -> Path:
     path = tmp_path / "hosts.yaml"
     path.write_text(LOCAL)
     return path
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds that no other sleep on this machine has."""
+    return f"4{uuid.uuid4().int % 1000:03}.{uuid.uuid4().int % 10**9:09}"
 
 
 def playbook(tmp_path: Path, text: str, name: str = "toy") -> str:
@@ -189,10 +197,10 @@ def test_exec_shows_what_the_host_said(inventory):
     assert "hello there" in said.out
 
 
-def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path):
+def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path, mark):
     book = playbook(
         tmp_path,
-        "diagnose:\n  - id: hung\n    timeout: 2s\n    command: {script: \"trap '' TERM; sleep 4123.5; sleep 4123.5\"}\n",
+        f"diagnose:\n  - id: hung\n    timeout: 2s\n    command: {{script: \"trap '' TERM; sleep {mark}; sleep {mark}\"}}\n",
     )
     began = time.monotonic()
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
@@ -203,11 +211,11 @@ def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path):
     assert said.code == 1
     assert step["seconds"] < 4
     assert time.monotonic() - began < 8
-    assert not subprocess.run(["pgrep", "-f", "sleep 4123.5"], capture_output=True, check=False).stdout
+    assert not living(f"sleep {mark}")
 
 
-def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path):
-    book = playbook(tmp_path, "diagnose:\n  - id: long\n    timeout: 60s\n    command: {argv: [sleep, '4124.5']}\n")
+def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path, mark):
+    book = playbook(tmp_path, f"diagnose:\n  - id: long\n    timeout: 60s\n    command: {{argv: [sleep, '{mark}']}}\n")
     argv = (
         *PROGRAM,
         "run",
@@ -226,7 +234,7 @@ def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path):
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     )
     deadline = time.monotonic() + 10
-    while not subprocess.run(["pgrep", "-f", "^sleep 4124.5"], capture_output=True, check=False).stdout:
+    while not living(f"sleep {mark}"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -236,7 +244,7 @@ def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path):
 
     hosts = {it["host"]: it["verdict"] for it in json.loads(out)["hosts"]}
     assert hosts == {"here": "cancelled", "there": "not_started"}
-    assert not subprocess.run(["pgrep", "-f", "^sleep 4124.5"], capture_output=True, check=False).stdout
+    assert not living(f"sleep {mark}")
 
 
 def test_a_deadline_stops_the_run_with_5(inventory, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
 import time
 from pathlib import Path
@@ -113,7 +113,7 @@ def test_a_zombie_is_gone(machine, stage):
 
 def test_a_stopped_process_is_woken_to_take_its_signal(machine, stage):
     job = stage.job()
-    subprocess.run(["kill", "-STOP", str(job.pid)], check=True)
+    os.kill(job.pid, signal.SIGSTOP)
     time.sleep(0.1)
     done = end(machine, process(job.pid), grace=5, then="nothing")
     assert done.exit_code == 0

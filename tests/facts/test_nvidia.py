@@ -15,6 +15,7 @@ import pytest
 from actions.pretended import KNOWN, SHELLS, Here, Pretended, calls, gpu, plant, uuid
 from hypothesis import given
 from hypothesis import strategies as st
+from stage import each
 
 from engine.errors import ProbeError
 from engine.facts.nvidia import CORE, Gpu, ask_apps, ask_gpus, ask_presence, bus_id, read_apps, read_gpus, read_presence
@@ -43,7 +44,7 @@ def row(index=0, **values: str) -> str:
     return ", ".join(gpu(index, **values)[it] for it in CORE)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_a_healthy_host_costs_one_query(tmp_path, shell):
     reading = read_gpus(asked(Pretended(gpus=[gpu(0, memory_used="1024"), gpu(1)]), tmp_path, shell=shell))
     assert reading.errors == ()
@@ -71,7 +72,7 @@ def test_a_healthy_host_costs_one_query(tmp_path, shell):
     assert len(calls(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_an_unknown_optional_field_costs_only_itself(tmp_path, shell):
     old = Pretended(
         fields=frozenset(KNOWN) - {"gpu_recovery_action"},
@@ -90,7 +91,7 @@ def test_a_driver_that_does_not_say_whether_a_reset_is_needed_leaves_that_unknow
     assert reading.errors == ()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_a_reduced_nvidia_smi_that_refuses_the_core_is_asked_for_less(tmp_path, shell):
     reduced = Pretended(fields=frozenset(KNOWN) - {"mig.mode.current", "ecc.mode.current", "gpu_recovery_action"})
     (only,) = read_gpus(asked(reduced, tmp_path, shell=shell)).gpus
@@ -174,7 +175,7 @@ def test_a_driver_that_fails_is_not_asked_again(tmp_path, call):
     assert len(calls(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_one_that_hangs_is_a_fault_and_is_asked_once(tmp_path, shell):
     with pytest.raises(ProbeError, match=r"nvidia-smi did not answer within 0\.[0-9] s"):
         read_gpus(asked(Pretended(hangs_at=1), tmp_path, apart=0.1, apps=True, shell=shell, timeout=0.6))
@@ -212,7 +213,7 @@ if ctypes.CDLL(None).syscall(56, VFORK | 17, 0, 0, 0, 0) == 0:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of the system call is that of x86-64")
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_a_driver_in_which_another_nvidia_smi_is_stuck_is_not_asked(tmp_path, shell):
     here = Here(path=Pretended().install(tmp_path), shell=SHELLS[shell])
     asking = ask_gpus()
@@ -337,7 +338,7 @@ def test_processes_that_may_not_be_listed_are_not_an_empty_list(tmp_path):
         read_apps(done)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", each(SHELLS))
 def test_presence_needs_no_driver(tmp_path, shell):
     root = plant(
         tmp_path,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
-from sshd import start_sshd
+from sshd import free_port, start_sshd
 
 from engine import transports
+from engine.lab.server import make_key
 from engine.ports import ConnectOptions
-from engine.values.inventory import Host
+from engine.values.inventory import Address, Host, HostKeys
+
+ROOT = Path(__file__).parents[2]
 
 
 class Pressed:
@@ -44,9 +50,44 @@ def busybox(tmp_path_factory):
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def own_server(tmp_path_factory):
+    """The lab's own SSH server, which needs no sshd and no root, without a lab around it."""
+    folder = tmp_path_factory.mktemp("own-server")
+    for name in ("key", "host_key"):
+        make_key(str(folder / name))
+    address, port = "127.0.0.1", free_port()
+    words = (
+        sys.executable,
+        "-m",
+        "engine.lab.server",
+        address,
+        str(port),
+        str(folder / "host_key"),
+        str(folder / "key.pub"),
+    )
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+            break
+        except OSError:
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, "the lab's own server does not listen"
+            time.sleep(0.02)
+    yield Host(
+        name="own", addresses=(Address(host=address, port=port),), user="root", key=str(folder / "key"), host_keys=HostKeys.IGNORE,
+    )  # fmt: skip
+    process.kill()
+    process.wait()
+
+
 @pytest.fixture(
     params=[
         "local",
+        "own server",
         pytest.param("ssh", marks=pytest.mark.real("sshd", "root")),
         pytest.param("busybox", marks=pytest.mark.real("sshd", "busybox", "lab")),
     ]
@@ -56,6 +97,8 @@ def host(request):
         return request.getfixturevalue("busybox").host()
     if request.param == "local":
         return Host(name="here", transport="local")
+    if request.param == "own server":
+        return request.getfixturevalue("own_server")
     return request.getfixturevalue("sshd").host()
 
 

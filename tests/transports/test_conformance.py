@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import string
 import subprocess
 import threading
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stage import living
 
 from engine.errors import Cancelled
 from engine.values.command import Command, Effect
@@ -29,10 +32,9 @@ def change(text: str, *argv: str, **keys) -> Command:
     return script(text, *argv, effect=Effect.WRITE, **keys)
 
 
-def living(mark: str) -> list[str]:
-    """The processes with *mark* in their command line that are not dead; zombies have none."""
-    found = subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True, check=False).stdout.split()
-    return [pid for pid in found if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_text()]
+def end(mark: str) -> None:
+    for pid in living(mark):
+        os.kill(pid, signal.SIGKILL)
 
 
 def gone(mark: str, within: float = 10.0) -> bool:
@@ -156,7 +158,7 @@ def test_a_write_may_leave_a_daemon_behind_and_does_not_wait_for_it(connection, 
     assert done.exit_code == 0
     assert time.monotonic() - began < 3
     assert living(mark)
-    subprocess.run(["pkill", "-f", mark], check=False)
+    end(mark)
 
 
 def test_a_write_past_its_timeout_gets_term_and_then_kill(connection, mark, tmp_path):
@@ -177,7 +179,7 @@ def test_what_must_not_be_killed_is_reported_and_left_running(connection, mark):
     assert done.timed_out
     assert done.survivors
     assert living(mark)
-    subprocess.run(["pkill", "-f", mark], check=False)
+    end(mark)
 
 
 def pressing(interrupt, level: int, when: Path) -> None:

@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from stage import living
 
 from engine.errors import Cancelled, ConnectionLost
 from engine.ports import ConnectOptions
 from engine.values.result import Status
-from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
+from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
 from transports.test_refusals import sent
 
 

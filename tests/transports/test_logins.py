@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from sshd import free_port, make_key, start_sshd
+from stage import living
 
 from engine.transports import ssh
 from engine.transports.ssh import keys
 from engine.values.inventory import Address, Host, HostKeys
-from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
+from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
 from transports.test_endings import appears, killed, started
 from transports.test_ssh import connected, refusal
 

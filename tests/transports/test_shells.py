@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from sshd import start_sshd
+from stage import living
 
 from engine.errors import Unreachable
-from transports.test_conformance import change, gone, living, look, mark, script  # noqa: F401
+from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
 from transports.test_ssh import connected
 
 pytestmark = pytest.mark.real("sshd", "root")
