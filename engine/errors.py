@@ -47,10 +47,7 @@ class ConfigError(RunbookError):
 
     def __init__(self, *problems: Problem | str) -> None:
         self.problems = tuple(it if isinstance(it, Problem) else Problem(message=it) for it in problems)
-        super().__init__()
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.problems))
+        super().__init__("\n".join(map(str, self.problems)))
 
 
 class PluginError(RunbookError):

@@ -165,6 +165,8 @@ def _conflict(args: Args, file: HostFile) -> str:
         return f"there is no {file.path}; say `create: true` to have it made"
     if not file.folder:
         return f"there is no folder {folder}"
+    if file.refusal:
+        return file.refusal
     if file.links > 1:
         return f"{file.path} has {file.links} names (hard links), which a new file would part; edit it by hand"
     if not file.writable:

@@ -15,7 +15,7 @@ from typing import Any
 from engine.errors import ProbeError
 from engine.facts.dd_text import rate
 from engine.facts.disks import Disk, ask_disks, read_disks
-from engine.facts.scratch_script import SCRATCH_HEAD, errno_of
+from engine.facts.scratch_script import SCRATCH_HEAD, errno_of, must_not_be_refused
 from engine.facts.sizes import bytes_of
 from engine.ports import Probe
 from engine.values.command import Command, Completed, Effect
@@ -76,6 +76,7 @@ def probe(args: Args) -> Probe[State]:
         return _late(args, told, disk)
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the measuring ended with exit code {done.exit_code}")
+    must_not_be_refused({**told, "become": told.get("become head", "")})
     if "failed" in told:
         words = told["failed"]
         raise ProbeError(f"{args.path}: {errno_of(words)[1] or words.strip() or 'nothing could be written'}")
@@ -100,13 +101,13 @@ _MEASURE = (
     SCRATCH_HEAD
     + r"""
 settle
-file=$made/file
+file=./$made/file
 words=$( { true >"$file"; } 2>&1) || { echo failed; said "$words"; exit 0; }
 exec 9<>"$file"
 rm -f -- "$file"
 if { true >>/proc/self/fd/9; } 2>/dev/null; then
     file=/proc/self/fd/9
-    rmdir -- "$made" 2>/dev/null && made=
+    rmdir -- "./$made" 2>/dev/null && work=
 fi
 go() {  # what is measured, how, dd's words for it
     name=$1 how=$2; shift 2

@@ -147,6 +147,16 @@ def decide(args: Args, state: State) -> Decision:
         folder = place.path.rpartition("/")[0] or "/"
         why = f"there is no directory {folder}: `parents: true` makes it" if place.parent == "no" else place.parent
         return Blocked(why=f"{place.path}: {why}")
+    if place.refusal:
+        return Blocked(why=place.refusal)
+    if (
+        place.links > 1
+        and "content" not in state.needs
+        and any(it.startswith(("owner", "group")) for it in state.needs)
+    ):
+        return Blocked(
+            why=f"{place.path} has {place.links} names (hard links), and would be handed over under all of them"
+        )
     return Change(
         summary=f"make {', '.join(state.needs)}: {place.path}"
         if place.kind == "absent"

@@ -117,6 +117,8 @@ def decide(args: Args, state: State) -> Decision:
         return NoChange(why=f"{place.path} is as it shall be, and {condition(unit)}")
     if not state.root:
         return Blocked(why=f"to {', '.join(needs)} {unit.id} needs root: give the step `become: true`")
+    if place.refusal and "write" in needs:
+        return Blocked(why=place.refusal)
     starts = {"start", "restart"} & set(needs)
     return Change(
         summary=f"{', '.join(needs)}: {full_name(args.name)}",

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
-from engine.facts.scratch_script import SCRATCH_HEAD, errno_of
+from engine.facts.scratch_script import SCRATCH_HEAD, errno_of, must_not_be_refused
 from engine.ports import Probe
 from engine.values.command import Command, Completed, Effect
 from engine.values.text import Duration, Size, Unknown
@@ -57,6 +57,7 @@ def probe(args: Args) -> Probe[State]:
     heads = [it for it in done.stdout.split("\n") if it and not it.startswith(" ")]
     said = " ".join(it.strip() for it in done.stdout.split("\n") if it.startswith(" "))
     told = dict(it.partition(" ")[::2] for it in heads)
+    must_not_be_refused({**told, "refused": said} if "refused" in told else told)
     errno, words = errno_of(said)
     return State(
         writable="failed" not in told,
@@ -74,16 +75,16 @@ _TRY = (
 began=$(uptime)
 settle
 line="runbook write probe $$ $began"
-words=$( { yes "$line" 2>/dev/null | head -c "$2" | dd of="$made/file" bs=65536 conv=fsync; } 2>&1) || {
+words=$( { yes "$line" 2>/dev/null | head -c "$2" | dd of="./$made/file" bs=65536 conv=fsync; } 2>&1) || {
     echo 'failed write'; said "$(printf '%s\n' "$words" | grep -v records)"; exit 0
 }
-size=$(wc -c <"$made/file" 2>&1) || { echo 'failed read'; said "$size"; exit 0; }
-words=$( { yes "$line" 2>/dev/null | head -c "$2" | cmp - "$made/file"; } 2>&1) || {
+size=$(wc -c <"./$made/file" 2>&1) || { echo 'failed read'; said "$size"; exit 0; }
+words=$( { yes "$line" 2>/dev/null | head -c "$2" | cmp - "./$made/file"; } 2>&1) || {
     echo 'failed compare'; said "${words:-what was read is not what was written}"; exit 0
 }
-words=$(rm -rf -- "$made" 2>&1)
-if [ -e "$made" ]; then echo 'failed delete'; said "$words"; echo "left $made"; exit 0; fi
-made=
+words=$(rm -rf -- "./$made" 2>&1)
+if [ -e "./$made" ]; then echo 'failed delete'; said "$words"; echo "left ${place%/}/$made"; exit 0; fi
+work=
 printf 'began %s\nended %s\n' "$began" "$(uptime)"
 exit 0
 """

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from engine import transports
 from engine.errors import ConfigError
 from engine.ports import Action
 from engine.values.inventory import Inventory
@@ -21,7 +18,6 @@ ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
 LARGEST = 4 * 1024 * 1024
 """Bytes that any file of ours may have."""
-LARGEST_INVENTORY = 64 * 1024 * 1024
 LARGEST_SENT = 256 * 1024
 """Bytes that a file may have whose text goes to every host."""
 
@@ -97,17 +93,17 @@ def read_beside(name: str, playbook: str) -> str:
     return text
 
 
-def read_text(path: Path, largest: int = LARGEST) -> str:
-    """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
+def read_text(path: Path) -> str:
+    """The text of *path*.  Raises ConfigError when it cannot be had."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
             raise ConfigError(f"cannot read {path}: {_kind(path)}")
         with path.open("rb") as file:
-            raw = file.read(largest + 1)
+            raw = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if len(raw) > largest:
-        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB; that is not one of our files")
+    if len(raw) > LARGEST:
+        raise ConfigError(f"{path} is larger than {LARGEST // 1024 // 1024} MiB; that is not one of our files")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -140,25 +136,11 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     from engine.inventory import read
     from engine.lang.source import parse_inventory
 
-    texts = [(read_text(path, LARGEST_INVENTORY), str(path)) for path in paths]
-    with _collector_paused():
-        documents = [parse_inventory(text, source) for text, source in texts]
-        parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
-        inventory = read(parsed, transports.names())
+    texts = [(read_text(it), str(it)) for it in paths]
+    documents = [parse_inventory(text, source) for text, source in texts]
+    inventory = read([(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)])
     digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
     return replace(inventory, digest=digest)
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Without the search for cycles: of ten thousand hosts it finds none, and takes two thirds of the time."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from engine.cli.options import (
     playbook_argument,
     run_options,
 )
-from engine.cli.told import complain, lines_of, tell
+from engine.cli.told import complain, tell
 from engine.errors import RunbookError
 from engine.values.printable import printable
 
@@ -44,7 +44,7 @@ def main() -> None:
     except OutputGivenUp as error:
         error.leave()
     except RunbookError as error:
-        for line in lines_of(error):
+        for line in str(error).splitlines():
             complain(line)
         code = error.exit_code
     sys.exit(code if isinstance(code, int) else 0)
@@ -113,12 +113,11 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
 @click.argument("pattern", default="all", shell_complete=completes("hosts"))
 @inventory_option
 @not_ready_option
-@click.option("-v", "--verbose", is_flag=True, help="Also show keys, jump hosts, GPUs, roles, and where a host stands.")
-def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbose: bool) -> None:
+def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> None:
     """Show who PATTERN would take, who is left out, and why."""
     from engine.app.showing import hosts_text
 
-    tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
+    tell(hosts_text(pattern, inventory, include_not_ready))
 
 
 @cli.command(context_settings=CONTEXT)

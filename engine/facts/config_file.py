@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from engine.errors import ProbeError
+from engine.facts.ground import PEEK, REFUSED, refusal, refused
+from engine.shell import SAFE
 from engine.values.command import Command, Completed, Effect
 
 LARGEST = 1 << 20
@@ -37,6 +39,8 @@ class HostFile:
     group: str = ""
     links: int = 1
     """How many names it has."""
+    refusal: str = ""
+    """Why nothing may be written there, with what to do: another user can exchange what is on the way (law 9)."""
     digest: str
     """``sha256:...``, or ``cksum:...`` where the host has no sha256sum; ``...:absent`` of no file."""
     text: str = ""
@@ -57,11 +61,13 @@ def read_file(path: str, done: Completed) -> HostFile:
     """What ``ask_file`` found.  Raises ProbeError when it cannot be known, or is not text."""
     if done.timed_out:
         raise ProbeError(f"{path} could not be read in time")
+    if done.exit_code == REFUSED:
+        raise ProbeError(refused(path, done.stderr))
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"{path} could not be read (exit code {done.exit_code})")
-    parts = done.stdout.split("\0", 12)
-    if parts[0] == "absent" and len(parts) == 8:
-        _, real, target, folder, writable, user, digest, _ = parts
+    parts = done.stdout.split("\0", 14)
+    if parts[0] == "absent" and len(parts) == 10:
+        _, real, target, folder, writable, user, why, by, digest, _ = parts
         return HostFile(
             path=real,
             target=target,
@@ -69,11 +75,12 @@ def read_file(path: str, done: Completed) -> HostFile:
             folder=folder == "yes",
             writable=writable == "yes",
             user=user,
+            refusal=refusal(why, by),
             digest=digest,
         )
-    if parts[0] != "file" or len(parts) != 13:
+    if parts[0] != "file" or len(parts) != 15:
         raise ProbeError(f"{path}: the answer of the host is cut off")
-    _, real, target, folder, writable, user, mode, links, owner, group, digest, size, text = parts
+    _, real, target, folder, writable, user, why, by, mode, links, owner, group, digest, size, text = parts
     _must_be_whole(real, text, digest, size)
     return HostFile(
         path=real,
@@ -86,6 +93,7 @@ def read_file(path: str, done: Completed) -> HostFile:
         owner=owner,
         group=group,
         links=int(links),
+        refusal=refusal(why, by),
         digest=digest,
         text=text,
     )
@@ -158,55 +166,48 @@ def octal(mode: str) -> str:
     return f"{special or ''}{bits:03o}"
 
 
-_LOOK = r"""
-LC_ALL=C; export LC_ALL
+_LOOK = (
+    SAFE
+    + PEEK
+    + r"""
 set -f
 path=$1 most=$2
-fail() { printf '%s\n' "$*" >&2; exit 3; }
-case $path in '~/'*) [ -n "$HOME" ] || fail "$path: this user has no home folder"; path=${HOME%/}/${path#??} ;; esac
-user=$(id -un 2>/dev/null || id -u)
-target=$path
-if [ -L "$path" ]; then
-    target=$(readlink -f "$path"; echo x); target=${target%x}; target=${target%?}
-    [ -n "$target" ] || fail "$path is a symbolic link that leads nowhere"
-fi
-dir=${target%/*}; [ -n "$dir" ] || dir=/
-there=no writable=no
-if [ -d "$dir" ]; then there=yes; [ ! -w "$dir" ] || [ ! -x "$dir" ] || writable=yes; fi
-if [ ! -e "$target" ]; then
-    up=$dir
-    while [ ! -e "$up" ] && [ -n "$up" ]; do up=${up%/*}; done
-    [ -d "${up:-/}" ] || fail "$path: ${up:-/} is no folder"
-    [ -x "${up:-/}" ] || fail "$path: $user may not look into ${up:-/}"
+peek "$path" follow
+if [ "$kind" = absent ]; then
+    nothing_there
     if command -v sha256sum >/dev/null 2>&1; then digest=sha256:absent; else digest=cksum:absent; fi
-    printf '%s\0' absent "$path" "$target" $there $writable "$user" $digest
+    printf '%s\0' absent "$path" "$target" $there $writable "$user" "$unsafe" "$become" $digest
     exit 0
 fi
-[ ! -d "$target" ] || fail "$path is a folder"
-[ -f "$target" ] || fail "$path is no regular file"
-[ -r "$target" ] || fail "$path may not be read by $user"
-size=$(wc -c <"$target") && size=$((size)) || fail "$path could not be read"
+[ "$kind" != directory ] || fail "$path is a folder"
+[ "$kind" = file ] || fail "$path is no regular file"
+[ -r "./$name" ] || fail "$path may not be read by $user"
+size=$(bytes) && size=$((size)) || fail "$path could not be read"
 [ $size -le $most ] || fail "$path has $size bytes; a configuration file has at most $most"
-set -- $(ls -ldn "$target") || fail "$path: ls does not show it"
+set -- $(ls -ldn "./$name") || fail "$path: ls does not show it"
 mode=$1 links=$2
-set -- $(ls -ld "$target")
+set -- $(ls -ld "./$name")
 owner=$3 group=$4
-if command -v sha256sum >/dev/null 2>&1; then digest=$(sha256sum <"$target") && digest=sha256:${digest%% *}
-else digest=$(cksum <"$target") && set -- $digest && digest=cksum:$1:$2
+if command -v sha256sum >/dev/null 2>&1; then digest=$(content | sha256sum) && digest=sha256:${digest%% *}
+else digest=$(content | cksum) && set -- $digest && digest=cksum:$1:$2
 fi || fail "$path could not be read"
-printf '%s\0' file "$path" "$target" $there $writable "$user" "$mode" "$links" "$owner" "$group" "$digest" $size
-cat <"$target"
+printf '%s\0' file "$path" "$target" $there $writable "$user" "$unsafe" "$become"
+printf '%s\0' "$mode" "$links" "$owner" "$group" "$digest" $size
+content
 """
+)
 """``$1`` path, ``$2`` the most bytes.  Fields end with zero bytes; the text comes last, as it is."""
 
-_WRITE = r"""
+_WRITE = (
+    SAFE
+    + r"""
 LC_ALL=C; export LC_ALL
-umask 077; set -f
-path=$1 target=$2 seen=$3 wanted=$4 backup=$5 mode=$6; shift 6
-dir=${target%/*} name=${target##*/} there=yes
+umask 077
+path=$1 target=$2 seen=$3 wanted=$4 backup=$5 bits=$6; shift 6
+there=yes kept='' work=''
 case $seen in *:absent) there=no ;; esac
-tmp=$dir/.runbook-$$ new=$dir/.runbook-$$/new/$name was=$dir/.runbook-$$/old/$name kept=
 fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
+not() { fail 12 "$path: nothing was written: $*"; }
 digest() {
     case $wanted in
         sha256:*) sum=$(sha256sum <"$1") && printf 'sha256:%s' "${sum%% *}" ;;
@@ -214,14 +215,14 @@ digest() {
     esac
 }
 unchanged() {
-    real=$path
-    if [ -L "$path" ]; then real=$(readlink -f "$path"; echo x); real=${real%x}; real=${real%?}; fi
-    [ "$real" = "$target" ] || fail 10 "$path leads to another file than when it was looked at: nothing was written"
+    now=$path
+    if [ -L "$path" ]; then now=$(readlink -f "$path"; echo x); now=${now%x}; now=${now%?}; fi
+    [ "$now" = "$target" ] || fail 10 "$path leads to another file than when it was looked at: nothing was written"
     if [ $there = no ]; then
-        [ ! -e "$target" ] && [ ! -L "$target" ] ||
+        [ ! -e "./$name" ] && [ ! -L "./$name" ] ||
             fail 10 "$path has appeared since it was looked at: nothing was written"
     else
-        [ -f "$target" ] && [ "$(digest "$target" 2>/dev/null)" = "$seen" ] ||
+        [ -f "./$name" ] && [ ! -L "./$name" ] && [ "$(digest "./$name" 2>/dev/null)" = "$seen" ] ||
             fail 10 "$path has changed since it was looked at: nothing was written"
     fi
 }
@@ -233,21 +234,25 @@ attributes() {
     printf '%s\n' "$1 $3 $4" "$label" "$list"
 }
 quoted() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
+safe_beside "$path" last || not "$why${owner:+ (become: $owner)}"
+dir=${real%/*}
 unchanged
-why=$(mkdir -m 700 "$tmp" 2>&1) || fail 12 "$path: nothing was written: $why"
-trap '[ -z "$kept" ] || rm -f "$kept"; rm -f "$new" "$was"; rmdir "$tmp/new" "$tmp/old" 2>/dev/null; rmdir "$tmp"' EXIT
+safe_tidy
+set -f
+trap '[ -z "$kept" ] || rm -f -- "./$kept"; [ -z "$work" ] || rm -rf -- "./$work"' EXIT
 trap 'exit 12' HUP INT TERM
-why=$(mkdir "$tmp/new" "$tmp/old" 2>&1) || fail 12 "$path: nothing was written: $why"
+safe_workshop && why=$(mkdir -- "./$work/new" "./$work/old" 2>&1) || not "$why"
+new=./$work/new/$name was=./$work/old/$name
 if [ $there = yes ]; then
-    why=$(copy "$target" "$new" 2>&1) || fail 12 "$path: nothing was written: $why"
+    why=$(copy "./$name" "$new" 2>&1) || not "$why"
     [ -w "$new" ] || chmod u+w "$new" 2>/dev/null
 fi
-why=$(cat 2>&1 >"$new") || fail 12 "$path: nothing was written: ${why:-there is no room for it}"
-[ "$(digest "$new")" = "$wanted" ] || fail 12 "$path: nothing was written: the new text did not come whole"
-why=$(chmod "$mode" "$new" 2>&1) || fail 13 "$path: nothing was written: $why"
+why=$(cat 2>&1 >"$new") || not "${why:-there is no room for it}"
+[ "$(digest "$new")" = "$wanted" ] || not 'the new text did not come whole'
+why=$(chmod "$bits" "$new" 2>&1) || fail 13 "$path: nothing was written: $why"
 if [ $there = yes ]; then
-    if command -v chcon >/dev/null 2>&1; then chcon --reference="$target" -- "$new" 2>/dev/null; fi
-    [ "$(attributes "$new")" = "$(attributes "$target")" ] ||
+    if command -v chcon >/dev/null 2>&1; then chcon --reference="./$name" -- "$new" 2>/dev/null; fi
+    [ "$(attributes "$new")" = "$(attributes "./$name")" ] ||
         fail 13 "$path: nothing was written: its owner, mode, ACL or label cannot be given to a new file by $(id -un)"
 fi
 sync "$new" 2>/dev/null
@@ -255,34 +260,38 @@ if [ $# -gt 0 ]; then
     left=$#
     while [ $left -gt 0 ]; do
         word=$1; shift
-        case $word in *'{}'*) word=${word%%'{}'*}$new${word#*'{}'} ;; esac
+        case $word in *'{}'*) word=${word%%'{}'*}$dir${new#.}${word#*'{}'} ;; esac
         set -- "$@" "$word"; left=$((left - 1))
     done
-    why=$("$@" 2>&1 </dev/null) || fail 11 "$path: nothing was written: $1 refuses the new text (exit code $?): $why"
+    why=$(cd / && "$@" 2>&1 </dev/null) ||
+        fail 11 "$path: nothing was written: $1 refuses the new text (exit code $?): $why"
     [ "$(digest "$new")" = "$wanted" ] || fail 11 "$path: nothing was written: $1 has changed the new text"
 fi
+put_beside() {  # the copy, under the name $place, unless there is something of that name
+    if [ -e "./$place" ] || [ -L "./$place" ]; then return 1; fi
+    if [ "$shared" = no ] && ln -- "$was" "./$place" 2>/dev/null; then return 0; fi
+    safe_put "$was" "$place" || not "no backup: $why"
+}
 if [ "$backup" = yes ] && [ $there = yes ]; then
-    why=$(copy "$target" "$was" 2>&1) || fail 12 "$path: nothing was written: no backup: $why"
+    why=$(copy "./$name" "$was" 2>&1) || not "no backup: $why"
     [ "$(digest "$was")" = "$seen" ] || fail 10 "$path has changed since it was looked at: nothing was written"
-    place=$target.backup-$(date +%Y%m%d-%H%M%S) number=1 free=
-    until why=$(ln "$was" "$place$free" 2>&1); do
-        if [ ! -e "$place$free" ] && [ ! -L "$place$free" ]; then
-            why=$(mv "$was" "$place$free" 2>&1) || fail 12 "$path: nothing was written: no backup: $why"
-            break
-        fi
-        number=$((number + 1)); free=-$number
-    done
-    kept=$place$free
-    sync "$kept" 2>/dev/null
+    moment=$(date +%Y%m%d-%H%M%S) number=1 place=$name.backup-$moment
+    until put_beside; do number=$((number + 1)); place=$name.backup-$moment-$number; done
+    kept=$place
+    sync "./$kept" 2>/dev/null
 fi
 unchanged
-why=$(mv -f -- "$new" "$target" 2>&1) || fail 12 "$path: nothing was written: $why"
-sync "$dir" 2>/dev/null
-[ -z "$kept" ] || printf 'to put it back by hand: cp -p -- %s %s\n' "$(quoted "$kept")" "$(quoted "$path")"
+safe_put "$new" "$name" || not "$why"
+sync . 2>/dev/null
+if [ -n "$kept" ]; then
+    printf 'to put it back by hand: cp -p -- %s %s\n' "$(quoted "${target%/*}/$kept")" "$(quoted "$path")"
+fi
 kept=
 exit 0
 """
+)
 """``$1`` path, ``$2`` file, ``$3`` digest seen, ``$4`` digest wanted, ``$5`` backup, ``$6`` mode, then the validation.
 
 The new text is read from stdin into a folder beside the file, so that it keeps its name and is moved in one stroke.
+The validation runs in ``/``: the directory that we come from may be another user's.
 """

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from engine.errors import ProbeError
+from engine.facts.ground import PEEK, REFUSED, refusal, refused
 from engine.facts.secret_names import without_secrets
 from engine.facts.text_diff import unified
+from engine.shell import SAFE
 from engine.values.command import Command, Completed, Effect
 
 LARGEST = 256 * 1024
@@ -45,6 +47,8 @@ class Place:
     """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
     user: str = ""
     """Who looked."""
+    refusal: str = ""
+    """Why nothing may be written there, with what to do: another user can exchange what is on the way (law 9)."""
     text: str | None = None
     """A file's content; None where it is too long, or no text."""
 
@@ -69,12 +73,16 @@ def read_place(path: str, done: Completed) -> Place:
     """The answer to ``ask_place``.  Raises ProbeError."""
     if done.timed_out:
         raise ProbeError(f"{path} could not be looked at in time")
+    if done.exit_code == REFUSED:
+        raise ProbeError(refused(path, done.stderr))
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"{path} could not be looked at (exit code {done.exit_code})")
-    parts = done.stdout.split("\0", 16)
-    if len(parts) != 17:
+    parts = done.stdout.split("\0", 18)
+    if len(parts) != 19:
         raise ProbeError(f"{path}: the answer of the host is cut off")
-    _, real, kind, leads_to, digest, mode, owner, group, uid, gid, *meant, links, inode, parent, user, text = parts
+    _, real, kind, leads_to, digest, mode, owner, group, uid, gid, *meant, links, inode, parent, user, why, by, text = (
+        parts
+    )
     whole = kind == "file" and sha256(text.encode("utf-8", "surrogateescape")).hexdigest() == digest
     return Place(
         path=real,
@@ -90,6 +98,7 @@ def read_place(path: str, done: Completed) -> Place:
         inode=inode,
         parent=parent,
         user=user,
+        refusal=refusal(why, by),
         text=text if whole and not _broken(text) else None,
     )
 
@@ -108,53 +117,45 @@ def difference(place: Place, text: str | None) -> str:
     return without_secrets(unified(place.text or "", text, *names))
 
 
-_LOOK = r"""
-LC_ALL=C; export LC_ALL
+_LOOK = (
+    SAFE
+    + PEEK
+    + r"""
 path=$1 follow=$2 most=$3 their_user=$4 their_group=$5
-fail() { printf '%s\n' "$*" >&2; exit 3; }
-case $path in '~/'*) [ -n "$HOME" ] || fail "$path: this user has no home folder"; path=${HOME%/}/${path#??} ;; esac
-user=$(id -un 2>/dev/null || id -u)
-if [ -L "$path" ] && [ "$follow" = yes ]; then
-    real=$(readlink -f "$path"; echo x); real=${real%x}; real=${real%?}
-    [ -n "$real" ] || fail "$path is a symbolic link that leads nowhere"
-    path=$real
-fi
+[ "$follow" = yes ] && peek "$path" follow || peek "$path" stay
+path=$target
 uid_of=
 [ -z "$their_user" ] || uid_of=$(id -u "$their_user" 2>/dev/null)
 gid_of=$(
     { if command -v getent >/dev/null 2>&1; then getent group "$their_group"; else cat /etc/group; fi; } 2>/dev/null |
-        while IFS=: read -r name _ number _; do [ "$name" != "$their_group" ] || { echo "$number"; break; }; done
+        while IFS=: read -r entry _ number _; do [ "$entry" != "$their_group" ] || { echo "$number"; break; }; done
 )
-leads= digest= mode= owner= group= uid= gid= links= inode=
+leads= digest= mode= owner= group= uid= gid= links= inode= size=0
 dir=${path%/*}; [ -n "$dir" ] || dir=/
-if [ -L "$path" ]; then kind=link; leads=$(readlink "$path")
-elif [ -f "$path" ]; then kind=file
-elif [ -d "$path" ]; then kind=directory
-elif [ -e "$path" ]; then kind=other
-else
-    kind=absent up=$dir
-    while [ ! -e "$up" ] && [ -n "$up" ]; do up=${up%/*}; done
-    [ ! -d "${up:-/}" ] || [ -x "${up:-/}" ] || fail "$path: $user may not look into ${up:-/}"
-fi
-if [ -d "$dir" ]; then parent=yes
+[ "$kind" != absent ] || nothing_there
+if [ $there = yes ]; then parent=yes
 elif [ -e "$dir" ] || [ -L "$dir" ]; then parent="$dir is no directory"
-else parent=no
+else
+    parent=no
+    [ -n "$unsafe" ] || (safe_enter "${up:-/}") || { safe_enter "${up:-/}"; unsafe=$why become=$owner owner=; }
 fi
-if [ $kind != absent ]; then
-    set -- $(stat -c '%a %U %G %d:%i %s %u %g %h' "$path") || fail "$path: stat does not show it"
+if [ "$kind" != absent ]; then
+    [ "$kind" != link ] || leads=$(readlink "./$name")
+    set -- $(stat -c '%a %U %G %d:%i %s %u %g %h' "./$name") || fail "$path: stat does not show it"
     [ $# -eq 8 ] || fail "$path: stat shows it in an unknown form"
     mode=$1 owner=$2 group=$3 inode=$4 size=$5 uid=$6 gid=$7 links=$8
 fi
-if [ $kind = file ]; then
-    [ -r "$path" ] || fail "$path may not be read by $user"
-    digest=$(sha256sum <"$path") || fail "$path could not be read"
+if [ "$kind" = file ]; then
+    [ -r "./$name" ] || fail "$path may not be read by $user"
+    digest=$(whole | sha256sum) || fail "$path could not be read"
     digest=${digest%% *}
 fi
-printf '%s\0' place "$path" $kind "$leads" "$digest" "$mode" "$owner" "$group" "$uid" "$gid" "$uid_of" "$gid_of"
-printf '%s\0' "$links" "$inode" "$parent" "$user"
-[ $kind != file ] || [ "$size" -gt "$most" ] || cat <"$path"
+printf '%s\0' place "$path" "$kind" "$leads" "$digest" "$mode" "$owner" "$group" "$uid" "$gid" "$uid_of" "$gid_of"
+printf '%s\0' "$links" "$inode" "$parent" "$user" "$unsafe" "$become"
+[ "$kind" != file ] || [ "$size" -gt "$most" ] || content
 exit 0
 """
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,64 +182,86 @@ def make(place: Place, wanted: Wanted, *, parents: bool = False, backup: bool = 
     return Command(script=_WRITE, argv=(*asked, *flags), effect=Effect.WRITE, stdin=wanted.text or "", private=True)
 
 
-_WRITE = r"""
+_WRITE = (
+    SAFE
+    + r"""
 LC_ALL=C; export LC_ALL
 umask 022
-kind=$1 path=$2 was=$3 seen=$4 new=$5 mode=$6 owner=$7 group=$8; shift 8
-parents=$1 backup=$2 tmp= made=
+what=$1 path=$2 was=$3 seen=$4 new=$5 bits=$6 by=$7 group=$8; shift 8
+parents=$1 backup=$2 work=''
 fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
 not() { fail 12 "$path: nothing was written: $*"; }
-trap '[ -z "$tmp" ] || rm -f -- "$tmp"' EXIT
+trap '[ -z "$work" ] || rm -rf -- "./$work"' EXIT
 trap 'exit 12' HUP INT TERM
 sum() { all=$(sha256sum <"$1") && printf %s "${all%% *}"; }
 unchanged() {
-    if [ -L "$path" ]; then now=link; elif [ -f "$path" ]; then now=file; elif [ -d "$path" ]; then now=directory
-    elif [ -e "$path" ]; then now=other; else now=absent; fi
-    case $now:$new in file:?*) id=$(sum "$path") ;; absent:*) id= ;; *) id=$(stat -c '%d:%i' "$path") ;; esac
+    if [ -L "./$name" ]; then now=link; elif [ -f "./$name" ]; then now=file; elif [ -d "./$name" ]; then now=directory
+    elif [ -e "./$name" ]; then now=other; else now=absent; fi
+    case $now:$new in file:?*) id=$(sum "./$name") ;; absent:*) id= ;; *) id=$(stat -c '%d:%i' "./$name") ;; esac
     [ "$now" = "$was" ] && [ "$id" = "$seen" ] ||
         fail 10 "$path has changed since it was looked at: nothing was written"
 }
-own() {  # path: the owner first, for a change of owner takes setuid bits away
-    [ -z "$owner$group" ] || why=$(chown -h "$owner${group:+:$group}" "$1" 2>&1) || not "$why"
-    [ -z "$mode" ] || why=$(chmod "$mode" "$1" 2>&1) || not "$why"
+own() {  # of what is nobody else's to exchange, the owner first, for a change of owner takes setuid bits away
+    [ -z "$by$group" ] || why=$(chown "$by${group:+:$group}" "$1" 2>&1) || not "$why"
+    [ -z "$bits" ] || why=$(chmod "$bits" "$1" 2>&1) || not "$why"
     [ -d "$1" ] || return 0
     off=  # chmod of GNU takes these from a directory only by name
-    case $mode in [01]???) off=u-s,g-s ;; [23]???) off=u-s ;; [45]???) off=g-s ;; esac
+    case $bits in [01]???) off=u-s,g-s ;; [23]???) off=u-s ;; [45]???) off=g-s ;; esac
     [ -z "$off" ] || why=$(chmod "$off" "$1" 2>&1) || not "$why"
 }
-dir=${path%/*}; [ -n "$dir" ] || dir=/
+put() {  # what is ready, unless something has come meanwhile
+    unchanged
+    safe_put "$1" "$name" || not "$why"
+    sync . 2>/dev/null
+    exit 0
+}
+case $parents in
+    yes)
+        dir=${path%/*}; [ -n "$dir" ] || dir=/
+        safe_make_all "$dir" || not "$why${owner:+ (become: $owner)}"
+        ;;
+esac
+safe_beside "$path" || not "$why${owner:+ (become: $owner)}"
 unchanged
-if [ "$parents" = yes ] && [ ! -d "$dir" ]; then why=$(mkdir -p "$dir" 2>&1) || not "$why"; fi
-if [ $kind = directory ]; then
-    [ $was = directory ] || { why=$(mkdir -m "${mode:-755}" "$path" 2>&1) || not "$why"; }
-    own "$path"; exit 0
+if [ "$was" = directory ]; then  # from within, so that nobody can put another one in its place once it is theirs
+    cd -P -- "./$name" && [ "$(stat -c '%d:%i' .)" = "$seen" ] || not 'it may not be entered'
+    own .
+    exit 0
 fi
-if [ -z "$new" ]; then
-    if [ $was = absent ]; then ( set -C; : >"$path" ) 2>/dev/null || not "it could not be made"; fi
-    own "$path"; exit 0
+if [ "$was" = file ] && [ -z "$new" ]; then
+    if [ "$shared" = no ]; then own "./$name"; exit 0; fi
+    exec 9<"./$name"  # held, for its new owner may put another in its place
+    own /proc/self/fd/9
+    exit 0
 fi
-tmp=$(mktemp "$dir/.runbook.XXXXXX" 2>&1) || { why=$tmp tmp=; not "$why"; }
-why=$(cat 2>&1 >"$tmp") || not "${why:-there is no room for it}"
-[ "$(sum "$tmp")" = "$new" ] || not "the content did not come whole"
-if [ $was = file ]; then
-    why=$(chown "$(stat -c %u:%g "$path")" "$tmp" 2>&1) || not "$why"
-    mode=${mode:-$(stat -c %a "$path")}
-    if command -v chcon >/dev/null 2>&1; then chcon --reference="$path" "$tmp" 2>/dev/null; fi
+safe_tidy
+safe_workshop || not "$why"
+tmp=./$work/new
+if [ "$what" = directory ]; then
+    why=$(mkdir -m 700 "$tmp" 2>&1) || not "$why"
+    bits=${bits:-755}
+    own "$tmp"
+    put "$tmp"
 fi
-mode=${mode:-644}
-own "$tmp"  # until here nobody else could read it
-if [ "$backup" = yes ] && [ $was = file ]; then
-    kept=$path.backup-$(date +%Y%m%d-%H%M%S) number=1 free=
-    while [ -e "$kept$free" ] || [ -L "$kept$free" ]; do number=$((number + 1)); free=-$number; done
-    why=$(cp -p "$path" "$kept$free" 2>&1) || not "no backup: $why"
-    printf 'the old file is %s\n' "$kept$free"
+why=$(umask 077 && cat 2>&1 >"$tmp") || not "${why:-there is no room for it}"
+[ -z "$new" ] || [ "$(sum "$tmp")" = "$new" ] || not "the content did not come whole"
+if [ "$was" = file ]; then
+    why=$(chown "$(stat -c %u:%g "./$name")" "$tmp" 2>&1) || not "$why"
+    bits=${bits:-$(stat -c %a "./$name")}
+    if command -v chcon >/dev/null 2>&1; then chcon --reference="./$name" "$tmp" 2>/dev/null; fi
+fi
+bits=${bits:-644}
+own "$tmp"  # nobody else can reach it in there
+if [ "$backup" = yes ] && [ "$was" = file ]; then
+    place=$name.backup-$(date +%Y%m%d-%H%M%S) number=1 free=
+    while [ -e "./$place$free" ] || [ -L "./$place$free" ]; do number=$((number + 1)); free=-$number; done
+    why=$(cp -p "./$name" "./$work/old" 2>&1) && safe_put "./$work/old" "$place$free" || not "no backup: $why"
+    printf 'the old file is %s\n' "${path%/*}/$place$free"
 fi
 sync "$tmp" 2>/dev/null
-unchanged
-why=$(mv -f "$tmp" "$path" 2>&1) || not "$why"
-tmp=
-exit 0
+put "$tmp"
 """
+)
 """``$1`` file or directory, ``$2`` path, ``$3`` what was there, ``$4`` its digest or inode, ``$5`` the new digest
 (none: the content stays), ``$6`` mode, ``$7`` owner, ``$8`` group, ``$9`` parents, then backup.
 The content comes on stdin.

@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-SCRATCH_HEAD = r"""
+from collections.abc import Mapping
+
+from engine.errors import ProbeError
+from engine.facts.ground import refusal
+from engine.shell import SAFE
+
+SCRATCH_HEAD = (
+    SAFE
+    + r"""
 LC_ALL=C; export LC_ALL
 umask 077
 place=$1
 case $place in '~') place=$HOME ;; '~/'*) place=$HOME/${place#??} ;; esac
-made= trying=
-clean() {  # what is being tried may be somebody else's: it goes only if it is empty
-    [ -z "$trying" ] || rmdir -- "$trying" 2>/dev/null
-    [ -z "$made" ] || rm -rf -- "$made"
-}
+made='' work=''
+clean() { [ -z "$work" ] || rm -rf -- "./$work"; }
 trap 'clean' EXIT
 trap 'clean; trap - EXIT; exit 143' HUP INT TERM
 uptime() { read -r up rest </proc/uptime 2>/dev/null && echo "$up"; }
 said() { printf '%s\n' "$1" | sed 's/^/ /'; }
-begun() {  # pid: when that process began; nothing where there is none
-    { read -r all <"/proc/$1/stat"; } 2>/dev/null || return 0
-    set -- ${all##*) }
-    echo "${20}"
-}
-here=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)-$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc 0-9)
-tidy() {  # what a try of this machine left here whose shell was killed; what others left, nobody here knows
-    for left in "$place/.runbook-probe-$here"-*; do
-        [ -d "$left" ] && [ ! -h "$left" ] && [ -O "$left" ] || continue
-        whose=${left#"$place/.runbook-probe-$here-"} then=${left%-*} then=${then##*-}
-        case ${whose%%-*}$then/$here in *[!0-9]*/*|/*|*/-*|*-) continue ;; esac
-        [ "$(begun "${whose%%-*}")" != "$then" ] && [ -n "$(find "$left" -prune -mmin +10)" ] && rm -rf -- "$left"
-    done
-} 2>/dev/null
-settle() {  # a directory of our own: mkdir is refused where somebody else was first
-    [ -d "$place" ] || { echo 'failed mkdir'; said "$(ls -d -- "$place/." 2>&1)"; exit 0; }
-    tidy
-    for n in 1 2 3 4 5 6 7 8 9; do
-        try=$place/.runbook-probe-$here-$$-$(begun $$)-$n
-        [ -e "$try" ] && continue
-        trying=$try
-        words=$(mkdir -- "$try" 2>&1) && made=$try trying= && return
-        trying=
-        echo 'failed mkdir'; said "$words"; exit 0
-    done
-    echo 'failed mkdir'; said 'our own names are all taken'; exit 0
+refuse() { echo refused; said "$why"; echo "become $owner"; exit 0; }
+settle() {  # goes to the directory, and makes a directory of our own in it: its name is $made
+    if ! safe_enter "$place"; then
+        if [ -d "$place" ] && [ -x "$place" ]; then refuse; fi
+        echo 'failed mkdir'; said "$(ls -d -- "$place/." 2>&1)"; exit 0
+    fi
+    safe_tidy
+    safe_workshop && made=$work && return
+    [ -z "$owner" ] || refuse
+    echo 'failed mkdir'; said "$why"; exit 0
 }
 """
-"""``$1`` is the directory.  What fails is told as ``failed STEP`` with the program's words, indented, below it."""
+)
+"""``$1`` is the directory; it is worked in by relative names.
+
+What fails is told as ``failed STEP`` with the program's words, indented, below it.  A directory that other users can
+exchange meanwhile is not worked in, and told as ``refused``, with the reason, and ``become`` with the user who may.
+"""
+
+
+def must_not_be_refused(told: Mapping[str, str]) -> None:
+    """Raises ProbeError, which says what to do, for an answer whose lines begin with ``refused``."""
+    if "refused" in told:
+        raise ProbeError(refusal(told["refused"].strip(), told.get("become", "")))
+
 
 _ERRORS = {
     "Permission denied": "EACCES",

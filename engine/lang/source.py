@@ -16,12 +16,10 @@ from engine.values.text import Raw
 Path = tuple[str | int, ...]
 
 LARGEST_PLAYBOOK = 512 * 1024
-LARGEST_INVENTORY = 64 * 1024 * 1024
+LARGEST_INVENTORY = 4 * 1024 * 1024
 DEEPEST = 50
 MOST_NODES = 200_000
-"""Values that a playbook may have once its aliases are followed: what a bomb runs into."""
-MOST_OF_INVENTORY = 4_000_000
-"""The same of an inventory: 100 000 hosts with forty fields each."""
+"""Values that a file may have once its aliases are followed: what a bomb runs into."""
 
 RAW = "!raw"
 MERGE = "tag:yaml.org,2002:merge"
@@ -53,27 +51,11 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """With libyaml, where it is built in: ten times as fast."""
 
 
-class _Resolving(_Loader):  # type: ignore[misc] # one of two classes with the same methods
-    """Finds the type of each text once: a fleet says the same of every host."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._resolved: dict[str, str] = {}
-
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
-        """The tag of a node; of a plain text by what it looks like."""
-        if kind is not yaml.ScalarNode or not implicit[0]:
-            return str(super().resolve(kind, value, implicit))
-        if (tag := self._resolved.get(value)) is None:
-            tag = self._resolved[value] = str(super().resolve(kind, value, implicit))
-        return tag
-
-
-class _PlaybookLoader(_Resolving):
+class _PlaybookLoader(_Loader):  # type: ignore[misc] # one of two classes with the same methods
     """YAML 1.2's booleans and numbers; dates stay text."""
 
 
-class _InventoryLoader(_Resolving):
+class _InventoryLoader(_Loader):  # type: ignore[misc] # as above
     """YAML 1.1's booleans, as other programs read these files; dates stay text."""
 
 
@@ -84,20 +66,7 @@ def _without(loader: type[yaml.SafeLoader], *tags: str) -> None:
     }
 
 
-_without(_InventoryLoader, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_InventoryLoader.add_implicit_resolver(  # without numbers to the base of 60 or of 8: 22:22 and 022 are no ports
-    "tag:yaml.org,2002:int",
-    re.compile(r"^(?:[-+]?0|[-+]?[1-9][0-9_]*|[-+]?0x[0-9a-fA-F_]+|[-+]?0b[01_]+)$"),
-    list("-+0123456789"),
-)
-_InventoryLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-    ),
-    list("-+0123456789."),
-)
+_without(_InventoryLoader, "tag:yaml.org,2002:timestamp")
 _without(_PlaybookLoader, *(f"tag:yaml.org,2002:{it}" for it in ("timestamp", "bool", "int", "float")))
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
@@ -114,21 +83,21 @@ _PlaybookLoader.add_implicit_resolver(
 
 def parse_playbook(text: str, file: str) -> Document:
     """A playbook, or another file of ours.  Raises ConfigError with every mistake in its YAML."""
-    return _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, MOST_NODES, raw=True)
+    return _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, raw=True)
 
 
 def parse_inventory(text: str, file: str) -> Document:
     """An inventory, which other programs read too.  Raises ConfigError with every mistake in its YAML."""
-    return _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, MOST_OF_INVENTORY, raw=False)
+    return _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, raw=False)
 
 
-def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, most: int, *, raw: bool) -> Document:
+def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *, raw: bool) -> Document:
     if len(text) > largest:
         raise ConfigError(
             Problem(file=file, message=f"larger than {largest // 1024} KiB; that is not one of our files")
         )
-    if text.count("\n") + text.count(",") > most:
-        raise ConfigError(Problem(file=file, message=f"more than {most} lines and commas"))
+    if text.count("\n") + text.count(",") > MOST_NODES:
+        raise ConfigError(Problem(file=file, message=f"more than {MOST_NODES} lines and commas"))
     _refuse_depth(text, file)
     try:
         made = loader(text)
@@ -140,7 +109,7 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, mo
         raise ConfigError(_yaml_problem(error, file)) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError(Problem(file=file, message=f"cannot be read as YAML: {error}")) from error
-    reading = _Reading(file, loader, most, raw=raw)
+    reading = _Reading(file, loader, raw=raw)
     value = reading.value(root, (), 0) if root is not None else None
     if reading.problems:
         raise ConfigError(*sorted(reading.problems))
@@ -171,11 +140,10 @@ def _yaml_problem(error: yaml.YAMLError, file: str) -> Problem:
 class _Reading:
     """Turns nodes into plain values, noting places and mistakes."""
 
-    def __init__(self, file: str, loader: type[yaml.SafeLoader], most: int, *, raw: bool) -> None:
+    def __init__(self, file: str, loader: type[yaml.SafeLoader], *, raw: bool) -> None:
         self.places: dict[Path, tuple[int, int]] = {}
         self.problems: list[Problem] = []
         self._file, self._raw, self._count, self._stopped = file, raw, 0, False
-        self._most = most
         self._scalars = loader("")
         self._open: list[int] = []
 
@@ -183,7 +151,7 @@ class _Reading:
         """The plain value of *node*."""
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         self._count += 1
-        if self._count > self._most or depth > DEEPEST or id(node) in self._open:
+        if self._count > MOST_NODES or depth > DEEPEST or id(node) in self._open:
             return self._too_much(node, depth)
         if self._stopped:
             return None
@@ -271,7 +239,7 @@ class _Reading:
             self._stopped = True
             deep = depth > DEEPEST or id(node) in self._open
             words = (
-                f"nested deeper than {DEEPEST} levels" if deep else f"more than {self._most} values (aliases counted)"
+                f"nested deeper than {DEEPEST} levels" if deep else f"more than {MOST_NODES} values (aliases counted)"
             )
             self._wrong(node, words)
         return None

@@ -9,7 +9,7 @@
 # What fails returns 1 and sets `why` to a sentence for people, and `owner` to the user to become instead, if known.
 
 unset CDPATH
-why='' owner='' shared=no uid='' gid=''
+why='' owner='' shared=no uid='' gid='' links=''
 safe_me=$(id -u)
 case $safe_me in '' | *[!0-9]*) echo 'id does not say who this user is' >&2; exit 3 ;; esac
 safe_outside='' # in a user namespace, the number that stands for everybody outside of it: also for the owner of /
@@ -67,7 +67,6 @@ safe_resolve() { # path, absolute, `last` to follow also the last name where tha
     # The last name may be missing (kind is then absent) and may be anybody's, unless it lies in a shared directory.
     why='' owner='' real='' kind=directory safe_left=$1 safe_hops=0
     case $1 in
-        *[[:cntrl:]]*) why='the path holds a line break or another control character'; return 1 ;;
         /*) ;;
         *) why="$1 is no absolute path"; return 1 ;;
     esac
@@ -92,6 +91,14 @@ safe_resolve() { # path, absolute, `last` to follow also the last name where tha
             safe_belongs "$real/$safe_next" "$uid" 'who could exchange it meanwhile'
             return 1
         fi
+        case $shared:$mode in
+            yes:[!d]*)
+                [ "$links" -le 1 ] || {
+                    why="$real/$safe_next has $links names (hard links), and anybody may have made one of them"
+                    return 1
+                }
+                ;;
+        esac
         case $mode in
             l*)
                 [ -n "$safe_end" ] || [ "${2-}" = last ] || { real=$real/$safe_next kind=link; return 0; }
@@ -123,7 +130,7 @@ safe_follow() { # path: goes on, in safe_resolve, with what the link $real/$safe
     safe_link=$(readlink -- "$real/$safe_next" && echo x) || safe_link=''
     safe_link=${safe_link%?x}
     case $safe_link in
-        '' | *[[:cntrl:]]*) why="$real/$safe_next is a symbolic link that cannot be followed"; return 1 ;;
+        '') why="$real/$safe_next is a symbolic link that cannot be followed"; return 1 ;;
         /*) real='' ;;
     esac
     safe_left=$safe_link/$safe_left
@@ -148,7 +155,8 @@ safe_beside() { # path, absolute, and as in safe_resolve: goes to the directory 
 safe_make() { # name, mode: makes that directory in the current one; fails where anything of that name is there
     why=$(mkdir -m "${2:-755}" -- "./$1" 2>&1) || return 1
     if safe_stat "./$1" && [ "$uid" = "$safe_me" ]; then return 0; fi
-    why="$1 is not ours although it was just made"
+    safe_belongs "$1" "${uid:-nobody}" 'although it was just made: this file system takes us for that user'
+    rmdir -- "./$1" 2>/dev/null
     return 1
 }
 

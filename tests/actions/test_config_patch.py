@@ -353,6 +353,9 @@ def test_owner_and_mode_stay_also_for_root_and_others_are_told_why_not(config, t
     config.chmod(0o644)
     assert "may not be written to by nobody" in blocked(config, nobody)
     config.parent.chmod(0o777)
+    assert "everybody can write to" in blocked(config, nobody)
+    config.parent.chmod(0o755)
+    os.chown(config.parent, 65534, 65534)
     done = patch(config, nobody)
     assert done.exit_code == 13
     assert "its owner, mode, ACL or label cannot be given to a new file by nobody" in refusal(done)
@@ -361,6 +364,8 @@ def test_owner_and_mode_stay_also_for_root_and_others_are_told_why_not(config, t
     config.chmod(0o404)
     assert patch(config, nobody).exit_code == 0, "a file that its owner may only read can be replaced"
     assert (config.stat().st_uid, stat.S_IMODE(config.stat().st_mode)) == (65534, 0o404)
+    assert "give the step `become: nobody`" in blocked(config, Machine(), set={"rollout.timeout": 1})
+    os.chown(config.parent, 0, 0)
     assert patch(config, Machine(), set={"rollout.timeout": 1}).exit_code == 0
     after = config.stat()
     assert (after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == (65534, 65534, 0o404)

@@ -1,0 +1,242 @@
+"""Law 9: root does not work in, trust or follow what another user of the host can rename, write or forge.
+
+Real actions, as root, against a directory of another user's and one that another user exchanges all the time. Each
+test names the mutants that it has been seen to kill.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from actions.wholly import see, take
+from shell.test_safe import SHELLS, directory, give, ground, swapping
+from stage import Machine
+
+from engine.actions import disk_speed, write_probe
+from engine.facts.config_file import ask_file, read_file, replace_file
+from engine.facts.file_writing import Wanted, ask_place, make, read_place
+from engine.judge.looked import Blind
+from engine.values.command import Command, Completed, Effect
+from engine.values.result import Status
+
+__all__ = ["ground"]
+pytestmark = [pytest.mark.real("root", "setpriv"), pytest.mark.timeout(900)]
+
+TRIES = 200
+NOBODY = 65534
+"""A user that every host has a name for."""
+
+
+def listing(folder: Path) -> dict[str, tuple[object, ...]]:
+    """All that lies below *folder*: whose it is, when its entries changed last, and what is in it."""
+    return {
+        str(it.relative_to(folder)): (
+            it.lstat().st_uid,
+            it.lstat().st_mode,
+            it.lstat().st_mtime_ns,
+            it.read_bytes() if it.is_file() and not it.is_symlink() else b"",
+        )
+        for it in (folder, *folder.rglob("*"))
+    }
+
+
+def often(command: Command, shell: tuple[str, ...] = ("bash",), times: int = TRIES) -> list[str]:
+    """What *command* says in so many tries, one after the other."""
+    line = f'i=0; while [ $i -lt {times} ]; do i=$((i + 1)); ( eval "$tried" ) <"$given"; echo "ended $?"; done 2>&1'
+    given = f"/proc/{os.getpid()}/fd/{_held(command.stdin)}"
+    done = subprocess.run(
+        [*shell, "-c", line, "sh", *command.argv],
+        env={**os.environ, "tried": command.script, "given": given},
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert done.stdout.count("ended ") == times, done.stderr
+    return done.stdout.splitlines()
+
+
+def _held(text: str) -> int:
+    handle = os.memfd_create("given")
+    os.write(handle, text.encode())
+    return handle
+
+
+def measuring(place: Path) -> Command:
+    return Command(script=disk_speed._MEASURE, argv=(str(place), "1"), effect=Effect.SCRATCH)
+
+
+def probing(place: Path) -> Command:
+    return next(write_probe.probe(write_probe.Args(path=str(place))))
+
+
+def patching(place: Path) -> Command:
+    """The write that a look at a file of the same content leads to."""
+    twin = place.parent.parent / "roots" / "a.yaml"
+    file = read_file("a", *Machine().run(ask_file(str(twin))))
+    return replace_file(replace(file, path=f"{place}/a.yaml", target=f"{place}/a.yaml"), "a: 2\n", (), backup=True)
+
+
+def writing(place: Path) -> Command:
+    twin = place.parent.parent / "roots" / "a.yaml"
+    seen = read_place("a", *Machine().run(ask_place(str(twin), follow=False)))
+    return make(replace(seen, path=f"{place}/a.yaml"), Wanted(text="a: 2\n"), backup=True)
+
+
+def making(place: Path) -> Command:
+    twin = place.parent.parent / "roots" / "none"
+    seen = read_place("none", *Machine().run(ask_place(str(twin), follow=False)))
+    return make(replace(seen, path=f"{place}/none"), Wanted(directory=True), parents=True)
+
+
+COMMANDS: dict[str, Callable[[Path], Command]] = {
+    "disk_speed": measuring,
+    "write_probe": probing,
+    "config_patch": patching,
+    "file": writing,
+    "directory": making,
+}
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, name, mode):
+    """Mutants: scratch_script.py, config_file.py, file_writing.py with ``cd -P`` instead of the safe ways."""
+    roots, yard = directory(ground / "roots"), directory(ground / "yard", mode)
+    real = give(directory(yard / "real"))
+    for folder in (roots, real):
+        (folder / "a.yaml").write_text("a: 1\n")
+    give(real / "a.yaml")
+    if mode == 0o755:
+        give(yard)
+    command = COMMANDS[name](yard / "place")
+    before = listing(roots)
+    with swapping(yard, roots):
+        said = often(command)
+    assert listing(roots) == before
+    assert sorted(it.name for it in (yard, *yard.rglob("*")) if it.lstat().st_uid == 0) in ([], ["yard"])
+    assert not [it for it in said if it.startswith(("began", "write direct", "write fsync"))]
+
+
+WRITERS = {
+    "config_patch": lambda place: {"path": f"{place}/a.yaml", "set": {"a": 2}},
+    "file": lambda place: {"path": f"{place}/new", "content": "x"},
+}
+"""Actions that change files of the host: what they are asked to do in a directory."""
+
+LOOKS = {
+    "write_probe": lambda place: {"path": str(place)},
+    "disk_speed": lambda place: {"path": str(place), "size": "1MiB", "leave": "0B"},
+}
+"""Looks that make something of their own for a moment."""
+
+
+@pytest.fixture
+def theirs(ground):
+    """A directory of another user's, with files."""
+    place = directory(ground / "theirs")
+    (place / "a.yaml").write_text("a: 1\n")
+    for it in (place, place / "a.yaml"):
+        os.chown(it, NOBODY, NOBODY)
+    return place
+
+
+@pytest.mark.parametrize("way", ["in it", "below it", "through a link"])
+@pytest.mark.parametrize("action", WRITERS)
+def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, theirs, action, way):
+    """Mutants: ground.py ``unsafe`` emptied; config_patch.py, file.py without ``refusal``."""
+    place = theirs
+    if way == "below it":
+        place = directory(theirs / "below")
+        (place / "a.yaml").write_text("a: 1\n")
+    if way == "through a link":
+        roots = directory(ground / "roots")
+        (roots / "a.yaml").write_text("a: 1\n")
+        place = theirs / "link"
+        place.symlink_to(roots)
+        os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
+    before = listing(ground)
+    taken = take(action, WRITERS[action](place))
+    assert taken.status == Status.BLOCKED.value
+    assert f"{theirs} belongs to nobody" in taken.planned.why
+    assert "give the step `become: nobody`" in taken.planned.why
+    assert (taken.writes, listing(ground)) == ([], before)
+
+
+@pytest.mark.parametrize("action", LOOKS)
+def test_a_look_that_tries_something_out_is_refused_and_says_whose_directory_it_is(theirs, action):
+    """Mutants: scratch_script.py ``refuse`` telling nothing; disk_speed.py without ``must_not_be_refused``."""
+    before = listing(theirs)
+    seen = see(action, LOOKS[action](theirs), scratch=True)
+    assert isinstance(seen, Blind), seen
+    assert f"{theirs} belongs to nobody" in seen.why
+    assert "give the step `become: nobody`" in seen.why
+    assert listing(theirs) == before
+
+
+@pytest.mark.parametrize("action", LOOKS)
+def test_in_a_shared_directory_it_is_tried_out_in_one_of_our_own(ground, action):
+    shared = directory(ground / "shared", 0o1777)
+    assert not isinstance(see(action, LOOKS[action](shared), scratch=True), Blind)
+    assert list(shared.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "link"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_look_opens_nothing_but_a_regular_file_where_another_user_can_exchange_it(theirs, shell, kind):
+    """Mutants: ground.py ``content`` by cat; without ``nofollow`` or ``nonblock``."""
+    path = theirs / "x.yaml"
+    (theirs / "secret").write_text("s: 1\n")
+    for command in (ask_file(str(path)), ask_place(str(path), follow=True)):
+        path.unlink(missing_ok=True)
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "device":
+            path.symlink_to("/dev/zero")
+        else:  # a link is what it becomes once it was seen to be a file
+            path.write_text("a: 1\n")
+            swap = f"kind='file'; rm -f {path}; ln -s secret {path}"
+            command = replace(command, script=command.script.replace("kind='file'", swap))
+        done: Completed = Machine(shell=shell).run(command)[0]
+        assert not done.timed_out
+        assert "s: 1" not in done.stdout
+        assert kind != "link" or path.is_symlink()
+
+
+def test_a_config_in_another_users_directory_can_be_looked_at_as_long_as_nothing_is_written(theirs):
+    assert take("config_patch", {"path": f"{theirs}/a.yaml", "set": {"a": 1}}).status == "ok"
+    value = see("config_value", {"read": {"a": {"file": f"{theirs}/a.yaml", "key": "a"}}})
+    assert value.state.values == {"a": 1}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_new_owner_of_a_shared_entry_cannot_lead_the_change_of_mode_elsewhere(ground, shell):
+    """Mutants: file_writing.py changing the mode by the name, once the entry is theirs."""
+    shared, roots = directory(ground / "shared", 0o1777), directory(ground / "roots", 0o700)
+    for name in ("folder", "file"):
+        there = directory(shared / name) if name == "folder" else shared / name
+        if name == "file":
+            there.write_text("x")
+        seen = read_place(name, *Machine().run(ask_place(str(there), follow=False)))
+        command = make(seen, Wanted(directory=name == "folder", mode="0777", owner="nobody"))
+        swap = f'chmod() {{ mv {there} {there}-old; ln -s {roots} {there}; command chmod "$@"; }}\n'
+        done = Machine(shell=shell).run(replace(command, script=swap + command.script))[0]
+        assert done.exit_code == 0, done.stderr
+        assert roots.stat().st_mode & 0o777 == 0o700
+        assert (shared / f"{name}-old").stat().st_mode & 0o777 == 0o777
+
+
+def test_what_has_other_names_is_not_handed_over(ground):
+    (ground / "one").write_text("x")
+    os.link(ground / "one", ground / "other")
+    taken = take("file", {"path": str(ground / "one"), "owner": "nobody"})
+    assert (taken.status, (ground / "one").stat().st_uid) == ("blocked", 0)
+    shared = directory(ground / "shared", 0o1777)
+    os.link(ground / "one", shared / "x")
+    for args in ({"mode": "0666"}, {"content": "y"}):
+        taken = take("file", {"path": str(shared / "x"), **args})
+        assert (taken.status, "has 3 names" in taken.why) == ("blocked", True)
