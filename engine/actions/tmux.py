@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.ports import Fails, Holds, Probe
+from engine.shell import SAFE
 from engine.values.command import Command, Completed, Effect, read_script
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.text import Duration
@@ -51,7 +52,7 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """One look, as the user whose sessions these are."""
-    done: Completed = yield read_script(_LOOK, args.session)
+    done: Completed = yield read_script(_IS_THERE + SAFE + _LOOK, args.session)
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(" ".join(done.stderr.split()) or "tmux does not say which sessions there are")
     lines = done.stdout.split("\n")
@@ -66,9 +67,22 @@ def probe(args: Args) -> Probe[State]:
     )
 
 
-_LOOK = r"""
+_IS_THERE = """
 LC_ALL=C; export LC_ALL
 command -v tmux >/dev/null || { echo absent; exit 0; }
+"""
+
+_LOOK = r"""
+unset TMUX
+# tmux makes the directory of its sockets where there is none, whatever it is asked: then there is no session either.
+place=${TMUX_TMPDIR:-/tmp}
+[ -d "$place" ] || place=/tmp
+place=$place/tmux-$safe_me
+if ! safe_resolve "$place" last || { [ "$kind" != absent ] && ! safe_step "$place"; }; then
+    printf '%s\n' "$why" >&2
+    exit 3
+fi
+[ "$kind" != absent ] || { echo none; exit 0; }
 if said=$(tmux list-panes -s -t "=$1:" -F 'pane #{pane_pid} #{session_created} #{pane_dead}' 2>&1); then
     printf '%s\n' "$said"; exit 0
 fi

@@ -5,20 +5,24 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from engine.errors import ProbeError
+from engine.shell import SAFE
 from engine.values.command import Command, Completed, read_script
 
 
 def ask_rows(database: str, table: str, apart: float) -> Command:
     """One script that counts the rows of *table*, twice where they are *apart*."""
     name = table.replace('"', '""')
-    return read_script(_ASK, database, f'"{name}"', f"{apart:g}" if apart else "", quote(database))
+    return read_script(_IS_THERE + SAFE + _ASK, database, f'"{name}"', f"{apart:g}" if apart else "", quote(database))
 
+
+_IS_THERE = """
+LC_ALL=C; export LC_ALL
+command -v sqlite3 >/dev/null || { echo 'problem no sqlite3'; exit 0; }
+"""
 
 _ASK = r"""
-LC_ALL=C; export LC_ALL
 db=$1 table=$2 apart=$3 address=$4
 case $db in '~/'*) db=$HOME/${db#??} address=$HOME/${address#??} ;; esac
-command -v sqlite3 >/dev/null || { echo 'problem no sqlite3'; exit 0; }
 if [ ! -e "$db" ]; then
     words=$(ls -d -- "$db" 2>&1)
     case $words in *'No such file'*) echo 'problem no database' ;; *) printf 'problem %s\n' "${words##*: }" ;; esac
@@ -26,6 +30,11 @@ if [ ! -e "$db" ]; then
 fi
 [ -f "$db" ] || { echo 'problem no file'; exit 0; }
 [ -r "$db" ] || { echo 'problem Permission denied'; exit 0; }
+# The views of a database are programs to sqlite3, and it makes, locks and believes files beside it (-wal, -shm).
+if ! safe_resolve "$db" last || ! safe_directory "$db" || ! safe_step "${real%/*}/" || [ "$shared" = yes ]; then
+    printf '%s\n' "${why:-everybody can put files beside $db}${owner:+: give the step \`become: $owner\`}" >&2
+    exit 3
+fi
 count() {
     how='mode=ro'
     # A database in WAL mode that nobody has open has no -wal: to open it would make one.
@@ -34,7 +43,7 @@ count() {
         elif [ ! -e "$db-shm" ]; then echo 'problem it was left in the middle of a change (a -wal, no -shm)'; exit 0
         fi
     fi
-    words=$(printf '.timeout 2000\nSELECT COUNT(*) FROM %s;\n' "$table" |
+    words=$(printf '.timeout 2000\nPRAGMA trusted_schema=OFF;\nSELECT COUNT(*) FROM %s;\n' "$table" |
         sqlite3 -readonly -batch -bail -init /dev/null "file:$address?$how" 2>&1)
     rc=$?
     [ $rc = 0 ] || { printf 'problem %s\n' "$words" | head -n 1; exit 0; }

@@ -31,6 +31,8 @@ def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[F
         return Verdict.UNRESOLVED
     if not playbook.findings and Status.BLOCKED in statuses:
         return Verdict.UNRESOLVED
+    if any(_unheld(it) for it in steps):
+        return Verdict.UNKNOWN
     if any(_sent(it) for it in steps):
         return Verdict.RESOLVED
     return Verdict.HEALTHY
@@ -80,6 +82,11 @@ def _ignorant(step: StepResult) -> bool:
         return False
     blind = step.fault is Fault.LOOK and step.status in (Status.FAILED, Status.BLOCKED)
     return step.status in (Status.UNKNOWN, Status.OWED) or blind
+
+
+def _unheld(step: StepResult) -> bool:
+    """Whether an assertion was never held against the host: nobody knows whether it would have held."""
+    return step.phase is Phase.VERIFY and step.status is Status.BLOCKED and not step.ignored
 
 
 def _sent(step: StepResult) -> bool:

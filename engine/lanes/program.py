@@ -31,7 +31,36 @@ READER = (
 A frame that was cut off in the middle is never run.
 """
 
-LEASH = r"""
+GUARD = r"""
+runbook_bad=
+if [ "$(command -p id -u 2>/dev/null)" = 0 ]; then
+  runbook_bad=:$(IFS=:; set -f
+    { command -p ls -ldn /; command -p ls -ldnL -- $PATH; } 2>/dev/null | command -p awk '
+      NR == 1 { root = $3; next }
+      $3 != 0 && $3 != root || $1 ~ /^........w/ { sub(/^[^\/]*/, ""); printf "%s:", $0 }')
+fi
+runbook_path=$(IFS=:; set -f
+  for d in $PATH; do case $d in /*) case $runbook_bad in *":$d:"*) ;; *) printf ':%s' "$d";; esac;; esac; done)
+PATH=${runbook_path#:}
+[ -n "$PATH" ] || PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+if [ ! -O "${HOME:-/}" ]; then
+  runbook_name=$(id -un 2>/dev/null)
+  case $runbook_name in ""|*[!A-Za-z0-9._-]*) ;; *) eval "HOME=~$runbook_name"; export HOME;; esac
+  case $HOME in /*) ;; *) HOME=/; export HOME;; esac
+fi
+unset runbook_bad runbook_path runbook_name
+"""
+"""What a shell takes from whoever logged in, made fit for the user that it runs as.
+
+Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
+of other users or which everybody may write to.  HOME, where programs have their configuration, is the user's own: some
+hosts' sudo leaves that of whoever logged in.
+"""
+
+LEASH = (
+    GUARD
+    + r"""
 trap '' PIPE HUP
 all=
 say() { printf '%s\n' "$*" 2>/dev/null; }
@@ -105,19 +134,23 @@ for it in $all; do
   case $it in *:look) it=${it%:look}; done_ "${it#*:}"; finish "${it%%:*}" "${it#*:}" 3;; esac
 done
 """
+)
 """Ends process groups by ``kill -TERM -GROUP``: busybox's kill knows no ``--``.
 
 Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended.
 ``escaped`` ends who left the group with the lane's mark, if that is a process of the user who runs this: anybody may
 write a mark that he has seen into his own environment."""
 
-GREETING = r"""
+GREETING = (
+    GUARD.replace("%", "%%")
+    + r"""
 RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
 IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }; s=${s%%%% *}
 g=shared; case $s in "") g=hidden;; $$|"${1:-}") g=own;; esac
 printf '\nlane %(lane)s %%s %%s %%s\n' "$g" "$s" "$(id -un 2>/dev/null || id -u)"
 printf '\nlane %(lane)s\n' >&2
 """
+)
 """The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its user.
 
 It says so behind whatever the login shell, or sudo, has printed on either stream.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 
 import pytest
 from stage import each
@@ -102,16 +101,19 @@ def test_what_is_missing_is_told_from_what_cannot_be_read(tmp_path, shell):
 def test_growth_is_seen(tmp_path, shell):
     writer = planted(tmp_path / "x.db", mode="wal")
 
+    counted = threading.Event()
+
     def more():
-        time.sleep(0.4)
-        writer.execute("INSERT INTO games VALUES (9)")
-        writer.commit()
+        while not counted.wait(0.2):
+            writer.execute("INSERT INTO games VALUES (9)")
+            writer.commit()
 
     thread = threading.Thread(target=more)
     thread.start()
     made, state = looked(tmp_path / "x.db", shell=SHELLS[shell], apart="2s", growing=True)
+    counted.set()
     thread.join()
-    assert (state.growing, state.grown, state.rows) == (True, 1, 4)
+    assert (state.growing, state.grown > 0, state.rows > 3) == (True, True, True)
     assert isinstance(sqlite_count.holds(made, state), Holds)
     made, state = looked(tmp_path / "x.db", shell=SHELLS[shell], apart="100ms", growing=True)
     writer.close()
@@ -133,6 +135,27 @@ def test_without_sqlite3_nothing_is_known(tmp_path):
 def test_a_database_that_may_not_be_read_is_unknown_and_not_missing():
     state = looked("/root/x.db", shell=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash"))[1]
     assert (state.problem, state.why) == ("other", "Permission denied")
+
+
+@pytest.mark.real("root")
+@pytest.mark.parametrize("whose", ["file", "directory", "open to all", "shared directory"])
+def test_a_database_that_others_can_change_is_not_opened_by_root(tmp_path, whose):
+    """Its views are programs to sqlite3, and files beside it are believed, locked and written to."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    place = folder / "x.db"
+    writer = planted(place, mode="wal")
+    before = {it.name: it.stat().st_mtime_ns for it in folder.iterdir()}
+    if whose in ("file", "directory"):
+        os.chown(place if whose == "file" else folder, 4242, 4242)
+    elif whose == "open to all":
+        place.chmod(0o666)
+    else:
+        folder.chmod(0o1777)
+    with pytest.raises(ProbeError, match="4242" if whose in ("file", "directory") else "everybody can"):
+        looked(place)
+    assert {it.name: it.stat().st_mtime_ns for it in folder.iterdir()} == before
+    writer.close()
 
 
 @pytest.mark.parametrize(

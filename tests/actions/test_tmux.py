@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -86,9 +87,26 @@ def test_a_folder_that_is_not_there_is_a_failure():
 
 
 @real
+def test_a_look_leaves_no_directory_of_sockets(tmp_path):
+    outcome = see("tmux", {"session": "x", "argv": ["y"]})
+    assert isinstance(outcome, Seen)
+    assert (outcome.state.exists, list(tmp_path.iterdir())) == (False, [])
+
+
+@pytest.mark.real("tmux", "root")
+def test_a_directory_of_sockets_that_is_another_user_s_is_not_believed(tmp_path):
+    sockets = tmp_path / "tmux-0"
+    sockets.mkdir(mode=0o700)
+    os.chown(sockets, 4242, 4242)
+    outcome = see("tmux", {"session": "x", "argv": ["y"]})
+    assert isinstance(outcome, Blind)
+    assert "belongs to 4242" in outcome.why
+
+
+@real
 def test_a_tmux_that_may_not_say_is_not_known(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path / "file"))
+    (tmp_path / f"tmux-{os.geteuid()}").mkdir(mode=0o755)  # which tmux finds too open
+    monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
     assert isinstance(see("tmux", {"session": "x", "argv": ["y"]}), Blind)
 
 

@@ -22,7 +22,7 @@ from engine.values.command import Effect
 from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
-from engine.values.result import HostPlan, Status, Verdict
+from engine.values.result import HostPlan, Status, StepResult, Verdict
 from laws.toys import ACTIONS, ToyHost, book, end, look_at, paint, restart, rule, site
 
 words = st.sampled_from(["train", "serve", "zombie", "ssh"])
@@ -252,6 +252,22 @@ def test_law_4_a_failed_rung_does_not_fail_the_host_when_the_finding_is_gone():
     assert next(it for it in outcome.steps if it.id == "one").status is Status.FAILED
     assert outcome.findings[0].status is Presence.GONE
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.RESOLVED
+
+
+def test_a_cured_host_whose_assertion_was_never_held_against_it_is_unknown():
+    """Mutants: verdicts.py without ``_unheld``."""
+    made = book(
+        end("zombie", "one", for_=("held",)),
+        findings=(rule(),),
+        diagnose=(look_at("zombie"),),
+    )
+    step = StepResult(id="proof", phase=Phase.VERIFY, action="toy", status=Status.BLOCKED, why="it comes after one")
+    _, _, outcome = planned_and_run(made, ToyHost(procs={4: (1, "zombie")}))
+    cured = outcome.steps
+    gone = tuple(replace(it, status=Presence.GONE) for it in outcome.findings)
+    assert verdict(made, (*cured, step), gone) is Verdict.UNKNOWN
+    assert verdict(made, (*cured, replace(step, ignored=True)), gone) is Verdict.RESOLVED
+    assert verdict(made, (*cured, replace(step, status=Status.OK)), gone) is Verdict.RESOLVED
 
 
 @settings(max_examples=200, deadline=None)
