@@ -18,11 +18,12 @@ from typing import Any, Literal
 from engine.errors import ProbeError
 from engine.facts.config_file import HostFile, ask_file, octal, read_file, replace_file
 from engine.facts.patching import Unparsable, Wanted, format_of, key_path, key_text, patched
-from engine.facts.secret_names import MASK, is_secret, without_secrets
 from engine.facts.text_diff import unified
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.secret_names import MASK, is_secret
+from engine.values.secret_text import masked_config
 from engine.values.text import Json
 
 SHOWN = 5
@@ -190,7 +191,7 @@ def _as_json(value: Any) -> Json:
 
 
 def _diff(file: HostFile, text: str) -> str:
-    return without_secrets(unified(file.text, text, file.target if file.exists else "/dev/null", file.target))
+    return unified(file.text, text, file.target if file.exists else "/dev/null", file.target, masked_config)
 
 
 def decide(args: Args, state: State) -> Decision:

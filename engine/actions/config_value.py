@@ -14,8 +14,8 @@ from engine.errors import ProbeError
 from engine.facts.config_file import HostFile, ask_file, read_file
 from engine.facts.patching import ABSENT, Conflict, Unparsable, format_of, key_path, text_of
 from engine.facts.patching.tree import Ambiguous, Text, alike
-from engine.facts.secret_names import MASK, is_secret
 from engine.ports import Fails, Holds, Probe
+from engine.values.secret_names import MASK, is_secret
 from engine.values.text import Json, Unknown
 
 Form = Literal["auto", "yaml", "toml", "json", "ini"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.actions import discover
 from engine.app.files import find_playbook, read_playbook, read_text
+from engine.app.hiding import masked_by, secrets_in_playbook_file
 from engine.errors import ConfigError
 from engine.values.text import plural
 
@@ -31,12 +32,13 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
             text = read_text(path)
             book = read_playbook(path, actions)
         except ConfigError as error:
-            yield Checked(str(error), good=False)
+            yield Checked(masked_by(secrets_in_playbook_file(name), str(error)), good=False)
             continue
         warnings = warnings_in(book, text, actions)
         count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
         said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
-        yield Checked("\n".join([*map(str, warnings), said]), good=True, warned=bool(warnings))
+        warned = masked_by(secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said]))
+        yield Checked(warned, good=True, warned=bool(warnings))
 
 
 def rules_text() -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from engine.actions import discover
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.hiding import Hiding, secrets_on_command_line
 from engine.app.outputs import outputs_for
 from engine.app.resolving import with_places, with_tags
 from engine.app.running import Order, Run
@@ -60,6 +61,11 @@ class Person(Protocol):
 
 def run_playbook(name: str, options: Options, person: Person) -> int:
     """Run a playbook.  Every mistake in what was given is found before anything is connected to."""
+    with Hiding(lambda: secrets_on_command_line(name, options)) as hiding:
+        return _run_playbook(name, options, person, hiding)
+
+
+def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -> int:
     problems: list[Problem] = []
     playbook = _or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = _or_problems(problems, lambda: read_inventory(inventory_paths(options["inventory"])))
@@ -87,11 +93,16 @@ def run_playbook(name: str, options: Options, person: Person) -> int:
     if problems:
         raise ConfigError(*problems)
     order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
-    return _perform(order, options, person, stops_before=options["dry_run"])
+    return _perform(order, options, person, hiding, stops_before=options["dry_run"])
 
 
 def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person) -> int:
     """Run one command: a playbook with one step."""
+    with Hiding(lambda: secrets_on_command_line("", options)) as hiding:
+        return _exec_command(pattern, argv, options, person, hiding)
+
+
+def _exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person, hiding: Hiding) -> int:
     if not argv[0]:
         raise ConfigError("no command: the first word after -- is empty")
     inventory = read_inventory(inventory_paths(options["inventory"]))
@@ -107,7 +118,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
         playbook = Playbook(name="exec", remediate=(step,))
     chosen = select(inventory, pattern, options["include_not_ready"])
     order = order_for(playbook, {}, options, person, inventory=inventory, selection=chosen)
-    return _perform(order, options, person, typed=True)
+    return _perform(order, options, person, hiding, typed=True)
 
 
 def _raw(value: Json) -> Any:
@@ -162,11 +173,14 @@ def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, 
     )
 
 
-def _perform(order: Order, options: Options, person: Person, *, stops_before: bool = False, typed: bool = False) -> int:
+def _perform(
+    order: Order, options: Options, person: Person, hiding: Hiding, *, stops_before: bool = False, typed: bool = False
+) -> int:
     """*typed*: the command line itself says the one thing that is to be done; nobody else has to agree to it."""
     stop = Stop()
     outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
     run = Run(order, (outputs,), stop)
+    hiding.learn(run.secrets)
     person.speak_through(outputs.aside)
     person.can_stop(stop)
     with outputs:

@@ -47,7 +47,7 @@ def hosts(given: Given, begun: str) -> Iterable[str]:
 def inputs(given: Given, begun: str) -> Iterable[str]:
     """``NAME=VALUE`` for every input of the playbook: its allowed values, or its default."""
     declared = _tree(given).get("inputs", {})
-    return [f"{name}={value}" for name, it in declared.items() for value in _values(it or {})]
+    return [f"{name}={value}" for name, it in declared.items() for value in _values(name, it or {})]
 
 
 def tags(given: Given, begun: str) -> Iterable[str]:
@@ -93,7 +93,11 @@ def _tree(given: Given) -> Mapping[str, Any]:
     return tree if isinstance(tree, Mapping) else {}
 
 
-def _values(declared: Mapping[str, Any]) -> Sequence[str]:
+def _values(name: str, declared: Mapping[str, Any]) -> Sequence[str]:
+    from engine.values.secret_names import is_secret
+
+    if declared.get("secret") is True or is_secret(name, declared.get("default")):
+        return [""]
     if "enum" in declared:
         return [str(it) for it in declared["enum"]]
     if declared.get("type") == "boolean":

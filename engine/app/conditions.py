@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from engine.errors import ConfigError
+from engine.values.command import shown_variable
 from engine.values.playbook import Limits, Phase, Step
 from engine.values.text import Json, plural, seconds
 
@@ -54,7 +55,8 @@ def _how(step: Step) -> Iterator[str]:
     if step.cwd:
         yield f"in the folder {step.cwd}"
     if step.env:
-        yield f"with {', '.join(f'{name}={value}' for name, value in step.env)} in the environment"
+        variables = ", ".join(f"{name}={shown_variable(name, value)}" for name, value in step.env)
+        yield f"with {variables} in the environment"
     if step.timeout:
         yield f"each command may take {seconds(step.timeout)}"
     if step.within:

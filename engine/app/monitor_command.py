@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from engine.actions import discover
 from engine.app.commands import Options, Person, order_for
 from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.hiding import Hiding, secrets_on_command_line
 from engine.app.monitor_view import Sight, view
 from engine.app.monitoring import Monitor
 from engine.app.outputs import outputs_for
@@ -29,6 +30,11 @@ ALTERNATE, BACK = "\x1b[?1049h", "\x1b[?1049l"
 
 def monitor_hosts(options: Options, person: Person) -> int:
     """Watch hosts until the person has seen enough; or look once, and tell.  Returns the exit code."""
+    with Hiding(lambda: secrets_on_command_line(PLAYBOOK, options)):
+        return _monitor_hosts(options, person)
+
+
+def _monitor_hosts(options: Options, person: Person) -> int:
     book = read_playbook(find_playbook(PLAYBOOK), discover())
     if book.remediate or book.verify:
         raise ConfigError(f"the playbook {PLAYBOOK!r} may only look: it has remediate or verify")

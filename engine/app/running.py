@@ -14,18 +14,18 @@ from datetime import UTC, datetime
 
 from engine import transports
 from engine.actions import discover
+from engine.app.hiding import secret_inputs, secrets_of
 from engine.app.resolving import place
 from engine.errors import ConfigError
 from engine.executor import Consent
-from engine.facts.secret_names import is_secret
 from engine.fleet import Fleet, Planned, Stop, waits
 from engine.inventory.masking import secrets_in
 from engine.judge import Elsewhere, Once, exit_code
 from engine.ports import Connection, ConnectOptions, Emit, Reporter
-from engine.shields import masked, masking
-from engine.values.event import Answered, Asked, Event, RunFinished, RunStarted
+from engine.values.event import Answered, Asked, Event, HostFinished, RunFinished, RunStarted
 from engine.values.inventory import Host, Inventory, Selection
-from engine.values.playbook import Input, Playbook, Step
+from engine.values.masking import masked, masking
+from engine.values.playbook import Playbook, Step
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
 from engine.values.text import Json
 
@@ -80,13 +80,30 @@ class Run:
         self.began = time.monotonic()
         password = order.options.become_password
         lent = (password.secret if password else "", *order.options.passphrases.values())
-        self._mask = masking((*order.inventory.secrets, *_secret_inputs(order), *lent))
+        self.secrets = (*order.inventory.secrets, *secrets_of(order.playbook), *_secret_inputs(order), *lent)
+        """Everything that nobody is to be shown."""
+        self._mask = masking(self.secrets)
+        self._shown: dict[str, tuple[HostResult, HostResult]] = {}
         self.emit = self._fan_out(reporters)
         self.fleet = self._fleet()
 
     def hidden(self, result: HostResult) -> HostResult:
-        """*result* without secrets."""
-        return masked(result, self._mask)
+        """*result* without secrets; each result of a host is gone through once, however often it is told."""
+        before, shown = self._shown.get(result.host, (None, None))
+        if before is not result or shown is None:
+            shown = masked(result, self._mask)
+            self._shown[result.host] = (result, shown)
+        return shown
+
+    def _told(self, event: Event) -> Event:
+        """*event* without secrets."""
+        match event:
+            case HostFinished(result=result):
+                return replace(event, result=self.hidden(result))
+            case RunFinished(result=whole):
+                hosts = tuple(map(self.hidden, whole.hosts))
+                return replace(event, result=replace(masked(replace(whole, hosts=()), self._mask), hosts=hosts))
+        return masked(event, self._mask)
 
     def looked(self) -> tuple[int, tuple[HostResult, ...]]:
         """Look at every host; the exit code, and what was seen."""
@@ -142,7 +159,8 @@ class Run:
         over = self.stop.over or bool(self.stop.spent)
         code = exit_code(hosts, interrupted=interrupted, over=over, detailed=order.detailed_exit_code)
         counted = Counter(it.verdict for it in hosts)
-        hidden = {it.name for it in order.playbook.inputs if _hidden(it, order.inputs.get(it.name))}
+        hidden = {it.name for it in order.playbook.inputs if it.hides(order.inputs.get(it.name))}
+        hidden |= secret_inputs(order.playbook)
         result = RunResult(
             run=self.id,
             playbook=order.playbook.name,
@@ -162,7 +180,7 @@ class Run:
         lock = threading.Lock()
 
         def emit(event: Event) -> None:
-            told = masked(event, self._mask)
+            told = self._told(event)
             with lock:
                 for reporter in reporters:
                     reporter.on(told)
@@ -211,18 +229,16 @@ class Run:
 
 def _secret_inputs(order: Order) -> list[str]:
     """The values of secret inputs, of the playbook and of what it includes; and those within others, by their names."""
-    given = [(it, order.inputs.get(it.name)) for it in order.playbook.inputs]
-    given += [(it, order.parts[part.id].get(it.name)) for part in order.playbook.parts for it in part.inputs]
+    placed = secret_inputs(order.playbook)
+    given = [(it, order.inputs.get(it.name), it.name in placed) for it in order.playbook.inputs]
+    for part in order.playbook.parts:
+        placed = secret_inputs(order.playbook, part.id)
+        given += [(it, order.parts[part.id].get(it.name), it.name in placed) for it in part.inputs]
     return [
         text
-        for it, value in given
-        for text in secrets_in({"secret": value} if _hidden(it, value) else {"input": value})
+        for it, value, secret in given
+        for text in secrets_in({"secret": value} if secret or it.hides(value) else {"input": value})
     ]
-
-
-def _hidden(declared: Input, value: Json) -> bool:
-    """Whether the value of an input must not be shown: the playbook says so, or its name does."""
-    return declared.secret or is_secret(declared.name, value)
 
 
 def _anything(planned: Sequence[Planned]) -> bool:

@@ -9,6 +9,7 @@ import select
 import sys
 from typing import NoReturn, TextIO
 
+from engine.app.report_file import create
 from engine.errors import Cancelled, RunbookError
 
 
@@ -34,8 +35,8 @@ class OutputGivenUp(Cancelled):
 class _Raw(io.FileIO):
     """A file that raises OutputLost at its first fault, and swallows everything after it."""
 
-    def __init__(self, file: int | str, name: str, *, silent: bool = False) -> None:
-        super().__init__(file, "w", closefd=not isinstance(file, int))
+    def __init__(self, number: int, name: str, *, silent: bool = False, ours: bool = False) -> None:
+        super().__init__(number, "w", closefd=ours)
         self._name, self._silent, self._lost = name, silent, False
 
     def write(self, data: object, /) -> int:
@@ -55,8 +56,12 @@ class _Raw(io.FileIO):
 
 
 def opened(path: str) -> TextIO:
-    """The file *path*, emptied, to be written as UTF-8.  Raises OSError when it cannot be, OutputLost later."""
-    return io.TextIOWrapper(io.BufferedWriter(_Raw(path, path)), encoding="utf-8", errors="backslashreplace")
+    """The report *path*, emptied, to be written as UTF-8.
+
+    Raises ConfigError where it may not be written there, OSError when it cannot be, and OutputLost later.
+    """
+    raw = _Raw(create(path), path, ours=True)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
 
 def take_over_standard_streams() -> None:

@@ -12,12 +12,16 @@ from typing import Any, get_type_hints
 from engine.actions import discover
 from engine.app.conditions import conditions, limits
 from engine.app.files import find_playbook, read_playbook
+from engine.app.hiding import Hiding, masked_by, secrets_in_playbook_file, secrets_of
 from engine.errors import ConfigError
 from engine.ports import Action
+from engine.values.command import shown_variable
+from engine.values.masking import Masking, masked
 from engine.values.playbook import FindingRule, Input, Part, Playbook, Step
 from engine.values.text import Duration, Json, Raw, Unknown, seconds
 
 WIDTH = 110
+_SHAPES = Masking(())
 ITEM = "ITEM"
 """What stands for the item of an ``each`` in the lines to do it by hand."""
 
@@ -26,7 +30,9 @@ def show_text(name: str) -> str:
     """The playbook in words that a person could follow by hand."""
     actions = discover()
     path = find_playbook(name)
-    return "\n".join(told(read_playbook(path, actions), str(path), actions))
+    with Hiding(lambda: secrets_in_playbook_file(name)):
+        book = read_playbook(path, actions)
+        return masked_by(secrets_of(book), "\n".join(told(book, str(path), actions)))
 
 
 def told(book: Playbook, path: str, actions: Mapping[str, Action]) -> list[str]:
@@ -54,7 +60,7 @@ def told(book: Playbook, path: str, actions: Mapping[str, Action]) -> list[str]:
 
 
 def _input_lines(it: Input) -> list[str]:
-    value = "required" if it.required else f"default {'***' if it.secret else plain(it.default) or 'empty'}"
+    value = "required" if it.required else f"default {'***' if it.hides(it.default) else plain(it.default) or 'empty'}"
     return textwrap.wrap(f"{it.name}: {it.about} ({value})", WIDTH, initial_indent="  ", subsequent_indent="      ")
 
 
@@ -79,7 +85,7 @@ class _Writer:
 
     def _part(self, name: str) -> str:
         part: Part = self._parts[name]
-        given = f" with {plain(part.given)}" if part.given else ""
+        given = f" with {plain(masked(part.given, _SHAPES))}" if part.given else ""
         return f"from the playbook that is included as {name}{given}:"
 
     def _step(self, number: str, step: Step) -> list[str]:
@@ -94,7 +100,7 @@ class _Writer:
         args = self._args(step, action)
         hints = get_type_hints(action.Args)
         for name, value in step.args.items():
-            shown = getattr(args, name, value) if args is not None else value
+            shown = masked({name: getattr(args, name, value) if args is not None else value}, _SHAPES)[name]
             words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
             lines += wrapped(f"{name}: {words}", "        ")
         lines += self._by_hand(step, action, args)
@@ -124,7 +130,7 @@ class _Writer:
     def _by_hand(self, step: Step, action: Action, args: Any) -> list[str]:
         lines = action.by_hand(args) if action.by_hand and args is not None else ()
         before = [f"cd {shlex.quote(step.cwd)}"] if step.cwd else []
-        before += [f"export {name}={shlex.quote(value)}" for name, value in step.env]
+        before += [f"export {name}={shlex.quote(shown_variable(name, value))}" for name, value in step.env]
         return ["      by hand:", *(f"        {line}" for line in (*before, *lines))] if lines else []
 
     def _args(self, step: Step, action: Action) -> Any:

@@ -7,10 +7,10 @@ from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.ground import PEEK, REFUSED, refusal, refused
-from engine.facts.secret_names import without_secrets
 from engine.facts.text_diff import unified
 from engine.shell import SAFE
 from engine.values.command import Command, Completed, Effect
+from engine.values.secret_text import masked_config
 
 LARGEST = 256 * 1024
 """Bytes of a file that are read for the sake of a diff."""
@@ -114,7 +114,7 @@ def difference(place: Place, text: str | None) -> str:
     if place.kind == "file" and place.text is None:
         return f"{place.path} is too long, or no text: its content (sha256 {place.digest[:12]}) is not shown\n"
     names = (place.path if place.kind == "file" else "/dev/null", place.path)
-    return without_secrets(unified(place.text or "", text, *names))
+    return unified(place.text or "", text, *names, show=masked_config)
 
 
 _LOOK = (

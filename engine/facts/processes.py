@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from engine.errors import ProbeError
 from engine.facts.process_script import PROCESSES
 from engine.values.command import Command, Completed, read_script
+from engine.values.secret_text import masked_argv
 from engine.values.text import Unknown, seconds
 
 COMMAND = 4096
@@ -36,7 +37,7 @@ class Process:
     state: str
     """A letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
     command: str
-    """The arguments joined by spaces; ``[name]`` where there are none."""
+    """The arguments joined by spaces, without the secrets among them; ``[name]`` where there are none."""
     seconds: float | Unknown
     """How long it has been running."""
     devices: tuple[str, ...] = ()
@@ -168,7 +169,7 @@ def _rows(
             ppid=int(ppid),
             user=users.get(uid, uid),
             state=state,
-            command=" ".join(argv)[:COMMAND] or f"[{name}]",
+            command=" ".join(masked_argv(argv))[:COMMAND] or f"[{name}]",
             seconds=round(age, 2) if age >= 0 else Unknown(why="the host's uptime is not known, or not the kernel's"),
             container=_container(cgroup),
         )

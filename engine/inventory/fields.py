@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import Problem
-from engine.facts.secret_names import is_secret
 from engine.inventory.masking import text_of
 from engine.ports import Place
 from engine.values.playbook import Where
+from engine.values.secret_names import is_secret
 
 Path = tuple[str | int, ...]
 

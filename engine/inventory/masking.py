@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from engine.facts.secret_names import MASK, is_secret
+from engine.values.secret_names import MASK, is_secret
 from engine.values.text import Json
 
 DEEPEST = 40

@@ -33,7 +33,7 @@ def parse_input_option(option: str, playbook: Playbook) -> tuple[str, Json]:
 def _single(name: str, text: str, value: Json, declared: Input) -> Json:
     """A list of one item, for an input that wants a list; what may have been meant as several is refused."""
     hint = f"""write -e '{name}=["one", "another"]'"""
-    shown = "***" if declared.secret else repr(text if len(text) <= 80 else f"{text[:80]}...")
+    shown = "***" if declared.hides(text) else repr(text if len(text) <= 80 else f"{text[:80]}...")
     if isinstance(value, Mapping):
         raise ConfigError(Problem(message=f"-e {name}: a list is wanted (YAML or JSON), got a mapping", hint=hint))
     if isinstance(value, str) and "," in value:
@@ -69,7 +69,7 @@ def resolve_inputs(playbook: Playbook, given: Mapping[str, Json]) -> Mapping[str
 def faults(it: Input, value: Json) -> list[str]:
     """Why *value* is none for the input; a secret one is not repeated."""
     found = violations(value, it.schema)
-    return ["is not as its schema says"] if found and it.secret else found
+    return ["is not as its schema says"] if found and it.hides(value) else found
 
 
 def _declared(name: str, playbook: Playbook) -> Input:

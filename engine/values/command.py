@@ -7,6 +7,9 @@ import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.values.secret_names import MASK, NOT_A_VALUE, is_secret
+from engine.values.secret_text import masked_argv, masked_text
+
 BRIEF = 80
 """Characters of a command in a sentence about it."""
 
@@ -52,10 +55,11 @@ class Command:
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 
     def __str__(self) -> str:
-        """The line that a person could paste into a shell to do the same."""
-        words = ["sh", "-c", self.script, "sh", *self.argv] if self.script else list(self.argv)
+        """The line that a person could paste into a shell to do the same, once the secrets are back in their places."""
+        argv = masked_argv(self.argv)
+        words = ["sh", "-c", masked_text(self.script), "sh", *argv] if self.script else list(argv)
         if self.env:
-            words = ["env", *(f"{name}={value}" for name, value in self.env), *words]
+            words = ["env", *(f"{name}={shown_variable(name, value)}" for name, value in self.env), *words]
         if self.become:
             words = ["sudo", "-n", "-u", self.become, "--", *words]
         line = shlex.join(words)
@@ -63,11 +67,11 @@ class Command:
             line = f"cd {shlex.quote(self.cwd)} && {line}"
         if self.private and self.stdin:
             return f"{line} <NEW  # {len(self.stdin)} characters that are not shown"
-        return f"printf %s {shlex.quote(self.stdin)} | {line}" if self.stdin else line
+        return f"printf %s {shlex.quote(masked_text(self.stdin))} | {line}" if self.stdin else line
 
     def brief(self) -> str:
         """One short line by which a person knows which command is meant."""
-        text = self.script or shlex.join(self.argv)
+        text = masked_text(self.script) or shlex.join(masked_argv(self.argv))
         first, *rest = [it.strip() for it in text.splitlines() if it.strip()] or [""]
         cut = len(first) > BRIEF
         return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first
@@ -119,6 +123,13 @@ class Completed:
         if self.refused or self.timed_out or self.exit_code is None:
             return False
         return self.exit_code in command.accepts
+
+
+def shown_variable(name: str, value: str) -> str:
+    """The value of an environment variable as it may be shown: its name may say that it is a secret."""
+    if value.lower() in NOT_A_VALUE:
+        return value
+    return MASK if is_secret(name, value) else masked_text(value)
 
 
 def _unsendable(text: str) -> str:

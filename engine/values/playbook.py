@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 
+from engine.values.secret_names import is_secret
 from engine.values.text import Json
 
 
@@ -61,6 +62,12 @@ class Input:
     default: Json = None
     secret: bool = False
     where: Where = Where()
+
+    def hides(self, value: Json) -> bool:
+        """Whether *value* of it must not be shown: the playbook says so, or its name does."""
+        if self.secret:
+            return True
+        return not (value is None or isinstance(value, bool)) and is_secret(self.name, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import LeftOut
 from engine.values.plan import Finding, PlannedStep, Risk
 from engine.values.playbook import Phase
+from engine.values.secret_text import without_secrets
 from engine.values.text import Json
 
 
@@ -76,12 +77,13 @@ class SentCommand:
     def of(cls, command: Command, completed: Completed) -> SentCommand:
         """The record of a command that was sent."""
         hidden = command.private and command.effect is Effect.READ
+        told = without_secrets if command.private else str  # a validation may quote the file that it refuses
         return cls(
             line=str(command),
             effect=command.effect.value,
             exit_code=completed.exit_code,
-            stdout=f"({len(completed.stdout)} characters that are not shown)" if hidden else completed.stdout,
-            stderr=completed.stderr,
+            stdout=f"({len(completed.stdout)} characters that are not shown)" if hidden else told(completed.stdout),
+            stderr=told(completed.stderr),
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,
         )

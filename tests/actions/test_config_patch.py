@@ -19,18 +19,18 @@ from engine.codec import from_json, to_json
 from engine.errors import ConfigError, ProbeError
 from engine.executor.narrowing import narrowed
 from engine.facts.config_file import HostFile, digest_of, octal
-from engine.facts.secret_names import without_secrets
 from engine.judge.looked import Seen
 from engine.lang.arguments import build
 from engine.lang.loader import load_playbook
 from engine.lang.templates import Scope, render
 from engine.ports import Action, Connection, ConnectOptions, Fails, Holds
-from engine.shields import masked, masking
 from engine.transports import local
 from engine.values.command import Completed, Effect
 from engine.values.inventory import Host
+from engine.values.masking import masked, masking
 from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
+from engine.values.secret_text import without_secrets
 
 TEXT = """\
 # why: it is so

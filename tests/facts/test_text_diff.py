@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.facts.text_diff import unified
+from engine.facts.text_diff import MOST, unified
+from engine.values.secret_text import masked_config
 
 texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size=12).map("\n".join)
 
@@ -40,3 +42,26 @@ def test_patch_makes_one_text_of_the_other(tmp_path_factory, old, new):
 @pytest.mark.parametrize(("old", "new"), [("", "a"), ("a", ""), ("a\n", "a"), ("a", "a\n")])
 def test_the_end_of_the_last_line_counts(old, new):
     assert "\\ No newline at end of file" in unified(old, new, "f", "f")
+
+
+def test_a_secret_that_is_far_above_its_difference_is_still_known_as_one():
+    """Mutants: text_diff.py ``unified`` with ``show`` on the lines of the difference, or not at all."""
+    block = "\n".join(f"  {letter * 20}" for letter in "abcdefgh")
+    old = f"key: |\n  -----BEGIN PRIVATE KEY-----\n{block}\n  -----END PRIVATE KEY-----\nsecrets:\n  db: h1\n  m: h2\nport: 1\n"
+    shown = unified(old, old.replace("g" * 20, "z" * 20).replace("h2", "h3"), "a", "b", masked_config)
+    assert "+  ***" in shown
+    assert not re.search(r"aaa|eee|ggg|zzz|h1|h2|h3", shown)
+    assert " port: 1" in shown
+
+
+def test_a_secret_in_a_last_line_without_an_end_is_hidden_too():
+    """Mutants: text_diff.py ``_shown`` that leaves the mark where it is."""
+    assert "hunter2" not in unified("a: 1\n", "a: 1\ntoken: hunter2", "a", "b", masked_config)
+
+
+def test_a_difference_has_a_bound_and_says_what_is_left_out():
+    """Mutants: text_diff.py ``_bounded`` without its ``break``."""
+    shown = unified("", "a line of text\n" * 30_000, "/dev/null", "b")
+    assert len(shown) < MOST + 100
+    lines = shown.splitlines()
+    assert lines[-1] == f"... {30_003 - len(lines) + 1} more lines are left out"

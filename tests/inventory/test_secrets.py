@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from engine.facts.secret_names import is_secret
 from engine.inventory import read
 from engine.values.playbook import Where
+from engine.values.secret_names import is_secret
 from tests.inventory.texts import host, inventory, mistakes
 
 KEPT = """

@@ -181,3 +181,13 @@ def test_plans_that_are_alike_are_asked_about_as_one_and_unlike_victims_are_all_
         "    pid 30 (root) a",
         "    pid 31 (root) c\\x1b[2J",
     ]
+
+
+@pytest.mark.parametrize(("lines", "shown", "last"), [(61, 61, "+line 60"), (6000, 61, "... 5940 more lines")])
+def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
+    """Mutants: wording.py ``_diff_lines`` that returns everything, or says a number that is one off."""
+    diff = "".join(f"+line {number}\n" for number in range(lines))
+    text = "\n".join(said(host(1, Verdict.PLANNED, step(Status.WOULD_CHANGE, "a change", diff=diff))))
+    told = [it for it in text.splitlines() if "  | " in it]
+    assert len(told) == shown
+    assert last in told[-1]

@@ -14,6 +14,8 @@ K = TypeVar("K")
 
 SHOWN_VICTIMS = 20
 SHOWN_EVIDENCE = 8
+SHOWN_DIFF = 60
+"""Lines of a step's diff."""
 
 
 def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
@@ -92,7 +94,7 @@ def _step_lines(step: StepResult) -> list[str]:
         return []
     lines = [step_line(step)]
     lines += [f"  {it}" for it in _victims(step.victims)]
-    lines += [f"  | {it}" for it in (step.diff or "").splitlines()]
+    lines += [f"  | {it}" for it in _diff_lines(step.diff or "")]
     if not step.victims and (step.status is Status.WOULD_CHANGE or step.condition):
         lines += [f"  $ {short(it.line)}" for it in step.commands if it.effect == "write" and it.exit_code is None]
     return lines
@@ -116,6 +118,13 @@ def step_line(step: StepResult) -> str:
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
     why = "" if step.why and notes and notes[0].startswith(step.why) else step.why
     return f"{word} {step.id}: {why}" + (f"{' ' if why else ''}[{'; '.join(notes)}]" if notes else "")
+
+
+def _diff_lines(diff: str) -> list[str]:
+    lines = diff.splitlines()
+    if len(lines) <= SHOWN_DIFF + 1:  # a line that says "1 more" takes its place
+        return lines
+    return [*lines[:SHOWN_DIFF], f"... {len(lines) - SHOWN_DIFF} more lines: --report or --output json has all"]
 
 
 def _victims(victims: tuple[Victim, ...]) -> list[str]:

@@ -1,0 +1,120 @@
+"""Create the file of a report: for its owner alone, and in no place where somebody else put something."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+
+from engine.errors import ConfigError
+
+MOST_LINKS = 40
+"""Symbolic links on the way to a file that are followed, as the kernel does."""
+
+
+def create(path: str) -> int:
+    """A descriptor to write the report *path* with: a new file, or one of ours that is emptied; mode 600 in any case.
+
+    A pipe or a device of ours is taken as it is.  Raises ConfigError where somebody else could read what is written,
+    or where it would be written over what is not a report of ours; OSError where it cannot be opened.
+    """
+    folder, name = _folder(path)
+    try:
+        try:
+            return os.open(name, _NEW, 0o600, dir_fd=folder)
+        except FileExistsError:
+            return _taken_over(path, name, folder)
+    finally:
+        os.close(folder)
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _taken_over(path: str, name: str, folder: int) -> int:
+    before = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    _refuse_foreign(path, before)
+    number = os.open(name, _THERE, dir_fd=folder)  # of a pipe: waits for its reader
+    try:
+        now = os.fstat(number)
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+            raise ConfigError(f"--report {path}: somebody has put another file there meanwhile")
+        if stat.S_ISREG(now.st_mode):
+            os.fchmod(number, 0o600)
+            os.ftruncate(number, 0)
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+def _refuse_foreign(path: str, there: os.stat_result) -> None:
+    """Raise ConfigError unless what is there is ours alone."""
+    if stat.S_ISCHR(there.st_mode) and there.st_uid == 0:  # /dev/null, a terminal
+        return
+    if there.st_uid != os.geteuid():
+        raise ConfigError(
+            f"--report {path}: it is there already and belongs to {_owner(there)}, who could read the report; "
+            "name another file, or remove this one"
+        )
+    if stat.S_ISREG(there.st_mode) and there.st_nlink > 1:
+        raise ConfigError(
+            f"--report {path}: the file has {there.st_nlink} names (hard links), and all of them would be emptied; "
+            "name another file"
+        )
+
+
+def _folder(path: str) -> tuple[int, str]:
+    """The directory of *path*, opened, and the name within it.  A symbolic link of somebody else is not followed."""
+    waiting = [it for it in path.split("/") if it not in ("", ".")][::-1]
+    here = os.open("/" if path.startswith("/") else ".", _FOLDER)
+    links = 0
+    try:
+        while waiting:
+            name = waiting.pop()
+            target = "" if name == ".." else _link(path, name, here)
+            links += bool(target)
+            if links > MOST_LINKS:
+                raise ConfigError(f"--report {path}: its symbolic links go round in circles")
+            if target:
+                waiting += [it for it in target.split("/") if it not in ("", ".")][::-1]
+            elif not waiting and name != "..":
+                return here, name
+            if not target or target.startswith("/"):
+                here = _entered("/" if target else name, here)
+        raise ConfigError(f"--report {path}: it is a directory")
+    except BaseException:
+        os.close(here)
+        raise
+
+
+def _entered(name: str, here: int) -> int:
+    """The directory *name* in *here*, which is closed."""
+    there = os.open(name, _FOLDER, dir_fd=here)
+    os.close(here)
+    return there
+
+
+def _link(path: str, name: str, folder: int) -> str:
+    """Where *name* leads if it is a symbolic link; empty: it is none, or is not there.  Raises ConfigError."""
+    try:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return ""
+    if not stat.S_ISLNK(there.st_mode):
+        return ""
+    target = os.readlink(name, dir_fd=folder)
+    again = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    same = (again.st_dev, again.st_ino) == (there.st_dev, there.st_ino)
+    if there.st_uid not in (0, os.geteuid()) or not same:
+        raise ConfigError(f"--report {path}: {name} is a symbolic link of {_owner(there)}, which is not followed")
+    return target
+
+
+def _owner(there: os.stat_result) -> str:
+    try:
+        return f"the user {pwd.getpwuid(there.st_uid).pw_name}"
+    except KeyError:
+        return f"the user {there.st_uid}"

@@ -1,0 +1,53 @@
+"""Which names stand for secrets, in inventories, in playbooks and in the files of hosts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+MASK = "***"
+
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+SECRET = re.compile(
+    r"\w*(token|passw(or)?ds?|passphrases?|passcode|secrets?|apikeys?)|pwd|credentials?|bearer|authorization|cookies?"
+    r"|requirepass|masterauth|sshpass"
+)
+SECRET_KEY = re.compile(r"api|private|access|secret|auth|account|admin|encryption|signing|license")
+"""Words that make a ``key`` after them a secret; an ``ssh_key`` is a path, a ``public_key`` is public."""
+ABOUT_IT = re.compile(
+    r"path|file|dir|name|url|ttl|expir(y|es)|timeout|seconds|count|limit|enabled|required|length|type"
+)
+"""Last words of fields that tell something about a secret, not the secret."""
+NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "on", "off", "enabled", "disabled", MASK})
+"""What stands in the place of a secret and is none."""
+
+
+def is_secret(key: str, value: object) -> bool:
+    """Whether the field *key* with *value* must not be shown."""
+    if isinstance(value, str) and "PRIVATE KEY-----" in value:
+        return True
+    if isinstance(value, Mapping) and not {"file", "path"}.isdisjoint(value):  # it says where the secret is
+        return False
+    kind = _kind_of(key)
+    if kind == "tokens":
+        return isinstance(value, str | list | tuple | Mapping)
+    if kind == "key":
+        return not (isinstance(value, str) and re.fullmatch(r"[~/.]\S*|\S+\.pem", value))
+    if kind == "auth":  # a method, or (as Docker has it) a user and a password
+        return isinstance(value, str) and len(value) >= 8 and not (value.isalpha() and value.islower())
+    return kind == "secret"
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(key: str) -> str:
+    words = [it.lower() for it in WORDS.findall(key[:200])]
+    if not words or ABOUT_IT.fullmatch(words[-1]):
+        return ""
+    if any(map(SECRET.fullmatch, words)) or words[-1] == "pass":
+        return "secret"
+    if "tokens" in words:
+        return "tokens"
+    if words[-1] in ("key", "keys") and len(words) > 1 and SECRET_KEY.fullmatch(words[-2]):
+        return "key"
+    return "auth" if words[-1] == "auth" else ""
