@@ -19,7 +19,8 @@ from engine.values.command import Command, Effect
 from engine.values.masking import MASK, masked, masking
 from engine.values.plan import Change, PlannedStep, Risk
 from engine.values.result import HostPlan, SentCommand
-from engine.values.secret_text import masked_argv, masked_config, secret_spans
+from engine.values.secret_lines import masked_config
+from engine.values.secret_text import masked_argv, secret_spans
 
 SECRET = "s3cr3t /pa'ss\"wörd+long"
 MANY_WAYS = {

@@ -22,8 +22,8 @@ from engine.facts.text_diff import unified
 from engine.ports import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.secret_lines import masked_config
 from engine.values.secret_names import MASK, is_secret
-from engine.values.secret_text import masked_config
 from engine.values.text import Json
 
 SHOWN = 5

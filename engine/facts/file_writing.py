@@ -10,7 +10,7 @@ from engine.facts.ground import PEEK, REFUSED, refusal, refused
 from engine.facts.text_diff import unified
 from engine.shell import SAFE
 from engine.values.command import Command, Completed, Effect
-from engine.values.secret_text import masked_config
+from engine.values.secret_lines import masked_config
 
 LARGEST = 256 * 1024
 """Bytes of a file that are read for the sake of a diff."""

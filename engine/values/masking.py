@@ -57,7 +57,8 @@ class Masking:
 
     def __call__(self, text: str) -> str:
         """*text* without secrets."""
-        return self._masked(text, text.lower())
+        lower = text.lower()
+        return self._masked(text, known=any(gram in lower for gram in self._grams))
 
     def in_all(self, texts: Iterable[str]) -> dict[str, str]:
         """Those of *texts* in which something is to be hidden, each with what to show instead."""
@@ -65,18 +66,12 @@ class Masking:
         lowered = [it.lower() for it in different]
         joined = "\0".join(lowered)
         ends = list(accumulate(len(it) + 1 for it in lowered))
-        suspicious: set[int] = set()
-        for word in (*self._grams, *HINTS):
-            at = joined.find(word)
-            while at >= 0:
-                number = bisect_right(ends, at)
-                suspicious.add(number)
-                at = joined.find(word, ends[number])
-        masked = ((different[it], self._masked(different[it], lowered[it])) for it in sorted(suspicious))
+        known, named = _texts_with(self._grams, joined, ends), _texts_with(HINTS, joined, ends)
+        masked = ((different[it], self._masked(different[it], known=it in known)) for it in sorted(known | named))
         return {text: shown for text, shown in masked if shown != text}
 
-    def _masked(self, text: str, lower: str) -> str:
-        if self._pattern and any(gram in lower for gram in self._grams):
+    def _masked(self, text: str, *, known: bool) -> str:
+        if self._pattern and known:
             text = self._pattern.sub(MASK, text)
             parts = _CUT.split(text)
             text = "".join(it if number % 2 else self._uncut(it) for number, it in enumerate(parts))
@@ -95,6 +90,18 @@ class Masking:
 def masking(secrets: Iterable[str]) -> Masking:
     """A function that hides *secrets*, and what a text gives away as secrets, in every text."""
     return Masking(secrets)
+
+
+def _texts_with(words: Iterable[str], joined: str, ends: list[int]) -> set[int]:
+    """The numbers of the texts in *joined* that hold one of *words*; *ends* says where each of them ends."""
+    found: set[int] = set()
+    for word in words:
+        at = joined.find(word)
+        while at >= 0:
+            number = bisect_right(ends, at)
+            found.add(number)
+            at = joined.find(word, ends[number])
+    return found
 
 
 def _end(form: str) -> str:

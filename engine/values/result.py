@@ -10,7 +10,7 @@ from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import LeftOut
 from engine.values.plan import Finding, PlannedStep, Risk
 from engine.values.playbook import Phase
-from engine.values.secret_text import without_secrets
+from engine.values.secret_lines import without_secrets
 from engine.values.text import Json
 
 

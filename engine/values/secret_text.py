@@ -6,7 +6,6 @@ Nobody has to have named them beforehand: they are in the command lines, answers
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from engine.values.secret_names import MASK, NOT_A_VALUE, is_secret
@@ -32,7 +31,7 @@ _KNOWN_SHAPE = re.compile(
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.eyJ[\w-]{8,}\.[\w-]+)"
 )
 """What the tokens of GitHub, GitLab, Hugging Face, OpenAI, Slack and AWS, and JSON Web Tokens, look like."""
-_KEY_BLOCK = re.compile(
+KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(.*?)(?=-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
 
@@ -41,8 +40,9 @@ _QUOTED = {
     "'": re.compile(r"""(?:[^'\n]|'"'"')*"""),  # the latter is a quote within a quoted word of a shell
 }
 _BARE = re.compile(r"""[^\s&;'")\]}]+""")
-_BARE_IN_JSON = re.compile(r"""[^\s,'"\]}]+""")
+BARE_IN_JSON = re.compile(r"""[^\s,'"\]}]+""")
 _REST = re.compile(r"""[^\n'"]*""")
+_SIGNS = ("=", ":", '"', "'")
 _EQUALS = re.compile(r"""["']?[ \t]?=[ \t]?""")
 _COLON = re.compile(r"""["']?[ \t]*:[ \t]*""")
 _SPACE = re.compile(r"[ \t]+")
@@ -60,7 +60,7 @@ def secret_spans(text: str) -> list[Span]:
     found = [*_by_shape(text), *_by_name(text)]
     if "curl" in lower or "sshpass" in lower or "mysql" in lower or "mariadb" in lower or "redis-cli" in lower:
         found += _by_program(text)
-    return _merged(found)
+    return merged(found)
 
 
 def without_spans(text: str, spans: Sequence[Span]) -> str:
@@ -135,13 +135,17 @@ def _by_shape(text: str) -> Iterator[Span]:
     yield from (found.span() for found in _KNOWN_SHAPE.finditer(text))
     yield from (found.span(1) for found in _BEARER.finditer(text) if _looks_secret(found[1]))
     if "PRIVATE KEY-----" in text:
-        yield from (found.span(1) for found in _KEY_BLOCK.finditer(text) if found[1].strip())
+        yield from (found.span(1) for found in KEY_BLOCK.finditer(text) if found[1].strip())
 
 
 def _by_name(text: str) -> Iterator[Span]:
     done = 0
+    options = text.startswith("-") or " -" in text
     for found in _NAME.finditer(text):
-        if found.start() < done:
+        sign = text[found.end() : found.end() + 2]
+        if found.start() < done or not (
+            sign[:1] in _SIGNS or (sign[:1] in (" ", "\t") and (options or sign[1:] in ("=", ":")))
+        ):
             continue
         before = _BEFORE.search(text, max(done, found.start() - 64), found.start())
         start = before.start() if before else found.start()
@@ -162,23 +166,23 @@ def _value_of(text: str, start: int, end: int) -> Span | None:
     closed = quote if text[end : end + 1] == quote else ""
     if sign := _EQUALS.match(text, end):
         spaced = sign[0].strip("\"'") != "="
-        return _checked(text, plain, _from(text, sign.end(), "" if closed else quote, _BARE), surely=not spaced)
+        return _checked(text, plain, value_span(text, sign.end(), "" if closed else quote, _BARE), surely=not spaced)
     if sign := _COLON.match(text, end):
         if re.fullmatch(r"(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]+", plain, re.I) and not closed:
             return _checked(text, plain, _header(text, sign.end()), surely=True)
         at_start = _LINE_START.search(text, max(0, start - 80), start)
         if closed and text[sign.end() : sign.end() + 1] in ("[", "{"):
-            span = (sign.end() + 1, _bracket(text, sign.end()))
+            span = (sign.end() + 1, bracket_end(text, sign.end()))
             return span if re.search(r"[A-Za-z\"']", text[span[0] : span[1]]) else None
         if closed or at_start:
-            return _checked(text, plain, _from(text, sign.end(), "", _BARE_IN_JSON), surely=bool(closed))
+            return _checked(text, plain, value_span(text, sign.end(), "", BARE_IN_JSON), surely=bool(closed))
         return None
     if name.startswith("-") and not closed and (gap := _SPACE.match(text, end)):
-        return _checked(text, plain, _from(text, gap.end(), "", _BARE), surely=False)
+        return _checked(text, plain, value_span(text, gap.end(), "", _BARE), surely=False)
     return None
 
 
-def _from(text: str, at: int, quote: str, bare: re.Pattern[str]) -> Span:
+def value_span(text: str, at: int, quote: str, bare: re.Pattern[str]) -> Span:
     """Where the value ends that begins at *at*: within *quote*, in quotes of its own, or with the word."""
     own = text[at : at + 1]
     if not quote and own in _QUOTED:
@@ -217,98 +221,18 @@ def _looks_secret(value: str) -> bool:
     return len(value) >= 16 or not value.strip(".,:;!?()").isalpha()
 
 
-def _merged(spans: Sequence[Span]) -> list[Span]:
-    merged: list[Span] = []
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """*spans* in order; those that overlap are one."""
+    joined: list[Span] = []
     for start, end in sorted(it for it in spans if it[0] < it[1]):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            merged.append((start, end))
-    return merged
+            joined.append((start, end))
+    return joined
 
 
-# ---- configuration files -------------------------------------------------------------------------------------------
-
-_CONFIG_KEY = re.compile(
-    r"""[-+ \t]*(?P<comment>[#;]+[ \t]*)?(?:export[ \t]+)?(?:-[ \t]+)?["']?(?P<name>[A-Za-z_][\w.-]*)["']?"""
-    r"""[ \t]*(?P<sign>[:=]|[ \t](?=[^\s:=]))[ \t]*(?P<value>.*)"""
-)
-_OPENS = re.compile(r"""(?:[|>][-+\d]*|[\[{]*|"{3}|'{3})\s*(?:#.*)?""")
-_INLINE = re.compile(r"""(["']?)([A-Za-z_][\w.-]{0,100})\1[ \t]*[:=][ \t]*(?=["'\w\[{])""")
-_TAG = re.compile(r"<([A-Za-z_][\w.-]{0,100})[^<>]{0,200}>([^<]+)</")
-
-
-def masked_config(lines: Sequence[str]) -> list[str]:
-    """The lines of a configuration file, as many as there are, without the values of secrets.
-
-    What stands below a secret key, further to the right, is a secret too, and so is what stands within a private key.
-    """
-    text = "\n".join(lines)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    within_key: set[int] = set()
-    for found in _KEY_BLOCK.finditer(text):
-        first, last = (bisect_right(starts, it) - 1 for it in (found.start(1), found.end(1)))
-        within_key.update(range(first + 1, last + (not text[found.end(1) : found.end(1) + 1])))
-    masked, secret_from = [], -1
-    for number, line in enumerate(lines):
-        indent = len(line) - len(line.lstrip())
-        if secret_from >= 0 and line.strip() and indent <= secret_from and not _closes(line):
-            secret_from = -1
-        if line.strip() and (number in within_key or (secret_from >= 0 and indent > secret_from)):
-            masked.append(line[:indent] + MASK)
-            continue
-        masked.append(_masked_line(line))
-        if (key := _CONFIG_KEY.fullmatch(line)) and _opens_secrets(key):
-            secret_from = indent
-    return masked
-
-
-def without_secrets(text: str) -> str:
-    """The text of a configuration file, without the values of secrets."""
-    return "\n".join(masked_config(text.split("\n")))
-
-
-def _closes(line: str) -> bool:
-    return line.strip()[0] in "]})"
-
-
-def _opens_secrets(key: re.Match[str]) -> bool:
-    return key["sign"] in ":=" and bool(_OPENS.fullmatch(key["value"])) and is_secret(key["name"], {})
-
-
-def _is_prose(key: re.Match[str]) -> bool:
-    """Whether what looks like a key and a value with a space between them is a sentence."""
-    return key["sign"] not in ":=" and (bool(key["comment"]) or len(key["value"].split()) != 1)
-
-
-def _masked_line(line: str) -> str:
-    key = _CONFIG_KEY.fullmatch(line)
-    if key and key["value"] and not _OPENS.fullmatch(key["value"]) and not _is_prose(key):
-        written = key["value"].rstrip(" \t").removesuffix(",").rstrip(" \t")
-        value = written.strip("\"'")
-        number = 0 if re.fullmatch(r"[-+0-9._]+", value) else value  # max_tokens is a number
-        if is_secret(key["name"], number) and value.lower() not in NOT_A_VALUE:
-            start = key.start("value")
-            return f"{line[:start]}{MASK}{line[start + len(written) :]}"
-    spans = [found.span(2) for found in _TAG.finditer(line) if is_secret(found[1], found[2])]
-    spans += [span for found in _INLINE.finditer(line) if (span := _inline(line, found))]
-    return without_spans(line, _merged([*spans, *secret_spans(line)]))
-
-
-def _inline(line: str, found: re.Match[str]) -> Span | None:
-    """The value of one key of several in a line, if it is a secret; of an object or a list, all that is in it."""
-    if line[found.end()] in "[{":
-        span = (found.end() + 1, _bracket(line, found.end()))
-        return span if is_secret(found[2], {}) and re.search(r"[A-Za-z\"']", line[span[0] : span[1]]) else None
-    span = _from(line, found.end(), "", _BARE_IN_JSON)
-    value = line[span[0] : span[1]]
-    number = 0 if re.fullmatch(r"[-+0-9._]+", value) else value
-    return span if is_secret(found[2], number) and value.lower() not in NOT_A_VALUE else None
-
-
-def _bracket(text: str, at: int, most: int = 4000) -> int:
+def bracket_end(text: str, at: int, most: int = 4000) -> int:
     """Where the bracket that opens at *at* is closed; the end of the text where it is not."""
     depth, quote, end = 0, "", min(len(text), at + most)
     for number in range(at, end):

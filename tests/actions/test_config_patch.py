@@ -30,7 +30,7 @@ from engine.values.inventory import Host
 from engine.values.masking import masked, masking
 from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
-from engine.values.secret_text import without_secrets
+from engine.values.secret_lines import without_secrets
 
 TEXT = """\
 # why: it is so

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.facts.text_diff import MOST, unified
-from engine.values.secret_text import masked_config
+from engine.values.secret_lines import masked_config
 
 texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size=12).map("\n".join)
 
