@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import ProbeError
+from engine.facts.ground import refusal
+from engine.shell import SAFE
 from engine.values.command import Command, Completed, read_script, write_script
 
 _SYSTEM = "/ /bin /boot /dev /etc /lib /lib64 /proc /root /run /sbin /sys /usr /var"
@@ -41,6 +43,8 @@ class Entry:
     """On disk, with all that is in it."""
     patterns: tuple[int, ...]
     """The numbers of the patterns that it matches."""
+    refusal: str = ""
+    """Why it is not removed, with what to do: another user could lead the removal elsewhere (law 9)."""
 
     @property
     def key(self) -> str:
@@ -65,7 +69,29 @@ def ask_entries(patterns: tuple[str, ...], roots: tuple[str, ...]) -> Command:
     return read_script(_LOOK, str(len(roots)), *roots, *patterns)
 
 
-_LOOK = r"""
+_STEADY = r"""
+case $(rm --version 2>/dev/null) in *'GNU coreutils'*) steady=yes ;; *) steady=no ;; esac
+alone=0
+if safe_alone "$(id -g)" ''; then alone=$(id -g); fi
+led_astray() {  # directory: whether rm could be led elsewhere in it; sets why and owner
+    [ "$steady" = no ] || return 1
+    why='what is in it cannot be looked at, and the rm of this host goes by names' owner=
+    loose=$(find "$1" -xdev -type d \( ! -user 0 ! -user "$safe_me" ! -user "${safe_outside:-0}" \
+        -o -perm -002 -o -perm -020 ! -group 0 ! -group "$alone" \) -print 2>/dev/null) || return 0
+    [ -n "$loose" ] || return 1
+    loose=${loose%%"
+"*}
+    why="others can write to $loose, and lead the rm of this host elsewhere meanwhile (that of GNU could not be led)"
+    safe_stat "$loose" && ! safe_ours "$uid" || return 0
+    safe_belongs "$loose" "$uid" 'who could lead the rm of this host elsewhere meanwhile (that of GNU could not be led)'
+}
+"""
+"""GNU's rm, unlike others, opens each directory from the one above it, and follows no link however fast one appears."""
+
+_LOOK = (
+    SAFE
+    + _STEADY
+    + r"""
 LC_ALL=C; export LC_ALL
 fail() { printf '%s\n' "$*" >&2; exit 3; }
 real() { r=$(readlink -f "$1" 2>/dev/null; echo x); r=${r%x}; r=${r%?}; [ -n "$r" ]; }
@@ -102,22 +128,25 @@ for glob; do
             if [ "${one%/*}/" != "$last" ]; then
                 last=${one%/*}/
                 real "$last" || fail "$one: its directory leads nowhere"
-                dir=${r%/}
+                dir=${r%/} unsafe= become=
+                safe_enter "${dir:-/}" || unsafe=$why become=$owner
             fi
-            size= young=
+            size= young= astray= by=
             if [ -d "$one" ] && [ ! -L "$one" ]; then
                 size=$(du -skx -- "$one" 2>/dev/null) || fail "$one: not all of it can be looked into"
                 size=${size%%[!0-9]*}
                 young=$(newest "$dir/${one##*/}")
                 [ -n "$young" ] || fail "$one: when it was last written to is not known"
+                if [ -z "$unsafe" ] && led_astray "$dir/${one##*/}"; then astray=$why by=$owner; fi
             fi
-            said entry "$dir/${one##*/}" "$size" "$young"
+            said entry "$dir/${one##*/}" "$size" "$young" "${unsafe:-$astray}" "${unsafe:+$become}$by"
         done
     fi
     number=$((number + 1))
 done
 said mounts "$(cat /proc/self/mountinfo)"
 """
+)
 """``$1`` number of roots, the roots, the patterns."""
 
 
@@ -169,10 +198,11 @@ def _take(words: list[str], at: int, found: dict[str, Entry]) -> int:
     for line in lines:
         if words[at] != "entry":
             raise ProbeError("what would be removed is not known: the host does not say which is which")
-        path, kib, newest = words[at + 1], words[at + 2], words[at + 3]
+        path, kib, newest, why, owner = words[at + 1 : at + 6]
         before = found.get(path)
-        found[path] = _entry(path, kib, newest, line, (*before.patterns, number) if before else (number,))
-        at += 4
+        entry = _entry(path, kib, newest, line, (*before.patterns, number) if before else (number,))
+        found[path] = replace(entry, refusal=refusal(why, owner))
+        at += 6
     return at
 
 
@@ -213,6 +243,8 @@ def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
         return f"{path} is, or holds, the home directory {found.home}"
     if entry.kind != "link" and (below := next((it for it in found.mounts if f"{it}/".startswith(f"{path}/")), "")):
         return f"{path} is a mount point" if below == path else f"{path} holds the mount point {below}"
+    if entry.refusal:
+        return f"{path}: {entry.refusal}"
     if entry.kind == "directory" and not directories:
         return f"{path} is a directory: `directories: true` removes those with all that is in them"
     return ""
@@ -232,7 +264,10 @@ def _parted(path: str) -> tuple[str, str]:
     return folder or "/", name
 
 
-_REMOVE = r"""
+_REMOVE = (
+    SAFE
+    + _STEADY
+    + r"""
 LC_ALL=C; export LC_ALL
 dir=$1
 room() { df -Pk "$dir" 2>/dev/null | { read -r head; read -r device total used free rest && echo "$free"; }; }
@@ -255,18 +290,19 @@ below() {  # whether something is mounted at or below $where
 }
 before=$(room) failed= gone=0
 while [ $# -ge 4 ]; do
-    dir=$1 name=$2 seen=$3 kind=$4; shift 4
+    dir=$1 name=$2 seen=$3 sort=$4; shift 4
     where=${dir%/}/$name
-    cd -P -- "$dir" 2>/dev/null || { [ ! -e "$dir" ] && continue; left "its directory cannot be entered"; continue; }
+    safe_enter "$dir" || { [ ! -e "$dir" ] && continue; left "$why${owner:+ (become: $owner)}"; continue; }
     here=$(pwd -P; echo x); here=${here%x}; here=${here%?}
     [ "$here" = "$dir" ] || { left "its directory leads elsewhere than when it was looked at"; continue; }
     [ -e "./$name" ] || [ -L "./$name" ] || continue
     now=$(stat -c '%d:%i:%Y' -- "./$name" 2>/dev/null)
-    [ "$kind" != directory ] || now=${now%:*}:$(newest "./$name")
+    [ "$sort" != directory ] || now=${now%:*}:$(newest "./$name")
     [ "$now" = "$seen" ] || { left "it has changed since it was looked at"; continue; }
-    if [ "$kind" = directory ]; then
+    if [ "$sort" = directory ]; then
         [ -d "./$name" ] && [ ! -L "./$name" ] || { left "it is no directory any more"; continue; }
         [ -r /proc/self/mountinfo ] && ! below || { left "something is mounted in it"; continue; }
+        ! led_astray "./$name" || { left "$why${owner:+ (become: $owner)}"; continue; }
         ! in_use || { left "a process uses what is in it"; continue; }
         why=$(rm -rf -- "./$name" 2>&1)
     else why=$(rm -f -- "./$name" 2>&1)
@@ -277,4 +313,5 @@ after=$(room)
 printf '%s removed; free on the disk by df: %s KiB before, %s KiB after\n' "$gone" "${before:-?}" "${after:-?}"
 [ -z "$failed" ]
 """
+)
 """For each: its directory, its name, ``device:inode:modified``, and what it is."""

@@ -40,7 +40,8 @@ safe_ours() { # uid: whether that is root or this user
 }
 
 safe_belongs() { # path, uid, words: refuses what belongs to somebody else
-    owner=$(id -un "$2" 2>/dev/null) && [ -n "$owner" ] || owner=$2
+    owner=$(id -un "$2" 2>/dev/null) && [ -n "$owner" ] || # that of busybox wants a name
+        owner=$(sed -n "s/^\([^:]*\):[^:]*:$2:.*/\1/p" /etc/passwd 2>/dev/null | sed 1q) && [ -n "$owner" ] || owner=$2
     why="$1 belongs to $owner, $3"
 }
 

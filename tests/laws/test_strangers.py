@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from actions.wholly import see, take
 from shell.test_safe import SHELLS, directory, give, ground, swapping
-from stage import Machine
+from stage import Machine, shell
 
 from engine.actions import disk_speed, write_probe
 from engine.facts.config_file import ask_file, read_file, replace_file
 from engine.facts.file_writing import Wanted, ask_place, make, read_place
+from engine.facts.removing import ask_entries, read_entries, remove
 from engine.judge.looked import Blind
 from engine.values.command import Command, Completed, Effect
 from engine.values.result import Status
@@ -45,17 +46,13 @@ def listing(folder: Path) -> dict[str, tuple[object, ...]]:
     }
 
 
-def often(command: Command, shell: tuple[str, ...] = ("bash",), times: int = TRIES) -> list[str]:
+def often(command: Command, by: tuple[str, ...] = ("bash",), times: int = TRIES) -> list[str]:
     """What *command* says in so many tries, one after the other."""
-    line = f'i=0; while [ $i -lt {times} ]; do i=$((i + 1)); ( eval "$tried" ) <"$given"; echo "ended $?"; done 2>&1'
+    line = f"""tried=$1 given=$2; shift 2
+        i=0; while [ $i -lt {times} ]; do i=$((i + 1)); ( eval "$tried" ) <"$given"; echo "ended $?"; done 2>&1"""
     given = f"/proc/{os.getpid()}/fd/{_held(command.stdin)}"
-    done = subprocess.run(
-        [*shell, "-c", line, "sh", *command.argv],
-        env={**os.environ, "tried": command.script, "given": given},
-        capture_output=True,
-        text=True,
-        timeout=800,
-    )
+    argv = [*by, "-c", line, "sh", command.script, given, *command.argv]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=800)
     assert done.stdout.count("ended ") == times, done.stderr
     return done.stdout.splitlines()
 
@@ -125,6 +122,7 @@ def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, na
 WRITERS = {
     "config_patch": lambda place: {"path": f"{place}/a.yaml", "set": {"a": 2}},
     "file": lambda place: {"path": f"{place}/new", "content": "x"},
+    "remove": lambda place: {"paths": [f"{place}/a.yaml"], "allowed_roots": [str(place)]},
 }
 """Actions that change files of the host: what they are asked to do in a directory."""
 
@@ -159,6 +157,8 @@ def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, thei
         place = theirs / "link"
         place.symlink_to(roots)
         os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
+        if action == "remove":
+            pytest.skip("it goes by where things really lie")
     before = listing(ground)
     taken = take(action, WRITERS[action](place))
     assert taken.status == Status.BLOCKED.value
@@ -240,3 +240,58 @@ def test_what_has_other_names_is_not_handed_over(ground):
     for args in ({"mode": "0666"}, {"content": "y"}):
         taken = take("file", {"path": str(shared / "x"), **args})
         assert (taken.status, "has 3 names" in taken.why) == ("blocked", True)
+
+
+def trees(folder: Path) -> list[Path]:
+    """Directories in *folder*: root's, another user's, and root's with another user's in it."""
+    made = [directory(folder / name) for name in ("roots", "theirs", "mixed")]
+    os.chown(directory(folder / "mixed" / "theirs"), NOBODY, NOBODY)
+    os.chown(folder / "theirs", NOBODY, NOBODY)
+    for it in made:
+        (it / "file").write_text("x")
+    return made
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_gnu_removes_what_others_own_from_a_directory_that_nobody_can_exchange(ground, mode):
+    place = directory(ground / "place", mode)
+    trees(place)
+    args = {"paths": [f"{place}/*"], "allowed_roots": [str(place)], "directories": True}
+    taken = take("remove", args)
+    assert taken.status == "changed", taken.why
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.real("busybox")
+def test_a_removal_by_names_is_refused_where_others_could_lead_it_elsewhere(ground, tmp_path):
+    """Mutants: removing.py ``led_astray`` always false in the look, or in the write."""
+    place = directory(ground / "place")
+    made = trees(place)
+    machine = Machine(shell=shell("only busybox", tmp_path))
+    found = read_entries(machine.run(ask_entries((f"{place}/*",), (str(place),)))[0])
+    told = {it.path.rpartition("/")[2]: it.refusal for it in found.entries}
+    assert told["roots"] == ""
+    assert f"{place}/theirs belongs to nobody" in told["theirs"]
+    assert f"{place}/mixed/theirs belongs to nobody" in told["mixed"]
+    assert "give the step `become: nobody`" in told["mixed"]
+    done = machine.run(remove(found.entries))[0]
+    assert [it.exists() for it in made] == [False, True, True]
+    assert done.stderr.count("could lead the rm of this host elsewhere") == 2
+
+
+@pytest.mark.real("busybox")
+def test_who_exchanges_directories_below_a_removal_by_names_loses_in_200_tries(ground, tmp_path):
+    """Mutants: removing.py ``led_astray`` always false."""
+    roots, place = directory(ground / "roots"), directory(ground / "place")
+    tree = directory(place / "tree")
+    for folder in (roots, directory(tree / "real")):
+        (folder / "keep").write_text("x")
+    for it in (tree, tree / "real", tree / "real/keep"):
+        give(it)
+    found = read_entries(Machine().run(ask_entries((str(tree),), (str(place),)))[0])
+    before = listing(roots)
+    with swapping(tree, roots):
+        said = often(remove(found.entries), shell("only busybox", tmp_path))
+    assert listing(roots) == before
+    assert tree.exists()
+    assert len([it for it in said if "left alone" in it]) == TRIES
