@@ -26,14 +26,16 @@ from engine.facts.kernel_events import (
     when,
     xids,
 )
+from engine.facts.kernel_faults import GpuFault, KernelFault, OomdKill, faults, gpu_faults, oomd_kills
 from engine.facts.kernel_reading import Reading, read_kernel, read_text
 from engine.facts.kernel_script import ask_kernel
 from engine.facts.kernel_text import Message
 from engine.facts.moments import Asked, asked, written
 from engine.facts.regexes import fault_in_regex, found_anywhere
+from engine.facts.xids import GpuNeed, needs
 from engine.ports import Probe
 from engine.values.command import Completed
-from engine.values.text import Duration, Json, Unknown
+from engine.values.text import Duration, Json, Unknown, plural
 
 T = TypeVar("T")
 
@@ -100,6 +102,29 @@ class State:
         metadata={"about": "Faults of GPUs: at, seconds, code, bus_id, pid, name, text."}
     )
     xid_codes: tuple[int, ...] | Unknown = field(metadata={"about": "Their codes, each once."})
+    gpu_needs: tuple[GpuNeed, ...] | Unknown = field(
+        metadata={
+            "about": "What each GPU with a fault needs by the vendor's catalogue, the most urgent first: bus_id, need "
+            "(nothing, restart the application, check the node, contact the vendor, reset the GPU, reboot the node), "
+            "code, bucket, meaning, at, text, count. The newest Xid 154 of a GPU overrules what was before it."
+        }
+    )
+    gpu_faults: tuple[GpuFault, ...] | Unknown = field(
+        metadata={"about": "GPUs that fell off the bus or could not be started, told without an Xid: kind, bus_id ..."}
+    )
+    lockups: tuple[KernelFault, ...] | Unknown = field(
+        metadata={"about": "Processors that hung: soft and hard lockups, stalls of RCU: at, seconds, text."}
+    )
+    panics: tuple[KernelFault, ...] | Unknown = field(metadata={"about": "Panics and oopses of the kernel itself."})
+    hardware_errors: tuple[KernelFault, ...] | Unknown = field(
+        metadata={"about": "Uncorrected errors of memory, processors and PCI Express (machine checks, EDAC, AER)."}
+    )
+    oomd_kills: tuple[OomdKill, ...] | Unknown = field(
+        metadata={"about": "Control groups that systemd-oomd ended for memory pressure: at, seconds, cgroup, text."}
+    )
+    no_victim: tuple[KernelFault, ...] | Unknown = field(
+        metadata={"about": "Times when memory ran out and the kernel found nobody to end."}
+    )
     sxids: tuple[Xid, ...] | Unknown = field(metadata={"about": "Faults of NVSwitches, with their `switch`."})
     io_errors: tuple[IoError, ...] | Unknown = field(
         metadata={"about": "Complaints about disks and file systems: at, seconds, device, text."}
@@ -166,13 +191,20 @@ def _state(args: Args, reading: Reading) -> State:
     kills = oom_kills(inside)
     matches = _matches(args, inside)
     counts = {name: sum(it.signature == name for it in matches) for name in args.signatures}
-    gpu_faults = xids(inside)
+    gpu_faults_numbered = xids(inside)
     return State(
         oom=_known(kills, blind),
         oom_host=_scope(kills, "host", blind),
         oom_cgroup=_scope(kills, "cgroup", blind),
-        xids=_known(gpu_faults, blind),
-        xid_codes=_known(tuple(sorted({it.code for it in gpu_faults})), blind),
+        xids=_known(gpu_faults_numbered, blind),
+        xid_codes=_known(tuple(sorted({it.code for it in gpu_faults_numbered})), blind),
+        gpu_needs=_known(needs(gpu_faults_numbered), blind),
+        gpu_faults=_known(gpu_faults(inside), blind),
+        lockups=_known(faults("lockup", inside), blind),
+        panics=_known(faults("panic", inside), blind),
+        hardware_errors=_known(faults("hardware", inside), blind),
+        oomd_kills=_known(oomd_kills(inside), blind),
+        no_victim=_known(faults("oom_nobody", inside), blind),
         sxids=_known(sxids(inside), blind),
         io_errors=_known(io_errors(inside), blind),
         hung_tasks=_known(hung_tasks(inside), blind),
@@ -194,6 +226,8 @@ def _moment(at: float | None) -> str | Unknown:
 
 def _blind(reading: Reading, low: float, *, bounded: bool) -> Unknown | None:
     """Why finding nothing would not mean that there was nothing."""
+    if reading.missed:
+        return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
     if not bounded:
         return None
     if any(it.at is None for it in reading.messages):

@@ -8,33 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from engine.facts.gpus import bus_id
+from engine.facts.kernel_patterns import KINDS
 from engine.facts.kernel_text import Message
 from engine.facts.moments import written
+from engine.facts.xids import meaning, need_of
 from engine.values.text import Unknown
 
 _NO_TIME = Unknown(why="the line carries no time that can be told")
 _NOT_SAID = Unknown(why="the kernel's log does not say")
 
-_INVOKED = re.compile(r"(.{1,64}?) invoked oom-killer: ", re.IGNORECASE)
-_CONSTRAINT = re.compile(r"oom-kill:constraint=(\w+),(.*)", re.IGNORECASE)
-_LIMIT = re.compile(r"Task in (\S+) killed as a result of limit of (\S+)", re.IGNORECASE)
-_GROUP = re.compile(r"Tasks in (\S+) are going to be killed due to memory\.oom\.group", re.IGNORECASE)
-_CHOSEN = re.compile(r"\bKill process (\d+) \((.*?)\) score ", re.IGNORECASE)
-_KILLED = re.compile(r"\bKilled process (\d+)(?:, UID \d+,)? \((.*)\)(?:[,.]? ?(.*))?$", re.IGNORECASE)
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
-_XID = re.compile(r"(?<![a-z])Xid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?", re.IGNORECASE)
-_SXID = re.compile(r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?", re.IGNORECASE)
 _PID = re.compile(r"""\bpid=['"]?(\d+)""")
 _NAME = re.compile(r"\bname=(.+?)(?:, |,?$)")
-_HUNG = re.compile(r"INFO: task (.+):(\d+) (?:is )?blocked (?:.*)?for more than (\d+) seconds", re.IGNORECASE)
-_IO = re.compile(
-    r"I/O error|(?:medium|target|transport) error|unhandled sense code"
-    r"|remounting filesystem read-only|EXT[234]-fs (?:error|\([^)]*\): .*\berror\b)|JBD2: .*error"
-    r"|XFS .*(?:I/O error|shutting down|shut down|corruption)|BTRFS.*(?:error|forced readonly)|F2FS-fs.*error"
-    r"|nvme.*(?:timeout|controller is down|removing after probe|abort status)"
-    r"|ata[\d.]+: (?:exception Emask|failed command|error:)",
-    re.IGNORECASE,
-)
 _DEVICE = re.compile(
     r"\bdev(?:ice)?:? (?:\[)?([a-z][\w-]*)|\((?:device )?([a-z][\w-]*)\)|\b(nvme\d+(?:n\d+)?|sd[a-z]+\d*|ata[\d.]+)\b"
 )
@@ -51,8 +36,9 @@ class OomKill:
     pid: int | Unknown
     name: str | Unknown
     """At most 15 characters, as the kernel keeps it."""
-    scope: Literal["host", "cgroup"] | Unknown
-    """Whether the host was out of memory, or a control group had reached its own limit."""
+    scope: Literal["host", "cgroup", "nodes"] | Unknown
+    """Whether the host was out of memory, a control group had reached its own limit, or the memory nodes that the
+    process may use (by a cpuset or a policy) were full."""
     cgroup: str | Unknown
     """The control group of the process."""
     container: str | Unknown
@@ -79,6 +65,14 @@ class Xid:
     name: str | Unknown
     switch: str
     """``nvidia-nvswitch0`` of an SXid; empty of an Xid."""
+    instance: str = ""
+    """The MIG instance, as the driver names it: ``GPU-I:05``, ``GPU-I:05 GPU-CI:00``; empty: the whole GPU."""
+    meaning: str = ""
+    """What the vendor's catalogue says of the code, in short; empty of an SXid."""
+    bucket: str = ""
+    """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ..."""
+    need: str = ""
+    """The same in words, where an Xid 154 tells by its own text: ``reset the GPU``, ``reboot the node`` ..."""
     text: str
 
 
@@ -108,7 +102,9 @@ class HungTask:
 def io_errors(messages: Iterable[Message]) -> tuple[IoError, ...]:
     """Complaints about disks and file systems."""
     return tuple(
-        IoError(**when(it), device=_device(it.text), text=it.text.strip()) for it in messages if _IO.search(it.text)
+        IoError(**when(it), device=_device(it.text), text=it.text.strip())
+        for it in messages
+        if KINDS["disk"].find(it.text)
     )
 
 
@@ -119,19 +115,25 @@ def _device(text: str) -> str:
 
 def hung_tasks(messages: Iterable[Message]) -> tuple[HungTask, ...]:
     """Tasks that were blocked for too long."""
-    found = ((it, _HUNG.search(it.text)) for it in messages)
+    found = ((it, KINDS["hung_task"].find(it.text)) for it in messages)
     return tuple(HungTask(**when(it), name=one[1], pid=int(one[2]), waited=int(one[3])) for it, one in found if one)
 
 
 def xids(messages: Iterable[Message]) -> tuple[Xid, ...]:
     """Faults of GPUs; those of switches are not among them."""
-    found = ((it, _XID.search(it.text)) for it in messages)
-    return tuple(_xid(it, "", one[1], one[2], one[3] or "") for it, one in found if one)
+    found = ((it, KINDS["xid"].find(it.text)) for it in messages)
+    return tuple(_with_meaning(_xid(it, "", one[1], one[3], one[4] or ""), one[2]) for it, one in found if one)
+
+
+def _with_meaning(xid: Xid, instance: str) -> Xid:
+    known = meaning(xid.code)
+    need = need_of(xid.code, xid.text)
+    return replace(xid, instance=instance.strip(" ,"), meaning=known.meaning, bucket=known.bucket, need=need)
 
 
 def sxids(messages: Iterable[Message]) -> tuple[Xid, ...]:
     """Faults of NVSwitches."""
-    found = ((it, _SXID.search(it.text)) for it in messages)
+    found = ((it, KINDS["sxid"].find(it.text)) for it in messages)
     return tuple(_xid(it, one[1], one[2], one[3], one[4] or "") for it, one in found if one)
 
 
@@ -153,7 +155,7 @@ class _Event:
     """What has been said so far of one want of memory."""
 
     by: str = ""
-    scope: Literal["host", "cgroup"] | None = None
+    scope: Literal["host", "cgroup", "nodes"] | None = None
     cgroup: str | None = None
     limit: str | None = None
     pid: int | None = None
@@ -184,19 +186,19 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
     event: _Event | None = None
     for it in messages:
         text = it.text
-        if found := _INVOKED.search(text):
+        if found := KINDS["oom_invoked"].find(text):
             yield from _unfinished(event)
             event = _Event(by=found[1].rpartition("] ")[2].strip(), message=it)
-        elif found := _CONSTRAINT.search(text):
+        elif found := KINDS["oom_constraint"].find(text):
             event = _summary(found, event, it)
-        elif found := _LIMIT.search(text):
+        elif found := KINDS["oom_limit"].find(text):
             event = replace(_of(event, it), scope="cgroup", cgroup=found[1], limit=found[2], message=it)
-        elif found := _GROUP.search(text):
+        elif found := KINDS["oom_group"].find(text):
             by = event.by if event else ""
             event = _Event(by=by, scope="cgroup", limit=found[1], group=True, died=True, message=it)
-        elif found := _CHOSEN.search(text):
+        elif found := KINDS["oom_chosen"].find(text):
             event = replace(_scoped(_of(event, it), text), chosen=f"{found[1]} ({found[2]})", message=it)
-        elif found := _KILLED.search(text):
+        elif found := KINDS["oom_killed"].find(text):
             event = _scoped(_of(event, it), text)
             yield _kill(event, it, int(found[1]), found[2], found[3] or ""), int(found[1]), it.at
             event = replace(event, died=True, pid=None)
@@ -215,18 +217,20 @@ def _scoped(event: _Event, text: str) -> _Event:
     lower = text.lower()
     if "memory cgroup out of memory" in lower:
         return replace(event, scope="cgroup")
-    if "out of memory" in lower:
+    if "out of memory" in lower and event.scope != "nodes":
         return replace(event, scope="host", limit="")
     return event
 
 
 def _summary(found: re.Match[str], event: _Event | None, it: Message) -> _Event:
     told: Mapping[str, str] = dict(part.partition("=")[::2] for part in found[2].split(",") if "=" in part)
-    own = found[1].upper() == "CONSTRAINT_MEMCG"
+    constraint = found[1].upper()
+    own = constraint == "CONSTRAINT_MEMCG"
+    narrow = constraint in ("CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY")
     before = _of(event, it)
     return replace(
         _Event(message=it) if before.died else before,
-        scope="cgroup" if own else "host",
+        scope="cgroup" if own else "nodes" if narrow else "host",
         cgroup=told.get("task_memcg"),
         limit=told.get("oom_memcg") if own else "",
         pid=int(told["pid"]) if told.get("pid", "").isdigit() else None,

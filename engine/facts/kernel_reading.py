@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from engine.facts.kernel_faults import missed
 from engine.facts.kernel_text import Clock, Message, message, messages
 from engine.facts.moments import offset
 
@@ -50,6 +51,8 @@ class Reading:
     ends: float | None = None
     """The moment of the last message."""
     lines: int = 0
+    missed: int = 0
+    """Messages that the journal says it has missed, and that no other source has either."""
     drift: float | None = None
     """By how many seconds the journal's times are later than those reckoned from the time since boot."""
     clock: Clock = field(default_factory=Clock)
@@ -141,9 +144,12 @@ def _merged(sources: list[Source], clock: Clock) -> Reading:
     first, *others = read
     drift = _drift(first, others[0]) if others else None
     others = [_shifted(it, drift or 0.0) for it in others]
+    lost_at, lost = missed(first.found)
     found = list(first.found)
     for it in others:
-        found += _later(it, found, first)
+        found += _later(it, found, first, everything=lost > 0)
+        if lost_at is not None and it.first and it.first.at is not None and it.first.at < lost_at:
+            lost = 0  # what the journal missed is in the ring buffer
     if len(found) > len(first.found):
         found.sort(key=lambda it: float("-inf") if it.at is None else it.at)
     begins = _begins(first, clock)
@@ -156,6 +162,7 @@ def _merged(sources: list[Source], clock: Clock) -> Reading:
         begins=begins,
         ends=max(ends, default=None),
         lines=max(it.lines for it in read),
+        missed=lost,
         drift=drift,
         clock=clock,
     )
@@ -171,15 +178,26 @@ def _shifted(source: Source, seconds: float) -> Source:
     return replace(source, found=found, last=moved(source.last) if source.last else None)
 
 
-def _later(other: Source, found: Iterable[Message], first: Source) -> list[Message]:
-    """What *other* has before the beginning and after the end of *first*."""
-    known = {it.text.strip() for it in found}
+def _later(other: Source, found: Iterable[Message], first: Source, *, everything: bool) -> list[Message]:
+    """What *other* has before the beginning and after the end of *first*, or *everything* that is not there.
+
+    The same text is the same message only where its time is the same, too: faults repeat themselves word for word.
+    """
+    known: dict[str, list[float | None]] = {}
+    for one in found:
+        known.setdefault(one.text.strip(), []).append(one.at)
     begin = first.first.at if first.first and first.first.at is not None else float("inf")
     end = first.last.at if first.last and first.last.at is not None else float("-inf")
     outside = (
-        it for it in other.found if it.at is None or it.at > end - _OVERLAP or it.at < min(begin, end) + _OVERLAP
+        it
+        for it in other.found
+        if everything or it.at is None or it.at > end - _OVERLAP or it.at < min(begin, end) + _OVERLAP
     )
-    return [it for it in outside if it.text.strip() not in known]
+    return [it for it in outside if not _is_known(it, known.get(it.text.strip(), ()))]
+
+
+def _is_known(message: Message, times: Iterable[float | None]) -> bool:
+    return any(at is None or message.at is None or abs(at - message.at) <= _OVERLAP for at in times)
 
 
 def _begins(source: Source, clock: Clock) -> float | None:
@@ -196,8 +214,13 @@ def _drift(journal: Source, ring: Source) -> float | None:
     if journal.name != "journal":
         return None
     both = [it for it in (journal.last, *journal.found[-50:]) if it and it.at is not None]
-    times = {it.text.strip(): it.at for it in both}
-    for it in (ring.last, *reversed(ring.found[-50:])):
-        if it and it.at is not None and (other := times.get(it.text.strip())) is not None:
-            return round(other - it.at, 1)
-    return None
+    times: dict[str, list[float]] = {}
+    for it in both:
+        times.setdefault(it.text.strip(), []).append(it.at or 0.0)
+    apart: list[float] = [
+        other - it.at
+        for it in (ring.last, *reversed(ring.found[-50:]))
+        if it and it.at is not None
+        for other in times.get(it.text.strip(), ())
+    ]  # a message that came again and again has several partners: the nearest is the same one
+    return round(sorted(apart, key=lambda seconds: seconds * seconds)[0], 1) if apart else None

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from engine.facts.kernel_patterns import worth_sending
 from engine.values.command import Command, read_script
 
 KEPT = 20_000
 """Lines of one source that come back, the last ones."""
 
-WORTH = (
-    "invoked oom-killer|oom-kill:|killed as a result of limit|kill(ed)? process|memory.oom.group"
-    "|xid ?\\(|blocked (.*)?for more than"
-    "|i/o error|input/output error|(ext[234]-fs|xfs|btrfs|f2fs|jbd2).*(error|warning|shut|abort|corrupt)"
-    "|remounting filesystem read-only|nvme.*(timeout|controller is down|removing after probe|abort)"
-    "|(medium|target|transport) error|ata[0-9.]+: (exception|failed command|error)"
-)
-"""An awk expression over lower case: every line that the readers of ``kernel_events`` may want, and some more."""
-
 
 def ask_kernel(since: str, *, all_lines: bool) -> Command:
     """One script that reads the journal and the ring buffer; *since* is empty, ``ago N`` or ``at N`` (seconds)."""
-    return read_script(_ASK, "" if all_lines else WORTH, since, str(KEPT))
+    return read_script(_ASK, "" if all_lines else worth_sending(), since, str(KEPT))
 
 
 _ASK = r"""
@@ -56,12 +48,15 @@ show() {  # stdin: a log and, as its last line, how the program that wrote it en
 }
 if command -v journalctl >/dev/null 2>&1; then
     echo 'source journal'
+    # the kernel's own messages, what the journal says of itself (that it missed some), and kills by systemd-oomd: no
+    # program can forge a field that begins with an underscore
+    whose='_TRANSPORT=kernel + _TRANSPORT=driver + _SYSTEMD_UNIT=systemd-oomd.service'
     if [ -n "$from" ]; then
         journalctl _TRANSPORT=kernel -o short-unix --no-pager 2>/dev/null |
             head -n 2 | sed -n '/^[0-9]/{s/^/start /p;q;}'
-        { journalctl _TRANSPORT=kernel -o short-unix --no-pager --since "@$from" 2>&1; echo "$?"; } | show '^[0-9]+[.]'
+        { journalctl $whose -o short-unix --no-pager --since "@$from" 2>&1; echo "$?"; } | show '^[0-9]+[.]'
     else
-        { journalctl -k -o short-unix --no-pager 2>&1; echo "$?"; } | show '^[0-9]+[.]'
+        { journalctl -b $whose -o short-unix --no-pager 2>&1; echo "$?"; } | show '^[0-9]+[.]'
     fi
 fi
 echo 'source dmesg'

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.facts.moments import ctime, iso
 
-_LEVEL = re.compile(r"<\d+>|(?:kern|user|daemon)\s*:\s*\w+\s*:\s*")
+_LEVEL = re.compile(
+    r"<\d+>(?:1 (?=\d{4}-))?"
+    r"|(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])\s*:\s*\w+\s*:\s*"
+)
+_JSON = re.compile(r'\{.*"MESSAGE"\s*:.*\}')
 _BOOT = re.compile(r"\[\s*(\d+\.\d+)\](?:\[\s*[CT]\d+\])?\s?")
 _CALENDAR = re.compile(r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4})\](?:\s*\[\s*[CT]\d+\])?\s?")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ][\d:]{8}(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\s")
 _UNIX = re.compile(r"(\d{9,11}\.\d+)\s")
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} +\d+ [\d:]{8})\s")
-_TAG = re.compile(r"\S+ kernel(?:\[\d+\])?: ")
+_TAG = re.compile(r"\S+ kernel(?:\[\d+\])?: |\S+ kernel (?:-|\d+) \S+ (?:-|(?:\[[^]]*\])+) ")  # RFC 3164, RFC 5424
 _CALLER = re.compile(r"\[\s*[CT]\d+\]\s?")
 
 
@@ -44,6 +49,8 @@ class Message:
 def message(line: str, clock: Clock) -> Message:
     """What *line* says, and when it was said."""
     rest = line.strip("\r\n")
+    if _JSON.fullmatch(rest) and (entry := _journal_entry(rest)):
+        return entry
     if level := _LEVEL.match(rest):
         rest = rest[level.end() :]
     if found := _BOOT.match(rest):
@@ -69,6 +76,20 @@ def message(line: str, clock: Clock) -> Message:
     if caller := _CALLER.match(rest):
         rest = rest[caller.end() :]
     return Message(text=rest, at=at)
+
+
+def _journal_entry(line: str) -> Message | None:
+    """An entry of ``journalctl -o json``; None where it is none."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    text, moment = entry.get("MESSAGE"), str(entry.get("__REALTIME_TIMESTAMP", ""))
+    if isinstance(text, list):  # bytes, where they are no UTF-8
+        text = bytes(byte for byte in text if isinstance(byte, int) and 0 <= byte < 256).decode("utf-8", "replace")
+    if not isinstance(text, str):
+        return None
+    return Message(text=text, at=int(moment) / 1e6 if re.fullmatch(r"[0-9]{1,18}", moment) else None)
 
 
 def _since_boot(found: re.Match[str], line: str, at: float | None, clock: Clock) -> Message:

@@ -1,0 +1,93 @@
+"""What else a kernel says of a node that is not well: drivers that fail, lockups, panics, broken hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.facts.gpus import bus_ids
+from engine.facts.kernel_events import when
+from engine.facts.kernel_patterns import KINDS
+from engine.facts.kernel_text import Message
+from engine.values.text import Unknown
+
+NEAR = 4
+"""Messages of the driver before the one with the fault that may name the GPU: one sentence comes in several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFault:
+    """A fault of a GPU that the driver tells without a number."""
+
+    at: str | Unknown
+    seconds: float | Unknown
+    kind: Literal["off_the_bus", "init_failed"]
+    """Whether the GPU has fallen off the bus, or the driver could not start it."""
+    bus_id: str
+    """As sysfs writes it; empty where no message nearby names it."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFault:
+    """Something that is wrong with the machine itself."""
+
+    at: str | Unknown
+    seconds: float | Unknown
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomdKill:
+    """A control group that systemd-oomd ended for memory pressure, before the kernel had to."""
+
+    at: str | Unknown
+    seconds: float | Unknown
+    cgroup: str
+    text: str
+
+
+def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
+    """GPUs that the driver lost, or could not start; an Xid 79 says it too, and stands among the Xids."""
+    found: list[GpuFault] = []
+    for number, message in enumerate(messages):
+        if KINDS["xid"].find(message.text):
+            continue
+        lost, failed = (KINDS[name].find(message.text) for name in ("off_the_bus", "init_failed"))
+        if lost or failed:
+            bus = _bus_of(messages, number)
+            kind: Literal["off_the_bus", "init_failed"] = "init_failed" if failed else "off_the_bus"
+            found.append(GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip()))
+    return tuple(found)
+
+
+def _bus_of(messages: Sequence[Message], number: int) -> str:
+    """The GPU that this message of the driver names, or the nearest one before it."""
+    for message in reversed(messages[max(0, number - NEAR) : number + 1]):
+        if "nvrm" in message.text.lower() and (named := bus_ids(message.text)):
+            return named[0]
+    return ""
+
+
+def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
+    """Control groups that systemd-oomd has ended."""
+    found = ((message, KINDS["oomd"].find(message.text)) for message in messages)
+    return tuple(
+        OomdKill(**when(message), cgroup=match[1], text=message.text.strip()) for message, match in found if match
+    )
+
+
+def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
+    """The messages of *kind*: ``lockup``, ``panic``, ``hardware`` or ``oom_nobody``."""
+    return tuple(
+        KernelFault(**when(message), text=message.text.strip())
+        for message in messages
+        if KINDS[kind].find(message.text)
+    )
+
+
+def missed(messages: Iterable[Message]) -> tuple[float | None, int]:
+    """When the journal first lost messages of the kernel, and how many in all; it says so itself."""
+    found = [(message, match) for message in messages if (match := KINDS["missed"].find(message.text))]
+    return (found[0][0].at if found else None), sum(int(match[1]) for _, match in found)

@@ -1,0 +1,299 @@
+"""What the kernel says of sick GPUs, disks and processors is seen in every form, and nothing is dropped on its way."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from actions.pretended import Here, drive
+from engine.actions import kernel_log
+from engine.facts.kernel_patterns import KINDS, worth_sending
+from engine.facts.kernel_reading import read_kernel
+from engine.facts.xids import Need, catalogue, needs
+from engine.lang.arguments import build
+from engine.values.text import Unknown
+
+
+def seen(text: str, **values):
+    return drive(kernel_log.probe(build(kernel_log.Args, {"text": text, **values})), Here())
+
+
+FORMS = {
+    "dmesg": "[12345.678901] {}",
+    "dmesg -T": "[Sun Nov 22 01:02:03 2026] {}",
+    "dmesg -x": "kern  :err   : [12345.678901] {}",
+    "syslog level": "syslog:err   : [12345.678901] {}",
+    "raw": "<3>[12345.678901] {}",
+    "caller": "[12345.678901][ T1234] {}",
+    "RFC 3164": "Nov 22 01:02:03 gpu-01 kernel: [12345.678901] {}",
+    "RFC 5424": "<3>1 2026-11-22T01:02:03.123456+00:00 gpu-01 kernel - - - {}",
+    "journal short-iso": "2026-11-22T01:02:03+0000 gpu-01 kernel: {}",
+    "journal short-unix": "1795309323.123456 gpu-01 kernel: {}",
+    "journal json": "json",
+}
+TAILS = ("", ", pid=4711, name=python3, Ch 00000008", ", pid='<unknown>', name=<unknown>, some words (0x1)")
+PLACES = (
+    "PCI:0000:3b:00",
+    "0000:3b:00",
+    "PCI:0000:3b:00.0",
+    "PCI:0000:3b:00 GPU-I:05",
+    "PCI:0000:3b:00 GPU-I:05 GPU-CI:00",
+)
+
+
+def line(form: str, text: str) -> str:
+    if form == "journal json":
+        return json.dumps({"__REALTIME_TIMESTAMP": "1795309323123456", "MESSAGE": text, "_TRANSPORT": "kernel"})
+    return FORMS[form].format(text)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_xid_of_the_catalogue_is_read_in_every_form_with_its_meaning_and_bucket(form):
+    assert len(catalogue()) == 173
+    for code, known in catalogue().items():
+        for place, tail in zip(PLACES, (*TAILS, *TAILS), strict=False):
+            (xid,) = seen(line(form, f"NVRM: Xid ({place}): {code}{tail}")).xids
+            assert (xid.code, xid.bus_id, xid.meaning, xid.bucket) == (
+                code,
+                "0000:3b:00.0",
+                known.meaning,
+                known.bucket,
+            )
+            assert xid.instance == place.partition(" ")[2]
+            assert xid.meaning
+
+
+@pytest.mark.parametrize(
+    ("code", "need"),
+    [
+        (13, "restart the application"), (31, "restart the application"), (43, "nothing"), (45, "nothing"),
+        (48, "reset the GPU"), (54, "check the node"), (62, "reset the GPU"), (63, "nothing"), (64, "reset the GPU"),
+        (74, "check the node"), (79, "reboot the node"), (94, "restart the application"), (95, "reset the GPU"),
+        (109, "reset the GPU"), (119, "reset the GPU"), (120, "reset the GPU"), (140, "reset the GPU"),
+        (145, "check the node"), (167, "contact the vendor"), (999, "contact the vendor"),
+    ],
+)  # fmt: skip
+def test_a_fault_asks_for_what_the_vendor_says_and_an_unknown_one_for_the_vendor(code, need):
+    (found,) = seen(f"NVRM: Xid (PCI:0000:3b:00): {code}, pid=1, name=x").gpu_needs
+    assert (found.need, found.code, found.count) == (need, code, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        ("GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "reset the GPU"),
+        ("GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "reboot the node"),
+        ("GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "reset the GPU"),
+        ("GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)", "nothing"),
+        ("GPU recovery action changed from None to PF FLR", "reset the GPU"),
+        ("GPU recovery action changed from None to OS Reboot", "reboot the node"),
+        ("GPU recovery action changed from 0x0 (None) to 0x9 (Something New)", "contact the vendor"),
+        ("", "contact the vendor"),
+    ],
+)
+def test_the_drivers_own_verdict_is_read_from_its_words(text, need):
+    (found,) = seen(f"NVRM: Xid (PCI:0000:3b:00): 154, {text}").gpu_needs
+    assert found.need == need
+
+
+XID = "NVRM: Xid (PCI:0000:3b:00): {}\n"
+
+
+def test_the_newest_verdict_overrules_what_was_before_it_and_later_faults_count_again():
+    cleared = XID.format("79, lost") + XID.format("154, GPU recovery action changed from 0x2 (x) to 0x0 (None)")
+    assert seen(cleared).gpu_needs[0].need == Need.NOTHING
+    assert seen(cleared + XID.format("95, pid=1")).gpu_needs[0].need == Need.RESET
+    assert seen(
+        XID.format("154, GPU recovery action changed from 0x0 (None) to 0x2 (y)") + XID.format("13, pid=1")
+    ).gpu_needs[0].need == (Need.REBOOT)
+
+
+def test_each_gpu_has_a_verdict_of_its_own_the_most_urgent_first():
+    text = (
+        "NVRM: Xid (PCI:0000:3b:00): 13, pid=1\nNVRM: Xid (PCI:0000:5e:00): 79, pid=1\nNVRM: Xid (PCI:0000:3b:00): 45\n"
+    )
+    assert [(gpu.bus_id, gpu.need, gpu.count) for gpu in seen(text).gpu_needs] == [
+        ("0000:5e:00.0", "reboot the node", 1),
+        ("0000:3b:00.0", "restart the application", 2),
+    ]
+    assert needs(()) == ()
+
+
+LOST = [
+    "NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.",
+    "NVRM: GPU at PCI:0000:b3:00: GPU-aaaa\nNVRM: The GPU has fallen off the bus.",
+    "NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:2330) installed in this system has\n"
+    "NVRM: fallen off the bus and is not responding to commands.",
+]
+
+
+@pytest.mark.parametrize("text", LOST)
+def test_a_gpu_off_the_bus_is_seen_without_a_number_and_over_several_messages(text):
+    (fault,) = seen(text).gpu_faults
+    assert (fault.kind, fault.bus_id) == ("off_the_bus", "0000:b3:00.0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
+     "NVRM: GPU 0000:b3:00.0: rm_init_adapter failed, device minor number 0"],
+)  # fmt: skip
+def test_a_gpu_that_the_driver_cannot_start_is_seen(text):
+    (fault,) = seen(text).gpu_faults
+    assert (fault.kind, fault.bus_id) == ("init_failed", "0000:b3:00.0")
+
+
+DISKS = [
+    "md/raid1:md0: Disk failure on sda1, disabling device.",
+    "md/raid:md127: read error not correctable (sector 1 on sdb1).",
+    "nvme nvme0: Disabling device after reset failure: -19",
+    "device-mapper: multipath: 253:3: Failing path 8:16; nvme0: failing I/O to path",
+    "attempt to access beyond end of device",
+    "sda1: rw=1, access beyond end of device",
+    "EXT4-fs warning (device dm-0): ext4_dx_add_entry:2461: Directory (ino: 131074) index full, reach max htree level :2",
+    "nfs: server 10.0.0.9 not responding, still trying",
+    "nfs: server store not responding, timed out",
+    "sd 0:0:0:0: rejecting I/O to offline device",
+    "blk_update_request: I/O error, dev sda, sector 1",
+    "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0",
+    "XFS (dm-1): log I/O error -5",
+    "BTRFS error (device sdb): bdev /dev/sdb errs: wr 1",
+    "ata1.00: failed command: READ FPDMA QUEUED",
+]
+
+
+@pytest.mark.parametrize("text", DISKS)
+def test_a_failing_disk_is_seen(text):
+    assert len(seen(f"[1.0] {text}").io_errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("lockups", "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [python3:4711]"),
+        ("lockups", "NMI watchdog: Watchdog detected hard LOCKUP on cpu 7"),
+        ("lockups", "rcu: INFO: rcu_sched self-detected stall on CPU"),
+        ("lockups", "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"),
+        ("panics", "Kernel panic - not syncing: Fatal exception"),
+        ("panics", "BUG: unable to handle page fault for address: 0000000000001234"),
+        ("panics", "general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP"),
+        ("panics", "Oops: 0002 [#1] SMP PTI"),
+        ("hardware_errors", "pcieport 0000:40:01.1: AER: Uncorrected (Fatal) error received: 0000:41:00.0"),
+        (
+            "hardware_errors",
+            "nvidia 0000:41:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+        ),
+        ("hardware_errors", "mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: be00000000800400"),
+        ("hardware_errors", "EDAC MC0: 1 UE memory read error on CPU_SrcID#0"),
+        ("hardware_errors", "{1}[Hardware Error]: event severity: fatal"),
+        ("no_victim", "Out of memory and no killable processes..."),
+        ("no_victim", "Kernel panic - not syncing: System is deadlocked on memory, no killable processes"),
+    ],
+)
+def test_a_machine_that_is_not_well_is_seen(field, text):
+    assert len(getattr(seen(f"[1.0] {text}"), field)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pcieport 0000:40:01.1: AER: Corrected error received: 0000:41:00.0",
+        "{1}[Hardware Error]: It has been corrected by h/w and requires no further action",
+        "EDAC MC0: 0 UE 3 CE memory read error",
+        "EXT4-fs (sda1): warning: maximal mount count reached",
+        "systemd-journald[123]: Data hash table of /run/log is full",
+        "NFS: nfs mount opts='hard'",
+        "audit: 12 callbacks suppressed",
+        "traps: python[12] general protection fault ip:1 sp:2 error:0 in libc.so",
+    ],
+)
+def test_what_is_no_fault_of_the_machine_is_none(text):
+    state = seen(f"[1.0] {text}")
+    assert not any((state.io_errors, state.lockups, state.panics, state.hardware_errors, state.gpu_faults))
+
+
+def test_a_group_that_systemd_oomd_ended_is_seen():
+    (kill,) = seen(
+        "1795309323.1 host systemd-oomd[612]: Killed /user.slice/app.service due to memory pressure for /user.slice"
+    ).oomd_kills
+    assert kill.cgroup == "/user.slice/app.service"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "scope"),
+    [("NONE", "host"), ("MEMCG", "cgroup"), ("CPUSET", "nodes"), ("MEMORY_POLICY", "nodes")],
+)
+def test_what_had_run_out_of_memory_is_told_by_the_constraint(constraint, scope):
+    (kill,) = seen(
+        f"[1.0] oom-kill:constraint=CONSTRAINT_{constraint},nodemask=0,cpuset=x,mems_allowed=0,task_memcg=/a,task=py,pid=7,uid=0\n"
+        f"[1.0] {'Memory cgroup out' if constraint == 'MEMCG' else 'Out'} of memory: Killed process 7 (py) total-vm:1kB, anon-rss:1kB\n"
+    ).oom
+    assert kill.scope == scope
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_filter_on_the_host_drops_nothing_that_a_reader_knows(name, data):
+    """Any text of a kind, made from its pattern, passes the filter: both stand in one list."""
+    pattern = re.compile(KINDS[name].pattern.pattern.replace(r"(?<![a-z])", ""), re.IGNORECASE | re.ASCII)
+    text = data.draw(st.from_regex(pattern, alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
+    assert re.search(worth_sending(), text.lower()), (name, text)
+
+
+@pytest.mark.parametrize("awk", [["awk"], pytest.param(["busybox", "awk"], marks=pytest.mark.real("busybox"))])
+def test_the_filter_is_one_that_awk_understands(awk):
+    lines = [
+        *DISKS,
+        *"\n".join(LOST).split("\n"),
+        "NVRM: Xid (PCI:0000:3b:00): 79",
+        "a quiet line",
+        "usb 1-1: new device",
+    ]
+    program = "BEGIN { worth = ARGV[1]; ARGC = 1 } tolower($0) ~ worth"
+    done = subprocess.run([*awk, program, worth_sending()], input="\n".join(lines), capture_output=True, text=True)
+    assert done.stdout.splitlines() == lines[:-2]
+    assert not done.stderr
+
+
+def answer(journal: list[str], ring: list[str]) -> str:
+    def source(name: str, lines: list[str]) -> str:
+        if not lines:
+            return f"source {name}\nend 127\n"
+        body = "".join(f" {one}\n" for one in lines)
+        return f"source {name}\nend 0\nlines {len(lines)}\nfirst {lines[0]}\nlast {lines[-1]}\n{body}"
+
+    return "clock 1795310000 1795300000 +0000\n" + source("journal", journal) + source("dmesg", ring)
+
+
+MISSED = "1795309000.0 h systemd-journald[1]: Missed 17 kernel messages"
+
+
+def test_a_journal_that_missed_messages_is_no_quiet_one():
+    reading = read_kernel(answer(["1795300000.0 h kernel: Linux version", MISSED], []))
+    assert reading.missed == 17
+    state = kernel_log._state(kernel_log.Args(), reading)
+    assert isinstance(state.xids, Unknown)
+    assert "missed 17 messages" in state.xids.why
+
+
+def test_what_the_journal_missed_is_taken_from_the_ring_buffer_where_that_has_it():
+    ring = ["[    0.000000] Linux version", "[ 8999.500000] NVRM: Xid (PCI:0000:3b:00): 79, pid=1"]
+    reading = read_kernel(answer(["1795300000.0 h kernel: Linux version", MISSED], ring))
+    assert reading.missed == 0
+    assert len(kernel_log._state(kernel_log.Args(), reading).xids) == 1
+
+
+def test_equal_messages_where_the_journal_stopped_and_the_ring_went_on_are_two():
+    text = "NVRM: Xid (PCI:0000:3b:00): 13, pid=1"
+    ring = ["[    0.000000] Linux version", f"[  100.000000] {text}", f"[ 5000.000000] {text}"]
+    reading = read_kernel(answer(["1795300000.0 h kernel: Linux version", f"1795300100.0 h kernel: {text}"], ring))
+    assert [round(xid.seconds) for xid in kernel_log._state(kernel_log.Args(), reading).xids] == [
+        1795300100,
+        1795305000,
+    ]
