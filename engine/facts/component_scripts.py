@@ -9,7 +9,11 @@ process that does it. Uptimes are in hundredths of a second.
 
 from __future__ import annotations
 
-COMMON = r"""
+from engine.shell import SAFE
+
+COMMON = (
+    SAFE
+    + r"""
 nl='
 '
 fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
@@ -39,7 +43,18 @@ place() {  # where records lie: sets folder
     home "$1"
     host=$(uname -n) && [ -n "$host" ] || fail 3 'uname does not say what this host is called'
     folder=${it%/}/$host
-    [ ! -d "$folder" ] || folder=$(cd -- "$folder" && pwd -P) || fail 3 "${it%/}/$host may not be looked into"
+    [ -d "$folder" ] || return 0
+    [ -x "$folder" ] || fail 3 "$folder may not be looked into"
+    ours_alone "$folder" && [ "$shared" = no ] || fail 3 "${why:-everybody can write to $folder}$(instead)"
+    folder=$real
+}
+ours_alone() {  # directory: whether nobody else can exchange what is in it; sets real, or why and owner
+    safe_resolve "$1" last && [ "$kind" = directory ] && safe_step "$real"
+}
+instead() { [ -z "$owner" ] || printf ': give the step `become: %s`' "$owner"; }
+log_place() {  # log: whether nobody else can lead what is written there elsewhere; sets real and kind
+    safe_resolve "$1" last || return 1
+    case $kind in absent | file) ;; *) why="$1 is no file"; return 1 ;; esac
 }
 numbers() { for word; do case $word in ''|*[!0-9]*) return 1 ;; esac; done; }
 started() {  # name: fails where it has no record, or a damaged one; else sets what stands in it
@@ -83,9 +98,10 @@ uids_of self || fail 3 '/proc/self/status does not say who this is'
 my_uids=${uids#* } my_uids=${my_uids%% *} my_uids="$my_uids $my_uids $my_uids $my_uids"
 [ "$(printf 'a\0b\0' | grep -zc '' 2>/dev/null)" = 2 ] || fail 3 'the grep of this host knows no -z'
 """
+)
 
 LOOK = (
-    "LC_ALL=C; export LC_ALL"
+    "LC_ALL=C; export LC_ALL\n"
     + COMMON
     + r"""
 lines=$1; place "$2"; shift 2
@@ -98,7 +114,9 @@ if [ -d "$folder" ]; then
     owner=$(stat -c %u "$folder") || fail 3 "stat does not show whose $folder is"
     [ "$owner" = "$me" ] || fail 3 "$folder belongs to another user (uid $owner): its records are not $user's"
 fi
-[ -w "$up_to" ] || echo "no - $up_to cannot be written to by $user"
+if [ ! -w "$up_to" ]; then echo "no - $up_to cannot be written to by $user"
+elif ! ours_alone "$up_to"; then echo "no - $why$(instead)"
+fi
 command -v setsid >/dev/null 2>&1 || echo 'no - there is no setsid on this host (it comes with util-linux, or busybox)'
 now
 printf 'self %s %s\n' "$up" "$user"
@@ -179,6 +197,13 @@ obstacles() {  # to a start of $name
     elif [ ! -d "${dir:-/}" ]; then echo "no $name there is no directory ${dir:-/} for its log"
     elif [ ! -w "${dir:-/}" ]; then echo "no $name its log $log cannot be made by $user"
     fi
+    if [ -d "${dir:-/}" ] && ! log_place "$log"; then echo "no $name its log $log: $why$(instead)"; fi
+}
+log_size() { if [ -z "$exposed" ]; then wc -c <"$log"; else stat -c %s -- "$log"; fi; }
+log_end() {  # bytes, of how many: the last ones of the log; where others can exchange it, of a regular file only
+    if [ -z "$exposed" ]; then tail -c "$1" -- "$log"; return; fi
+    dd if="$log" iflag=nofollow,nonblock,skip_bytes bs=4096 count=17 skip=$(($2 - $1)) 2>/dev/null ||
+        echo "(this log is not read: $exposed)"
 }
 set -f
 while [ $# -gt 0 ]; do
@@ -207,11 +232,12 @@ while [ $# -gt 0 ]; do
     printf 'part %s %s %s %s %s %s' "$name" "$status" "$key" "$watched" "$began" "$began_at"
     printf ' %s %s %s %s %s %s\n' "$exit_code" "$over" "$over_at" "$asked" "$digest" "$log"
     [ ! -f "$log" ] || [ -r "$log" ] || echo " (this log may not be read by $user)"
-    [ -f "$log" ] && [ -r "$log" ] && long=$(wc -c <"$log") || continue
+    log_place "$log" && exposed= || exposed=$why
+    [ -f "$log" ] && [ -r "$log" ] && long=$(log_size) || continue
     [ "$size" -le "$long" ] || size=0  # it was begun anew since
-    long=$((long - size))
+    whole=$long long=$((long - size))
     [ "$long" -le 65536 ] || long=65536
-    tail -c "$long" -- "$log" | tail -n "$lines" | tr '\000' ' ' | sed 's/^/ /'
+    log_end "$long" "$whole" | tail -n "$lines" | tr '\000' ' ' | sed 's/^/ /'
     echo
 done
 exit 0

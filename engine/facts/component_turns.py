@@ -122,8 +122,8 @@ START = (
     + _END
     + r"""
 place "$1"; grace=$3 watch=$4 ends=$5 script=$6
-(umask 077; mkdir -p -- "$folder") || fail 12 "$folder cannot be made"
-folder=$(cd -- "$folder" && pwd -P) || fail 12 "$folder may not be looked into"
+safe_make_all "$folder" 700 && [ "$shared" = no ] || fail 12 "$folder cannot be made: ${why:-everybody can write to it}"
+folder=$(pwd -P) && cd / || fail 12 "$folder may not be looked into"
 setsid=$(command -v setsid) && sh=$(command -v sh) || fail 12 'there is no setsid on this host'
 take_turn "$2"
 mask=$(umask) there= begun=
@@ -134,6 +134,19 @@ watch_for() {  # hundredths of a second; fails when one of them has died
         now; [ "$up" -lt "$until" ] || return 0
         nap
     done
+}
+own_log() {  # sets log to where it really lies; where everybody makes files it is made first, for nobody else can then
+    log_place "$log" || return 1
+    if [ "$kind" = absent ] && [ "$shared" = yes ]; then
+        log=$real log_in=${real%/*}
+        safe_enter "${log_in:-/}" && safe_tidy && safe_workshop || return 1
+        why='it cannot be made'
+        : >"./$work/log" && safe_put "./$work/log" "${log##*/}"
+        made=$?
+        rm -rf -- "./$work"
+        cd / && [ "$made" = 0 ] && log_place "$log" && [ "$kind" = file ] || return 1
+    fi
+    log=$real
 }
 give_up() {
     nap; nap; nap  # those that die together write it down by then
@@ -150,6 +163,7 @@ while field verb && [ "$verb" != end ]; do
         [ -z "$begun" ] || watch_for "$delay" || give_up
         [ -e "$folder/turn.$turn" ] || fail 11 'somebody else has taken over: the rest was not started'
         field log; home "$log"; log=$it
+        own_log || { echo "$name: its log $log: $why" >&2; give_up; }
         field cwd; home "$cwd"; cwd=$it
         field spelled
         (

@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from actions.wholly import see, take
 from shell.test_safe import SHELLS, directory, give, ground, swapping
-from stage import Machine, shell
+from stage import Machine, drive, shell
 
-from engine.actions import disk_speed, write_probe
+from engine.actions import components, disk_speed, write_probe
 from engine.facts.config_file import ask_file, read_file, replace_file
 from engine.facts.file_writing import Wanted, ask_place, make, read_place
 from engine.facts.removing import ask_entries, read_entries, remove
 from engine.judge.looked import Blind
+from engine.lang.arguments import build
 from engine.values.command import Command, Completed, Effect
 from engine.values.result import Status
 
@@ -119,9 +120,15 @@ def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, na
     assert not [it for it in said if it.startswith(("began", "write direct", "write fsync"))]
 
 
+def sleeper(records: str, log: str) -> dict:
+    """What `components` is asked for."""
+    return {"records": records, "components": [{"name": "one", "argv": ["sleep", "60"], "log": log}]}
+
+
 WRITERS = {
     "config_patch": lambda place: {"path": f"{place}/a.yaml", "set": {"a": 2}},
     "file": lambda place: {"path": f"{place}/new", "content": "x"},
+    "components": lambda place: sleeper(f"{place.parent}/records", f"{place}/log"),
     "remove": lambda place: {"paths": [f"{place}/a.yaml"], "allowed_roots": [str(place)]},
 }
 """Actions that change files of the host: what they are asked to do in a directory."""
@@ -143,8 +150,15 @@ def theirs(ground):
     return place
 
 
-@pytest.mark.parametrize("way", ["in it", "below it", "through a link"])
-@pytest.mark.parametrize("action", WRITERS)
+@pytest.mark.parametrize(
+    ("action", "way"),
+    [
+        (action, way)
+        for action in WRITERS
+        for way in ("in it", "below it", "through a link")
+        if (action, way) != ("remove", "through a link")  # it goes by where things really lie
+    ],
+)
 def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, theirs, action, way):
     """Mutants: ground.py ``unsafe`` emptied; config_patch.py, file.py without ``refusal``."""
     place = theirs
@@ -157,8 +171,6 @@ def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, thei
         place = theirs / "link"
         place.symlink_to(roots)
         os.chown(place, NOBODY, NOBODY, follow_symlinks=False)
-        if action == "remove":
-            pytest.skip("it goes by where things really lie")
     before = listing(ground)
     taken = take(action, WRITERS[action](place))
     assert taken.status == Status.BLOCKED.value
@@ -295,3 +307,44 @@ def test_who_exchanges_directories_below_a_removal_by_names_loses_in_200_tries(g
     assert listing(roots) == before
     assert tree.exists()
     assert len([it for it in said if "left alone" in it]) == TRIES
+
+
+def test_records_of_components_are_kept_in_no_directory_of_another_users(ground, theirs):
+    """Mutants: component_scripts.py without ``ours_alone``, in ``place`` or for what is not there yet."""
+    before = listing(theirs)
+    taken = take("components", sleeper(f"{theirs}/records", f"{ground}/log"))
+    assert (taken.status, "give the step `become: nobody`" in taken.planned.why) == ("blocked", True), taken.planned.why
+    assert listing(theirs) == before
+    directory(theirs / "records")
+    directory(theirs / "records" / os.uname().nodename)
+    taken = take("components", sleeper(f"{theirs}/records", f"{ground}/log"))
+    assert "give the step `become: nobody`" in taken.planned.why
+    assert not (ground / "log").exists()
+
+
+def test_a_log_of_a_component_is_led_nowhere(ground, theirs):
+    """Mutants: component_turns.py without ``own_log``, or without making the log where everybody makes files."""
+    victim = ground / "victim"
+    victim.write_text("x")
+    shared = directory(ground / "shared", 0o1777)
+    args = build(components.Args, sleeper(f"{ground}/records", f"{shared}/log"))
+    change = components.decide(args, drive(components.probe(args), Machine()))
+    (shared / "log").symlink_to(victim)
+    os.chown(shared / "log", NOBODY, NOBODY, follow_symlinks=False)
+    done = Machine().run(change.commands[0])[0]
+    assert (done.exit_code, victim.read_text()) == (1, "x")
+    assert "its log" in done.stderr
+    (shared / "log").unlink()
+    change = components.decide(args, drive(components.probe(args), Machine()))
+    plant = f"ln -s {victim} {shared}/log && chown -h {NOBODY} {shared}/log"  # after the log was seen not to be there
+    late = replace(
+        change.commands[0], script=change.commands[0].script.replace("safe_workshop ||", f"{plant}; safe_workshop ||")
+    )
+    assert plant in late.script
+    taken = Machine().run(late)[0]
+    pid = int((ground / "records" / os.uname().nodename / "one.started").read_text().split()[1].partition(":")[0])
+    os.killpg(pid, 9)
+    assert (taken.exit_code, victim.read_text()) == (0, "x"), taken.stderr
+    assert (shared / "log").is_file()
+    assert not (shared / "log").is_symlink()
+    assert (shared / "log").stat().st_uid == 0
