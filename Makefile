@@ -32,6 +32,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
+	$(BIN)/shellcheck -s dash -S warning -e SC2154 engine/shell/*.sh  # SC2154: a part reads what the one before it has set
 	$(BIN)/lint-imports --no-cache | tail -n 12
 
 bench: $(VENV)/.installed

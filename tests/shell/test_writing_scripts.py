@@ -1,0 +1,122 @@
+"""Every script that is sent to hosts and writes does so by the safe ways, or it is said here why it need not (law 9)."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.shell import SAFE
+
+WRITES = re.compile(
+    r"""(?mx)
+    (?:^|[;&|(){}`]|\b(?:then|do|else|exec|!)\b|\$\()\s*
+    (?:mkdir|mv|cp|rm|rmdir|ln|chmod|chown|chgrp|touch|tee|install|mktemp|truncate|mkfifo|mknod|dd\s[^\n]*\bof=)\s
+    | (?<![0-9<>&=-])>{1,2}\s*(?!&|/dev/null|/proc/self)["$./\w]
+    """
+)
+"""Words of sh that make, change or remove a file."""
+
+NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
+"""The lab makes hosts of its own; nothing of it is sent to others.  The shell room holds the safe ways themselves."""
+
+EXEMPT = {
+    "engine.facts.locking._LOCK": "locks are being given places of their own, with tests of their own in tests/transports",
+    "engine.facts.git._CLONE": "it follows GIT, which begins with SAFE",
+    "engine.facts.component_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
+}
+"""Scripts that write in another way, each with the reason why no other user can turn that against root."""
+
+
+def sent() -> dict[str, str]:
+    """Every text of several lines that the engine may send, by its name: of modules, and within their functions."""
+    found: dict[str, str] = {}
+    for module in pkgutil.walk_packages(engine.__path__, "engine."):
+        if module.name.startswith(NOT_SENT):
+            continue
+        made = importlib.import_module(module.name)
+        texts = [(name, it) for name, it in vars(made).items() if isinstance(it, str) and not name.startswith("__")]
+        texts += [(f"line {it.lineno}", it.value) for it in _within(Path(str(made.__file__)))]
+        for name, text in texts:
+            if text.count("\n") > 2 and text != SAFE:
+                found.setdefault(text, f"{module.name}.{name}")
+    return {name: text for text, name in found.items()}
+
+
+def _within(path: Path) -> list[ast.Constant]:
+    """The texts in the functions of a module, but for what only describes them."""
+    found = []
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            described = {id(it.value) for it in ast.walk(function) if isinstance(it, ast.Expr)}
+            found += [it for it in ast.walk(function) if isinstance(it, ast.Constant) and id(it) not in described]
+    return [it for it in found if isinstance(it.value, str)]
+
+
+def writes(text: str) -> bool:
+    """Whether *text* is sh that makes, changes or removes files; what stands in quotes or comments, or is counted, is none."""
+    bare = re.sub(r"(?m)^\s*#.*$|(?<=\s)# .*$", "", text)
+    return bool(WRITES.search(re.sub(r"'[^']*'|\$\(\(.*?\)\)", "''", bare)))
+
+
+SENT = sent()
+WRITING = {name: text for name, text in SENT.items() if writes(text)}
+
+
+def safe(name: str) -> bool:
+    """Whether that script comes behind the safe ways, or is part only of such as do."""
+    text = WRITING[name]
+    whole = [it for it in SENT.values() if text in it and it != text]
+    return SAFE in text or name in EXEMPT or bool(whole and all(SAFE in it for it in whole))
+
+
+@pytest.mark.parametrize("name", sorted(WRITING))
+def test_a_script_that_writes_does_so_by_the_safe_ways(name: str):
+    """Mutants: SAFE taken away from any of them; ``cd -P`` to a place of arguments instead of ``safe_enter``."""
+    assert safe(name), f"{name} writes without engine/shell/safe.sh"
+
+
+@pytest.mark.parametrize("name", sorted(it for it in WRITING if it not in EXEMPT and SAFE in WRITING[it]))
+def test_it_goes_where_it_writes_by_them_alone(name: str):
+    """A ``cd`` that is not to what the safe ways have just checked would undo them."""
+    own = WRITING[name].replace(SAFE, "")
+    entered = re.findall(r"(?m)(?:^|[;&|({]|\bthen|\bdo)\s*cd (?:-P )?(?:-- )?(\S+)", own)
+    assert "safe_" in own, f"{name} holds the safe ways and uses none"
+    assert set(entered) <= {"/", '"./$name"', '"$r"'}, f"{name} goes to {entered} by itself"
+
+
+def test_there_are_such_scripts():
+    assert {"engine.facts.config_file._WRITE", "engine.facts.removing._REMOVE"} <= set(WRITING)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mkdir -p x",
+        "a && rm -rf b",
+        "why=$(mv -f x y)",
+        "echo x >file",
+        'echo x >>"$log"',
+        "{ cp a b; }",
+        "then touch x",
+    ],
+)
+def test_what_writes_is_seen(text):
+    assert writes(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["x 2>&1", "x >/dev/null", "echo 'a > b'", "# rm x", "n=$((a > b))", "case a in b) ;; esac"]
+)
+def test_what_does_not_write_is_not(text):
+    assert not writes(text)
+
+
+def test_no_exemption_outlives_its_script():
+    assert set(EXEMPT) <= set(WRITING)
+    assert not [it for it in EXEMPT if SAFE in WRITING[it]]
