@@ -20,6 +20,7 @@ from parts import PARTS, SLOW, LeftOut, basic, present, reason_of
 
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
+Path(LOCKS, ".runbook-locks").touch()
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
 

@@ -137,6 +137,7 @@ StrictModes no
 UsePAM no
 MaxStartups 500:30:1000
 {extra}
+SetEnv RUNBOOK_LOCK_PLACES={os.environ.get("RUNBOOK_LOCK_PLACES", "")}
 """
     (folder / "sshd_config").write_text(config)
     log = (folder / "log").open("ab")

@@ -14,7 +14,6 @@ from engine.executor.second_look import seen_twice
 from engine.executor.sending import send
 from engine.executor.verifying import verify
 from engine.executor.watching import Watch
-from engine.facts.locking import Busy, Held
 from engine.judge.diagnosis import Diagnosis
 from engine.judge.gates import freed, gate_of, too_risky, victims_of
 from engine.judge.looked import Blind, Request, Seen
@@ -50,7 +49,7 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     """
     watch = Watch(site, seen, plan.findings)
     called = Called(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
-    run = _Run(site=site, plan=plan, watch=watch, called=called, consent=consent, force=force, lock=Lock(site))
+    run = _Run(site=site, plan=plan, watch=watch, called=called, consent=consent, force=force, lock=Lock(site, plan))
     written = {it.id: it for it in site.playbook.remediate}
     for planned in plan.steps:
         step = replace(written[written_id(planned.id)], id=planned.id)
@@ -215,7 +214,7 @@ class _Run:
             case Change():
                 result = self._change(step, fresh, decision, left_alone, plain)
                 note = f"; left alone, because the plan did not show it: {spared}" if spared else ""
-                return replace(result, why=result.why + note)
+                return replace(result, why=result.why + note + self.lock.untold(step.on))
 
     def _change(
         self, step: Step, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
@@ -231,15 +230,14 @@ class _Run:
             asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
             return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
         known = self.lock.waited
-        lock = self.lock.take(step.on)
-        if isinstance(lock, Busy):
-            return replace(plain, status=Status.BLOCKED, why=lock.why)
+        if busy := self.lock.take(step.on, step.become):
+            return replace(plain, status=Status.BLOCKED, why=busy.why)
         if self.lock.waited and not known:  # somebody else has changed this host since we looked
             self.watch.changed()
             self.called.due = not self.wrote
             return self._take(step, self._planned(step), _plain(step, self._planned(step)))
         self.sending = True
-        done = send(self.site, step, change, lock.place if isinstance(lock, Held) else "")
+        done = send(self.site, step, change, self.lock.held(step.on, step.become))
         if done.sent:
             self.wrote = True
             self.watch.changed()

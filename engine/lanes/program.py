@@ -182,7 +182,12 @@ def enter_with_password(become: str, prompt: str) -> str:
     return f"{LEADER}\nexec sudo -k -S -p {shlex.quote(prompt)} -u {shlex.quote(become)} -- {BOOT} sh $$\n"
 
 
-_KEEP_LOCK = '(IFS= read -r s </proc/$$/stat && set -- ${s##*) } && echo "$$:${20}" >>%s) 2>/dev/null'
+_KEEP_LOCK = """\
+if (cd -- %s && [ -d held ] && IFS= read -r s </proc/$$/stat && set -- ${s##*) } && echo "$$:${20}" >>also \\
+  && [ ! -d gone ]) 2>/dev/null; then
+%s
+else echo "the host's lock could not be kept, and nothing was begun" >&2; (exit 75); fi"""
+"""Adds the shell of a write to the lock, and runs it only then: the lock may have ended with our connection."""
 
 
 def command_text(command: Command, token: str) -> str:
@@ -196,7 +201,7 @@ def command_text(command: Command, token: str) -> str:
     if command.effect is not Effect.WRITE:
         return f"{body}\n{marks}\n"
     if command.lock:
-        body = f"{_KEEP_LOCK % shlex.quote(f'{command.lock}/also')}\n{body}"
+        body = _KEEP_LOCK % (shlex.quote(command.lock), body)
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
     lost = f"printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
     return (

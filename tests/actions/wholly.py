@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from engine.actions import discover
 from engine.codec import from_json, to_json
 from engine.executor import Consent, execute
-from engine.facts.locking import ask_lock
 from engine.judge import Site
 from engine.judge.looked import Blind, Request, Seen
 from engine.judge.looking import look
@@ -64,19 +62,12 @@ class Taken:
         return self.result.why
 
 
-PLACES = "places='/run/lock /var/lock /tmp'"
-
-
 @dataclass
 class Within:
-    """A connection whose commands are started by other words, ``nsenter`` and the like; its locks lie in *locks*.
-
-    Other runs on this machine are no concern of a test.
-    """
+    """A connection whose commands are started by other words, ``nsenter`` and the like."""
 
     inner: Connection
     words: tuple[str, ...]
-    locks: str
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         return self.inner.run(*map(self._within, commands))
@@ -85,7 +76,6 @@ class Within:
         self.inner.close()
 
     def _within(self, command: Command) -> Command:
-        command = replace(command, script=command.script.replace(PLACES, f"places='{self.locks}'"))
         if not self.words:
             return command
         own = ("sh", "-c", command.script, "sh", *command.argv) if command.script else command.argv
@@ -101,9 +91,7 @@ def way_to(folder: Path) -> list[Path]:
 def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[Site]:
     """This machine, and *book* held against it."""
     line = local.connect(Host(name="here", transport="local"), ConnectOptions(), Patient())
-    assert PLACES in ask_lock("r", "here", "").script
-    locks = TemporaryDirectory(prefix="locks")
-    connection = Recording(Within(line, within, locks.name))
+    connection = Recording(Within(line, within))
     try:
         yield Site(
             playbook=book,
@@ -117,7 +105,6 @@ def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[Site]:
         )
     finally:
         connection.close()
-        locks.cleanup()
 
 
 def see(action: str, args: dict, *, within: tuple[str, ...] = (), **keys) -> Seen | Blind:

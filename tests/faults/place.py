@@ -21,7 +21,10 @@ from sshd import Sshd, start_sshd
 from engine import lab
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n"
-ROOM = ("unshare", "--mount", "sh", "-c", "mount -t tmpfs lock /run/lock && echo ready && exec sleep 600")
+ROOM_SCRIPT = """\
+mkdir -p -m 700 /run/runbook && mount -t tmpfs -o mode=700 lock /run/runbook && echo ready && exec sleep 600
+"""
+ROOM = ("unshare", "--mount", "sh", "-c", ROOM_SCRIPT)
 """Mounts of a place's own: else the locks of all tests on this machine would keep each other out."""
 WITHIN = 60.0
 """Seconds that any run may take."""

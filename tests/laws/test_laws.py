@@ -18,7 +18,7 @@ from engine.executor import Consent, execute
 from engine.judge import verdict
 from engine.planner import make_plan
 from engine.values import event
-from engine.values.command import Effect
+from engine.values.command import Completed, Effect
 from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
@@ -363,10 +363,54 @@ def test_each_host_has_a_lock_of_its_own_where_a_step_names_another_host():
     assert leader.procs == {}
 
 
-def test_a_host_that_can_keep_no_lock_is_changed_all_the_same():
-    host = ToyHost(procs={4: (1, "zombie")}, lock="no folder")
-    _, _, outcome = planned_and_run(book(end("zombie", "k")), host)
-    assert outcome.steps[0].status is Status.CHANGED
+def test_a_host_that_can_keep_no_lock_is_changed_all_the_same_and_that_is_said_once():
+    """Mutants: locking.py ``untold`` that says nothing, or says it again."""
+    host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}, lock="- no folder")
+    _, _, outcome = planned_and_run(book(end("zombie", "k"), end("serve", "l")), host)
+    assert [it.status for it in outcome.steps] == [Status.CHANGED, Status.CHANGED]
+    words = "without a lock, so that another run would not have been noticed: no folder"
+    assert [words in it.why for it in outcome.steps] == [True, False]
+
+
+class Users(ToyHost):
+    """A host that says of which user's lock it is asked, and whose lock of *theirs* another run has for a while."""
+
+    def __init__(self, theirs: str = "", polls: int = 0) -> None:
+        super().__init__(procs={4: (1, "zombie"), 5: (1, "serve"), 6: (1, "ssh")})
+        self.theirs, self.polls, self.asked = theirs, polls, []
+
+    def _run(self, command):
+        if command.effect is Effect.SCRATCH:
+            self.asked.append((command.argv[0], command.become))
+            busy = command.argv[0] == "take" and command.become == self.theirs and self.polls
+            self.polls -= bool(busy)
+            return Completed(exit_code=0, stdout="busy run 7" if busy else f"held /locks/{command.become}")
+        return super()._run(command)
+
+
+def test_a_host_is_locked_for_every_user_as_whom_it_is_changed_and_for_no_other():
+    """Mutants: locking.py ``_users`` with all steps, with that at hand alone, or without an order."""
+    steps = [
+        replace(end("zombie", "one"), become="root"),
+        end("serve", "two"),
+        replace(end("gone", "none"), become="nobody"),
+    ]
+    host = Users()
+    planned_and_run(book(*steps), host)
+    assert host.asked == [("take", ""), ("take", "root"), ("give", ""), ("give", "root")]
+    assert [(it.become, it.lock) for it in host.writes()] == [("root", "/locks/root"), ("", "/locks/")]
+    host = Users()
+    planned_and_run(book(steps[0]), host)
+    assert host.asked == [("take", "root"), ("give", "root")]
+
+
+def test_no_lock_is_kept_while_another_run_is_waited_for():
+    """Mutants: locking.py ``_ask_all`` that keeps what it has when the next one is busy."""
+    host = Users(theirs="root", polls=1)
+    planned_and_run(book(replace(end("zombie", "one"), become="root"), end("serve", "two")), host)
+    first, then = [("take", ""), ("take", "root"), ("give", "")], [("take", ""), ("take", "root")]
+    assert host.asked == [*first, *then, ("give", ""), ("give", "root")]
+    assert len(host.writes()) == 2
 
 
 def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import threading
 import time
 from pathlib import Path
@@ -21,9 +21,24 @@ pytestmark = pytest.mark.real("sshd", "root", "lab")
 
 @pytest.fixture
 def place(tmp_path):
-    """Folders that stand for /run/lock and /tmp."""
-    (tmp_path / "lock").mkdir()
+    """A directory that root has set apart for locks, instead of /run/runbook."""
+    (tmp_path / "lock").mkdir(mode=0o700)
+    (tmp_path / "lock" / ".runbook-locks").touch()
     return tmp_path / "lock"
+
+
+def entries(place: Path) -> list[Path]:
+    """The locks that lie there."""
+    return [*place.glob("[!.]*/*")]
+
+
+def realm(place: Path) -> Path:
+    """The directory of this boot and this process namespace."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().split("-")
+    names = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
+    made = place / f"{boot[0]}{boot[-1]}-{names}"
+    made.mkdir(mode=0o700, exist_ok=True)
+    return made
 
 
 @pytest.fixture
@@ -38,8 +53,7 @@ def connect(sshd, interrupt, place):
                 opened.callback(self.inner.close)
 
             def ask(self, command: Command):
-                script = command.script.replace("places='/run/lock /var/lock /tmp'", f"places='{place}'")
-                assert script != command.script
+                script = f"RUNBOOK_LOCK_PLACES={place}; {command.script}"
                 return self.inner.run(Command(script=script, argv=command.argv, effect=Effect.SCRATCH, timeout=20))[0]
 
             def take(self, run: str, host: str = "h"):
@@ -49,7 +63,7 @@ def connect(sshd, interrupt, place):
 
 
 def test_one_has_it_the_other_is_told_who_and_gets_it_afterwards(connect, place):
-    """Mutants: locking.py ``lives`` always true, or always false; ``give`` doing nothing."""
+    """Mutants: safe.sh ``safe_lives`` always true, or always false; ``give`` doing nothing."""
     one, two = connect(), connect()
     assert isinstance(one.take("r1"), Held)
     assert isinstance(one.take("r1"), Held)
@@ -57,7 +71,7 @@ def test_one_has_it_the_other_is_told_who_and_gets_it_afterwards(connect, place)
     assert isinstance(told, Busy)
     assert "run r1 by ann" in told.why
     one.ask(ask_unlock("r1", "h"))
-    assert list(place.iterdir()) == []
+    assert [it.name for it in place.iterdir()] == [".runbook-locks"]
     assert isinstance(two.take("r2"), Held)
 
 
@@ -77,11 +91,12 @@ def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, plac
     while isinstance(two.take("r2"), Busy):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert [it.name.endswith("r2-h.lock") for it in place.iterdir()] == [True]
+    (left,) = entries(place)
+    assert (left / "by").read_text().splitlines()[1] == "r2"
 
 
 def test_of_ten_at_once_one_gets_it(connect):
-    """Mutants: locking.py without the guard."""
+    """Mutants: lock.sh ``lock_look`` that gives way to nobody that asks, or that does not wait for who asks behind it."""
     made = [connect() for _ in range(10)]
     together = threading.Barrier(10)
     answers: list = []
@@ -99,47 +114,50 @@ def test_of_ten_at_once_one_gets_it(connect):
     assert sum(isinstance(it, Busy) for it in answers) == 9
 
 
-@pytest.mark.parametrize("made_at", [-300, 3600], ids=["long ago", "before the clock was set back"])
-def test_what_a_dead_run_left_in_the_way_is_taken_over(connect, place, made_at):
-    """Mutants: locking.py without ``old``, or either half of it."""
-    made = connect()
-    stale = place / "runbook-0-x.lock"
+@pytest.mark.parametrize("held", [True, False], ids=["that had it", "that asked"])
+def test_what_a_dead_run_left_in_the_way_is_removed(connect, place, held):
+    stale = realm(place) / f"lock-{token_hex(8)}-1-99"
     stale.mkdir()
-    (stale / "by").write_text("1:99 2:98\nold\nrun old\n")
-    guard = place / "runbook.guard"
-    guard.mkdir()
-    import os
-
-    os.utime(guard, (time.time() + made_at,) * 2)
-    assert isinstance(made.take("r1"), Held)
-    assert not stale.exists()
-    assert not guard.exists()
+    (stale / "by").write_text("1:99 2:98\nold\nold-x\nrun old\n")
+    if held:
+        (stale / "held").mkdir()
+    (realm(place) / f"new-{token_hex(8)}-1-99").mkdir()
+    held_by = connect().take("r1")
+    assert isinstance(held_by, Held)
+    assert entries(place) == [Path(held_by.place)]
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "$(touch pwned)\n`id`\n\n", "1:1:1 :: a:b\nx\ny\n"])
+@pytest.mark.parametrize("text", ["", "garbage", "$(touch pwned)\n`id`\n\n", "1:1:1 :: a:b\nx\ny\n", None])
 def test_a_broken_lock_keeps_nobody_out(connect, place, text):
-    stale = place / "runbook-7-x.lock"
-    stale.mkdir()
-    (stale / "by").write_text(text)
+    stale = realm(place) / f"lock-{token_hex(8)}-1-99"
+    (stale / "held").mkdir(parents=True)
+    if text is not None:
+        (stale / "by").write_text(text)
     assert isinstance(connect().take("r1"), Held)
 
 
-def test_a_host_without_a_place_for_a_lock_says_so(connect, place):
-    shutil.rmtree(place)
-    answer = connect().take("r1")
+def test_a_host_without_a_place_for_a_lock_says_so(connect):
+    """Mutants: lock.sh making the first directory, too."""
+    one = connect()
+    command = ask_lock("r1", "h", "run r1")
+    script = 'exec unshare --mount sh -c \'mount -t tmpfs -o ro none /run && exec sh -c "$0" sh "$@"\' "$0" "$@"'
+    argv = ("env", "-u", "RUNBOOK_LOCK_PLACES", "sh", "-c", script, command.script, *command.argv)
+    (done,) = one.inner.run(Command(argv=argv, effect=Effect.SCRATCH, timeout=20))
+    answer = read_lock(done)
     assert isinstance(answer, NoLock)
-    assert "can be written" in answer.why
+    assert "/run/runbook: mkdir: cannot create directory" in answer.why
+    assert "Read-only file system" in answer.why
 
 
 def test_names_of_runs_and_hosts_cannot_leave_the_folder(connect, place):
     made = connect()
     assert isinstance(made.take(f"../../{token_hex(4)}", "a/b; touch x"), Held)
-    assert len(list(place.iterdir())) == 1
-    assert not list(Path(place.parent).glob("*.lock"))
+    assert len(entries(place)) == 1
+    assert [it.name for it in place.parent.iterdir()] == ["lock"]
 
 
 def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, place, tmp_path):
-    """Mutants: program.py without ``_KEEP_LOCK``; locking.py without ``also``."""
+    """Mutants: program.py without ``_KEEP_LOCK``; lock.sh without ``also``."""
     one, two = connect(), connect()
     held = one.take("r1")
     assert isinstance(held, Held)
@@ -171,3 +189,125 @@ def _run(connection, change: Command) -> None:
 def test_an_answer_that_did_not_come_is_no_leave_to_go_on():
     assert isinstance(read_lock(Completed(exit_code=None, timed_out=True)), Busy)
     assert isinstance(read_lock(Completed(exit_code=4, stderr="no folder")), NoLock)
+
+
+@pytest.fixture
+def logged_in(sshd, interrupt):
+    """A function that connects as a user of this machine."""
+    with contextlib.ExitStack() as opened:
+
+        def connect(user: str):
+            line = transports.load("ssh").connect(sshd.host(user=user), ConnectOptions(connect_timeout=20), interrupt)
+            opened.callback(line.close)
+            return line
+
+        yield connect
+
+
+def taken(line, run: str, become: str = ""):
+    """The answer to a run that asks for the lock of *become*, once no run of another test has it."""
+    deadline = time.monotonic() + 60
+    while True:
+        answer = read_lock(line.run(ask_lock(run, "h", f"run {run} by ann", become))[0])
+        if not isinstance(answer, Busy) or "by ann" in answer.why:
+            return answer
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def given(line, run: str, become: str = "") -> None:
+    line.run(ask_unlock(run, "h", become))
+
+
+@pytest.mark.real("sudo")
+def test_two_people_who_become_the_same_user_keep_each_other_out(logged_in, account):
+    """Mutants: locking.py ``ask_lock`` without ``become``."""
+    one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
+    held = taken(one, "sudo-1", "root")
+    assert isinstance(held, Held)
+    assert held.place.startswith("/run/runbook/")
+    told = taken(two, "sudo-2", "root")
+    assert isinstance(told, Busy)
+    assert "run sudo-1 by ann" in told.why
+    given(one, "sudo-1", "root")
+    assert not Path(held.place).exists()
+    assert isinstance(taken(two, "sudo-2", "root"), Held)
+    given(two, "sudo-2", "root")
+
+
+@pytest.mark.real("sudo")
+def test_a_user_has_its_own_lock_at_home_also_for_who_becomes_that_user(logged_in, account):
+    """Mutants: lock.sh ``lock_home`` that takes HOME, or the directory that XDG_RUNTIME_DIR names."""
+    ann, bob = account(), account(sudo="NOPASSWD: ALL")
+    one, two = logged_in(ann), logged_in(bob)
+    held = taken(one, "own-1")
+    assert isinstance(held, Held)
+    assert held.place.startswith(f"/home/{ann}/.cache/runbook/")
+    assert isinstance(taken(two, "own-2", ann), Busy)
+    assert isinstance(taken(two, "own-2"), Held)
+    given(one, "own-1")
+    assert isinstance(taken(two, "own-2", ann), Held)
+
+
+@pytest.mark.real("sudo")
+def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logged_in, account, tmp_path):
+    """Mutants: program.py without ``_KEEP_LOCK``."""
+    one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
+    held = taken(one, "cut-1", "root")
+    assert isinstance(held, Held)
+    go, began = tmp_path / "go", tmp_path / "began"
+    script = 'touch "$2"; until [ -e "$1" ]; do sleep 0.1; done'
+    change = Command(
+        script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=60, lock=held.place, become="root"
+    )
+    running = threading.Thread(target=_run, args=(one, change))
+    running.start()
+    deadline = time.monotonic() + 20
+    while not began.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    one._opener.close()
+    running.join(20)
+    holders = [it.split(":")[0] for it in (Path(held.place) / "by").read_text().splitlines()[0].split()]
+    deadline = time.monotonic() + 20
+    while any(Path("/proc", it).exists() for it in holders):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    told = taken(two, "cut-2", "root")
+    assert isinstance(told, Busy)
+    assert "run cut-1 by ann" in told.why
+    go.touch()
+    deadline = time.monotonic() + 20
+    while not isinstance(taken(two, "cut-2", "root"), Held):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    given(two, "cut-2", "root")
+
+
+def test_a_change_is_not_begun_once_the_lock_is_gone(connect, tmp_path):
+    """Mutants: program.py that goes on whatever becomes of the lock; without ``gone``."""
+    one = connect()
+    for number, spoil in enumerate(("gone", "held")):
+        held = one.take("r", f"h{number}")
+        assert isinstance(held, Held)
+        if spoil == "gone":
+            (Path(held.place) / "gone").mkdir()
+        else:
+            (Path(held.place) / "held").rmdir()
+        made = tmp_path / spoil
+        (done,) = one.inner.run(Command(argv=("touch", str(made)), effect=Effect.WRITE, timeout=20, lock=held.place))
+        assert (done.exit_code, made.exists()) == (75, False)
+        assert "the host's lock could not be kept, and nothing was begun" in done.stderr
+
+
+def test_a_change_that_runs_on_keeps_the_lock_also_when_it_is_given_back(connect, tmp_path):
+    """Mutants: lock.sh ``lock_give`` without ``also``."""
+    one, two = connect(), connect()
+    held = one.take("r1")
+    assert isinstance(held, Held)
+    alive = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19]
+    (Path(held.place) / "also").write_text(f"{os.getpid()}:{alive}\n")
+    one.ask(ask_unlock("r1", "h"))
+    assert Path(held.place).exists()
+    one.inner.close()
+    assert isinstance(two.take("r2"), Busy)
