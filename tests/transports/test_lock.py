@@ -98,6 +98,8 @@ def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, plac
 def test_of_ten_at_once_one_gets_it(connect):
     """Mutants: lock.sh ``lock_look`` that gives way to nobody that asks, or that does not wait for who asks behind it."""
     made = [connect() for _ in range(10)]
+    for it in made:  # each has its shell before they begin
+        it.inner.run(Command(argv=("true",), effect=Effect.READ, timeout=20))
     together = threading.Barrier(10)
     answers: list = []
 
