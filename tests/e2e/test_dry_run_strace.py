@@ -1,0 +1,127 @@
+"""A dry run of every playbook, under strace: it makes, writes, renames and removes nothing on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tracing import Traced, traced
+
+from engine import lab
+from tests.e2e.conftest import Practice, Said, runbook, scene
+
+PLAYBOOKS = {
+    "training-crash": ("gpu-01=update_timeout",),
+    "restart-loop": ("gpu-02=restart_loop",),
+    "raise-timeouts": ("gpu-03=short_timeouts",),
+    "disk-slow": ("gpu-01=update_timeout",),
+    "stuck-node": ("leader=leader+no_gpu", "gpu-04=stuck"),
+    "reset-node-jobs": ("leader=leader+no_gpu", "gpu-05=miscounted"),
+    "cleanup-stuck-nodes": ("leader=leader+no_gpu",),
+    "pipeline-hang": ("gpu-06=inference_died",),
+    "component-logs": ("gpu-06=inference_died",),
+    "isolate-with-fake-data": ("gpu-07=pipeline_ended",),
+    "zombie-gpu": ("gpu-08=leftovers+busy",),
+    "runner-monitor": ("gpu-08=leftovers+busy",),
+    "monitor": ("gpu-08=leftovers+busy",),
+}
+DOCKER = {
+    "container-death": ("gpu-21=died_of_memory+at_work",),
+    "disk-full": ("gpu-22=docker_full+at_work",),
+    "docker-prune": ("gpu-22=docker_full+at_work",),
+    "docker-logging-setup": ("gpu-23=unbounded_logs+at_work",),
+    "runner-preflight": ("gpu-23=unbounded_logs+at_work",),
+}
+SCRATCH = {"disk-slow", "pipeline-hang"}
+OWN_NAMES = r'"[^"]*/?\.runbook-[^"]+"|<[^>]*/\.runbook-[^>]*>'
+"""Of the steps that say ``scratch: true``: names that nothing else has."""
+
+LAB = r'"/run/lab/state/'
+"""What the lab's nvidia-smi was asked, which it writes down; the real one does not."""
+
+pytestmark = pytest.mark.real("strace", "lab", "sshd")
+
+
+@pytest.fixture(scope="module")
+def practice(tmp_path_factory):
+    """A lab that all of this module looks at; nothing changes it."""
+    faults = sorted({it for hosts in PLAYBOOKS.values() for it in hosts})
+    yield from _lab(tmp_path_factory.mktemp("strace"), faults)
+
+
+@pytest.fixture(scope="module")
+def with_docker(tmp_path_factory):
+    faults = sorted({it for hosts in DOCKER.values() for it in hosts})
+    yield from _lab(tmp_path_factory.mktemp("strace"), faults)
+
+
+def _lab(folder: Path, faults: list[str]) -> Iterator[Practice]:
+    made = lab.up(lab.LabOptions(directory=folder / "lab", faults=tuple(faults)))
+    yield Practice(made)
+    lab.down(made.directory)
+
+
+@contextmanager
+def watched(practice: Practice, names: list[str], into: Path) -> Iterator[tuple[Traced, Path]]:
+    """What is done on these hosts of the lab, and the inventory by which they are reached."""
+    hosts = [it for it in practice.lab.hosts if it.name in names]
+    with traced(hosts, into / "trace") as (seen, ports):
+        text = practice.lab.inventory.read_text()
+        for it in hosts:
+            old, new = (f"ssh_host: {it.address}\n    ssh_port: {port}\n" for port in (it.port, ports[it.name]))
+            assert old in text
+            text = text.replace(old, new)
+        (into / "hosts.yaml").write_text(text)
+        yield seen, into / "hosts.yaml"
+
+
+def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *allowed: str) -> Said:
+    """What a dry run says that leaves nothing; a call that could is an error."""
+    leader = next((it.address for it in practice.lab.hosts if it.name == "leader"), "")
+    inputs = scene(playbook) if playbook in lab.SCENES else ()
+    inputs = tuple(it.replace("ADDRESS_OF_LEADER", leader) for it in inputs)
+    with watched(practice, names, into) as (seen, inventory):
+        where = ("-i", str(inventory), "--hosts", ",".join(names), "--output", "json")
+        said = runbook("run", playbook, "--dry-run", *where, *inputs)
+    assert said.code in (0, 1), said.err
+    assert {it["host"]: it["error"] for it in said.document["hosts"]} == dict.fromkeys(names)
+    assert seen.lines > 50, "strace saw the commands of the looks"
+    assert seen.lasting(LAB, *allowed) == []
+    return said
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_a_dry_run_leaves_nothing(practice, playbook, tmp_path):
+    names = [it.partition("=")[0] for it in PLAYBOOKS[playbook]]
+    dry_run(practice, playbook, names, tmp_path, *((OWN_NAMES,) if playbook in SCRATCH else ()))
+
+
+@pytest.mark.real("docker")
+@pytest.mark.parametrize("playbook", DOCKER)
+def test_a_dry_run_on_a_host_with_docker_leaves_nothing(with_docker, playbook, tmp_path):
+    dry_run(with_docker, playbook, [it.partition("=")[0] for it in DOCKER[playbook]], tmp_path)
+
+
+def test_every_playbook_is_here():
+    there = {it.stem for it in (Path(__file__).parents[2] / "playbooks").glob("*.yaml")}
+    assert {*PLAYBOOKS, *DOCKER} == there
+    scratch = {
+        it for it in there if "scratch: true" in (Path(__file__).parents[2] / f"playbooks/{it}.yaml").read_text()
+    }
+    assert scratch == SCRATCH
+
+
+def test_what_leaves_something_is_seen(practice, tmp_path):
+    """What makes the tests above worth something."""
+    lines = ": >/tmp/file; mkdir /tmp/folder; ln -s x /tmp/link; chmod 600 /tmp/file; mv /tmp/file /tmp/moved"
+    with watched(practice, ["gpu-08"], tmp_path) as (seen, inventory):
+        said = runbook(
+            "exec", "gpu-08", "-i", str(inventory), "--read", "--", "sh", "-c", f"{lines}; echo x >/dev/null"
+        )
+    assert said.code == 0, said.err
+    calls = " ".join(seen.lasting())
+    for it in ('"/tmp/file", O_', 'mkdir("/tmp/folder"', '"/tmp/link"', "chmod", "rename", '"/tmp/moved"'):
+        assert it in calls, calls
+    assert "/dev/null" not in calls
