@@ -62,15 +62,18 @@ fi
 echo 'source dmesg'
 if command -v dmesg >/dev/null 2>&1; then { dmesg 2>&1; echo "$?"; } | show ''; else echo 'end 127'; fi
 dmesg >/dev/null 2>&1 && exit 0
-for file in /var/log/kern.log /var/log/messages; do
-    [ -e "$file" ] || continue
-    echo "source $file"
-    if [ ! -r "$file" ]; then echo 'end 13'; continue; fi
-    { tail -c 4194304 "$file" | grep -a ' kernel: '; echo 0; } | show ''
-done
+file=/var/log/kern.log
+[ -e "$file" ] || exit 0
+echo "source $file"
+if [ ! -r "$file" ]; then echo 'end 13'; exit 0; fi
+{ tail -c 4194304 "$file" | grep -aE '^([A-Z][a-z][a-z] [ 0-9][0-9] [0-9:]{8}|[0-9T:.+Z-]+) [^ ]+ kernel: '; echo 0; } |
+    show ''
 exit 0
 """
 """Lines of logs are indented by one space, so that none can pass for one of ours.
+
+Any user can have a line in /var/log/messages that looks like the kernel's (``logger -t kernel``), and its words within
+the line of another program: the journal's transport, the ring buffer and the file of the facility kern are believed.
 
 Of the journal every boot is read where a beginning is asked for, else this one.  The ring buffer has the time since
 boot in its lines, from which the clock of this moment makes a time; the journal has the time of day of each message.

@@ -16,6 +16,7 @@ from actions.pretended import SHELLS, Here, drive
 from engine.actions import kernel_log
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
+from engine.facts import kernel_script
 from engine.facts.kernel_text import Clock, message
 from engine.facts.moments import asked, ctime, iso, offset, written
 from engine.lang.arguments import build
@@ -357,6 +358,26 @@ def test_a_log_that_may_not_be_read_is_unknown_and_never_quiet():
         pytest.skip("this machine's kernel lets everybody read its messages")
     with pytest.raises(ProbeError, match=r"dmesg: .*not permitted .*kernel.dmesg_restrict may keep it for root"):
         drive(kernel_log.probe(build(kernel_log.Args, {})), here)
+
+
+@searching
+def test_what_any_user_can_have_written_to_a_log_is_not_the_kernels(tmp_path, shell, monkeypatch):
+    """Mutants: kernel_script.py with the file for everything, or taking `kernel:` anywhere in a line."""
+    ring(tmp_path, "dmesg: read kernel buffer failed: Operation not permitted\n", code=1)
+    kill = "Out of memory: Killed process {} (a) total-vm:1kB"
+    (tmp_path / "messages").write_text(f"Nov 22 10:00:00 h kernel: {kill.format(1)}\n")
+    (tmp_path / "kern.log").write_text(
+        f"Nov 22 10:00:00 h app[5]: x kernel: {kill.format(2)}\n"
+        f"Nov  2 10:00:00 h kernel: {kill.format(3)}\n"
+        f"2026-11-22T10:00:00.5+01:00 h kernel: {kill.format(4)}\n"
+    )
+    script = kernel_script._ASK.replace("/var/log/", f"{tmp_path}/").replace("command -v journalctl", "false")
+    monkeypatch.setattr(kernel_script, "_ASK", script)
+    state = looked(tmp_path, shell)
+    assert {it.pid for it in state.oom} == {3, 4}
+    (tmp_path / "kern.log").unlink()
+    with pytest.raises(ProbeError, match="not permitted"):
+        looked(tmp_path, shell)
 
 
 def test_a_look_that_hangs_is_a_fault():

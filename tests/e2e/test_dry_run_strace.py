@@ -115,13 +115,22 @@ def test_every_playbook_is_here():
 
 def test_what_leaves_something_is_seen(practice, tmp_path):
     """What makes the tests above worth something."""
-    lines = ": >/tmp/file; mkdir /tmp/folder; ln -s x /tmp/link; chmod 600 /tmp/file; mv /tmp/file /tmp/moved"
+    lines = f"cd '{tmp_path}'; : >file; mkdir folder; ln -s x link; chmod 600 file; mv file moved; rm -r moved folder"
     with watched(practice, ["gpu-08"], tmp_path) as (seen, inventory):
         said = runbook(
             "exec", "gpu-08", "-i", str(inventory), "--read", "--", "sh", "-c", f"{lines}; echo x >/dev/null"
         )
     assert said.code == 0, said.err
     calls = " ".join(seen.lasting())
-    for it in ('"/tmp/file", O_', 'mkdir("/tmp/folder"', '"/tmp/link"', "chmod", "rename", '"/tmp/moved"'):
+    for it in (
+        '"file", O_',
+        'mkdir("folder"',
+        "ln symlink",
+        "chmod",
+        "rename",
+        '"moved"',
+        "unlink",
+        '"folder", AT_REMO',
+    ):
         assert it in calls, calls
     assert "/dev/null" not in calls
