@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
 from engine.facts.holder_script import HOLDERS
@@ -79,7 +79,7 @@ class Walk:
 
 def ask_holders(*globs: str) -> Command:
     """Every process, and who has a file open that one of *globs* names (directories are left out), or a GPU's node."""
-    return read_script(PROCESSES + HOLDERS, *globs)
+    return replace(read_script(PROCESSES + HOLDERS, *globs), private=True)  # as in ask_processes
 
 
 def read_holders(done: Completed) -> Walk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
 from engine.facts.process_script import PROCESSES
@@ -98,8 +98,8 @@ class Table:
 
 
 def ask_processes() -> Command:
-    """Every process of the host."""
-    return read_script(PROCESSES)
+    """Every process of the host; their arguments, which may hold anybody's secrets, stay out of the record."""
+    return replace(read_script(PROCESSES), private=True)
 
 
 def read_processes(done: Completed) -> Table:

@@ -75,20 +75,27 @@ diagnose:
   - id: service
     http: {url: "http://127.0.0.1:%(port)s/x", headers: {X-Api-Key: he4der-k4nry.8, X-Other: "{{ inputs.word }}"}}
   - id: config
-    config_value: {read: {url: {file: "%(folder)s/app.yaml", key: url}, login: {file: "%(folder)s/app.yaml", key: client}}}
+    become: true
+    config_value: {read: {url: {file: "%(folder)s/app.yaml", key: url}, login: {file: "%(folder)s/app.yaml", key: client},
+      most: {file: "%(folder)s/app.yaml", key: limits.requests}}}
 findings:
   - id: running
     when: jobs.matches
     severity: warning
     say: "running: {{ jobs.matches | join(', ') }} with {{ config.values.url }}"
     evidence: {jobs: jobs.matches, all: printed.stdout, url: config.values.url, client: config.values.login}
+  - id: few
+    when: config.values.most < 7
+    severity: error
+    say: "too few requests for {{ config.values.url }}"
+    advise: [None.]
 remediate:
-  - id: patch
-    become: true
-    config_patch: {path: "%(folder)s/app.yaml", set: {"limits.requests": 7}, validate: [cat, "{}"]}
   - id: client
     become: true
     config_patch: {path: "%(folder)s/client.json", set: {headers: {Authorization: {scheme: bearer, value: nest3d-k4nry_9}}}}
+  - id: patch
+    become: true
+    config_patch: {path: "%(folder)s/app.yaml", set: {"limits.requests": 7}, validate: [cat, "{}"]}
 """
 
 CONFIG = """\
@@ -134,9 +141,9 @@ def _part(text: str, written: str) -> int:
 def below(pid: int) -> list[int]:
     """Every process that *pid* has started, directly or not."""
     found = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += [int(it) for it in path.read_text().split()]
+    with suppress(OSError):  # it has ended
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            found += [int(it) for it in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
     return [*found, *(it for child in found for it in below(child))]
 
 
@@ -221,6 +228,7 @@ def site(tmp_path, account, home) -> Iterator[Site]:  # noqa: F811
     made.reset()
     yield made
     server.shutdown()
+    server.server_close()
     sshd.process.kill()  # the whole of the host goes with it
     sshd.process.wait()
     shutil.rmtree(sshd.welcome)
