@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
-from engine.facts.gpu_load import chosen, complaints, idle
+from engine.facts.gpu_load import chosen, complaints, idle, unseen
 from engine.facts.nvidia import Gpu, ask_gpus, ask_presence, read_gpus, read_presence
 from engine.ports import Absent, Fails, Holds, Probe
 from engine.values.text import Unknown, plural
@@ -55,7 +55,7 @@ def probe(args: Args) -> Probe[State]:
         idle=resting,
         busy=tuple(it.key for it in asked if it.key not in resting),
         missing=tuple(name for name, gpu in names.items() if gpu is None),
-        errors=complaints(reading),
+        errors=(*complaints(reading), *unseen(reading, presence)),
     )
 
 

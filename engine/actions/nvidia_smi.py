@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.facts.gpu_load import busy, complaints, idle, listed_on, those, wedged
+from engine.facts.gpu_load import busy, complaints, idle, listed_on, those, unseen, wedged
 from engine.facts.gpu_users import Users, ask_users, read_users
-from engine.facts.nvidia import App, Gpu, Reading, ask_gpus, ask_presence, read_gpus, read_presence
+from engine.facts.nvidia import App, Gpu, GpuPresence, Reading, ask_gpus, ask_presence, read_gpus, read_presence
 from engine.ports import Absent, Probe
 from engine.values.text import Duration, Unknown
 
@@ -61,6 +61,13 @@ class State:
     errors: tuple[str, ...] = field(
         default=(), metadata={"about": "What nvidia-smi complained about, and what its rows say is broken."}
     )
+    waiting_for_reset: tuple[str, ...] | Unknown = field(
+        default=(),
+        metadata={"about": "GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."},
+    )
+    faulty: tuple[str, ...] = field(
+        default=(), metadata={"about": "GPUs of which a value is missing that every healthy one has; see `errors`."}
+    )
     lost: tuple[str, ...] = field(
         default=(), metadata={"about": "Bus ids of GPUs that are lost or have fallen off the bus."}
     )
@@ -73,10 +80,10 @@ def probe(args: Args) -> Probe[State]:
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus))
     reading = read_gpus(smi)
-    return _state(args, reading, read_users(users, presence))
+    return _state(args, reading, read_users(users, presence), presence)
 
 
-def _state(args: Args, reading: Reading, users: Users) -> State:
+def _state(args: Args, reading: Reading, users: Users, presence: GpuPresence) -> State:
     gpus, apps = reading.gpus, reading.apps
     return State(
         gpus=gpus,
@@ -92,7 +99,9 @@ def _state(args: Args, reading: Reading, users: Users) -> State:
         exclusive=those(gpus, _exclusive),
         mig=tuple(it.key for it in gpus if it.mig == "Enabled"),
         memory_free_mib={it.key: _free(it) for it in gpus},
-        errors=complaints(reading),
+        waiting_for_reset=those(gpus, lambda gpu: gpu.waits_for_reset),
+        faulty=tuple(gpu.key for gpu in gpus if gpu.faults),
+        errors=(*complaints(reading), *unseen(reading, presence)),
         lost=reading.lost,
     )
 

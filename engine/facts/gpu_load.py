@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from engine.facts.gpus import App, Gpu, Reading
-from engine.values.text import Unknown
+from engine.facts.gpus import App, Gpu, GpuPresence, Reading
+from engine.values.text import Unknown, plural
 
 EMPTY = 1024.0
 """MiB: what an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
 
 
 def busy(gpu: Gpu, above: float) -> bool | Unknown:
-    """Whether it was busier than *above* percent on every look."""
+    """Whether it was busier than *above* percent on every look; only numbers tell."""
     if _only_starting(gpu):
         return False
     seen = gpu.samples or (gpu.utilization,)
+    if gpu.faults and not all(not isinstance(it, Unknown) and it > above for it in seen):
+        return _not_well(gpu)
     if any(not isinstance(it, Unknown) and it <= above for it in seen):
         return False
     return next((it for it in seen if isinstance(it, Unknown)), True)
 
 
 def idle(gpu: Gpu, below: float) -> bool | Unknown:
-    """Whether it was at *below* percent, or less, on every look."""
+    """Whether it was at *below* percent, or less, on every look; only numbers tell, of a GPU that shows no fault."""
     if _only_starting(gpu):
         return True
+    if gpu.faults:
+        return _not_well(gpu)
     seen = gpu.samples or (gpu.utilization,)
     if any(not isinstance(it, Unknown) and it > below for it in seen):
         return False
@@ -36,7 +40,13 @@ def _only_starting(gpu: Gpu) -> bool:
 
     An idle L40S then shows 100 % with 0 MiB in use; whatever really runs on a GPU uses memory.
     """
+    if gpu.faults or any(isinstance(it, Unknown) for it in (*gpu.samples, gpu.utilization)):
+        return False
     return gpu.persistence is False and gpu.memory_used == 0
+
+
+def _not_well(gpu: Gpu) -> Unknown:
+    return Unknown(why=f"nvidia-smi shows no value in {'; '.join(gpu.faults)}")
 
 
 def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
@@ -56,8 +66,7 @@ def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown)
 
 def _never_told(gpu: Gpu) -> bool:
     """Whether this kind of GPU, or its mode, never says how busy it is: nothing is wrong with that."""
-    told = gpu.utilization
-    return isinstance(told, Unknown) and ("MIG" in told.why or "[N/A]" in told.why or "[Not Supported]" in told.why)
+    return isinstance(gpu.utilization, Unknown) and "utilization.gpu" in gpu.untold and not gpu.faults
 
 
 def _empty(gpu: Gpu) -> bool:
@@ -86,12 +95,32 @@ def complaints(reading: Reading) -> tuple[str, ...]:
     """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
     told = list(reading.errors)
     for gpu in reading.gpus:
+        if gpu.faults:
+            told.append(f"GPU {gpu.index} ({gpu.key}) does not answer whole: {'; '.join(gpu.faults)}")
         action = gpu.recovery_action
         if not isinstance(action, Unknown) and action != "None" and "reset" not in action.lower():
             told.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
         if gpu.remap_failed is True:
             told.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be replaced; it needs service")
     return tuple(told)
+
+
+def unseen(reading: Reading, presence: GpuPresence) -> tuple[str, ...]:
+    """What is on the bus, or has a device node, and that nvidia-smi shows no row of; a sentence each.
+
+    A container sees the whole bus and has a part of it, so that only its device nodes count there.
+    """
+    rows = len(reading.gpus)
+    shown = {gpu.bus_id for gpu in reading.gpus}
+    lacking = [bus for bus in presence.on_bus if bus not in shown and bus not in reading.lost]
+    if lacking and not presence.container and len(presence.on_bus) > rows:
+        return (
+            f"nvidia-smi shows {rows} of {plural(len(presence.on_bus), 'GPU')} on the PCI bus: "
+            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
+        )
+    if len(presence.nodes) > rows + len(reading.lost):
+        return (f"nvidia-smi shows {rows} of {plural(len(presence.nodes), 'GPU')} that have a device node",)
+    return ()
 
 
 def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:

@@ -44,6 +44,22 @@ class Gpu:
     requires_reset: bool | Unknown = NOT_ASKED
     remap_pending: bool | Unknown = NOT_ASKED
     remap_failed: bool | Unknown = NOT_ASKED
+    retire_pending: bool | Unknown = NOT_ASKED
+    """Whether a memory page waits for a reset to be retired: GPUs before Ampere."""
+    drain_recommended: bool | Unknown = NOT_ASKED
+    """Whether an older driver says ``Drain and Reset Recommended``."""
+    untold: tuple[str, ...] = ()
+    """Columns that this model or mode never fills, so that nothing is wrong with their being empty."""
+    faults: tuple[str, ...] = ()
+    """Columns that hold a marker where a healthy GPU has a value, with it: ``temperature.gpu: [Unknown Error]``."""
+
+    @property
+    def waits_for_reset(self) -> bool | Unknown:
+        """Whether its memory waits for a reset: rows to be remapped, pages to be retired, or by the driver's advice."""
+        told = (self.remap_pending, self.retire_pending, self.drain_recommended)
+        if any(it is True for it in told):
+            return True
+        return False if any(it is False for it in told) else Unknown(why="the driver does not say whether memory waits")
 
     @property
     def key(self) -> str:
@@ -91,6 +107,10 @@ class GpuPresence:
     """Bus id to the number in the name of its device node, as the driver has it."""
     looked: bool = True
     """Whether sysfs could be looked at."""
+    on_bus: tuple[str, ...] = ()
+    """Bus ids of those controllers that a driver of another kind (vfio-pci, nouveau) does not have."""
+    container: bool = False
+    """Whether the host is a container: it may see the whole bus, and be given a part of the GPUs."""
 
     @property
     def absent(self) -> bool:

@@ -19,7 +19,7 @@ CORE = (
 )  # fmt: skip
 """Fields that every driver since R450 knows."""
 
-OPTIONAL = ("gpu_recovery_action", "remapped_rows.pending", "remapped_rows.failure")
+OPTIONAL = ("gpu_recovery_action", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending")
 """Fields that only some drivers know; one unknown field makes nvidia-smi refuse the whole question."""
 
 SMALL = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
@@ -66,7 +66,12 @@ if [ $rc = 2 ]; then  # a field that this nvidia-smi does not know: ask for the 
         case $rc in 0|2) whole status -q ;; esac
     fi
 fi
-case $rc in 0|2|6|14|15) ;; *) exit 0 ;; esac
+case $rc in
+    0|2|6|14|15) ;;
+    *)  # it does not work, and is not asked again: what a second look was to tell is not known
+        [ -z "$apart" ] || printf '#: runbook begin again index,uuid,utilization.gpu\n\n#: runbook end %s\n' "$rc"
+        exit 0 ;;
+esac
 if [ -n "$apart" ]; then sleep "$apart"; gpus again index,uuid,utilization.gpu; fi
 if [ -n "$apps" ]; then ask apps "$apps" "--query-compute-apps=$apps" --format=csv,noheader,nounits; fi
 exit 0
@@ -87,8 +92,12 @@ LC_ALL=C; export LC_ALL
 for device in "$1"/sys/bus/pci/devices/*; do
     vendor=; class=
     { read -r vendor <"$device/vendor" && read -r class <"$device/class"; } 2>/dev/null
-    case $vendor/$class in 0x10de/0x030[02]*) echo "pci ${device##*/}" ;; esac
+    case $vendor/$class in 0x10de/0x030[02]*) ;; *) continue ;; esac
+    echo "pci ${device##*/}"
+    driver=$(readlink "$device/driver")
+    case ${driver##*/} in ''|nvidia) echo "bus ${device##*/}" ;; esac
 done
+for mark in /.dockerenv /run/.containerenv /run/systemd/container; do [ ! -e "$1$mark" ] || echo container; done
 for node in "$1"/dev/nvidia[0-9]*; do
     [ -e "$node" ] && echo "node ${node#"$1"}"
 done
@@ -116,6 +125,8 @@ def read_presence(done: Completed) -> GpuPresence:
         tool=["tool"] in facts,
         minors={bus: minor for bus, minor in minors.items() if bus},
         looked=["looked"] in facts,
+        on_bus=tuple(bus for it in facts if it[0] == "bus" and len(it) == 2 and (bus := bus_id(it[1]))),
+        container=["container"] in facts,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.errors import ProbeError
+from engine.facts.gpu_markers import faults, untold
 from engine.facts.gpus import NOT_ASKED, App, Gpu, Reading, bus_id, bus_ids
 from engine.facts.nvidia_text import Section, hung, marker, missing, number, reason, row, sections, word
 from engine.values.command import Completed
@@ -20,6 +21,8 @@ _NEEDS_RESET = re.compile(r"requires reset", re.IGNORECASE)
 _IS_GPU = re.compile(r"[0-9]{1,4} ?, ?(?:GPU-|\[|N/A|ERR!|Unknown)", re.ASCII)
 _IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
 _IS_APP = re.compile(r"GPU-|MIG-|\[")
+_KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
+"""Columns that every question has."""
 _NO_SECOND = Unknown(why="there was no second look")
 _SILENT = Unknown(why="this driver does not say whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
@@ -34,6 +37,8 @@ def read_gpus(done: Completed) -> Reading:
     asked = [it for it in found if it.name == "gpus"]
     if not asked:
         raise ProbeError(reason(done.exit_code, ()))
+    if not set(asked[-1].fields) >= _KEYS:
+        raise ProbeError("the answer of the host is cut off")
     rows, errors = _rows(asked[-1], "name", _IS_GPU)
     if done.timed_out:
         if asked[-1].exit_code is None or not rows:
@@ -47,7 +52,12 @@ def read_gpus(done: Completed) -> Reading:
     for section in found:
         if section.name == "status":
             gpus = tuple(_told_by_status(it, _resets(section.lines)) for it in gpus)
-        if section.name == "again":
+            drains = _resets(section.lines, "Drain and Reset Recommended")
+            gpus = tuple(
+                replace(it, drain_recommended=_yes(drains[it.bus_id]) if it.bus_id in drains else NOT_ASKED)
+                for it in gpus
+            )
+        if section.name == "again" and "utilization.gpu" in section.fields:
             again, more = _rows(section, "", _IS_GPU)
             gpus, errors = tuple(_seen_again(it, again) for it in gpus), (*errors, *more)
     listed, more = _listed(found)
@@ -94,8 +104,13 @@ def _gpu(values: Mapping[str, str]) -> Gpu:
     uuid = values["uuid"]
     mig = _maybe(values, "mig.mode.current", word)
     busy = number(values["utilization.gpu"], most=100)
-    if isinstance(busy, Unknown) and mig == "Enabled":
-        busy = Unknown(why="MIG: the driver does not say how busy a partitioned GPU is")
+    never = untold(values)
+    if "utilization.gpu" in never:
+        kind = "MIG: the driver does" if mig == "Enabled" else "drivers of such GPUs do"
+        busy = Unknown(
+            why=f"{kind} not say how busy {'a partitioned GPU' if mig == 'Enabled' else 'they'} "
+            f"{'is' if mig == 'Enabled' else 'are'}"
+        )
     return Gpu(
         index=int(values["index"]),
         uuid=uuid if uuid.startswith("GPU-") else "",
@@ -116,6 +131,9 @@ def _gpu(values: Mapping[str, str]) -> Gpu:
         requires_reset=_needs_reset(values),
         remap_pending=_maybe(values, "remapped_rows.pending", _yes),
         remap_failed=_maybe(values, "remapped_rows.failure", _yes),
+        retire_pending=_maybe(values, "retired_pages.pending", _yes),
+        untold=never,
+        faults=faults(values),
     )
 
 
@@ -153,20 +171,25 @@ def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
     if isinstance(busy, Unknown) and isinstance(gpu.utilization, Unknown):
         busy = gpu.utilization
     marked = any(_NEEDS_RESET.search(it) for it in mine[0].values())
+    later = faults({"name": gpu.name, "mig.mode.current": str(gpu.mig), **mine[0]})
     return replace(
-        gpu, utilization=busy, samples=(*gpu.samples, busy), requires_reset=True if marked else gpu.requires_reset
+        gpu,
+        utilization=busy,
+        samples=(*gpu.samples, busy),
+        requires_reset=True if marked else gpu.requires_reset,
+        faults=tuple(dict.fromkeys((*gpu.faults, *later))),
     )
 
 
-def _resets(lines: tuple[str, ...]) -> dict[str, str]:
-    """What older drivers say under "Reset Required", by bus id."""
+def _resets(lines: tuple[str, ...], label: str = "Reset Required") -> dict[str, str]:
+    """What older drivers say under *label*, by bus id."""
     found: dict[str, str] = {}
     at = ""
     for line in lines:
         if line.startswith("GPU ") and bus_id(line[4:]):
             at = bus_id(line[4:])
         name, _, value = line.partition(":")
-        if at and name.strip() == "Reset Required":
+        if at and name.strip() == label:
             found[at] = value.strip()
     return found
 

@@ -46,7 +46,7 @@ whole() {  # name, then the words of a question about everything; only the lines
     printf '#: runbook begin %s\n' "$1"; printf '#: runbook begin %s\n' "$1" >&2
     shift
     said=$(nvidia-smi "$@" </dev/null); rc=$?
-    printf '%s\n' "$said" | grep -E '^GPU |Reset Required'
+    printf '%s\n' "$said" | grep -E '^GPU |Reset Required|Drain and Reset Recommended'
     printf '\n#: runbook end %s\n' "$rc"
 }
 gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }

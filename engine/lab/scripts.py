@@ -191,7 +191,7 @@ field() { # $1 GPU, $2 field
     mig.mode.current|mig.mode.pending) has mig && [ "$1" = 0 ] && echo Enabled || echo Disabled;;
     ecc.mode.current) needs "$1" && echo '[GPU requires reset]' || echo Enabled;;
     gpu_recovery_action) needs "$1" && echo Reset || echo None;;
-    remapped_rows.pending|remapped_rows.failure) echo No;; power.draw) echo '70.12 W';;
+    remapped_rows.pending|remapped_rows.failure|retired_pages.pending) echo No;; power.draw) echo '70.12 W';;
     *) echo "Field \"$2\" is not a valid field to query."; exit 2;;
   esac
 }

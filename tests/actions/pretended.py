@@ -32,6 +32,7 @@ KNOWN = {
     "gpu_recovery_action": "None",
     "remapped_rows.pending": "No",
     "remapped_rows.failure": "No",
+    "retired_pages.pending": "No",
     "compute_cap": "9.0",
 }
 

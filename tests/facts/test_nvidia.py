@@ -68,6 +68,7 @@ def test_a_healthy_host_costs_one_query(tmp_path, shell):
         requires_reset=False,
         remap_pending=False,
         remap_failed=False,
+        retire_pending=False,
     )
     assert len(calls(tmp_path)) == 1
 
