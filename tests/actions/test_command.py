@@ -307,6 +307,7 @@ def test_any_script_can_be_judged(script):
     known(tuple(script.split()))
 
 
+@pytest.mark.slow
 @given(
     st.recursive(st.none() | st.text(max_size=5) | st.integers(), lambda it: st.dictionaries(st.text(max_size=5), it))
 )

@@ -45,6 +45,7 @@ def test_the_hosts_memory_is_what_the_system_itself_says(shell):
     assert [it.resident for it in state.top] == sorted((it.resident for it in state.top), reverse=True)
 
 
+@pytest.mark.slow
 @shells
 def test_who_holds_most_is_named(shell):
     with subprocess.Popen(["sh", "-c", "head -c 400000000 /dev/zero | tail"], stdout=subprocess.PIPE) as hog:

@@ -95,6 +95,7 @@ def test_another_user_sees_the_same_processes(stage):
     assert table(Machine(before=NOBODY)).rows[job.pid].process.user == "root"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [124, 143], ids=["coreutils", "busybox"])
 def test_a_process_that_hangs_its_reader_costs_only_itself(stage, tmp_path, code):
     """Behind a lock that a process stuck in the kernel holds, a reader of its arguments waits for ever."""

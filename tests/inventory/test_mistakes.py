@@ -166,6 +166,7 @@ FILES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(FILES, st.one_of(st.text(max_size=12), WORDS))
 def test_any_tree_is_an_inventory_or_a_config_error(tree, pattern):

@@ -200,6 +200,7 @@ trees = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.dictionaries(keys, trees, max_size=8))
 def test_any_tree_as_a_playbook_is_good_or_a_config_error(tree):

@@ -90,6 +90,7 @@ a{99999999999}
 TEXTS = ("a", "b", " ", "1", "ab", "a ", "aB1_", "python train ", "/x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", GOOD)
 def test_a_good_pattern_may_be_searched_for_and_no_text_makes_it_slow(pattern):
     assert fault_in_regex(pattern) == ""
@@ -122,6 +123,7 @@ patterns = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(patterns, st.sampled_from(["", "!", "$", "c!"]))
 def test_whatever_is_let_through_comes_to_an_end(pattern, end):

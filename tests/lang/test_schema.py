@@ -274,6 +274,7 @@ def playbooks(draw):
 TAKEN: list[bool] = []
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(playbooks())
 def test_what_the_loader_takes_the_schema_takes(text):

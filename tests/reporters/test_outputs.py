@@ -132,6 +132,7 @@ def test_nobody_is_asked_once_what_the_question_is_about_was_given_up(toy):
     assert json.loads(log.read_text().splitlines()[-1])["kind"] == "run_finished"
 
 
+@pytest.mark.slow
 def test_a_stderr_that_nobody_reads_holds_up_no_interrupted_run(toy):
     there, here = os.pipe()
     os.write(here, b"#" * fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096))
