@@ -83,6 +83,11 @@ def test_the_basic_suite_still_says_what_it_lacks_itself(sample):
     assert lines[0] == "left out: git (2 tests): install git"
 
 
+def test_a_list_of_the_tests_has_all_of_them(sample):
+    code, lines = sample("--suite=basic", "--collect-only", RUNBOOK_TEST_ALL="1")
+    assert (code, [line for line in lines if line.startswith("left ")]) == (0, [])
+
+
 def test_where_nothing_may_be_left_out_a_missing_part_ends_the_run(sample):
     code, lines = sample("--suite=all", RUNBOOK_TEST_ALL="1")
     assert code != 0
