@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -23,6 +24,9 @@ atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
 Path(LOCKS, ".runbook-locks").touch()
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
+
+settings.register_profile("runbook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("runbook")  # how long an example takes depends on what else this machine does
 
 for it in (
     signal.SIGINT,

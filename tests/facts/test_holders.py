@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from stage import NOBODY, Machine
+from stage import NOBODY, Machine, computed
 
 from engine.errors import ProbeError
 from engine.facts.holders import ask_holders, read_holders
@@ -167,9 +167,9 @@ def test_the_walk_over_a_thousand_processes_takes_half_a_second(stage, tmp_path)
     holder = stage.job(f"{tmp_path}/lock")
     stage.start(["bash", "-c", "for i in $(seq 1000); do sleep 700 & done; echo up; wait"])
     machine = Machine()
-    began = time.monotonic()
+    began = computed()
     seen = walk(machine, f"{tmp_path}/lock")
-    spent = time.monotonic() - began
+    spent = computed() - began
     assert len(seen.table.rows) > 1000
     assert paths(seen, holder.pid)
-    assert spent < 2, "half a second on an idle machine; this one may be busy"
+    assert spent < 2, "half a second on a quick machine"

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from stage import NOBODY, Machine, start_of
+from stage import NOBODY, Machine, computed, start_of
 
 from engine.errors import ProbeError
 from engine.facts.processes import ask_processes, read_processes, table_of
@@ -232,9 +232,9 @@ def test_an_age_that_cannot_be_is_unknown():
 
 def test_a_thousand_processes_are_listed_in_half_a_second(stage):
     crowd = stage.start(["bash", "-c", "for i in $(seq 1000); do sleep 700 & done; echo up; wait"])
-    began = time.monotonic()
+    began = computed()
     seen = table(Machine())
-    spent = time.monotonic() - began
+    spent = computed() - began
     mine = [pid for pid, it in seen.rows.items() if it.process.ppid == crowd.pid]
     assert len(mine) == 1000
-    assert spent < 1.5, "half a second on an idle machine; this one may be busy"
+    assert spent < 1.5, "half a second on a quick machine"
