@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import engine
+from engine.facts.locking import ask_lock
 from engine.shell import SAFE
 
 WRITES = re.compile(
@@ -26,7 +27,8 @@ NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
 """The lab makes hosts of its own; nothing of it is sent to others.  The shell room holds the safe ways themselves."""
 
 EXEMPT = {
-    "engine.facts.locking._LOCK": "locks are being given places of their own, with tests of their own in tests/transports",
+    "engine.facts.locking.LOCK": "it follows SAFE in ask_lock, as a test below sees",
+    "engine.lanes.program._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
     "engine.facts.git._CLONE": "it follows GIT, which begins with SAFE",
     "engine.facts.component_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
 }
@@ -115,6 +117,10 @@ def test_what_writes_is_seen(text):
 )
 def test_what_does_not_write_is_not(text):
     assert not writes(text)
+
+
+def test_the_lock_is_taken_by_the_safe_ways():
+    assert ask_lock("run", "host", "").script.startswith(SAFE)
 
 
 def test_no_exemption_outlives_its_script():
