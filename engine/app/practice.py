@@ -37,6 +37,8 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
             f"{plural(len(rows), 'host')} up:",
             *rows,
             "",
+            *lab.sharing(it.directory),
+            "",
             f"runbook run {playbook or OF_ALL} --hosts all -i {quote(str(it.inventory))}{f' {given}' if given else ''}",
             f"runbook lab down{f' --dir {quote(directory)}' if directory else ''}",
         ]
@@ -45,14 +47,16 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
 
 def down_text(directory: str) -> str:
     """Stop the lab."""
-    ended = lab.down(_directory(directory))
+    with lab.held(_directory(directory)):
+        ended = lab.down(_directory(directory))
     return f"ended: {', '.join(ended)}" if ended else "no lab is up"
 
 
 def status_text(directory: str) -> str:
     """The lab's hosts, and what lives there."""
-    rows = [line for it in lab.status(_directory(directory)) for line in (str(it), *_living(it))]
-    return "\n".join(rows) if rows else "no lab is up (runbook lab up)"
+    where = _directory(directory)
+    rows = [line for it in lab.status(where) for line in (str(it), *_living(it))]
+    return "\n".join([*rows, "", *lab.sharing(where)]) if rows else "no lab is up (runbook lab up)"
 
 
 def _living(host: lab.LabHost) -> list[str]:
@@ -62,9 +66,13 @@ def _living(host: lab.LabHost) -> list[str]:
 
 
 def faults_text() -> str:
-    """Every fault that a lab host can have."""
+    """Every fault that a lab host can have, and what such a host has of its own on this machine."""
     width = max(map(len, lab.FAULTS))
-    return "\n".join(f"{name:{width}} {sentence}" for name, sentence in lab.FAULTS.items())
+    try:
+        apart = lab.found().lines()
+    except ConfigError as error:
+        apart = (str(error),)
+    return "\n".join([*(f"{name:{width}} {sentence}" for name, sentence in lab.FAULTS.items()), "", *apart])
 
 
 def open_shell(directory: str, host: str) -> None:
@@ -95,6 +103,8 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
     scene = lab.SCENES.get(path.stem, lab.Scene(hosts=()))
     it = lab.up(_options(directory, faults or scene.hosts))
     try:
+        for line in lab.sharing(it.directory)[:-1]:
+            person.say(line)  # what these hosts do not have of their own
         below = {name: value for name, value in lab.inputs_of(scene, it.hosts).items() if name in declared}
         if below:
             person.say(f"on this lab, where nothing else is given: {_as_options(below)}")

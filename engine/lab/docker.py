@@ -69,6 +69,15 @@ def require_engine(hosts: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         raise ConfigError(f"{who} needs {' and '.join(lacking)} (Debian: apt-get install {' '.join(lacking)})")
 
 
+def require_overlay(hosts: Sequence[tuple[str, tuple[str, ...]]], refusal: str) -> None:
+    """An engine writes to /etc and /var.  Raises ConfigError where hosts cannot, with this machine's *refusal*."""
+    wanting = [name for name, faults in hosts if has_engine(faults)]
+    if wanting and refusal:
+        raise ConfigError(
+            f"a Docker engine ({', '.join(wanting)}) needs an overlay over /, which this machine refuses ({refusal})"
+        )
+
+
 def _is_static(program: Path) -> bool:
     """Whether *program* runs where there is nothing else: it names no loader in its first page."""
     with program.open("rb") as file:
@@ -165,14 +174,8 @@ esac
 
 ENGINE = r"""# Sourced by the first process of a lab host that has a Docker engine, after all else of it is there.
 fails() { echo "its Docker engine: $1"; exit 1; }
-# This machine's own configuration and containers are not seen, and what is written here is written nowhere else.
-for it in etc var/lib; do
-    mkdir -p "/run/lab/over/$it/upper" "/run/lab/over/$it/work"
-    mount -t overlay -o "lowerdir=/$it,upperdir=/run/lab/over/$it/upper,workdir=/run/lab/over/$it/work" lab "/$it" ||
-        fails "no overlay can be laid over /$it"
-done
+# This machine's own configuration and containers are not seen.
 mkdir -p /etc/docker /etc/init.d /var/lib/docker
-[ ! -d ~root/.docker ] || mount -t tmpfs -o mode=700 lab ~root/.docker
 room=1g; ! has docker_full || room=80m
 mount -t tmpfs -o mode=755 lab /etc/docker && mount -t tmpfs -o "mode=711,size=$room" lab /var/lib/docker ||
     fails 'no file system for it'

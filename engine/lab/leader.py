@@ -1,6 +1,7 @@
 """The leader of a pretended job cluster: what it says of the lab's hosts over HTTP.
 
-``python -m engine.lab.leader ADDRESS NAME STATE`` runs inside a lab host.  It answers GET /status and POST
+``python -m engine.lab.leader ADDRESS NAME STATE [DESCRIPTOR...]`` runs inside a lab host; at the descriptors other
+networks reach it: TCP listeners, and Unix ones that connections are passed on through.  It answers GET /status and POST
 /admin/reset_node_jobs on port 8770 as a real one does, from ``STATE/peers.json``; every request is a line in
 ``STATE/requests``.  In ``STATE/leader.json``: ``role``, ``leader_id``, ``quiet`` (/status says no role), ``cached``
 (seconds for which /status is said again as it was), ``fails`` (a status code that everything is answered with),
@@ -10,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
 import time
@@ -17,6 +19,8 @@ from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from engine.lab.door import received
 
 PORT = 8770
 ALONE = ("down", "mute")
@@ -118,7 +122,7 @@ class _Cluster:
         return peers
 
 
-def serve(address: str, name: str, state: Path) -> None:
+def serve(address: str, name: str, state: Path, descriptors: Iterable[int] = ()) -> None:
     """Answer until the host is ended."""
     cluster = _Cluster(name, state)
 
@@ -148,9 +152,22 @@ def serve(address: str, name: str, state: Path) -> None:
             """Say nothing: requests are written down elsewhere."""
 
     with ThreadingHTTPServer((address, PORT), Door) as server:
+        for it in descriptors:
+            threading.Thread(target=_also, args=(server, socket.socket(fileno=it)), daemon=True).start()
         (state / "leads").touch()
         server.serve_forever()
 
 
+def _also(server: ThreadingHTTPServer, listener: socket.socket) -> None:
+    """Have *server* answer what comes in at *listener*, too."""
+    while True:
+        try:
+            passed_on = listener.family == socket.AF_UNIX
+            connection = received(listener) if passed_on else listener.accept()[0]
+        except OSError:
+            continue
+        server.process_request(connection, (server.server_name, 0))
+
+
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    serve(sys.argv[1], sys.argv[2], Path(sys.argv[3]), map(int, sys.argv[4:]))

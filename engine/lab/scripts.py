@@ -3,57 +3,22 @@
 from __future__ import annotations
 
 INIT = r"""#!/bin/sh
-# The first process of a lab host: $1 its folder, $2 its name, $3 its faults, $4 whether minors run backwards, $5 its
-# address, $6 this machine's Python; from $7 on the SSH server that is embedded, where the machine has none of its own.
+# The first process of a lab host, in its own root: $1 its name, $2 its faults, $3 whether minors run backwards, $4 its
+# address, $5 this machine's Python, $6 descriptors at which a leader is reached from other networks; from $7 on
+# what lets SSH in.
 set -e
-home=$1 name=$2 faults=" $3 " backwards=$4 address=$5 python=$6
-named=$3
+faults=" $2 " named=$2 backwards=$3 address=$4 python=$5 leads=$6
+one=0 two=1; [ "$backwards" = 0 ] || { one=1 two=0; }
 shift 6
 has() { case $faults in *" $1 "*) return 0;; esac; return 1; }
-mount --make-rprivate /
-hostname "$name"
-mkdir -p "$home/dev" "$home/run" "$home/drv" "$home/pci" "$home/state"
-
-mount -t tmpfs -o mode=755 lab "$home/dev"
-for it in null zero full random urandom tty; do : >"$home/dev/$it"; mount --bind "/dev/$it" "$home/dev/$it"; done
-mkdir "$home/dev/pts" "$home/dev/shm"
-mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 lab "$home/dev/pts"
-ln -s pts/ptmx "$home/dev/ptmx"
-ln -s /proc/self/fd "$home/dev/fd"
-for it in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${it%:*}" "$home/dev/${it#*:}"; done
-mount -t tmpfs -o mode=1777 lab "$home/dev/shm"
-
-mount -t tmpfs -o mode=755 lab "$home/drv"
-mount -t tmpfs -o mode=755 lab "$home/pci"
-if ! has no_gpu; then
-  : >"$home/dev/nvidiactl"; : >"$home/dev/nvidia-uvm"; : >"$home/dev/nvidia0"; : >"$home/dev/nvidia1"
-  chmod 666 "$home"/dev/nvidia*
-  mkdir -p "$home/drv/nvidia/gpus/0000:1a:00.0" "$home/drv/nvidia/gpus/0000:3d:00.0"
-  one=0 two=1; [ "$backwards" = 0 ] || { one=1 two=0; }
-  printf 'Model: \t\t NVIDIA H100 (lab)\nDevice Minor: \t %s\n' $one >"$home/drv/nvidia/gpus/0000:1a:00.0/information"
-  printf 'Model: \t\t NVIDIA H100 (lab)\nDevice Minor: \t %s\n' $two >"$home/drv/nvidia/gpus/0000:3d:00.0/information"
-  echo 'NVRM version: NVIDIA UNIX x86_64 Kernel Module (lab)' >"$home/drv/nvidia/version"
-  for it in 0000:1a:00.0 0000:3d:00.0; do
-    mkdir "$home/pci/$it"; echo 0x10de >"$home/pci/$it/vendor"; echo 0x030200 >"$home/pci/$it/class"
-  done
-fi
-mount -t tmpfs -o mode=755 lab "$home/run"
-mkdir -p "$home/run/sshd" "$home/run/lock" "$home/run/lab/bin" "$home/run/lab/jobs" "$home/run/lab/state"
-cp "$home"/files/* "$home/run/lab/"
-cp /bin/sh "$home/run/lab/jobs/python3"; cp /bin/sh "$home/run/lab/jobs/nvidia-persistenced"
-mkfifo "$home/run/lab/jobs/wait"
-mv "$home/run/lab/job" "$home/run/lab/jobs/job"
-has no_gpu || mv "$home/run/lab/nvidia-smi" "$home/run/lab/bin/nvidia-smi"
-echo "$named" >"$home/state/faults"
-echo "$one $two" >"$home/state/minors"
-: >"$home/state/calls"; mkdir -p "$home/state/busy" "$home/state/listed"
-echo Enabled >"$home/state/pm.0"; echo Enabled >"$home/state/pm.1"
-mount --bind "$home/state" "$home/run/lab/state"
-mount -t proc proc /proc
-mount --rbind "$home/drv" /proc/driver
-[ ! -d /sys/bus/pci/devices ] || mount --rbind "$home/pci" /sys/bus/pci/devices
-mount --rbind "$home/dev" /dev
-mount --rbind "$home/run" /run
+cp /bin/sh /run/lab/jobs/python3; cp /bin/sh /run/lab/jobs/nvidia-persistenced
+mkfifo /run/lab/jobs/wait
+mv /run/lab/job /run/lab/jobs/job
+has no_gpu || mv /run/lab/nvidia-smi /run/lab/bin/nvidia-smi
+echo "$named" >/run/lab/state/faults
+echo "$one $two" >/run/lab/state/minors
+: >/run/lab/state/calls; mkdir -p /run/lab/state/busy /run/lab/state/listed
+echo Enabled >/run/lab/state/pm.0; echo Enabled >/run/lab/state/pm.1
 # Nor is this machine's Docker: what /run had of it is gone, and a command without a daemon would be a fault of its own.
 foreign='docker dockerd podman'; [ ! -e /run/lab/docker ] || foreign=podman
 for it in $foreign; do
@@ -61,8 +26,6 @@ for it in $foreign; do
     [ ! -f "$place/$it" ] || mount --bind /dev/null "$place/$it"
   done
 done
-# What this machine's root has in a profile is nothing of the lab host's.
-for it in ~root/.bashrc ~root/.zshenv ~root/.cshrc ~root/.tcshrc; do [ ! -f "$it" ] || mount --bind /dev/null "$it"; done
 set +e
 . /run/lab/training
 cd /run/lab/jobs || exit 1
@@ -99,15 +62,18 @@ if has selfplay; then
   listed $B 9000; echo "$B 87" >"/run/lab/state/busy/$last"
 fi
 if has leader; then
-  (cd / && setsid "$python" -m engine.lab.leader "$address" "$name" /run/lab/state </dev/null >/dev/null &)
+  (cd / && setsid "$python" -m engine.lab.leader "$address" "$(hostname)" /run/lab/state $leads </dev/null >/dev/null &)
   n=0; while [ ! -e /run/lab/state/leads ] && [ $n -lt 300 ]; do sleep 0.05; n=$((n+1)); done
 fi
 [ ! -f /run/lab/pipeline ] || . /run/lab/pipeline
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
 [ ! -e /run/lab/docker ] || . /run/lab/docker
-[ $# -gt 0 ] || exec /usr/sbin/sshd -D -e -f /run/lab/sshd_config
 cd /
-"$@" &
+[ "$1" = embedded ] || exec "$@"
+shift
+exec 8<&0 # what runs in the background has none of our stdin
+"$@" <&8 8<&- &
+exec 0</dev/null 8<&-
 while :; do wait; sleep 1; done
 """
 
@@ -129,9 +95,7 @@ exec 9<>/run/lab/jobs/wait
 while :; do read -r it <&9; done
 """
 
-SSHD = """ListenAddress {address}
-Port {port}
-HostKey /run/lab/host_key
+SSHD = """HostKey /run/lab/host_key
 AuthorizedKeysFile /run/lab/authorized_keys
 PidFile none
 PasswordAuthentication no
@@ -139,7 +103,6 @@ KbdInteractiveAuthentication no
 PermitRootLogin yes
 StrictModes no
 UsePAM no
-MaxStartups 200:30:400
 SetEnv PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
 """
 

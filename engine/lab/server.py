@@ -1,7 +1,7 @@
 """An SSH server for lab hosts on machines that have none.
 
-``python -m engine.lab.server ADDRESS PORT HOST_KEY AUTHORIZED_KEYS`` runs inside the host's namespaces, accepts the
-lab's key for root, and starts each command as sshd does: in a session of its own, by the login shell, its streams ended
+``python -m engine.lab.server HOST_KEY AUTHORIZED_KEYS`` runs inside the host's namespaces, accepts the lab's key for
+root, and starts each command as sshd does: in a session of its own, by the login shell, its streams ended
 by the connection's end and not by a signal.
 """
 
@@ -18,6 +18,8 @@ from typing import IO
 
 import paramiko
 from paramiko.common import AUTH_FAILED, AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED, OPEN_SUCCEEDED
+
+from engine.lab.door import serve
 
 CHUNK = 64 * 1024
 
@@ -90,20 +92,21 @@ def _serve(client: socket.socket, key: paramiko.PKey, allowed: frozenset[str]) -
 
 def main() -> None:
     """Serve until somebody ends us."""
-    address, port, host_key, authorized = sys.argv[1:5]
-    key = paramiko.RSAKey.from_private_key_file(host_key)
+    host_key, authorized = sys.argv[1:3]
+    key = paramiko.ECDSAKey.from_private_key_file(host_key)
     with open(authorized, encoding="utf-8") as file:
         allowed = frozenset(line.split()[1] for line in file if line.strip())
     os.environ["PATH"] = "/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    with socket.create_server((address, int(port)), backlog=64) as server:
-        while True:
-            client, _ = server.accept()
-            threading.Thread(target=_serve, args=(client, key, allowed), daemon=True).start()
+
+    def begin(client: socket.socket) -> None:
+        threading.Thread(target=_serve, args=(client, key, allowed), daemon=True).start()
+
+    serve(begin)
 
 
 def make_key(path: str) -> None:
     """Write a new private key to *path*, and its public half beside it."""
-    key = paramiko.RSAKey.generate(2048)
+    key = paramiko.ECDSAKey.generate()
     key.write_private_key_file(path)
     with open(f"{path}.pub", "w", encoding="utf-8") as file:
         file.write(f"{key.get_name()} {key.get_base64()} runbook lab\n")

@@ -131,7 +131,8 @@ def looked(tmp_path_factory) -> dict[str, tuple[Practice, Said]]:
     wrong["gpu-03"] |= {"gpu_percent": 5.0, "selfplay_jobs": 1}
     (made.lab.state("other") / "peers.json").write_text(json.dumps(wrong))
     old = (*asking(made), "-e", "older_than=0", "--yes")
-    record = ("-e", f"record={folder}/distributed_hosts.yaml")
+    (made.lab.shared / "record").touch()
+    record = ("-e", f"record={lab.SHARED}/record")
     asked = {
         "young": ("stuck-node", *asking(made), "--yes"),
         "plan": ("stuck-node", *asking(made), "-e", "older_than=0", "-e", "watch=0.1", "--dry-run"),
@@ -231,16 +232,16 @@ def test_the_coordinator_lists_every_stuck_node(looked):
     assert said.finding("leader", "stuck")["say"] == "gpu-01: 2 job(s), GPU 0.0 %"
 
 
-def test_games_that_grow_and_games_that_do_not(practice, tmp_path):
+def test_games_that_grow_and_games_that_do_not(practice):
     import sqlite3
 
     made = practice("leader=leader+no_gpu", "gpu-01=selfplay")
     leading(made)
-    path = tmp_path / "selfplay.db"
+    path = made.lab.shared / "selfplay.db"
     with sqlite3.connect(path) as base:
         base.execute("CREATE TABLE games (id INTEGER)")
         base.execute("INSERT INTO games VALUES (1)")
-    watched = (*asking(made), "-e", f"games={path}", "-e", "games_within=2s")
+    watched = (*asking(made), "-e", f"games={lab.SHARED}/{path.name}", "-e", "games_within=2s")
     said = made.run("stuck-node", "--yes", *watched, hosts="gpu-01")
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     assert said.finding("gpu-01", "no_games")["evidence"]["games"] == 1

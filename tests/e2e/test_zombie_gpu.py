@@ -160,12 +160,12 @@ path: ${actor.path}
 """
 
 
-def test_a_bad_gpu_is_taken_out_of_the_allocation_when_asked_and_the_batch_must_fit(practice, quick, tmp_path):
+def test_a_bad_gpu_is_taken_out_of_the_allocation_when_asked_and_the_batch_must_fit(practice, quick):
     """Rows S0-08 and S0-21."""
     lab = practice("gpu-01=healthy")
-    config = tmp_path / "job.yaml"
+    config = lab.lab.shared / "job.yaml"
     config.write_text(JOB)
-    asked = ("-e", f"config={config}", "-e", "install_tools=true", "-e")
+    asked = ("-e", "config=/run/lab/shared/job.yaml", "-e", "install_tools=true", "-e")
     said = lab.run(quick, "--yes", *asked, "allocation_mode=sglang.d1t1p1+d3t1p1")
     assert said.host("gpu-01")["verdict"] == "unresolved"
     assert "8 is not divisible by the 3 trainers" in said.finding("gpu-01", "uneven_batch")["say"]
