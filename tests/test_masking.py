@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import shlex
+import time
 from dataclasses import replace
 from itertools import pairwise
 from urllib.parse import quote, quote_plus
@@ -19,7 +20,7 @@ from engine.values.command import Command, Effect
 from engine.values.masking import MASK, masked, masking
 from engine.values.plan import Change, PlannedStep, Risk
 from engine.values.result import HostPlan, SentCommand
-from engine.values.secret_lines import masked_config
+from engine.values.secret_lines import masked_config, without_secrets
 from engine.values.secret_text import masked_argv, secret_spans
 
 SECRET = "s3cr3t /pa'ss\"wörd+long"
@@ -163,6 +164,21 @@ def test_no_text_breaks_what_looks_for_secrets(parts):
     assert all(one[1] <= other[0] for one, other in pairwise(spans))
     masked_argv(parts)
     assert len(masked_config(text.split("\n"))) == len(text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "unit", ["://a:b", "token:", "token=", "key", "curl -u ", "eyJaaaaaaaaaa.", "<token ", "-token "]
+)
+def test_a_hostile_text_costs_no_more_than_its_length(unit):
+    """Mutants: secret_lines.py ``_masked_line`` without *done*, or with the name looked at last."""
+    for work in (secret_spans, without_secrets):
+        spent = []
+        for length in (20_000, 80_000):
+            text = unit * (length // len(unit))
+            began = time.process_time()
+            work(text)
+            spent.append(time.process_time() - began)
+        assert spent[1] < 0.3 + 8 * spent[0]
 
 
 def test_words_of_a_command_line_are_hidden_whatever_is_in_them():

@@ -82,7 +82,11 @@ def _masked_line(line: str) -> str:
             start = key.start("value")
             return f"{line[:start]}{MASK}{line[start + len(written) :]}"
     spans = [found.span(2) for found in _TAG.finditer(line) if is_secret(found[1], found[2])]
-    spans += [span for found in _INLINE.finditer(line) if (span := _inline(line, found))]
+    done = 0
+    for found in _INLINE.finditer(line):
+        if found.start() >= done and is_secret(found[2], "x8x8x8x8") and (span := _inline(line, found)):
+            spans.append(span)
+            done = span[1]
     return without_spans(line, merged([*spans, *secret_spans(line)]))
 
 
