@@ -49,6 +49,10 @@ def holds(args: Args, state: State) -> Holds | Fails:
     """Nobody holds them, but for what is protected."""
     if isinstance(state.processes, Unknown):
         raise ProbeError(state.processes.why)
+    if state.misplaced:
+        return Fails(
+            why=f"held by what has no use for it: {'; '.join(f'pid {it.pid}: {it.why}' for it in state.misplaced)}"
+        )
     if not state.processes:
         return Holds(why=f"no process holds {' or '.join(args.paths)}")
     return Fails(why=f"held by {plural(len(state.processes), 'process')}: {named(state.processes)}")

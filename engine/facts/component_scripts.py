@@ -68,10 +68,7 @@ ended() {  # name: sets exit_code, over and over_at; fails while it is not writt
         numbers "$exit_code" "$over" "$over_at"
 }
 uids_of() {  # pid: sets uids to its real, effective, saved and file system uid; fails where there is no such process
-    uids=
-    { while read -r field a b c d; do [ "$field" != Uid: ] || { uids="$a $b $c $d"; break; }; done; } 2>/dev/null \
-        </proc/"$1"/status
-    [ -n "$uids" ]
+    uids=$(sed -n 's/^Uid://p' /proc/"$1"/status 2>/dev/null | tr -s '\t' ' ') && [ -n "$uids" ]
 }
 marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has the mark as a variable; fails if unknown
     left=
@@ -94,8 +91,7 @@ marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has t
 }
 IFS= read -r boot </proc/sys/kernel/random/boot_id || fail 3 'the kernel does not say which start of the host this is'
 mark=RUNBOOK_COMPONENT
-uids_of self || fail 3 '/proc/self/status does not say who this is'
-my_uids=${uids#* } my_uids=${my_uids%% *} my_uids="$my_uids $my_uids $my_uids $my_uids"
+my_uids=$(id -u) my_uids=" $my_uids $my_uids $my_uids $my_uids"
 [ "$(printf 'a\0b\0' | grep -zc '' 2>/dev/null)" = 2 ] || fail 3 'the grep of this host knows no -z'
 """
 )

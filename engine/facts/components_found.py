@@ -27,8 +27,8 @@ def with_found(seen: Set, components: Sequence[Component], table: Table) -> Set:
     for part in seen.parts:
         if not part.ours and part.name in patterns:
             matches = _matches(patterns[part.name], table, ours)
-            if not matches and (why := _blind(table)):
-                raise ProbeError(f"whether {part.name} runs is not known: {why}")
+            if not matches and (blind := table.blind()):
+                raise ProbeError(f"whether {part.name} runs is not known: {blind.why}")
             if matches:
                 found[part.name] = matches[0]
     parts = tuple(_found(it, found[it.name]) if it.name in found else it for it in seen.parts)
@@ -39,17 +39,8 @@ def with_found(seen: Set, components: Sequence[Component], table: Table) -> Set:
 def _matches(pattern: re.Pattern[str], table: Table, ours: set[str]) -> list[Process]:
     """The processes that match, the oldest first."""
     rows = [it for it in table.rows.values() if not it.defunct and it.process.key not in ours]
-    chosen = [it.process for it in rows if found_anywhere(pattern, it.line) and not protection(it, table)]
+    chosen = [it.process for it in rows if found_anywhere(pattern, it.line) and protection(it, table) == ""]
     return sorted(chosen, key=lambda it: (it.start, it.pid))
-
-
-def _blind(table: Table) -> str:
-    """Why finding nobody would not mean that there is nobody."""
-    if table.hidden:
-        return table.hidden
-    if unread := table.unread():
-        return f"the arguments of pid {unread[0].pid} {unread[0].command} cannot be read: it hangs in the kernel"
-    return ""
 
 
 def _found(part: Part, process: Process) -> Part:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.errors import ProbeError
 from engine.facts.gpus import Gpu, GpuPresence
 from engine.facts.holders import GPUS, Walk, ask_holders, read_holders
+from engine.facts.protected import daemon
 from engine.values.command import Command, Completed
 from engine.values.text import Unknown
 
@@ -28,6 +29,8 @@ class User:
     pid: int
     name: str
     """As the kernel calls it."""
+    believed: bool = True
+    """Whether it is what it is called: root's, our own user's, or root's program of that name."""
 
     def __str__(self) -> str:
         return f"pid {self.pid} ({self.name})"
@@ -55,7 +58,8 @@ class Users:
 
     def _on(self, gpu: Gpu, leave_out: tuple[str, ...]) -> tuple[User, ...] | Unknown:
         there = {
-            number: tuple(it for it in users if it.name not in leave_out) for number, users in self.by_number.items()
+            number: tuple(it for it in users if it.name not in leave_out or not it.believed)
+            for number, users in self.by_number.items()
         }
         number = self._number(gpu)
         found = there.get(number, ()) if number is not None else ()
@@ -90,7 +94,8 @@ def read_users(done: Completed, presence: GpuPresence) -> Users:
         return Users(by_number={}, blind=str(error), presence=presence)
     by_number: dict[int, list[User]] = {}
     for pid, nodes in walk.open.items():
-        user = User(pid=pid, name=walk.table.rows[pid].name)
+        row = walk.table.rows[pid]
+        user = User(pid=pid, name=row.name, believed=row.names is None or bool(daemon(row)))
         for number in {it.gpu for it in nodes if it.gpu is not None}:
             by_number.setdefault(number, []).append(user)
     return Users(

@@ -12,12 +12,19 @@ from engine.facts.process_script import PROCESSES
 from engine.facts.processes import Row, Table, read_processes
 from engine.facts.protected import protection
 from engine.values.command import Command, Completed, read_script
+from engine.values.text import Unknown
 
 GPUS = "/dev/nvidia*"
 """Always looked at: whether a process is at work rests on it."""
 
 _DRIVER = 195
 """The character device number of NVIDIA's driver (devices.txt of the kernel): minors 0-253 are GPUs."""
+
+_DULL = frozenset(((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (1, 11), (5, 0), (5, 1), (5, 2), (10, 229)))
+"""Character devices: null, zero, full, random, urandom, kmsg, tty, console, ptmx, fuse."""
+
+_TERMINALS = frozenset((4, *range(136, 144)))
+"""Majors of the terminals: virtual consoles, and pts."""
 
 _GPU = re.compile(r"nvidia(\d+)")
 
@@ -46,6 +53,15 @@ class Node:
         return int(found[1]) if found and self.path.startswith("/dev/") else None
 
     @property
+    def dull(self) -> bool:
+        """Whether it is /dev/null, a terminal or the like (devices.txt of the kernel): what holds it says nothing."""
+        kind, _, numbers = self.key.partition(":")
+        if kind != "2":
+            return False
+        major, minor = (int(it, 16) for it in numbers.split(":"))
+        return (major, minor) in _DULL or major in _TERMINALS
+
+    @property
     def partition(self) -> bool:
         """Whether it opens a part of a GPU (MIG)."""
         return self.path.startswith("/dev/nvidia-caps/nvidia-cap")
@@ -67,6 +83,12 @@ class Walk:
     unseen: frozenset[int] = frozenset()
     """Processes whose open files could not be looked at."""
     sockets: tuple[str, ...] = ()
+    forged: tuple[str, ...] = ()
+    """Paths that were asked for and lead through a link that another user may change."""
+
+    def everybodys(self) -> tuple[str, ...]:
+        """What was asked for and is a device that any process has open, under whatever name."""
+        return tuple(it.path for it in self.nodes if it.asked and it.dull)
 
     def asked(self, pid: int) -> tuple[Node, ...]:
         """What *pid* has open of what was asked for."""
@@ -93,9 +115,11 @@ def read_holders(done: Completed) -> Walk:
     asked = {rest for kind, rest in told if kind == "asked"}
     nodes = tuple(_node(rest, asked) for kind, rest in told if kind == "node")
     seen = seen | _pids(told, "over") if walked != "none" else set(table.rows)
+    seen -= _pids(told, "unsure")
     unseen = frozenset(pid for pid, row in table.rows.items() if pid not in seen and _may_hold(row, table))
     sockets = tuple(rest for kind, rest in told if kind == "socket")
-    return Walk(table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets)
+    forged = tuple(rest for kind, rest in told if kind == "forged")
+    return Walk(table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets, forged=forged)
 
 
 def _pids(told: Iterable[tuple[str, str]], wanted: str) -> set[int]:
@@ -104,7 +128,7 @@ def _pids(told: Iterable[tuple[str, str]], wanted: str) -> set[int]:
 
 def _may_hold(row: Row, table: Table) -> bool:
     """Whether it matters that its open files could not be looked at."""
-    return not row.defunct and not protection(row, table)
+    return not row.defunct and (not (why := protection(row, table)) or isinstance(why, Unknown))
 
 
 def _node(text: str, asked: set[str]) -> Node:

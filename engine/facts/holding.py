@@ -13,7 +13,7 @@ from engine.facts.looking_closer import NOT_ASKED, described, look_closer, told_
 from engine.facts.matching import spared
 from engine.facts.nvidia import ask_apps, ask_presence, read_apps, read_presence
 from engine.facts.processes import Process
-from engine.facts.protected import Protected, protection
+from engine.facts.protected import Protected, misplaced, protection, shown
 from engine.ports import Absent
 from engine.values.command import Command
 from engine.values.text import Unknown, plural
@@ -35,6 +35,12 @@ class Holding:
     )
     protected: tuple[Protected, ...] = field(
         default=(), metadata={"about": "Holders that are never ended, each with its why."}
+    )
+    misplaced: tuple[Protected, ...] = field(
+        default=(),
+        metadata={
+            "about": "Those of them that hold a GPU for another user and have no use for it: a terminal, a client."
+        },
     )
     unkillable: tuple[Process, ...] = field(
         default=(), metadata={"about": "Holders in state D on every look: they hang in the kernel."}
@@ -64,6 +70,13 @@ def look_at(
     walk = read_holders((yield ask_holders(*paths)))
     if walk.sockets:
         raise ProbeError(f"who holds a socket cannot be told: {', '.join(walk.sockets)}; name files or devices")
+    if walk.forged:
+        raise ProbeError(
+            f"{', '.join(walk.forged)} leads through a link that another user of the host may change, to "
+            "anything: name the file itself, or give the step `become: OWNER`"
+        )
+    if dull := walk.everybodys():
+        raise ProbeError(f"{', '.join(dull)} is a device that any process has open: name the device or the file")
     if not walk.present():
         return (yield from _nothing_there(paths))
     plain = _chosen(walk, allow)
@@ -128,18 +141,21 @@ def _chosen(walk: Walk, allow: Collection[str]) -> Holding:
     found = [table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)]
     why = {it.process.pid: protection(it, table, allow) for it in found}
     holders = tuple(
-        replace(it.process, devices=tuple(node.path for node in walk.asked(it.process.pid)))
+        replace(shown(it), devices=tuple(node.path for node in walk.asked(it.process.pid)))
         for it in found
-        if not why[it.process.pid]
+        if why[it.process.pid] == ""
     )
+    doubt = next((it for it in why.values() if isinstance(it, Unknown)), None)
+    kept = [(it, said) for it in found if (said := why[it.process.pid]) and isinstance(said, str)]
     plain = Holding(
         processes=holders,
-        protected=tuple(spared(it, why[it.process.pid]) for it in found if why[it.process.pid]),
+        protected=tuple(spared(it, said) for it, said in kept),
+        misplaced=tuple(spared(it, said) for it, said in kept if misplaced(it) and _uses_gpu(walk, it.process.pid)),
         unkillable=tuple(it for it in holders if it.state == "D"),
         unseen=len(walk.unseen),
         present=walk.present(),
     )
-    blind = _blind(walk)
+    blind = _blind(walk) or doubt
     if blind and not holders:
         return replace(plain, processes=blind, leftover=blind, at_work=blind, devices=blind, gpus=blind, unlisted=blind)
     return plain
@@ -153,6 +169,10 @@ def _blind(walk: Walk) -> Unknown | None:
         number = plural(len(walk.unseen), "process")
         return Unknown(why=f"nobody is seen to hold it, but {number} could not be looked into: give `become: true`")
     return None
+
+
+def _uses_gpu(walk: Walk, pid: int) -> bool:
+    return any(it.driver or it.gpu is not None for it in walk.open.get(pid, ()))
 
 
 def _no_view(plain: Holding) -> Unknown | None:

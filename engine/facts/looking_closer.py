@@ -10,6 +10,7 @@ from engine.errors import ProbeError
 from engine.facts.holders import GPUS, Walk, ask_holders, read_holders
 from engine.facts.leftover import Load, ask_load, at_work, read_load
 from engine.facts.processes import Process
+from engine.facts.protected import shown
 from engine.values.command import Command
 from engine.values.text import Unknown
 
@@ -69,4 +70,4 @@ def described(pid: int, walk: Walk, load: Load) -> Process:
     pids = load.pids()
     devices = tuple(it.path for it in walk.open.get(pid, ()))
     listed = pids if isinstance(pids, Unknown) else pid in pids
-    return replace(walk.table.rows[pid].process, devices=devices, listed=listed)
+    return replace(shown(walk.table.rows[pid]), devices=devices, listed=listed)

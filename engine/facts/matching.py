@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.facts.looking_closer import NOT_ASKED, described, look_closer, told_apart
 from engine.facts.processes import Process, Row, Table, ask_processes, read_processes
-from engine.facts.protected import Protected, protection
+from engine.facts.protected import Protected, protection, shown
 from engine.facts.regexes import found_anywhere
 from engine.values.command import Command
 from engine.values.text import Unknown
@@ -38,6 +38,10 @@ class Matching:
     )
     unkillable: tuple[Process, ...] = field(
         default=(), metadata={"about": "Matching ones in state D on every look: they hang in the kernel."}
+    )
+    shortened: tuple[str, ...] = field(
+        default=(),
+        metadata={"about": "Whose processes could not be read whole, and why: too many, or too long command lines."},
     )
 
 
@@ -74,17 +78,19 @@ def look_for(
 def _chosen(tests: list[re.Pattern[str]], table: Table, allow: Collection[str]) -> Matching:
     found = [it for it in table.rows.values() if _matches(it, tests)]
     why = {it.process.pid: protection(it, table, allow) for it in found}
-    open_ = tuple(it.process for it in found if not why[it.process.pid] and not it.defunct)
+    open_ = tuple(shown(it) for it in found if why[it.process.pid] == "" and not it.defunct)
+    doubts = (it for it in why.values() if isinstance(it, Unknown))
     parents = {it.pid for it in open_}
     defunct = (it for it in table.rows.values() if it.defunct)
-    blind = _blind(table)
+    blind = table.blind() or next(doubts, None)
     return Matching(
         matches=blind if blind and not open_ else open_,
         leftover=blind if blind and not open_ else NOTHING,
         at_work=blind if blind and not open_ else NOTHING,
-        protected=tuple(spared(it, why[it.process.pid]) for it in found if why[it.process.pid]),
+        protected=tuple(spared(it, said) for it in found if (said := why[it.process.pid]) and isinstance(said, str)),
         zombies=tuple(it.process for it in defunct if it in found or it.process.ppid in parents),
         unkillable=tuple(it for it in open_ if it.state == "D"),
+        shortened=table.shortened(),
     )
 
 
@@ -92,16 +98,6 @@ def _matches(row: Row, tests: list[re.Pattern[str]]) -> bool:
     """Whether one of *tests* is in its arguments, or in its name where it is dying and has no arguments any more."""
     line = row.line or (row.name if row.process.state in "ZXx" else "")
     return bool(line) and any(found_anywhere(it, line) for it in tests)
-
-
-def _blind(table: Table) -> Unknown | None:
-    """Why finding nobody would not mean that there is nobody."""
-    if table.hidden:
-        return Unknown(why=table.hidden)
-    if unread := table.unread():
-        one = unread[0]
-        return Unknown(why=f"the arguments of pid {one.pid} {one.command} cannot be read: it hangs in the kernel")
-    return None
 
 
 def spared(row: Row, why: str) -> Protected:

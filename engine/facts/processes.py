@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
 from engine.facts.process_script import PROCESSES
+from engine.facts.programs import Program, programs_of
 from engine.values.command import Command, Completed, read_script
 from engine.values.secret_text import masked_argv
-from engine.values.text import Unknown, seconds
+from engine.values.text import Unknown, plural, seconds
 
 COMMAND = 4096
 """Characters of a command line that are kept."""
@@ -46,6 +47,8 @@ class Process:
     """The container's id (12 digits) or the Slurm job (``job_123``), where the host can tell."""
     listed: bool | Unknown = False
     """Whether nvidia-smi lists it."""
+    disguise: str = ""
+    """``calls itself sshd, runs /tmp/x``: it has the name of a protected program, and is another."""
 
     @property
     def key(self) -> str:
@@ -67,6 +70,16 @@ class Row:
     threads: int
     read: bool = True
     """Whether its arguments could be read."""
+    uid: str = "0"
+    names: tuple[str, ...] | Unknown | None = None
+    """What it may be called where it is another user's: after the program that it runs, if that is root's, or nothing.
+
+    None: it is root's or our own user's, so that what it calls itself is believed.
+    """
+    runs: str = ""
+    """The path of that program, where it was looked at."""
+    cut: bool = False
+    """Whether *argv* is only the beginning of them, or nothing: they are too long, or its user has too many."""
 
     @property
     def line(self) -> str:
@@ -91,10 +104,38 @@ class Table:
     """Why there may be processes that are not in it; empty: there are none."""
     own: frozenset[int] = field(default_factory=frozenset)
     """Our own processes, which are left out of *rows*."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many processes are missing because their user has too many, by user."""
 
     def unread(self) -> tuple[Process, ...]:
         """The processes whose arguments could not be read."""
         return tuple(it.process for it in self.rows.values() if not it.read)
+
+    def shortened(self) -> tuple[str, ...]:
+        """In words, whose processes could not be told whole, and why; the worst first."""
+        cut: dict[str, int] = {}
+        for row in self.rows.values():
+            if row.cut:
+                cut[row.process.user] = cut.get(row.process.user, 0) + 1
+        users = sorted({*cut, *self.left_out}, key=lambda it: (-self.left_out.get(it, 0), -cut.get(it, 0), it))
+        return tuple(_shortened(it, self.left_out.get(it, 0), cut.get(it, 0)) for it in users)
+
+    def blind(self) -> Unknown | None:
+        """Why finding nobody by his command line would not mean that there is nobody."""
+        if self.hidden:
+            return Unknown(why=self.hidden)
+        if unread := self.unread():
+            one = unread[0]
+            return Unknown(why=f"the arguments of pid {one.pid} {one.command} cannot be read: it hangs in the kernel")
+        if shortened := self.shortened():
+            return Unknown(why=f"what is searched for may stand in what is not read: {'; '.join(shortened[:3])}")
+        return None
+
+
+def _shortened(user: str, left_out: int, cut: int) -> str:
+    words = [f"{plural(left_out, 'process')} of user {user} not looked at"] if left_out else []
+    words += [f"the command lines of {plural(cut, 'process')} of user {user} read in part"] if cut else []
+    return " and ".join(words) + " (too many, or too long)"
 
 
 def ask_processes() -> Command:
@@ -120,31 +161,34 @@ def table_of(lines: list[str]) -> Table:
     me, shell, uid, up, hide = next((rest.split() for kind, rest in told if kind == "self"), (0, 0, -1, "-", "-"))
     users = dict(rest.split(" ", 1) for kind, rest in told if kind == "u" and " " in rest)
     arguments, stuck = _arguments(rest for kind, rest in told if kind == "a")
+    cut = frozenset(rest for kind, rest in told if kind == "cut")
+    left_out = {user: int(number) for number, _, user in (rest.partition(" ") for kind, rest in told if kind == "left")}
     uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
-    rows = dict(_rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, uptime))
+    rows = dict(_rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, cut, uptime))
+    named = _names_of(rows, str(uid), programs_of(told))
+    rows = {pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row
+            for pid, row in rows.items()}  # fmt: skip
     if int(me) not in rows or int(shell) not in (int(me), *_above(rows, int(me))):
         raise ProbeError("/proc shows the processes of another pid namespace: its pids cannot be trusted here")
     if not rows[int(shell)].argv:
         raise ProbeError(
-            "the arguments of processes could not be read (it takes grep, tr, sed and awk): not even our own"
+            "the arguments of processes could not be read (it takes xargs, head, tr, env and awk): not even our own"
         )
     way_in = _above(rows, int(shell))
     own = _own(rows, int(shell), way_in)
     seen = 1 in rows and (hide == "-" or int(uid) == 0)
     hidden = "" if seen else "this user may not see the processes of others (/proc is mounted with hidepid)"
     kept = {pid: row for pid, row in rows.items() if pid not in own}
-    return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own)
+    return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own, left_out=left_out)
 
 
 def _arguments(told: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
-    """The arguments by pid, and the pids (or ``all``) whose arguments could not be read."""
+    """The arguments by pid, and the pids whose arguments could not be read."""
     found: dict[str, list[str]] = {}
     stuck: frozenset[str] = frozenset()
     for one in told:
         pid, _, argument = one.partition(" ")
-        if pid == "again":
-            found.clear()
-        elif pid == "stuck":
+        if pid == "stuck":
             stuck = frozenset(argument.split())
         else:
             found.setdefault(pid, []).append(argument.replace("\x01", "\n"))
@@ -156,6 +200,7 @@ def _rows(
     users: Mapping[str, str],
     arguments: Mapping[str, list[str]],
     stuck: frozenset[str],
+    cut: frozenset[str],
     uptime: float,
 ) -> Iterator[tuple[int, Row]]:
     for line in told:
@@ -173,7 +218,7 @@ def _rows(
             seconds=round(age, 2) if age >= 0 else Unknown(why="the host's uptime is not known, or not the kernel's"),
             container=_container(cgroup),
         )
-        read = bool(argv) or state in "ZXx" or not stuck & {pid, "all"}
+        read = bool(argv) or state in "ZXx" or pid not in stuck
         yield (
             process.pid,
             Row(
@@ -184,8 +229,39 @@ def _rows(
                 terminal=terminal != "0",
                 threads=int(threads),
                 read=read,
+                cut=pid in cut,
+                uid=uid,
             ),
         )
+
+
+def _names_of(
+    rows: Mapping[int, Row], own: str, programs: Mapping[int, Program]
+) -> dict[int, tuple[tuple[str, ...] | Unknown, str]]:
+    """What the processes of other users may be called, and the paths of what they run."""
+    found: dict[int, tuple[tuple[str, ...] | Unknown, str]] = {}
+    for pid, row in rows.items():
+        program = programs.get(pid)
+        if row.uid in ("0", own):
+            continue
+        if program is None:
+            unseen = own != "0" and row.process.state not in "ZXx"
+            found[pid] = (
+                (Unknown(why=f"which program pid {pid} runs is not known: give `become: true`"), "")
+                if unseen
+                else ((), "")
+            )
+        elif program.name in _SERVERS and not _under_root_s_server(row, rows):
+            found[pid] = ((), program.path)
+        else:
+            found[pid] = ((program.name,) if program.roots else (), program.path)
+    return found
+
+
+def _under_root_s_server(row: Row, rows: Mapping[int, Row]) -> bool:
+    """Whether a server of root's has started it: anybody may start an sshd of his own."""
+    parent = rows.get(row.process.ppid)
+    return parent is not None and parent.uid == "0" and _is_server(parent)
 
 
 def _container(cgroup: str) -> str:

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.facts.daemons import NAMES
 from engine.facts.processes import SHELLS, Process, Row, Table
-
-NAMES: dict[str, str] = {
-    "a way into the host": "sshd sshd-session sshd-auth dropbear tailscaled cloudflared",
-    "part of the system": (
-        "init systemd systemd-* (sd-pam) dbus-daemon dbus-broker* cron crond atd rsyslogd agetty login udevd auditd "
-        "chronyd NetworkManager polkitd sssd* snapd"
-    ),
-    "a daemon of the GPU driver": (
-        "nvidia-persistenced nv-hostengine nv-fabricmanager nvsm* dcgm dcgm-exporter nvidia-imex "
-        "nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-device-plugin gpu-feature-discovery"
-    ),
-    "a look at the GPU, not a job": "nvidia-smi dcgmi nvtop",
-    "a desktop": "Xorg X Xwayland gnome-shell gnome-session* gdm gdm3 gdm-* lightdm sddm",
-    "the container runtime": "dockerd containerd containerd-shim* crio conmon runc docker-proxy podman",
-    "what keeps other processes going": "supervisord s6-supervise runsv runsvdir monit",
-    "the cluster's agent": "kubelet kube-proxy slurmd slurmstepd slurmctld munged",
-    "a terminal that others may be using": "tmux* screen SCREEN",
-    "a client of something else, not a job": (
-        "docker docker-compose docker-buildx nerdctl kubectl crictl helm ssh scp sftp sftp-server rsync git git-* pip "
-        "pip3 pip3.* pipx apt apt-get dpkg dnf yum apk curl wget jupyter jupyter-* jupyterhub* code code-server"
-    ),
-    "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
-}
-"""Why, and the programs; a ``*`` at the end stands for anything."""
+from engine.values.text import Unknown
 
 _INTERPRETED = frozenset(
     ("pip", "pip3", "pipx", "jupyter", "jupyter-lab", "jupyter-notebook", "jupyterhub", "supervisord")
 )
 """Protected programs that are known by the script that an interpreter runs; a job may call its script anything else."""
+
+_OF_GPUS = ("a daemon of the GPU driver", "a look at the GPU, not a job", "a desktop")
+"""Why programs are spared that open GPUs as a matter of course."""
 
 _KERNEL = 15
 """Characters that the kernel keeps of a program's name."""
@@ -75,13 +56,42 @@ def _script(row: Row) -> tuple[str, ...]:
 
 def daemon(row: Row, allow: Collection[str] = ()) -> str:
     """Why its program is spared; empty: it is not, or *allow* names it."""
-    called = programs(row)
-    for it in (*called, *(name for name in _script(row) if name in _INTERPRETED)):
-        why = _EXACT.get(it) or next((why for prefix, why in _PREFIXES if it.startswith(prefix)), "")
+    if row.names is None:
+        called: tuple[str, ...] = (*programs(row), *(name for name in _script(row) if name in _INTERPRETED))
+    else:
+        called = () if isinstance(row.names, Unknown) else row.names
+    for it in called:
+        why = _why(it)
         cut = len(it) == _KERNEL and any(name[:_KERNEL] == it for name in allow)
         if why and it not in allow and not cut:
             return f"{it} is {why}"
-    return "it is this tool" if is_this_tool(row) else ""
+    return "it is this tool" if row.names is None and is_this_tool(row) else ""
+
+
+def _why(name: str) -> str:
+    """Why a program of that name is spared; empty: it is not."""
+    return _EXACT.get(name) or next((why for prefix, why in _PREFIXES if name.startswith(prefix)), "")
+
+
+def disguise(row: Row) -> str:
+    """``calls itself sshd, runs /tmp/x`` where it has a protected name without being that; else empty."""
+    if row.names is None or isinstance(row.names, Unknown) or any(map(_why, row.names)):
+        return ""
+    claimed = next((it for it in programs(row) if _why(it)), "")
+    return f"calls itself {claimed}, runs {row.runs or 'a program that could not be seen'}" if claimed else ""
+
+
+def shown(row: Row) -> Process:
+    """The process, with the name that it hides behind."""
+    hides = disguise(row)
+    return replace(row.process, disguise=hides) if hides else row.process
+
+
+def misplaced(row: Row) -> bool:
+    """Whether nothing of a protected program of another user has to do with a GPU: an editor that holds one is odd."""
+    if row.names is None or isinstance(row.names, Unknown):
+        return False
+    return not any(_why(it) in _OF_GPUS for it in row.names)
 
 
 def is_this_tool(row: Row) -> bool:
@@ -92,16 +102,20 @@ def is_this_tool(row: Row) -> bool:
     return row.argv[1].rpartition("/")[2] == "runbook" or row.argv[1:3] == ("-m", "engine")
 
 
-def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str:
-    """Why the process must not be ended; empty: it may be.
+def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str | Unknown:
+    """Why the process must not be ended; empty: it may be; unknown where its protected name cannot be checked.
 
-    Pid 1 and whatever our own connection hangs on are spared even where *allow* names their program.
+    A name protects a process of root's and of our own user. Another user's is known by the program that it runs, if
+    only root can have put that there; an sshd also by root's sshd, which has started it. Pid 1 and whatever our own
+    connection hangs on are spared even where *allow* names their program.
     """
     pid = row.process.pid
     if pid == 1:
         return "pid 1 keeps the host, or the container, alive"
     if pid in table.way_in or pid in table.own:
         return "our own connection hangs on it"
+    if isinstance(row.names, Unknown) and any(_why(it) and it not in allow for it in programs(row)):
+        return row.names
     return daemon(row, allow)
 
 

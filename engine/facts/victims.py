@@ -115,7 +115,8 @@ def said(process: Process) -> str:
     """*process* for people."""
     command = " ".join(process.command.split())
     short = command if len(command) <= 80 else f"{command[:79]}…"
-    return f"pid {process.pid} ({process.user}) {short}"
+    hides = f" [{process.disguise}]" if process.disguise else ""
+    return f"pid {process.pid} ({process.user}) {short}{hides}"
 
 
 def named(processes: Sequence[Process]) -> str:

@@ -400,3 +400,40 @@ def test_by_hand_is_what_a_person_would_paste(stage):
     assert lines[:2] == ("pgrep -af -- 'a b'", "pgrep -af -- 'it'\"'\"'s'")
     subprocess.run(["sh", "-n", "-c", "\n".join(lines)], check=True)
     assert isinstance(Command(argv=lines, effect=Effect.READ), Command)
+
+
+@pytest.mark.real("root", "setpriv")
+@pytest.mark.parametrize("target", ["/dev/null", "/dev/urandom", "/dev/nvidia0", "/etc/hostname"])
+def test_a_link_that_another_user_has_put_there_ends_nobody(machine, stage, tmp_path, target):
+    """Mutants: holder_script.py without ``forged``; with the owner of the link instead of that of its directory."""
+    for it in (tmp_path, *tmp_path.parents):
+        if str(it).startswith("/tmp/"):
+            it.chmod(0o755)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    stage.start([*NOBODY, "ln", "-s", target, f"{theirs}/job.lock"], up=False).wait()
+    stage.start([*NOBODY, "ln", "-s", "/dev", f"{theirs}/folder"], up=False).wait()
+    for path in (f"{theirs}/job.lock", f"{theirs}/job*", f"{theirs}/folder/null"):
+        with pytest.raises(ProbeError, match="become: OWNER"):
+            drive(fuser.probe(fuser.Args(paths=(path,))), machine)
+
+
+@pytest.mark.real("root")
+def test_a_device_that_everybody_holds_is_refused_under_any_name(machine, tmp_path):
+    """Mutants: holding.py without the look at ``everybodys``."""
+    (tmp_path / "job.lock").symlink_to("/dev/null")
+    for number, name in (("3", "a"), ("9", "b")):
+        subprocess.run(["mknod", str(tmp_path / name), "c", "1", number], check=True)
+    for path in ("job.lock", "a", "b"):
+        with pytest.raises(ProbeError, match="any process has open"):
+            drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/{path}",))), machine)
+
+
+@pytest.mark.real("root")
+def test_a_link_of_our_own_is_followed(machine, stage, tmp_path):
+    (tmp_path / "real").write_text("x")
+    (tmp_path / "lock").symlink_to("real")
+    holder = stage.job(f"{tmp_path}/real")
+    state = drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/lock",))), machine)
+    assert [it.pid for it in state.processes] == [holder.pid]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from stage import NOBODY, Machine, computed
 
 from engine.errors import ProbeError
 from engine.facts.holders import ask_holders, read_holders
+from engine.facts.process_script import BUDGET
 from engine.values.command import Completed
 
 
@@ -173,3 +177,67 @@ def test_the_walk_over_a_thousand_processes_takes_half_a_second(stage, tmp_path)
     assert len(seen.table.rows) > 1000
     assert paths(seen, holder.pid)
     assert spent < 2, "half a second on a quick machine"
+
+
+@pytest.mark.real("root", "setpriv")
+def test_a_holder_is_told_of_although_its_user_has_more_processes_than_can_be_told(stage, tmp_path):
+    """Mutants: holder_script.py without the rows of holders that were left out."""
+    (tmp_path / "lock").write_text("x")
+    user = 100_000 + secrets.randbelow(1_000_000_000)
+    crowd = "exec 3<&0; i=0; while [ $i -lt 300 ]; do sleep 100 3<&- <&- & i=$((i+1)); done; sh -c 'exec sleep 100' & echo up; wait"
+    with (tmp_path / "lock").open() as lock:
+        words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "sh", "-c", crowd]
+        stage.start(words, stdin=lock)
+    asked = ask_holders(f"{tmp_path}/lock")
+    less = replace(asked, script=asked.script.replace(f"budget={BUDGET}", "budget=2000"))
+    seen = read_holders(Machine().run(less)[0])
+    held = [it for it in seen.open if seen.table.rows[it].process.user == str(user)]
+    assert seen.table.left_out[str(user)] > 100
+    assert len(held) >= 2
+
+
+@pytest.mark.real("root", "setpriv", "lab")
+def test_a_node_bound_or_made_elsewhere_is_held_too_whatever_its_path_says(machine, stage, tmp_path):
+    """Mutants: holder_script.py looking only at names of nodes and at /dev; leaving out what calls itself /dev/null."""
+    stage.plant(2)
+    inside = Machine(shell=machine.shell, before=stage.inside)
+    make = ": >/mnt/x; mount -t tmpfs none /mnt; : >/mnt/plain; mount --bind /dev/nvidia0 /mnt/plain; mount --bind /dev/nvidia1 /dev/null"
+    subprocess.run([*stage.inside, "sh", "-ec", make], check=True)
+    bound = stage.start([*NOBODY, "bash", "-c", "exec 3</mnt/plain; echo up; exec sleep 600"])
+    dull = stage.start([*NOBODY, "bash", "-c", "exec 3</dev/null; echo up; exec sleep 600"])
+    seen = walk(inside, "/dev/nvidia*")
+    assert os.readlink(f"/proc/{bound.pid}/fd/3") == "/mnt/plain"
+    assert paths(seen, bound.pid) == ("/dev/nvidia0",)
+    assert os.readlink(f"/proc/{dull.pid}/fd/3") == "/dev/null"
+    assert "/dev/nvidia1" in paths(seen, dull.pid)
+
+
+@pytest.mark.real("root")
+def test_a_device_made_under_another_name_is_held_and_mapped_files_under_another_path_are(machine, stage, tmp_path):
+    """Mutants: holder_script.py looking only at names; ``maps`` searched for the paths of the nodes."""
+    for name in ("gpu", "note.txt"):
+        subprocess.run(["mknod", str(tmp_path / name), "c", "1", "7"], check=True)
+    (tmp_path / "lock").write_bytes(b"x" * 4096)
+    os.link(tmp_path / "lock", tmp_path / "other")
+    holder = stage.job(f"{tmp_path}/note.txt")
+    mapper = stage.start([sys.executable, "-c", MAPS, f"{tmp_path}/other"])
+    assert paths(walk(machine, f"{tmp_path}/gpu"), holder.pid) == (f"{tmp_path}/gpu",)
+    assert paths(walk(machine, f"{tmp_path}/lock"), mapper.pid) == (f"{tmp_path}/lock",)
+
+
+def test_an_open_file_that_hangs_whoever_looks_makes_only_its_process_unsure(stage, tmp_path):
+    """A file server that is gone; mutants: holder_script.py without the time limit, or without ``unsure``."""
+    (tmp_path / "lock").write_text("x")
+    (tmp_path / "far").write_text("x")
+    holder = stage.job(f"{tmp_path}/lock")
+    hung = stage.job(f"{tmp_path}/far")
+    (tmp_path / "xargs").write_text(
+        f'#!/bin/sh\n[ "$3" = stat ] || exec {shutil.which("xargs")} "$@"\n'
+        f'grep -v "^/proc/{hung.pid}/fd/3$" | {shutil.which("xargs")} "$@"\n'
+        "exec sleep 60\n"
+    )
+    (tmp_path / "xargs").chmod(0o755)
+    seen = walk(Machine(path=tmp_path), f"{tmp_path}/lock")
+    assert paths(seen, holder.pid) == (f"{tmp_path}/lock",)
+    assert hung.pid in seen.unseen
+    assert holder.pid not in seen.unseen

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sys
 import time
 
 import pytest
-from stage import NOBODY, Machine, computed, start_of
+from stage import NOBODY, Machine, computed, drive, start_of
 
+from engine.actions import processes
 from engine.errors import ProbeError
+from engine.facts.process_script import BUDGET, CROWD, CROWDED, SHARE
 from engine.facts.processes import ask_processes, read_processes, table_of
-from engine.values.command import Completed
+from engine.values.command import Command, Completed, Effect
 from engine.values.text import Unknown
 
 
@@ -100,8 +103,8 @@ def test_another_user_sees_the_same_processes(stage):
 def test_a_process_that_hangs_its_reader_costs_only_itself(stage, tmp_path, code):
     """Behind a lock that a process stuck in the kernel holds, a reader of its arguments waits for ever."""
     hung, other = stage.job(), stage.job()
-    for name in ("grep", "cat"):
-        slow = f'case " $* " in *" /proc/{hung.pid}/cmdline "*) exec sleep 60 ;; esac'
+    for name in ("head", "cat"):
+        slow = f'case " $* " in *" /proc/{hung.pid}/cmdline "*) exec sleep 60 ;; esac; unset PWD OLDPWD'
         (tmp_path / name).write_text(f'#!/bin/sh\n{slow}\nexec {shutil.which(name)} "$@"\n')
         (tmp_path / name).chmod(0o755)
     late = f'{shutil.which("timeout")} "$@"; r=$?; [ $r = 124 ] && exit {code}; exit $r'
@@ -174,7 +177,7 @@ def test_a_process_that_ends_while_it_is_read_does_no_harm(stage, tmp_path):
 
 
 def test_one_who_writes_a_lot_on_his_command_line_hides_nobody(machine, stage):
-    """Mutants: process_script.py without the limit of one argument, or of all of one process."""
+    """Mutants: process_script.py without the limit of one process; without the mark on what was cut."""
     lots = ["x" * 120_000] * 8
     loud = stage.start(["bash", "-c", "echo up; sleep 600; true", stage.word, *lots])
     other = stage.job()
@@ -182,7 +185,104 @@ def test_one_who_writes_a_lot_on_his_command_line_hides_nobody(machine, stage):
     seen = read_processes(done)
     assert stage.word in seen.rows[loud.pid].line
     assert stage.word in seen.rows[other.pid].line
-    assert 60_000 < len(seen.rows[loud.pid].line) <= 131_072 + 10
+    assert seen.rows[loud.pid].line == f"bash -c echo up; sleep 600; true {stage.word} {'x' * 120_000}"[:SHARE]
+    assert (seen.rows[loud.pid].cut, seen.rows[other.pid].cut) == (True, False)
+    assert len(done.stdout) < 2_000_000
+
+
+def somebody() -> int:
+    """A uid that no other test uses."""
+    return 100_000 + secrets.randbelow(1_000_000_000)
+
+
+LONG = """
+import ctypes, os, sys, time
+os.setgid(65534); os.setuid(int(sys.argv[2]))
+for it in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        try:
+            ctypes.CDLL(None).prctl(1, 9)  # it ends with its parent
+            time.sleep(120)
+        finally:
+            os._exit(0)
+print("up", flush=True)
+time.sleep(120)
+"""
+
+
+@pytest.mark.real("root")
+def test_one_user_s_many_long_command_lines_hide_nobody_and_he_is_named(machine, stage):
+    """What a look may say is 4 MiB: 70 processes with 130 kB each would be 9 MB.
+
+    Mutants: process_script.py without the budget; with one that counts what root says.
+    """
+    nobody = str(somebody())
+    before = stage.job()
+    stage.start([sys.executable, "-c", LONG, "70", nobody, "x" * 130_000, f"sglang{stage.word}"])
+    after = stage.job()
+    done = machine.run(ask_processes())[0]
+    seen = read_processes(done)
+    assert len(done.stdout) < 4 * 1024 * 1024
+    assert all(stage.word in seen.rows[it.pid].line and not seen.rows[it.pid].cut for it in (before, after))
+    assert all(not it.cut for it in seen.rows.values() if it.process.user == "root")
+    (said,) = [it for it in seen.shortened() if f"user {nobody}" in it]
+    assert f"the command lines of 71 processes of user {nobody} read in part" in said
+    found = drive(processes.probe(processes.Args(patterns=(f"train_{stage.word}",))), Machine())
+    assert {it.pid for it in found.matches} == {before.pid, after.pid}
+    assert f"user {nobody}" in found.shortened[0]
+    hidden = drive(processes.probe(processes.Args(patterns=(f"sglang{stage.word}$",))), Machine())
+    assert isinstance(hidden.matches, Unknown)
+    assert f"user {nobody}" in hidden.matches.why
+
+
+@pytest.mark.real("root")
+def test_of_each_process_of_a_crowd_less_is_read_and_of_the_others_as_much_as_before(stage):
+    """Mutants: process_script.py with the same share for all."""
+    nobody = str(somebody())
+    small = Command(script=ask_processes().script.replace(f"> {CROWD} &&", "> 30 &&"), effect=Effect.READ)
+    stage.start([sys.executable, "-c", LONG, "60", nobody, "x" * 20_000])
+    other = stage.start(["bash", "-c", "echo up; sleep 600; true", stage.word, "y" * 20_000])
+    seen = read_processes(Machine().run(small)[0])
+    theirs = [it for it in seen.rows.values() if it.process.user == nobody]
+    assert len(theirs) == 61
+    assert all(it.cut and len(it.line) <= CROWDED for it in theirs)
+    assert not seen.rows[other.pid].cut
+
+
+@pytest.mark.real("root")
+def test_more_processes_than_can_be_told_leave_out_those_of_that_user_only(stage):
+    """Users that say little are told whole; made up, because no machine starts 100000 processes for a test."""
+    budget = ask_processes().script.replace(f"budget={BUDGET}", "budget=20000")
+    nobody = str(somebody())
+    stage.start([sys.executable, "-c", LONG, "400", nobody, stage.word])
+    other = stage.job()
+    seen = read_processes(Machine().run(Command(script=budget, effect=Effect.READ))[0])
+    assert seen.left_out[nobody] > 100
+    assert "root" not in seen.left_out
+    assert f"{seen.left_out[nobody]} processes of user {nobody} not looked at" in seen.shortened()[0]
+    assert stage.word in seen.rows[other.pid].line
+
+
+FENCE = """
+import ctypes, os, sys, time
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.real("root", "setpriv")
+def test_arguments_that_look_like_a_fence_forge_nothing(machine, stage):
+    """Mutants: process_script.py with a nonce that stands in its text."""
+    victim = stage.job()
+    nonce = "00000000-0000-0000-0000-000000000000"
+    lies = [f"n={nonce}", "", f"x\na {victim.pid} sglang", f"cut {victim.pid}", f"left 7 {stage.word}", "n="]
+    user = str(somebody())
+    liar = stage.start(["setpriv", f"--reuid={user}", "--clear-groups", sys.executable, "-c", FENCE, *lies])
+    seen = table(machine)
+    assert seen.rows[victim.pid].line.split(" ")[:2] == ["python", f"train_{stage.word}.py"]
+    assert not seen.rows[victim.pid].cut
+    assert seen.rows[liar.pid].argv[-5:] == tuple(it for it in lies if it)
+    assert seen.left_out == {}
 
 
 def test_no_answer_is_a_fault():
