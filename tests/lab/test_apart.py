@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -76,6 +77,17 @@ def test_keys_and_files_of_this_machine_s_people_are_not_there(two, tmp_path):
     assert on(two, "gpu-02", "ls -A ~/.ssh") == ""
     mode = on(two, "gpu-01", "stat -c %a /root /tmp /etc /").split()
     assert mode == ["700", "1777", "755", "755"]
+
+
+@pytest.mark.real("lab", "sshd")
+def test_a_lab_that_lies_where_hosts_can_see_is_not_seen_by_them():
+    """Mutant: the lab's own directory left in the copy of this machine's files."""
+    with tempfile.TemporaryDirectory(dir="/var/cache") as folder:
+        made = lab.up(lab.LabOptions(directory=Path(folder) / "lab", faults=("gpu-01=healthy",)))
+        try:
+            assert on(made, "gpu-01", f"ls -A {made.directory}; echo seen") == "seen\n"
+        finally:
+            lab.down(made.directory)
 
 
 @pytest.mark.real("lab")
