@@ -44,7 +44,7 @@ def test_every_file_says_in_one_sentence_what_it_is_for(path: Path):
     first = path.read_text().lstrip().removeprefix("#!/usr/bin/env python3\n").splitlines()[0:2]
     text = " ".join(first).strip()
     assert text.startswith('"""'), path
-    assert len(path.read_text().splitlines()) <= 320, "one giant file is where good codebases fail"
+    assert len(path.read_text().splitlines()) <= 400, "one giant file is where good codebases fail"
 
 
 def test_no_function_of_the_engine_takes_a_flag_for_a_dry_run():
