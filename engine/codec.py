@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from math import isfinite
 from typing import Any, TypeVar, get_args
 
 from engine.values.text import Json, Raw, Unknown
@@ -16,29 +17,44 @@ UNKNOWN = "$unknown"
 """The key that marks a field without an answer: ``{"$unknown": "why"}``."""
 
 
-def to_json(value: object) -> Json:
+DEEPEST = 100
+"""Levels of nesting in a value: what lies deeper is not known."""
+
+LARGEST = 4096
+"""Bits of a whole number: Python writes none of over 4300 digits."""
+
+
+def to_json(value: object, depth: int = 0) -> Json:
     """*value* as JSON has it: dataclasses become objects, tuples arrays, enums their values.
 
-    A field whose metadata say ``private`` is left out.
+    A field whose metadata say ``private`` is left out.  A number that JSON does not have, and what is nested too deep,
+    is not known: one host's odd answer must not cost the report on all the others.
     """
+    if depth > DEEPEST:
+        return {UNKNOWN: f"nested deeper than {DEEPEST} levels"}
+    deeper = depth + 1
     match value:
         case Unknown(why=why):
             return {UNKNOWN: why}
         case Raw(value=inner):
-            return to_json(inner)
+            return to_json(inner, deeper)
         case Enum():
-            return to_json(value.value)
+            return to_json(value.value, deeper)
+        case float() if not isfinite(value):
+            return {UNKNOWN: f"{value} is not a number that JSON has"}
+        case int() if value.bit_length() > LARGEST:
+            return {UNKNOWN: f"a whole number of {value.bit_length()} bits"}
         case str() | int() | float() | None:
             return value
         case Mapping():
-            return {str(key): to_json(it) for key, it in value.items()}
+            return {str(key): to_json(it, deeper) for key, it in value.items()}
         case list() | tuple():
-            return [to_json(it) for it in value]
+            return [to_json(it, deeper) for it in value]
         case set() | frozenset():
-            return sorted((to_json(it) for it in value), key=str)
+            return sorted((to_json(it, deeper) for it in value), key=str)
         case _ if is_dataclass(value):
             shown = [it for it in fields(value) if not it.metadata.get("private")]
-            return {it.name.rstrip("_"): to_json(getattr(value, it.name)) for it in shown}
+            return {it.name.rstrip("_"): to_json(getattr(value, it.name), deeper) for it in shown}
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 

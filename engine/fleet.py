@@ -20,6 +20,7 @@ from engine.ports import Action, Clock, Connection, Emit
 from engine.values.event import HostFinished, HostPlanned, HostStarted
 from engine.values.inventory import Host
 from engine.values.playbook import Phase, Playbook
+from engine.values.record import kept
 from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
 from engine.values.text import Json, plural
 
@@ -188,6 +189,7 @@ class Fleet:
             if not again:
                 raise
         else:
+            plan = _kept(plan)
             self.emit(HostPlanned(plan=plan))
             return Planned(host=host, plan=plan, seen=seen, result=self._as_planned(plan, began))
         finally:
@@ -241,6 +243,7 @@ class Fleet:
                 if not again:
                     raise
             else:
+                plan = _kept(plan)
                 self.emit(HostPlanned(plan=plan))
                 return self._execute(site, plan, seen, consent, began)
         finally:
@@ -257,7 +260,7 @@ class Fleet:
             verdict=word,
             error=outcome.error,
             findings=outcome.findings,
-            steps=outcome.steps,
+            steps=kept(outcome.steps),
             seconds=round(self.clock.now() - began, 3),
         )
         return Planned(host=site.host, plan=plan, seen=seen, result=result)
@@ -293,6 +296,11 @@ class Fleet:
     def _finish(self, result: HostResult) -> HostResult:
         self.emit(HostFinished(result=result))
         return result
+
+
+def _kept(plan: HostPlan) -> HostPlan:
+    """*plan*, with a bound on what is kept of what the host printed."""
+    return replace(plan, looks=kept(plan.looks), results=kept(plan.results))
 
 
 def _has_work(planned: Planned) -> bool:

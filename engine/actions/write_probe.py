@@ -9,6 +9,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
+from engine.facts.host_json import finite
 from engine.facts.scratch_script import SCRATCH_HEAD, errno_of, must_not_be_refused
 from engine.ports import Probe
 from engine.values.command import Command, Completed, Effect
@@ -93,7 +94,7 @@ exit 0
 
 def _took(told: dict[str, str]) -> float | Unknown:
     try:
-        return round(float(told["ended"]) - float(told["began"]), 2)
+        return round(finite(told["ended"]) - finite(told["began"]), 2)
     except (KeyError, ValueError):
         return Unknown(why="it did not come to its end, or this host has no /proc/uptime")
 

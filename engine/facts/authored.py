@@ -9,9 +9,16 @@ from engine.facts.changers import known
 from engine.facts.parsing import parsed
 from engine.ports import Fails, Holds
 from engine.values.command import Command, Completed
+from engine.values.record import excerpt
 from engine.values.text import Json, Unknown, seconds
 
 _STATUS: dict[int, str] = {126: "it may not be started", 127: "there is no such program"}
+
+
+MOST = 1024 * 1024
+"""Characters of each stream that an expression may use, and that may be parsed."""
+
+TOO_MUCH = f"it printed more than {MOST // 1024} KiB, and the middle is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +40,10 @@ def answered(command: Command, done: Completed, parse: Json, *, checking: bool) 
     if not done.answers(command):
         raise ProbeError(_fault(command, done, checking=checking))
     assert done.exit_code is not None
-    whole = not done.cut or parse == "text"
-    value = parsed(done.stdout, parse) if whole else Unknown(why="it printed too much, and the middle is missing")
-    return Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr, value=value)
+    whole = not done.missing[0] and len(done.stdout) <= MOST
+    stdout, stderr = excerpt(done.stdout, done.missing[0], MOST), excerpt(done.stderr, done.missing[1], MOST)
+    value = parsed(stdout, parse) if whole or parse == "text" else Unknown(why=TOO_MUCH)
+    return Answer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
 
 
 def _fault(command: Command, done: Completed, *, checking: bool) -> str:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 
 from engine.facts.docker import ask_docker, read_docker
+from engine.facts.host_json import finite
 from engine.values.command import Command, Completed
 from engine.values.text import Unknown
 
@@ -56,7 +57,7 @@ def read_events(done: Completed) -> Events:
     answer = read_docker(done)
     answer.one("listed")
     rows = answer.all("event")
-    own = sorted((it for it in rows if it["type"] == "container"), key=lambda it: float(it["at"]))
+    own = sorted((it for it in rows if it["type"] == "container"), key=lambda it: finite(str(it["at"])))
     times: dict[str, dict[str, tuple[float, ...]]] = {"start": {}, "die": {}}
     signals: dict[str, tuple[str, ...]] = {}
     for it in own:

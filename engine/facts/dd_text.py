@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from engine.facts.host_json import finite
+
 _UNITS = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 _BINARY = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
 _LINE = re.compile(
@@ -21,10 +23,10 @@ def rate(text: str) -> float | None:
     if not found:
         return None
     size, took, word, figure, unit = found[-1]
-    seconds = float(took.replace(",", "."))
+    seconds = finite(took.replace(",", "."))
     if seconds > 0:
         return int(size) / seconds
     if not figure:
         return None
     units = _BINARY if word.lower().startswith("sec") else _UNITS
-    return float(figure.replace(",", ".")) * units.get(unit if word == "s" else unit.upper(), 1.0)
+    return finite(figure.replace(",", ".")) * units.get(unit if word == "s" else unit.upper(), 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.errors import ProbeError
+from engine.facts.host_json import finite, loads
 from engine.values.command import Command, Completed, read_script
 from engine.values.text import seconds
 
@@ -90,7 +90,7 @@ def read_docker(done: Completed) -> Answer:
         if not kind:
             continue
         try:
-            rows.setdefault(kind, []).append(json.loads(text))
+            rows.setdefault(kind, []).append(loads(text))
         except ValueError as error:
             raise ProbeError(f"what docker printed cannot be read: {line[:100]!r}") from error
     if "no_docker" in rows:
@@ -150,7 +150,7 @@ def bytes_of(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([kMGTP]?B)", text.strip())
     if not found:
         raise ProbeError(f"not a size as docker prints it: {text!r}")
-    return round(float(found[1]) * _UNITS[found[2]])
+    return round(finite(found[1]) * _UNITS[found[2]])
 
 
 def amount(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.facts.host_json import finite
 from engine.values.command import Command, Completed, read_script
 from engine.values.text import Unknown
 
@@ -52,7 +53,7 @@ def read_room(done: Completed, root: str, endpoint: str) -> Room | Unknown:
     try:
         _, _, used, available, percent, _ = rows[0][-6:]
         size = (int(used) + int(available)) * 1024
-        known = float(percent.rstrip("%"))
+        known = finite(percent.rstrip("%"))
     except (IndexError, ValueError):
         return Unknown(why=f"what df printed of {root} cannot be read: {done.stdout[:100]!r}")
     inodes: float | Unknown = Unknown(why="df does not say")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.facts.host_json import finite
 from engine.facts.nvidia_text import SCRIPT_HEAD, hung, number, reason, row, sections
 from engine.values.command import Command, Completed, read_script
 from engine.values.text import Unknown
@@ -97,7 +98,7 @@ def _sample(block: str) -> Sample:
     known = {"MemTotal", "MemAvailable"} <= table.keys()
     why = Unknown(why="this host's /proc/meminfo has no MemAvailable")
     return Sample(
-        at=float(head),
+        at=finite(head),
         used=table["MemTotal"] - table["MemAvailable"] if known else why,
         held={f"{it.pid}:{it.start}": it for it in held},
     )

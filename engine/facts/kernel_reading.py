@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from engine.facts.host_json import finite
 from engine.facts.kernel_faults import missed
 from engine.facts.kernel_text import Clock, Message, message, messages
 from engine.facts.moments import offset
@@ -99,7 +100,7 @@ def _clock(text: str) -> Clock:
     now, boot, zone = (*text.split(" "), "", "", "")[:3]
     if not now.isdigit():
         return Clock()
-    return Clock(now=float(now), boot=float(boot) if boot.isdigit() else None, zone=offset(zone))
+    return Clock(now=finite(now), boot=finite(boot) if boot.isdigit() else None, zone=offset(zone))
 
 
 def _source(told: _Told, clock: Clock) -> Source:

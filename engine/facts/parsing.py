@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
+from engine.facts.host_json import loads
 from engine.facts.regexes import fault_in_regex, too_long_for
 from engine.values.text import Json, Unknown
 
@@ -49,12 +49,9 @@ def parsed(text: str, form: Json) -> Json | Unknown:
 
 
 def _json(text: str) -> Json | Unknown:
-    def refuse(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not JSON")
-
     try:
-        value: Any = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
+        value: Any = loads(text)
+    except ValueError as error:
         return Unknown(why=f"what it printed is not JSON: {error}" if text.strip() else "it printed nothing, not JSON")
     return value  # type: ignore[no-any-return] # json.loads gives nothing else
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.errors import ProbeError
 from engine.facts.docker import epoch
+from engine.facts.host_json import finite
 from engine.facts.kernel_text import Clock, message
 from engine.facts.moments import iso, offset, written
 from engine.values.command import Command, Completed, read_script
@@ -96,7 +97,7 @@ def read_logs(done: Completed) -> Logs:
             lines.append((file, line[1:].rstrip("\r")))
         elif word == "clock":
             now, _, zone = rest.partition(" ")
-            clock = Clock(now=float(now), zone=offset(zone))
+            clock = Clock(now=finite(now), zone=offset(zone))
         elif word in named:
             named[word][rest] = None
             file = rest

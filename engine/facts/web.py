@@ -10,6 +10,7 @@ from math import ceil
 from urllib.parse import urlsplit
 
 from engine.errors import ProbeError
+from engine.facts.host_json import finite
 from engine.facts.web_script import ASK, SEND
 from engine.values.command import Command, Completed, Effect
 from engine.values.text import Json, Unknown, seconds
@@ -167,7 +168,7 @@ def _status(told: Mapping[str, str], stderr: str) -> int | Unknown:
 
 def _time(told: Mapping[str, str]) -> float | Unknown:
     try:
-        return round(float(told["time"].replace(",", ".")), 3)
+        return round(finite(told["time"].replace(",", ".")), 3)
     except (KeyError, ValueError):
         return Unknown(why="wget does not say how long it took")
 

@@ -11,6 +11,7 @@ from engine.inventory.fields import Fields, Notes, Path, problem_at, said
 from engine.inventory.masking import secrets_in, shown
 from engine.inventory.names import mistake_in
 from engine.values.inventory import Address, Host, HostKeys, Inventory
+from engine.values.login import fault_in_host, fault_in_user
 from engine.values.text import Json
 
 DEFAULT_KEY = "~/.ssh/id_cluster"
@@ -119,6 +120,8 @@ def _ways(name: str, fields: Fields) -> tuple[str, tuple[Address, ...], str]:
         fields.wrong("ssh_host", f"expected user@host, not {said('', named + sign + written)}")
     user = fields.word("ssh_user")
     user, port = named or user, fields.port("ssh_port")
+    if fault := fault_in_user(user):
+        fields.wrong("ssh_host" if named else "ssh_user", f"the user name {said('', user)} {fault}")
     tailscale, fallback = _address(fields, "tailscale_ip"), _address(fields, "fallback_host")
     if not sign and fields.values.get("ssh_host") in (None, ""):
         written = name
@@ -143,7 +146,7 @@ def _host_part(key: str, text: str, fields: Fields) -> str:
     if re.fullmatch(r"[^:]+:\d+", text):
         fields.wrong(key, f"expected an address without a port, not {said(key, text)}", "the port goes into ssh_port")
         return ""
-    if text.startswith("-") or re.search(r"[/\\@'\"`;|&()\[\]]", text):
+    if fault_in_host(text) or re.search(r"[/@\[\]!*?,#=]", text):
         fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
         return ""
     return text

@@ -26,7 +26,7 @@ class _Driven:
     def __init__(self, request: Request, site: Site) -> None:
         self.step = request.step
         self.outcome: Seen | Blind | None = None
-        self.sent: list[tuple[Command, Completed]] = []
+        self.sent: list[SentCommand] = []
         self.asked: tuple[Command, ...] = ()
         self._single = False
         try:
@@ -40,7 +40,7 @@ class _Driven:
     def answer(self, answers: tuple[Completed, ...]) -> None:
         """Hand the probe what came back for what it asked; nothing that only looks like a whole answer."""
         asked = tuple(zip(self.asked, answers, strict=True))
-        self.sent.extend((command, it) for command, it in asked if not it.refused)
+        self.sent.extend(SentCommand.of(command, it) for command, it in asked if not it.refused)
         if why := next((words for command, it in asked if (words := _unheard(command, it))), ""):
             self._probe.close()
             self.asked, self.outcome = (), Blind(why=why)
@@ -59,6 +59,8 @@ class _Driven:
                     self.outcome = Seen(args=self._args, state=state)
         except ProbeError as error:
             self.asked, self.outcome = (), Blind(why=str(error))
+        except (ValueError, ArithmeticError, RecursionError) as error:  # an answer that no parser was written for
+            self.asked, self.outcome = (), Blind(why=f"what the host answered cannot be read: {_short(error)}")
         else:
             self._single = isinstance(asked, Command)
             self.asked = tuple(prepared(it, self.step) for it in ((asked,) if isinstance(asked, Command) else asked))
@@ -97,11 +99,15 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     return tuple(
         Looked(
             outcome=it.outcome or Blind(why="the look gave no answer"),
-            commands=tuple(SentCommand.of(command, completed) for command, completed in it.sent),
+            commands=tuple(it.sent),
             seconds=round(ended.get(id(it), began) - began, 3),
         )
         for it in driven
     )
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _unheard(command: Command, answer: Completed) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from engine.errors import Cancelled, ConnectionLost
 from engine.lanes.channel import Opener
 from engine.lanes.lane import Lane, Leash
-from engine.lanes.streams import Part
+from engine.lanes.streams import KEPT, Part
 from engine.ports import Interrupt
 from engine.values.command import Command, Completed
 
@@ -37,6 +37,13 @@ class Attempt:
     interrupt: Interrupt
     began: float = field(default_factory=time.monotonic)
     marks: dict[str, Part] = field(default_factory=dict)
+    room: int = 4 * KEPT
+    """Bytes that may be kept of what it says."""
+
+    def __post_init__(self) -> None:
+        """Set aside the room: two ends of two streams."""
+        for stream in (self.lane.out, self.lane.err):
+            stream.keep(self.room // 4)
 
     def look(self) -> Completed:
         """Wait for a look; end it when its time is up, or when the run is asked to stop."""
@@ -83,7 +90,11 @@ class Attempt:
         code = int(out.word) if out.word.isdigit() else None
         note = "" if code is not None else "\nrunbook: what passed its output on was killed on the host"
         return Completed(
-            exit_code=code, stdout=out.text, stderr=err.text + note, seconds=self._spent(), cut=out.cut or err.cut
+            exit_code=code,
+            stdout=out.text,
+            stderr=err.text + note,
+            seconds=self._spent(),
+            missing=(out.missing, err.missing),
         )
 
     def _ended(self, *, note: str = "", timed_out: bool = False, survivors: tuple[str, ...] = ()) -> Completed:
@@ -96,7 +107,7 @@ class Attempt:
             seconds=self._spent(),
             timed_out=timed_out,
             survivors=survivors,
-            cut=out.cut or err.cut,
+            missing=(out.missing, err.missing),
         )
 
     def _late_look(self) -> Completed:

@@ -17,6 +17,12 @@ from engine.values.command import Command, Completed, Effect
 
 T = TypeVar("T")
 
+ROOM = 16 * 1024 * 1024
+"""Bytes that are kept of all that is said by the commands of one ``run``."""
+
+LEAST_ROOM = 256 * 1024
+"""Bytes that are kept of what one command says, however much the others have said."""
+
 AHEAD = 64 * 1024
 """Bytes of frames that may be on their way to a lane before its answers are awaited."""
 
@@ -31,10 +37,13 @@ class LaneConnection:
         self._lanes: dict[str, tuple[Lane, Leash]] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
+        self._said = 0
+        """Characters that the commands of this ``run`` have said."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """See ``engine.ports.Connection``."""
         done: list[Completed] = []
+        self._said = 0
         while len(done) < len(commands):
             first = commands[len(done)]
             self._may_send(first)
@@ -182,8 +191,10 @@ class LaneConnection:
                 lane.give(texts[sent][1])
                 ahead += len(texts[sent][1])
                 sent += 1
-            done.append(Attempt(command, token, lane, leash, self._opener, self._interrupt).look())
+            done.append(self._counted(self._attempt(command, token, lane, leash).look()))
             ahead -= len(text)
+            if lane.flooded:
+                lane.ended = True  # what it says is no longer known to belong to what it was asked
             if lane.ended:
                 return done  # what was not begun is sent again, on a fresh lane
         with suppress(ConnectionLost):
@@ -207,12 +218,20 @@ class LaneConnection:
         finally:
             lane.close()
 
+    def _attempt(self, command: Command, token: str, lane: Lane, leash: Leash) -> Attempt:
+        room = max(LEAST_ROOM, ROOM - self._said)
+        return Attempt(command, token, lane, leash, self._opener, self._interrupt, room=room)
+
+    def _counted(self, done: Completed) -> Completed:
+        self._said += len(done.stdout) + len(done.stderr)
+        return done
+
     def _foreign(self, lane: Lane, leash: Leash, command: Command) -> Completed:
         leash.holds(lane)
         leash.begins(lane, command.timeout + GRACE, tenths=3)
         token = lane.token()
         lane.give(command_text(command, token))
-        done = Attempt(command, token, lane, leash, self._opener, self._interrupt).look()
+        done = self._counted(self._attempt(command, token, lane, leash).look())
         with suppress(ConnectionLost):
             if not lane.ended:
                 leash.finish(lane, 0)
@@ -223,9 +242,9 @@ class LaneConnection:
         token = lane.token()
         with _nothing_sent():
             leash.begins(lane, command.timeout, write=True, kill=not command.unkillable, tenths=50)
-        attempt = Attempt(command, token, lane, leash, self._opener, self._interrupt)
+        attempt = self._attempt(command, token, lane, leash)
         lane.give(command_text(command, token))
-        done = attempt.write()
+        done = self._counted(attempt.write())
         with suppress(ConnectionLost):  # what became of the write is known
             leash.drops(lane)
         return done

@@ -10,6 +10,7 @@ from engine.errors import ConnectionLost
 from engine.lanes.channel import Opener, Refused
 from engine.lanes.program import LEASH, frame, greeting
 from engine.lanes.shell import PATIENCE, Access, Shell
+from engine.lanes.streams import UNREAD
 
 Check = Callable[[], None]
 """Raises when nothing more is to be waited for."""
@@ -20,6 +21,13 @@ GROUPS = {
     "hidden": "there is no /proc, so that no command could be ended safely",
 }
 """Why a shell cannot be a lane, by what its greeting says of its process group."""
+
+
+LONGEST_NAME = 256
+"""Characters that a user's name may have."""
+
+MOST_SURVIVORS = 100
+"""Processes of one lane that are named when they outlive their end."""
 
 
 class Lane(Shell):
@@ -35,10 +43,14 @@ class Lane(Shell):
 
     def wait_until_ready(self, check: Check) -> None:
         """Read the greeting.  Raises Refused when no shell starts that can be a lane, and what *check* raises."""
-        _, _, whose, self.group, self.user = self.await_line(f"lane {self.name} ", check).split(" ", 4)
+        _, _, whose, self.group, self.user = (*self.await_line(f"lane {self.name} ", check).split(" ", 4), *("",) * 4)[
+            :5
+        ]
         self.await_line(f"lane {self.name}", check, self.err)
         if whose in GROUPS:
             raise Refused(GROUPS[whose])
+        if not self.group.isdecimal() or not 0 < len(self.user) <= LONGEST_NAME:
+            raise Refused("its shell does not say in which process group it runs, and as whom")
 
     def token(self) -> str:
         """A mark that no command can know: unlike the lane's name, it stands in no environment and no argument."""
@@ -55,8 +67,11 @@ class Leash(Shell):
 
     def __init__(self, opener: Opener, access: Access) -> None:
         self._over: dict[str, list[str]] = {}
+        self._known: set[str] = set()
+        """The lanes that it was told of."""
         self.late: set[str] = set()
         self._ready = False
+        self._why = ""
         super().__init__(opener, access, frame(LEASH))
 
     def wait_until_ready(self, check: Check) -> None:
@@ -109,14 +124,22 @@ class Leash(Shell):
             self.pump(seconds)
         while (line := self.out.line("")) is not None:
             self._heard(line.split(" ", 4))
+        if self.flooded and not self.ended:
+            self.ended = True
+            self._why = f"it printed over {UNREAD // 1024} KiB that nobody asked for"
 
     def _heard(self, words: list[str]) -> None:
         match words:
-            case ["survivor", lane, pid, state, name]:
-                self._over.setdefault(lane, []).append(f"pid {pid} ({state}) {name}")
-            case ["over", lane]:
-                self._over.setdefault(lane, []).append("")
-            case ["late", lane]:
+            case ["survivor", lane, pid, state, name] if lane in self._known:
+                told = self._over.setdefault(lane, [])
+                if len(told) < MOST_SURVIVORS:
+                    told.append(f"pid {pid[:10]} ({state[:10]}) {name[:64]}")
+                elif len(told) == MOST_SURVIVORS:
+                    told.append("and more")
+            case ["over", lane] if lane in self._known:
+                told = self._over.setdefault(lane, [])
+                told += [""] if "" not in told else []
+            case ["late", lane] if lane in self._known:
                 self.late.add(lane)
             case ["ready"]:
                 self._ready = True
@@ -125,5 +148,7 @@ class Leash(Shell):
 
     def _order(self, verb: str, lane: Lane, *words: str) -> None:
         if self.ended:
-            raise ConnectionLost("the shell that holds our commands is gone")
+            why = f" ({self._why})" if self._why else ""
+            raise ConnectionLost(f"the shell that holds our commands is gone{why}")
+        self._known.add(lane.name)
         self.send(" ".join((verb, lane.group, lane.name, *words)).encode() + b"\n")

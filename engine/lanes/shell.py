@@ -11,11 +11,14 @@ from secrets import token_hex
 from engine.errors import ConnectionLost
 from engine.lanes.channel import Channel, Opener, Refused
 from engine.lanes.program import EXEC, READER, enter, enter_with_password
-from engine.lanes.streams import Stream
+from engine.lanes.streams import UNREAD, Stream
 from engine.ports import Trial
 
 GREETED_WITHIN = 20.0
 """Seconds that a shell may take to start."""
+
+LONGEST_WORDS = 300
+"""Characters of what a host says that are repeated in a refusal."""
 
 PATIENCE = 0.05
 """Seconds of one wait for something to come."""
@@ -61,7 +64,7 @@ class Shell:
         while (line := (stream or self.out).line(beginning)) is None:
             if self._access.password and self.err.passes(self._prompt):
                 self._tell_password()
-            if self.ended or time.monotonic() > deadline:
+            if self.ended or self.flooded or time.monotonic() > deadline:
                 raise self._refusal()
             check()
             self.pump()
@@ -74,6 +77,11 @@ class Shell:
         self.out.feed(out)
         self.err.feed(err)
         self.ended = self.ended or ended
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it has said more than anybody reads."""
+        return self.out.flooded or self.err.flooded
 
     def send(self, data: bytes) -> None:
         """Write to its stdin."""
@@ -98,6 +106,9 @@ class Shell:
         said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
         told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
         kind = PasswordRefused if self._told else Refused
+        if self.flooded:
+            return kind(f"its login shell, or what it starts, printed over {UNREAD // 1024} KiB and no shell answered")
+        said, told = ([line[:LONGEST_WORDS] for line in lines] for lines in (said, told))
         if said and self.ended:
             words = "; ".join([it for it in said if it.startswith("sudo: ")][-3:]) or said[-1]
             if "sudoers" in words or "not allowed" in words:  # it had the right one, and the account may not

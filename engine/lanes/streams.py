@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KEPT = 4 * 1024 * 1024
+from engine.values.record import gap
+
+KEPT = 2 * 1024 * 1024
 """Bytes kept of the beginning, and as many of the end, of one stream of one command."""
+
+SLACK = 256 * 1024
+"""Bytes by which the end may outgrow that before it is cut."""
+
+UNREAD = 1024 * 1024
+"""Bytes that may wait for the mark, the line or the prompt that somebody looks for; what comes after them is dropped.
+
+What belongs to a command is taken out as it comes, so that only what nobody asked for grows to that."""
+
+LONGEST_WORD = 64
+"""Bytes of the word in a mark: an exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +28,8 @@ class Part:
     text: str
     word: str = ""
     """What stands in the mark behind it."""
-    cut: bool = False
-    """The middle of it is missing."""
+    missing: int = 0
+    """Bytes of its middle that were not kept."""
 
 
 class Capture:
@@ -33,7 +46,7 @@ class Capture:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
-        if len(self._tail) > 2 * self._kept:
+        if len(self._tail) > self._kept + SLACK:
             over = len(self._tail) - self._kept
             self._cut += over
             del self._tail[:over]
@@ -45,7 +58,7 @@ class Capture:
         if not cut:
             return Part(text=(self._head + tail).decode("utf-8", "replace"), word=word)
         head, end = (it.decode("utf-8", "replace") for it in (self._head, tail))
-        return Part(text=f"{head}\n[... {cut} bytes left out ...]\n{end}", word=word, cut=True)
+        return Part(text=f"{head}{gap(cut)}{end}", word=word, missing=cut)
 
 
 class Stream:
@@ -54,16 +67,27 @@ class Stream:
     def __init__(self) -> None:
         self._waiting = bytearray()
         self._capture = Capture()
+        self.flooded = False
+        """More came than anybody reads, and some of it was dropped: the shell is of no further use."""
+
+    def keep(self, most: int) -> None:
+        """Of what the command that is next captured says, keep *most* bytes at either end."""
+        self._capture = Capture(max(0, min(most, KEPT)))
 
     def feed(self, data: bytes) -> None:
         """Take in what came over the channel."""
-        self._waiting += data
+        if data and len(self._waiting) > UNREAD:
+            self.flooded = True
+        else:
+            self._waiting += data
 
     def take(self, token: str) -> Part | None:
         """What came before the mark *token*, with the word behind it; None while the mark has not come."""
         mark = f"\n{token}".encode()
         at = self._waiting.find(mark)
         end = self._waiting.find(b"\n", at + len(mark)) if at >= 0 else -1
+        if at >= 0 and end < 0 and len(self._waiting) > at + len(mark) + LONGEST_WORD:
+            end = at + len(mark) + LONGEST_WORD  # no mark of ours: it will hold no exit code
         if at < 0 or end < 0:
             safe = len(self._waiting) - len(mark) - 16 if at < 0 else at
             if safe > 0:

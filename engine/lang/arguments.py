@@ -127,7 +127,11 @@ def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
     if kind in (None, NoneType) and value is None:
         return None
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            problems.append(Problem(message=f"{path}: the number is too large"))
+            return 0.0
     if kind in (str, int, bool) and type(value) is kind:
         return value
     wanted = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, str(kind))

@@ -15,7 +15,7 @@ from jinja2.visitor import NodeTransformer
 
 from engine.lang.series import NAMES as SERIES
 from engine.lang.series import ROUNDS
-from engine.lang.views import LONGEST, View, known
+from engine.lang.views import LONGEST, View, finite, known
 
 MOST_ROUNDS = 100_000
 """Rounds that the loops of one template may take, all of them together."""
@@ -92,6 +92,14 @@ class _Bounding(NodeTransformer):
         node.iter = nodes.Filter(node.iter, WITHIN_BOUNDS, [], [], None, None, lineno=node.lineno)
         return node
 
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802 - as above
+        """A number written out, such as 1e999: Python would write it as `inf`, which is a name."""
+        try:
+            finite(node.value)
+        except ValueError as error:
+            raise SecurityError("a number in it is too large") from error
+        return node
+
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
         """What is evaluated within a sample is the author's own text, never what a host said."""
         self.generic_visit(node)
@@ -131,7 +139,7 @@ class Missing(StrictUndefined):
 class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
     """Sandboxed, strict about undefined names, native types, and bounded."""
 
-    intercepted_binops = frozenset({"*", "**", "+", "%", "<<"})
+    intercepted_binops = frozenset({"*", "**", "+", "-", "/", "//", "%"})
 
     def __init__(self, finalize: Callable[..., Any]) -> None:
         super().__init__(undefined=Missing, autoescape=False, extensions=[])
@@ -191,8 +199,7 @@ def bounded(value: Any) -> Any:
     size = len(value) if isinstance(value, str | list | tuple | Mapping) else 0
     if isinstance(value, list):
         size += sum(len(it) for it in value if isinstance(it, str))
-    if isinstance(value, int) and value.bit_length() > 4096:
-        size = LONGEST + 1
+    finite(value)
     if size > LONGEST:
         raise SecurityError(f"it makes a value of more than {LONGEST} characters or elements")
     return value

@@ -14,7 +14,7 @@ from jinja2.exceptions import SecurityError, UndefinedError
 from engine.errors import ConfigError
 from engine.lang.sandbox import Environment, Rounds
 from engine.lang.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
-from engine.lang.views import LONGEST, UnknownTouched, known, plain, view
+from engine.lang.views import LONGEST, UnknownTouched, finite, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
 ROOTS = frozenset({"inputs", "host", "run", "item"})
@@ -44,7 +44,7 @@ class Scope:
 @pass_context
 def _finalize(_context: Any, value: Any) -> Any:
     """What `{{ }}` prints; taking the context keeps Jinja from printing constants as text at compile time."""
-    return known(value)
+    return finite(known(value))
 
 
 @cache

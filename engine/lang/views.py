@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
-from engine.codec import UNKNOWN
+from engine.codec import LARGEST, UNKNOWN
 from engine.errors import ConfigError
 from engine.values.text import Json, Raw, Unknown
 
@@ -94,6 +95,15 @@ def known(value: Any) -> Any:
     return value
 
 
+def finite(value: Any) -> Any:
+    """*value*, unless it is a number that no report can hold.  Raises ValueError."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"it makes a number that is not finite ({value})")
+    if isinstance(value, int) and value.bit_length() > LARGEST:
+        raise ValueError(f"it makes a whole number of {value.bit_length()} bits")
+    return value
+
+
 def plain(value: Any, *, gaps: bool = False) -> Any:
     """*value* without views, as JSON has it; with *gaps*, what is not known inside of it is a text that says so."""
     if gaps and isinstance(value, Silent):
@@ -104,7 +114,7 @@ def plain(value: Any, *, gaps: bool = False) -> Any:
         case Mapping() as mapping:
             return {str(key): plain(it, gaps=gaps) for key, it in mapping.items()}
         case str() | int() | float() | None as scalar:
-            return scalar
+            return finite(scalar)
         case list() | tuple() | set() | frozenset() as many:
             return [plain(it, gaps=gaps) for it in many]
         case Iterator() as some:

@@ -19,5 +19,11 @@ class Reporter:
 
     def on(self, event: Event) -> None:
         """Write *event* at once."""
-        self._stream.write(json_text(to_json(event), self._stream.encoding) + "\n")
+        try:
+            text = json_text(to_json(event), self._stream.encoding)
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:  # one event is lost, and says so
+            why = f"cannot be written as JSON ({type(error).__name__}: {error})"
+            lost = {"kind": event.kind, "host": getattr(event, "host", ""), "error": why}
+            text = json_text(lost, self._stream.encoding)
+        self._stream.write(text + "\n")
         self._stream.flush()

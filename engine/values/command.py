@@ -115,8 +115,13 @@ class Completed:
     """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
     refused: str = ""
     """Why it was certainly not begun: sudo said no, no shell started for it, or no host can be sent it."""
-    cut: bool = False
-    """The middle of its output was too long to be kept: what is here is not the whole answer."""
+    missing: tuple[int, int] = (0, 0)
+    """Bytes of the middle of stdout and of stderr that were too much to be kept."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether what is here is not the whole answer."""
+        return any(self.missing)
 
     def answers(self, command: Command) -> bool:
         """Whether this is an answer to *command*, not a fault."""

@@ -10,6 +10,7 @@ from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import LeftOut
 from engine.values.plan import Finding, PlannedStep, Risk
 from engine.values.playbook import Phase
+from engine.values.record import excerpt
 from engine.values.secret_lines import without_secrets
 from engine.values.text import Json
 
@@ -82,8 +83,10 @@ class SentCommand:
             line=str(command),
             effect=command.effect.value,
             exit_code=completed.exit_code,
-            stdout=f"({len(completed.stdout)} characters that are not shown)" if hidden else told(completed.stdout),
-            stderr=told(completed.stderr),
+            stdout=f"({len(completed.stdout)} characters that are not shown)"
+            if hidden
+            else excerpt(told(completed.stdout), completed.missing[0]),
+            stderr=excerpt(told(completed.stderr), completed.missing[1]),
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,
         )

@@ -144,6 +144,8 @@ def _loads(text: str) -> Any:
         raise Unparsable(what) from error
     except RecursionError as error:
         raise Unparsable(f"nested deeper than {DEEPEST} levels") from error
+    except ValueError as error:  # a whole number of thousands of digits
+        raise Unparsable(f"a number in it is too long: {error}") from error
 
 
 class _Reading:

@@ -17,6 +17,7 @@ from engine.errors import Unreachable
 from engine.ports import ConnectOptions
 from engine.transports.ssh.config import ssh_config
 from engine.values.inventory import Host
+from engine.values.login import fault_in_host
 
 DEFAULT = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 """What OpenSSH tries where nothing names a key."""
@@ -115,6 +116,8 @@ def _named_by(host: Host, config: paramiko.SSHConfig) -> list[str]:
         return []
     own = [host.key] if host.key else []
     for address in () if own else host.addresses:
+        if fault_in_host(address.host):
+            continue  # it is refused when the host is connected to
         own += config.lookup(address.host).get("identityfile", [])
     return [*map(_expanded, own), *(_named_by(host.via, config) if host.via else ())]
 

@@ -64,6 +64,8 @@ class SshChannel:
         self._bell.listen()
         if not channel.recv_ready() and not channel.recv_stderr_ready() and not self._at_end():
             self._bell.wait(seconds)
+        if flooded := getattr(channel.get_transport(), "flooded", ""):
+            raise ConnectionLost(f"the connection was given up: {flooded}")
         out = channel.recv(CHUNK) if channel.recv_ready() else b""
         err = channel.recv_stderr(CHUNK) if channel.recv_stderr_ready() else b""
         return out, err, not out and not err and self._at_end()

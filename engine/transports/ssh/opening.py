@@ -18,6 +18,7 @@ from engine.transports.ssh.keys import Login
 from engine.transports.ssh.trust import Trust
 from engine.transports.ssh.words import NextAddress, translated
 from engine.values.inventory import Address, Host
+from engine.values.login import fault_in_host, fault_in_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class Way:
 
 def opened(host: Host, way: Way, options: ConnectOptions) -> fabric.Connection:
     """A connection to *host*.  Raises Unreachable, or NextAddress where another address may do."""
+    _refuse_unsafe(way.address.host, host.user)
     try:
         connection = _made(host, way, options)
     except Exception as error:
@@ -42,6 +44,14 @@ def opened(host: Host, way: Way, options: ConnectOptions) -> fabric.Connection:
         hang_up(connection)
         raise
     return connection
+
+
+def _refuse_unsafe(name: str, user: str) -> None:
+    """Refuse names before ssh_config is read for them: its ``Match exec`` and ProxyCommand are run by a shell."""
+    if fault := fault_in_host(name):
+        raise Unreachable(f"the address {name!r} is refused: it {fault}")
+    if fault := fault_in_user(user):
+        raise Unreachable(f"the user name {user!r} is refused: it {fault}")
 
 
 def _made(host: Host, way: Way, options: ConnectOptions) -> fabric.Connection:

@@ -10,6 +10,7 @@ import paramiko
 from engine.errors import Unreachable
 from engine.lanes.hostkeys import Known, NotKept, OwnFile, known_files, known_of
 from engine.ports import ConnectOptions
+from engine.transports.ssh.bounded import BoundedTransport
 from engine.values.inventory import Host, HostKeys
 
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
@@ -30,7 +31,7 @@ class Trust(paramiko.MissingHostKeyPolicy):
         wanted = [it for kind in dict.fromkeys(known) for it in SIGNATURES.get(kind, (kind,))]
 
         def made(*args: Any, **keys: Any) -> paramiko.Transport:
-            transport = paramiko.Transport(*args, **keys)
+            transport = BoundedTransport(*args, **keys)
             security = transport.get_security_options()
             offered = list(security.key_types)
             first = [it for it in wanted if it in offered]

@@ -8,6 +8,13 @@ import paramiko
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from engine.errors import Unreachable
+from engine.transports.ssh.bounded import TALKS
+
+SILENT = ("No existing session", "Indecipherable protocol version")
+"""What paramiko says where no SSH server answers."""
+
+LONGEST = 300
+"""Characters of a reason that a library gives."""
 
 
 class NextAddress(Exception):
@@ -23,7 +30,9 @@ def translated(error: Exception) -> Exception:
             return NextAddress(", ".join(sorted({reason(it) for it in error.errors.values()})))
         case paramiko.ChannelException():
             return NextAddress(f"the jump host cannot connect to it ({error.text.lower()})")
-        case paramiko.SSHException() if "banner" in str(error).lower() or "No existing session" in str(error):
+        case paramiko.SSHException() if TALKS in str(error):  # paramiko wraps it
+            return NextAddress(TALKS)
+        case paramiko.SSHException() if "banner" in str(error).lower() or any(it in str(error) for it in SILENT):
             return NextAddress("it accepts connections but says no SSH banner")
         case OSError() | EOFError() | paramiko.SSHException():
             return NextAddress(reason(error))
@@ -43,4 +52,4 @@ def reason(error: Exception) -> str:
             return "the connection was closed while it was being made"
         case OSError() if error.strerror:
             return error.strerror.lower()
-    return str(error) or type(error).__name__
+    return " ".join((str(error) or type(error).__name__).split())[:LONGEST]  # a server's own words may stand in it

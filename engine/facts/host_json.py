@@ -1,0 +1,49 @@
+"""Read the JSON and the numbers that a host sends: none may be larger or stranger than a report can hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from typing import Any, NoReturn
+
+DEEPEST = 64
+"""Levels of nesting."""
+
+
+def loads(text: str) -> Any:
+    """The value of *text*.  Raises ValueError with the reason where it is no JSON, or none that can be kept.
+
+    NaN and Infinity are no JSON (RFC 8259, section 6), and ``1e999`` is no number that any program here can hold.
+    """
+    if too_deep(text):
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=finite)
+    except RecursionError as error:
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels") from error
+
+
+def finite(text: str) -> float:
+    """The number in *text*.  Raises ValueError: also for ``nan``, ``inf`` and ``1e999``, which Python takes."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text[:20]} is no number that can be reckoned with")
+    return number
+
+
+def too_deep(text: str) -> bool:
+    """Whether brackets outside of strings stand within each other more than ``DEEPEST`` times."""
+    depth = 0
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', text):
+        if found[0] in "[{":
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif found[0] in "]}":
+            depth -= 1
+    return False
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,31 @@
+"""Which names of users and machines are safe where ssh_config puts them on a command line (``%r``, ``%h``, ``%n``)."""
+
+from __future__ import annotations
+
+_IN_HOST = "'`\"$\\;&<>|(){}"
+"""What OpenSSH refuses in the name of a host (valid_hostname in its ssh.c), besides white space."""
+
+_IN_USER = "'`\"$;&<>|(){}"
+"""What it refuses in the name of a user (valid_ruser), and ``$``, which a shell would fill in."""
+
+
+def fault_in_host(name: str) -> str:
+    """Why nothing can be connected to by *name*; empty where it can."""
+    return _fault(name, _IN_HOST)
+
+
+def fault_in_user(name: str) -> str:
+    """Why nobody can log in as *name*; empty where one can."""
+    if name.endswith("\\"):
+        return "ends with '\\'"
+    return _fault(name, _IN_USER)
+
+
+def _fault(name: str, refused: str) -> str:
+    if name.startswith("-"):
+        return "begins with '-'"
+    if found := next((it for it in name if it in refused), ""):
+        return f"has {found!r} in it, which a shell on this machine could take for more than a name"
+    if any(it.isspace() or not it.isprintable() for it in name):
+        return "has white space or something that cannot be printed in it"
+    return ""

@@ -1,0 +1,117 @@
+"""No name from an inventory reaches a shell of this machine through ssh_config."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+
+from engine import transports
+from engine.app.files import read_inventory
+from engine.errors import ConfigError, Unreachable
+from engine.ports import ConnectOptions
+from engine.transports.ssh.keys import locked
+from engine.values.inventory import Address, Host
+from engine.values.login import fault_in_host, fault_in_user
+from transports.conftest import Pressed
+
+CONFIG = """\
+Match exec "echo matched %n %h %r >>{log}"
+  ServerAliveInterval 5
+Host *
+  ProxyCommand sh -c "echo proxied %r %h %n >>{log}; sleep 0.1"
+"""
+
+BAD = (
+    "$(touch {made})",
+    "`touch {made}`",
+    "x;touch {made}",
+    "x|touch {made}",
+    "x&touch {made}",
+    "x'touch",
+    'x"touch',
+    "x>{made}",
+    "x<{made}",
+    "{{x",
+    "-oProxyCommand=x",
+    "a b",
+    "a\tb",
+    "a\nProxyCommand touch {made}",
+    "a\x1bb",
+    "a\0b",
+    "$HOME",
+    "a\u2028b",
+)
+"""Names with which a shell would do something, or ssh_config be read otherwise; ``{made}`` is a file."""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    folder = tmp_path / "home"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".ssh" / "config").write_text(CONFIG.format(log=tmp_path / "log"))
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("key", ["ssh_user", "ssh_host", "host part", "user part"])
+def test_an_inventory_with_such_a_name_is_refused_with_its_place(name, key, home, tmp_path):
+    name = name.format(made="made")
+    field, value = {"host part": ("ssh_host", f"root@{name}"), "user part": ("ssh_host", f"{name}@10.0.0.1")}.get(
+        key, (key, name)
+    )
+    text = {"ssh_user": "root", "ssh_host": "127.0.0.9", field: value}
+    (tmp_path / "hosts.yaml").write_text(
+        "hosts:\n  h:\n" + "".join(f"    {it}: {json.dumps(text[it])}\n" for it in text)
+    )
+    try:
+        (host,) = read_inventory([tmp_path / "hosts.yaml"]).hosts
+    except ConfigError as error:
+        assert re.match(rf"{tmp_path}/hosts.yaml:[234]:\d+: ", str(error))
+    else:
+        assert host.placeholder, "or it is an address that somebody has yet to fill in"
+        assert host.addresses == ()
+        assert key in ("ssh_host", "host part")
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("where", ["user", "address", "jump"])
+def test_such_a_name_is_refused_again_where_the_connection_is_made(name, where, home, tmp_path):
+    name = name.format(made=tmp_path / "made")
+    good = Host(name="h", addresses=(Address(host="127.0.0.9"),), user="root")
+    bad = {
+        "user": Host(name="h", addresses=good.addresses, user=name),
+        "address": Host(name="h", addresses=(Address(host=name),), user="root"),
+        "jump": Host(name="h", addresses=good.addresses, via=Host(name="j", addresses=(Address(host=name),))),
+    }[where]
+    assert locked([Host(name="h", addresses=(Address(host=name),))]) == ()
+    with pytest.raises(Unreachable, match="is refused: it "):
+        transports.load("ssh").connect(bad, ConnectOptions(connect_timeout=2), Pressed())
+    assert not (tmp_path / "made").exists()
+    if where != "jump":
+        assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("name", ["root", "CORP\\jane", "jane.doe", "jane+x", "jane@corp", "svc_1", "ünal", "a-b"])
+def test_names_that_people_have_are_taken(name):
+    assert fault_in_user(name) == ""
+
+
+@pytest.mark.parametrize("name", ["gpu-01.example.org", "10.0.0.1", "fe80::1%eth0", "::1", "gpu_01"])
+def test_addresses_that_machines_have_are_taken(name):
+    assert fault_in_host(name) == ""
+
+
+def test_openssh_reads_a_good_name_where_it_stands(home, tmp_path, monkeypatch):
+    """The names do reach the shell, so that the tests above test something."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())  # paramiko's `Match exec` reads it
+    host = Host(name="h", addresses=(Address(host="127.0.0.9"),), user="jane")
+    with pytest.raises(Unreachable):
+        transports.load("ssh").connect(host, ConnectOptions(connect_timeout=2), Pressed())
+    log = (tmp_path / "log").read_text()
+    assert "proxied jane 127.0.0.9" in log
+    assert "matched 127.0.0.9" in log
