@@ -16,6 +16,7 @@ from paramiko.pkey import UnknownKeyType
 from engine.errors import Unreachable
 from engine.ports import ConnectOptions
 from engine.transports.ssh.config import ssh_config
+from engine.transports.ssh.words import NextAddress
 from engine.values.inventory import Host
 from engine.values.login import fault_in_host
 
@@ -24,6 +25,10 @@ DEFAULT = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 
 STRANGERS = 3
 """Keys of an agent that are tried besides the one that is named: servers hang up after six (MaxAuthTries)."""
+
+
+UNANSWERED = "Authentication timeout"
+"""What paramiko says where a server neither takes nor refuses a key in time: nothing was refused."""
 
 
 class _Locked(Exception):
@@ -45,7 +50,7 @@ class Login:
         self._notes: list[str] = []
 
     def authenticate(self, transport: paramiko.Transport) -> None:
-        """Offer one key after the other.  Raises Unreachable when none is accepted."""
+        """Offer one key after the other.  Raises Unreachable when none is accepted, NextAddress when none is answered."""
         agent = _agent()
         try:
             self._offer_all(transport, agent.get_keys() if agent else ())
@@ -61,7 +66,9 @@ class Login:
             offered.add(key.asbytes())
             try:
                 left = transport.auth_publickey(self._user, key)
-            except paramiko.AuthenticationException:
+            except paramiko.AuthenticationException as error:
+                if UNANSWERED in str(error):
+                    raise NextAddress(f"nobody answers whether {self._user} may log in") from error
                 continue
             except (paramiko.SSHException, EOFError) as error:
                 if not transport.is_active():

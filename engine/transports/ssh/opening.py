@@ -93,7 +93,8 @@ def _open(connection: fabric.Connection, host: Host, options: ConnectOptions) ->
         _prepare(connection, host, options)
         connection.open()
     except Exception as error:
-        raise translated(error) from error
+        transport = connection.client.get_transport()
+        raise translated(error, greeted=bool(transport and transport.remote_version)) from error
 
 
 def _prepare(connection: fabric.Connection, host: Host, options: ConnectOptions) -> None:

@@ -21,8 +21,11 @@ class NextAddress(Exception):
     """This address cannot be connected to; the next one may."""
 
 
-def translated(error: Exception) -> Exception:
-    """What went wrong while a connection was being made: NextAddress, or Unreachable where no other way would help."""
+def translated(error: Exception, *, greeted: bool = False) -> Exception:
+    """What went wrong while a connection was being made: NextAddress, or Unreachable where no other way would help.
+
+    *greeted*: the server has sent its SSH identification.
+    """
     match error:
         case Unreachable() | NextAddress():
             return error
@@ -33,7 +36,8 @@ def translated(error: Exception) -> Exception:
         case paramiko.SSHException() if TALKS in str(error):  # paramiko wraps it
             return NextAddress(TALKS)
         case paramiko.SSHException() if "banner" in str(error).lower() or any(it in str(error) for it in SILENT):
-            return NextAddress("it accepts connections but says no SSH banner")
+            silent = "does not come to the end of the SSH handshake in time" if greeted else "says no SSH banner"
+            return NextAddress(f"it accepts connections but {silent}")
         case OSError() | EOFError() | paramiko.SSHException():
             return NextAddress(reason(error))
     return error

@@ -1,0 +1,101 @@
+"""Servers that stop answering while a login is under way: nothing was refused, so that the next address is tried."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import paramiko
+import pytest
+
+from engine.values.inventory import Address
+from transports.test_conformance import look
+from transports.test_ssh import connected, refusal
+
+pytestmark = pytest.mark.real("sshd", "root")
+
+
+class Hanging(paramiko.ServerInterface):
+    """A server that never says whether somebody may log in."""
+
+    def __init__(self, over: threading.Event) -> None:
+        self._over = over
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self._over.wait(60)
+        return paramiko.AUTH_FAILED
+
+
+def in_login(connection: socket.socket, over: threading.Event) -> None:
+    transport = paramiko.Transport(connection)
+    transport.add_server_key(paramiko.ECDSAKey.generate())
+    transport.start_server(server=Hanging(over))
+    over.wait(60)
+    transport.close()
+
+
+def after_identification(connection: socket.socket, over: threading.Event) -> None:
+    connection.sendall(b"SSH-2.0-OpenSSH_9.9\r\n")
+    over.wait(60)
+
+
+def before_identification(connection: socket.socket, over: threading.Event) -> None:
+    over.wait(60)
+
+
+STAGES = {
+    in_login: "nobody answers whether root may log in",
+    after_identification: "does not come to the end of the SSH handshake in time",
+    before_identification: "says no SSH banner",
+}
+
+
+@contextmanager
+def serving(stage):
+    over = threading.Event()
+
+    def one() -> None:
+        try:
+            connection, _ = listener.accept()
+            with connection:
+                stage(connection, over)
+        except (OSError, EOFError, paramiko.SSHException):
+            return
+
+    with socket.create_server(("127.0.9.1", 0)) as listener:
+        thread = threading.Thread(target=one, daemon=True)
+        thread.start()
+        yield Address(host="127.0.9.1", port=listener.getsockname()[1])
+        over.set()
+    thread.join(5)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_next_address_is_tried(stage, sshd, interrupt):
+    """Mutants: keys.py goes on to the next key after a time-out; words.py makes it Unreachable."""
+    with serving(stage) as there:
+        host = sshd.host(addresses=(there, Address(host=sshd.address, port=sshd.port)))
+        connection = connected(host, interrupt, connect_timeout=1)
+        assert connection.run(look("echo", "in"))[0].stdout == "in\n"
+        connection.close()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_hangs_is_said_and_is_no_refusal(stage, sshd, interrupt):
+    with serving(stage) as there:
+        began = time.monotonic()
+        text = refusal(sshd.host(addresses=(there,)), interrupt, connect_timeout=1)
+        assert time.monotonic() - began < 20
+    assert STAGES[stage] in text
+    assert "refused" not in text
+
+
+def test_a_refused_login_still_ends_the_search(sshd, interrupt):
+    there = Address(host=sshd.address, port=sshd.port)
+    text = refusal(sshd.host(user="nobody-here", addresses=(there, there)), interrupt)
+    assert text.count("was refused") == 1
