@@ -20,7 +20,7 @@ from engine.ports import Action, Clock, Connection, Emit
 from engine.values.event import HostFinished, HostPlanned, HostStarted
 from engine.values.inventory import Host
 from engine.values.playbook import Phase, Playbook
-from engine.values.record import kept
+from engine.values.record import kept, kept_plan
 from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
 from engine.values.text import Json, plural
 
@@ -189,8 +189,7 @@ class Fleet:
             if not again:
                 raise
         else:
-            plan = _kept(plan)
-            self.emit(HostPlanned(plan=plan))
+            self.emit(HostPlanned(plan=(plan := kept_plan(plan))))
             return Planned(host=host, plan=plan, seen=seen, result=self._as_planned(plan, began))
         finally:
             connection.close()
@@ -243,8 +242,7 @@ class Fleet:
                 if not again:
                     raise
             else:
-                plan = _kept(plan)
-                self.emit(HostPlanned(plan=plan))
+                self.emit(HostPlanned(plan=(plan := kept_plan(plan))))
                 return self._execute(site, plan, seen, consent, began)
         finally:
             connection.close()
@@ -296,11 +294,6 @@ class Fleet:
     def _finish(self, result: HostResult) -> HostResult:
         self.emit(HostFinished(result=result))
         return result
-
-
-def _kept(plan: HostPlan) -> HostPlan:
-    """*plan*, with a bound on what is kept of what the host printed."""
-    return replace(plan, looks=kept(plan.looks), results=kept(plan.results))
 
 
 def _has_work(planned: Planned) -> bool:

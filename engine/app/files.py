@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, Problem
 from engine.ports import Action
 from engine.values.inventory import Inventory
 from engine.values.playbook import Playbook
@@ -62,14 +63,29 @@ def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
 
 
 def open_included(name: str, file: str) -> tuple[str, str]:
-    """The file and the text of the playbook *name* that *file* includes: beside it, then as any playbook is found."""
-    beside = Path(file).parent
-    for ending in ("", *ENDINGS):
-        if (beside / f"{name}{ending}").is_file():
-            path = beside / f"{name}{ending}"
-            return str(path), read_text(path)
-    path = find_playbook(name)
-    return str(path), read_text(path)
+    """The file and the text of the playbook *name* that *file* includes: beside it, in ./playbooks, in the library.
+
+    Raises ConfigError, also for whatever lies outside of these, by its name or by a link: a playbook that somebody
+    else wrote must not reach the other files of who runs it.  That is said before it is looked whether there is one.
+    """
+    outside = ""
+    for folder in (Path(file).parent, Path("playbooks"), library()):
+        for ending in ("", *ENDINGS):
+            path = folder / f"{name}{ending}"
+            if path.suffix not in ENDINGS or "\0" in name:
+                continue
+            real = path.resolve()
+            if not real.is_relative_to(folder.resolve()) or real.suffix not in ENDINGS:
+                outside = outside or str(folder)
+            elif path.is_file():
+                return str(path), read_text(path)
+    if outside:
+        hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
+        raise ConfigError(Problem(message=f"no playbook {name!r} lies within {outside}", hint=hint))
+    known = sorted({it.stem for it in playbook_files()})
+    near = get_close_matches(Path(name).stem, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
 
 
 def read_beside(name: str, playbook: str) -> str:
@@ -85,6 +101,10 @@ def read_beside(name: str, playbook: str) -> str:
         )
     if not path.is_file():
         raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
+    if not path.resolve().is_relative_to(folder) and not path.stat().st_mode & stat.S_IROTH:
+        raise ConfigError(
+            f"{path} lies outside {folder}, the playbook's folder, and not everybody may read it: move it there"
+        )
     if path.stat().st_size > LARGEST_SENT:
         raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the most that is sent to hosts")
     text = read_text(path)
@@ -133,11 +153,11 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Every host in *paths*.  Raises ConfigError with every mistake in them."""
     from hashlib import sha256
 
-    from engine.inventory import read
+    from engine.inventory import could_be_inventory, read
     from engine.lang.source import parse_inventory
 
     texts = [(read_text(it), str(it)) for it in paths]
-    documents = [parse_inventory(text, source) for text, source in texts]
+    documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
     inventory = read([(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)])
     digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
     return replace(inventory, digest=digest)
@@ -157,13 +177,18 @@ class GivenInputs:
 def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
     from engine.lang.inputs import parse_input_option, resolve_inputs
-    from engine.lang.source import parse_playbook
+    from engine.lang.source import has_key, parse_playbook
 
     values = dict(given.below)
     if given.file:
-        tree = parse_playbook(read_text(Path(given.file)), given.file).value
+        text, names = read_text(Path(given.file)), [it.name for it in playbook.inputs]
+        ours = has_key(text, names)
+        tree = parse_playbook(text, given.file, ours=ours).value
         if not isinstance(tree, Mapping):
             raise ConfigError(f"{given.file}: expected a mapping of input names to values")
+        if tree and not ours:  # whatever it is, nothing of it is repeated
+            there = f"there are: {', '.join(names) or 'none'}"
+            raise ConfigError(f"{given.file}: no input of {playbook.name} stands in it ({there})")
         values.update(tree)
     for option in given.options:
         name, value = parse_input_option(option, playbook)

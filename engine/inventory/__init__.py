@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
@@ -16,6 +17,14 @@ from engine.ports import InventoryFormat, Place
 from engine.values.inventory import Inventory
 
 EXPECTED = "an inventory has `hosts:` with a mapping of host names to their fields"
+
+
+_KEYS = re.compile(r"""^\s*(?:[{,]\s*)?["']?(?:hosts|groups|standard_hosts|vast_hosts)["']?\s*:""", re.MULTILINE)
+
+
+def could_be_inventory(text: str) -> bool:
+    """Whether one of our keys stands in *text*; of any other file nothing is repeated, whatever is wrong with it."""
+    return bool(_KEYS.search(text))
 
 
 def discover() -> dict[str, InventoryFormat]:

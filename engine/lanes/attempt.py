@@ -15,6 +15,12 @@ from engine.values.command import Command, Completed
 GRACE = 10.0
 """Seconds after a command's own timeout until a silent host counts as lost."""
 
+ASLEEP = 2.0
+"""Seconds without listening after which this program was stopped, or the machine slept: answers may have come since."""
+
+CATCH_UP = 2.0
+"""Seconds in which what has come meanwhile is read, before anything is concluded from the clock."""
+
 LATEST = 5.0
 """Seconds more for the host to end a write that is past its timeout."""
 
@@ -37,6 +43,8 @@ class Attempt:
     interrupt: Interrupt
     began: float = field(default_factory=time.monotonic)
     marks: dict[str, Part] = field(default_factory=dict)
+    seen: float = field(default_factory=time.monotonic)
+    """When the host was last listened to."""
     room: int = 4 * KEPT
     """Bytes that may be kept of what it says."""
 
@@ -50,6 +58,8 @@ class Attempt:
         while not self._over():
             if self.lane.ended:
                 return self._broken_off()
+            if self._asleep() and self._caught_up(CATCH_UP):
+                break
             if self.interrupt.level() > (1 if self.command.owed else 0):
                 self._end_for_interrupt()
             if self._spent() >= self.command.timeout:
@@ -60,9 +70,11 @@ class Attempt:
     def write(self) -> Completed:
         """Wait for a write, which the host ends when its time is up; the run's second wish to stop ends it too."""
         while not self._over():
+            if self._asleep() and self._caught_up(CATCH_UP):
+                break
             self.leash.listen()
-            if self.lane.name in self.leash.late:
-                return self._late_write()
+            if self.lane.name in self.leash.late:  # what it said before it was ended comes before that word
+                return self._completed() if self._caught_up(0.3) else self._late_write()
             if self.interrupt.level() > 1:
                 self._cut_write()
             if self.lane.ended:
@@ -78,6 +90,19 @@ class Attempt:
 
     def _spent(self) -> float:
         return time.monotonic() - self.began
+
+    def _asleep(self) -> bool:
+        """Whether much time has passed since this was asked last."""
+        before, self.seen = self.seen, time.monotonic()
+        return self.seen - before > ASLEEP
+
+    def _caught_up(self, seconds: float) -> bool:
+        """Whether the command is over, once all that has already come is read; it is waited for so many seconds."""
+        until = time.monotonic() + seconds
+        while not (over := self._over()) and not self.lane.ended and time.monotonic() < until:
+            self.lane.pump(0.05)
+        self.seen = time.monotonic()
+        return over
 
     def _over(self) -> bool:
         for name, stream in (("out", self.lane.out), ("err", self.lane.err)):

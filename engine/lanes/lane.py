@@ -110,13 +110,15 @@ class Leash(Shell):
 
     def wait_over(self, lane: Lane, within: float) -> tuple[str, ...] | None:
         """Wait until the host says that *lane* has been ended; what survives, or None without an answer."""
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline and not self.ended:
+        deadline, late = time.monotonic() + within, False
+        while True:
             told = self._over.get(lane.name, [])
             if told and told[-1] == "":
                 return tuple(it for it in told if it)
+            if late or self.ended:
+                return None
+            late = time.monotonic() > deadline  # what has come until now is still read
             self.listen(PATIENCE)
-        return None
 
     def listen(self, seconds: float = 0.0) -> None:
         """Take in what the leash has said."""

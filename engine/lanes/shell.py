@@ -24,6 +24,10 @@ PATIENCE = 0.05
 """Seconds of one wait for something to come."""
 
 
+CATCH_UP = 1.0
+"""Seconds of the last wait: this program may have been stopped, with the answer already here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """How to become who is wanted."""
@@ -60,14 +64,15 @@ class Shell:
 
         Raises Refused when no shell starts, and what *check* raises.
         """
-        deadline = time.monotonic() + GREETED_WITHIN
+        deadline, late = time.monotonic() + GREETED_WITHIN, False
         while (line := (stream or self.out).line(beginning)) is None:
             if self._access.password and self.err.passes(self._prompt):
                 self._tell_password()
-            if self.ended or self.flooded or time.monotonic() > deadline:
+            if self.ended or self.flooded or late:
                 raise self._refusal()
             check()
-            self.pump()
+            late = time.monotonic() > deadline  # and what has come until now is read once more
+            self.pump(CATCH_UP if late else PATIENCE)
         self._access.trial.taken = True
         return line
 

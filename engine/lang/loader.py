@@ -17,7 +17,7 @@ from engine.lang.inputs import faults
 from engine.lang.knobs import faults_in_schema
 from engine.lang.quantities import duration, share, time_span
 from engine.lang.schema import playbook_schema, problems_in
-from engine.lang.source import Document, Path, parse_playbook
+from engine.lang.source import Document, Path, could_be_playbook, parse_playbook
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
 
@@ -37,10 +37,14 @@ def load_playbook(
     *opened* finds what is included, *read* what else it names; *around* are the files that include this one, outermost
     first.
     """
-    document = parse_playbook(text, file)
+    ours = could_be_playbook(text, file)
+    document = parse_playbook(text, file, ours=ours)
     if not isinstance(document.value, Mapping):
         what = "an empty file" if document.value is None else "something else"
         raise ConfigError(Problem(file=file, line=1, column=1, message=f"a playbook is a mapping, this is {what}"))
+    if not ours:  # nothing of it is repeated: it may be any file
+        words = "this is no playbook: it has neither `about:` nor a section such as `diagnose:`"
+        raise ConfigError(Problem(file=file, line=1, column=1, message=words))
     problems = list(problems_in(document, playbook_schema(actions)))
     made: Playbook | None = None
     building = _Building(document, actions, problems, opened, around, read)

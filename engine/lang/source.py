@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 import yaml
@@ -20,6 +21,9 @@ LARGEST_INVENTORY = 4 * 1024 * 1024
 DEEPEST = 50
 MOST_NODES = 200_000
 """Values that a file may have once its aliases are followed: what a bomb runs into."""
+
+SECTIONS = ("inputs", "diagnose", "findings", "remediate", "verify", "limits")
+"""Keys of which a playbook has at least one, or ``about``."""
 
 RAW = "!raw"
 MERGE = "tag:yaml.org,2002:merge"
@@ -81,14 +85,39 @@ _PlaybookLoader.add_implicit_resolver(
 )
 
 
-def parse_playbook(text: str, file: str) -> Document:
-    """A playbook, or another file of ours.  Raises ConfigError with every mistake in its YAML."""
-    return _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, raw=True)
+def has_key(text: str, keys: Iterable[str]) -> bool:
+    """Whether one of *keys* stands in *text* where YAML may have a key, whatever else is wrong with it."""
+    words = "|".join(map(re.escape, keys))
+    return bool(words and re.search(rf"""(?:^|[{{,])\s*["']?(?:{words})["']?\s*:""", text, re.MULTILINE))
 
 
-def parse_inventory(text: str, file: str) -> Document:
-    """An inventory, which other programs read too.  Raises ConfigError with every mistake in its YAML."""
-    return _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, raw=False)
+def could_be_playbook(text: str, file: str) -> bool:
+    """Whether *text* says that it is the playbook of *file*, whatever else is wrong with it."""
+    named = re.search(rf"""^name:[ ]*["']?{re.escape(PurePath(file).stem)}["']?[ ]*$""", text, re.MULTILINE)
+    return bool(named) or has_key(text, ("about", *SECTIONS))
+
+
+def parse_playbook(text: str, file: str, *, ours: bool = True) -> Document:
+    """A playbook, or another file of ours.  Raises ConfigError with every mistake in its YAML.
+
+    Where it is not *ours*, as far as can be told, nothing that stands in it is repeated.
+    """
+    return _unquoted(lambda: _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, raw=True), ours)
+
+
+def parse_inventory(text: str, file: str, *, ours: bool = True) -> Document:
+    """An inventory, which other programs read too; otherwise as ``parse_playbook``."""
+    return _unquoted(lambda: _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, raw=False), ours)
+
+
+def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
+    try:
+        return parse()
+    except ConfigError as error:
+        if ours:
+            raise
+        quoting = re.compile(r"'.*'|\".*\"|the tag \S+", re.DOTALL)
+        raise ConfigError(*(replace(it, message=quoting.sub("...", it.message)) for it in error.problems)) from None
 
 
 def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *, raw: bool) -> Document:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.values.result import SentCommand, StepResult
+    from engine.values.result import HostPlan, SentCommand, StepResult
 
 MOST = 64 * 1024
 """Characters that are kept of each stream of one command."""
@@ -65,6 +65,11 @@ def kept(steps: Iterable[StepResult], most: int = MOST_OF_HOST) -> tuple[StepRes
         return steps
     each = _share(sizes, most)
     return tuple(replace(step, commands=tuple(_cut(it, each) for it in step.commands)) for step in steps)
+
+
+def kept_plan(plan: HostPlan) -> HostPlan:
+    """*plan*, whose looks and steps keep as much."""
+    return replace(plan, looks=kept(plan.looks), results=kept(plan.results))
 
 
 def _share(sizes: list[int], most: int) -> int:

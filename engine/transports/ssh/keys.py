@@ -50,7 +50,7 @@ class Login:
         self._notes: list[str] = []
 
     def authenticate(self, transport: paramiko.Transport) -> None:
-        """Offer one key after the other.  Raises Unreachable when none is accepted, NextAddress when none is answered."""
+        """Offer one key after the other.  Raises Unreachable when none is accepted, NextAddress when none answers."""
         agent = _agent()
         try:
             self._offer_all(transport, agent.get_keys() if agent else ())
