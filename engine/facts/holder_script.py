@@ -120,14 +120,14 @@ held=$(
     '
 )
 printf '%s\n' "$held"
-case $told in *"${nl}left "*)  # a holder is told of whatever its user has left out
+if printf '%s\n' "$told" | grep -q '^left '; then  # a holder is told of whatever its user has left out
     printf '%s\n' "$held" - "$rows" | awk '
         past { if ($1 == "p" && ($2 in holds)) print; next }
         $0 == "-" { past = 1; next }
         $1 == "holds" { holds[$2] }
-    ' ;;
-esac
-listed=${found##*"${nl}seen"}; listed=" ${listed%%"$nl"*} "; listed=${listed#" seen"}
+    '
+fi
+listed=$(printf '%s\n' "$found" | sed -n 's/^seen//p')
 missed=$(printf '%s\n' "$listed" - "$rows" | awk '
     past { if ($1 == "p" && !($2 in had)) print $2; next }
     $0 == "-" { past = 1; next }
