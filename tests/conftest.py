@@ -31,6 +31,7 @@ settings.load_profile("runbook")  # how long an example takes depends on what el
 for it in (
     signal.SIGINT,
     signal.SIGQUIT,
+    signal.SIGHUP,  # nohup ignores it for what it starts
 ):  # a shell ignores them for what it starts in the background, and we hand that on
     if signal.getsignal(it) is signal.SIG_IGN:
         signal.signal(it, signal.default_int_handler if it is signal.SIGINT else signal.SIG_DFL)
