@@ -6,11 +6,10 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from sshd import free_port, start_sshd
+from sshd import start_sshd
 
 from engine import transports
 from engine.lab.server import make_key
@@ -56,27 +55,10 @@ def own_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own-server")
     for name in ("key", "host_key"):
         make_key(str(folder / name))
-    address, port = "127.0.0.1", free_port()
-    words = (
-        sys.executable,
-        "-m",
-        "engine.lab.server",
-        address,
-        str(port),
-        str(folder / "host_key"),
-        str(folder / "key.pub"),
-    )
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            socket.create_connection((address, port), timeout=1).close()
-            break
-        except OSError:
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, "the lab's own server does not listen"
-            time.sleep(0.02)
+    words = (sys.executable, "-m", "engine.lab.server", str(folder / "host_key"), str(folder / "key.pub"))
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("wb") as log:
+        address, port = listener.getsockname()
+        process = subprocess.Popen(words, stdin=listener, stdout=log, stderr=log, cwd=ROOT)
     yield Host(
         name="own", addresses=(Address(host=address, port=port),), user="root", key=str(folder / "key"), host_keys=HostKeys.IGNORE,
     )  # fmt: skip
