@@ -166,7 +166,7 @@ def test_a_walk_that_broke_off_is_a_fault_and_not_nobody():
             read_holders(Completed(exit_code=0, stdout=head + rest))
 
 
-def test_the_walk_over_a_thousand_processes_takes_half_a_second(stage, tmp_path):
+def test_the_walk_over_a_thousand_processes_takes_no_minute(stage, tmp_path):
     """Mutants: holder_script.py with ``listed=${found##*seen}``, which takes a shell the square of what is open."""
     (tmp_path / "lock").write_text("x")
     holder = stage.job(f"{tmp_path}/lock")
@@ -177,7 +177,7 @@ def test_the_walk_over_a_thousand_processes_takes_half_a_second(stage, tmp_path)
     spent = computed() - began
     assert len(seen.table.rows) > 1000
     assert paths(seen, holder.pid)
-    assert spent < 2, "half a second on a quick machine"
+    assert spent < 10, "half a second on a quick machine; the square of it takes a minute"
 
 
 @pytest.mark.real("root", "setpriv")
