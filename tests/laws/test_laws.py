@@ -510,7 +510,7 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
     assert [it.argv for it in host.sent] == [("ps",), ("ps",)]
 
 
-@pytest.mark.parametrize("fault", [ZeroDivisionError("ours"), ValueError("ours")])
+@pytest.mark.parametrize("fault", [TypeError("ours"), KeyError("ours")])
 def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault):
     """Mutants: running.py, verifying.py without ``except Exception``."""
     prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
@@ -533,6 +533,21 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
     assert "internal error" in (outcome.error or "")
     assert "internal error" in outcome.steps[2].why or outcome.steps[2].status is Status.BLOCKED
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("odd"), ValueError("odd"), RecursionError("odd")])
+def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault):
+    """Mutants: looking.py without those three; then one host's odd answer is an internal error."""
+
+    def broken(args):
+        raise fault
+        yield
+
+    host = ToyHost(procs={4: (1, "zombie")})
+    odd = {**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)}
+    _, seen = make_plan(replace(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
+    (result,) = seen.results
+    assert (result.status, "what the host answered cannot be read" in result.why) == (Status.FAILED, True)
 
 
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
