@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def run(place: Path, *argv: str, book: str = "toy.yaml", inventory: str = "hosts.yaml"):
-    return runbook("run", book, "--hosts", "here", "-i", inventory, "--dry-run", *argv, cwd=place, timeout=20)
+    return runbook("run", book, "--hosts", "here", "-i", inventory, "--dry-run", *argv, cwd=place, timeout=60)
 
 
 def deep(levels: int) -> str:
