@@ -94,7 +94,7 @@ PARTS: Mapping[str, Part] = {
         _has_namespaces, "run it where this user may make namespaces (user.max_user_namespaces)", basic=True
     ),
     "git": _program("git", "git", basic=True),
-    "bash": _program("bash", "bash", basic=True),
+    "bash": _program("bash", "bash"),
     "dash": _program("dash", "dash", basic=True),
 }
 SLOW = "slow"

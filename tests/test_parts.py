@@ -72,15 +72,15 @@ def test_the_basic_suite_leaves_what_needs_a_real_part_or_is_slow_to_test_all_al
     assert code == 0
     assert lines[:-1] == [
         "left out: 1 test: the moon is full",
-        "left to make test-all: 3 tests (by what they need: strace 2, tmux 1, slow 1)",
+        "left to make test-all: 4 tests (by what they need: strace 2, bash 1, tmux 1, slow 1)",
         "left to make faults: 1 test",
     ]
-    assert lines[-1].startswith("4 passed, 1 skipped, 4 deselected")
+    assert lines[-1].startswith("3 passed, 1 skipped, 5 deselected")
 
 
 def test_the_basic_suite_still_says_what_it_lacks_itself(sample):
     _, lines = sample("--suite=basic")
-    assert lines[0] == "left out: git (2 tests): install git"
+    assert lines[0] == "left out: git (1 test): install git"
 
 
 def test_a_list_of_the_tests_has_all_of_them(sample):
