@@ -35,7 +35,7 @@ GUARD = r"""
 runbook_bad=
 if [ "$(command -p id -u 2>/dev/null)" = 0 ]; then
   runbook_bad=:$(IFS=:; set -f
-    { command -p ls -ldn /; command -p ls -ldnL -- $PATH; } 2>/dev/null | command -p awk '
+    { command -p ls -ldn /proc; command -p ls -ldnL -- $PATH; } 2>/dev/null | command -p awk '
       NR == 1 { root = $3; next }
       $3 != 0 && $3 != root || $1 ~ /^........w/ { sub(/^[^\/]*/, ""); printf "%s:", $0 }')
 fi
@@ -54,7 +54,8 @@ unset runbook_bad runbook_path runbook_name
 """What a shell takes from whoever logged in, made fit for the user that it runs as.
 
 Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
-of other users or which everybody may write to.  HOME, where programs have their configuration, is the user's own: some
+of other users or which everybody may write to.  In a user namespace the machine's root may have another number than 0
+(``overflowuid``): it is that of the owner of /proc, which is the kernel's own and which no user can make.  HOME, where programs have their configuration, is the user's own: some
 hosts' sudo leaves that of whoever logged in.
 """
 
