@@ -116,3 +116,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
         report.outcome = "failed"
         report.longrepr = f"left out, and RUNBOOK_TEST_ALL=1 leaves nothing out: {report.longrepr}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _locks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that one test leaves running does not keep the next one waiting for this machine's lock."""
+    place = Path(tempfile.mkdtemp(dir=LOCKS))
+    (place / ".runbook-locks").touch()
+    monkeypatch.setenv("RUNBOOK_LOCK_PLACES", str(place))
