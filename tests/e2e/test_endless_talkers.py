@@ -261,7 +261,7 @@ def test_the_shell_that_ends_commands(where, good, tmp_path):
     ended = by_name(said)["talker"]
     assert ended["verdict"] in ("resolved", "unknown", "unreachable", "failed")
     if ended["verdict"] != "resolved":
-        assert "printed over 1024 KiB that nobody asked for" in json.dumps(ended)
+        assert "printed over 1024 KiB that nobody asked for" in json.dumps(ended), json.dumps(ended, indent=1)
     assert peak < MOST
 
 

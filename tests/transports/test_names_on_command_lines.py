@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
 
 import pytest
 
@@ -106,9 +104,8 @@ def test_addresses_that_machines_have_are_taken(name):
     assert fault_in_host(name) == ""
 
 
-def test_openssh_reads_a_good_name_where_it_stands(home, tmp_path, monkeypatch):
+def test_openssh_reads_a_good_name_where_it_stands(home, tmp_path):
     """The names do reach the shell, so that the tests above test something."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO())  # paramiko's `Match exec` reads it
     host = Host(name="h", addresses=(Address(host="127.0.0.9"),), user="jane")
     with pytest.raises(Unreachable):
         transports.load("ssh").connect(host, ConnectOptions(connect_timeout=2), Pressed())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
+import paramiko.config
 from paramiko.ssh_exception import ConfigParseError
 
 from engine.errors import Unreachable
@@ -13,6 +16,42 @@ from engine.values.inventory import Address
 
 FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 """Of two values the first counts (ssh_config(5))."""
+MATCH_EXEC_TIMEOUT = 30.0
+"""Seconds that a command of ``Match exec`` may take."""
+
+
+@dataclass(frozen=True)
+class _Ended:
+    ok: bool
+
+
+class MatchExec:
+    """Runs the commands of ``Match exec`` as OpenSSH does, in the place of the `invoke` that paramiko would take.
+
+    That one hands on our own stdin, where somebody may be typing an answer, wants bash, and leaves its pipes open.
+    """
+
+    @staticmethod
+    def run(command: str, **_: object) -> _Ended:
+        """Raises Unreachable when it takes too long, and has then ended it."""
+        shell = os.environ.get("SHELL") or "/bin/sh"  # ssh_config(5): "executed under the user's shell"
+        try:
+            ended = subprocess.run(
+                (shell, "-c", command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                timeout=MATCH_EXEC_TIMEOUT, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Unreachable(
+                f"a Match exec of your ssh_config did not end within {MATCH_EXEC_TIMEOUT:g} s: {command}"
+            ) from None
+        except OSError as error:
+            raise Unreachable(
+                f"{shell} cannot be run for the Match exec of your ssh_config: {error.strerror}"
+            ) from error
+        return _Ended(ended.returncode == 0)
+
+
+paramiko.config.invoke = MatchExec
 
 
 def ssh_config(address: Address | None = None, user: str = "") -> paramiko.SSHConfig:
