@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -11,6 +12,8 @@ from engine import transports
 from engine.app.files import read_inventory
 from engine.errors import ConfigError, Unreachable
 from engine.ports import ConnectOptions
+from engine.transports.ssh import config
+from engine.transports.ssh.config import ssh_config
 from engine.transports.ssh.keys import locked
 from engine.values.inventory import Address, Host
 from engine.values.login import fault_in_host, fault_in_user
@@ -112,3 +115,42 @@ def test_openssh_reads_a_good_name_where_it_stands(home, tmp_path):
     log = (tmp_path / "log").read_text()
     assert "proxied jane 127.0.0.9" in log
     assert "matched 127.0.0.9" in log
+
+
+@pytest.fixture
+def match_exec(home):
+    def write(command: str) -> None:
+        (home / ".ssh" / "config").write_text(f'Match exec "{command}"\n  Port 2299\n')
+
+    return write
+
+
+@pytest.mark.parametrize(("command", "port"), [("true", "2299"), ("false", None), ("test -t 0 || ! read line", "2299")])
+def test_match_exec_decides_and_has_nothing_to_read(match_exec, command, port):
+    """Mutants: config.py with our own stdin, or with its exit code turned round."""
+    read, write = os.pipe()
+    os.write(write, b"yes\n")
+    os.close(write)
+    kept = os.dup(0)
+    try:
+        os.dup2(read, 0)
+        match_exec(command)
+        assert ssh_config().lookup("somewhere").get("port") == port
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(read)
+
+
+def test_a_match_exec_that_hangs_is_ended_and_named(match_exec, monkeypatch):
+    monkeypatch.setattr(config, "MATCH_EXEC_TIMEOUT", 0.3)
+    match_exec("sleep 600")
+    with pytest.raises(Unreachable, match="a Match exec of your ssh_config did not end within 0.3 s: sleep 600"):
+        ssh_config().lookup("somewhere")
+
+
+def test_a_match_exec_without_a_shell_is_said(match_exec, monkeypatch):
+    monkeypatch.setenv("SHELL", "/nowhere/sh")
+    match_exec("true")
+    with pytest.raises(Unreachable, match="/nowhere/sh cannot be run"):
+        ssh_config().lookup("somewhere")

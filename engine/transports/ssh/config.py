@@ -51,7 +51,7 @@ class MatchExec:
         return _Ended(ended.returncode == 0)
 
 
-paramiko.config.invoke = MatchExec
+paramiko.config.invoke = MatchExec  # type: ignore[attr-defined]  # its stubs leave out what it imports
 
 
 def ssh_config(address: Address | None = None, user: str = "") -> paramiko.SSHConfig:
