@@ -145,7 +145,7 @@ def test_match_exec_decides_and_has_nothing_to_read(match_exec, command, port):
 def test_a_match_exec_that_hangs_is_ended_and_named(match_exec, monkeypatch):
     monkeypatch.setattr(config, "MATCH_EXEC_TIMEOUT", 0.3)
     match_exec("sleep 600")
-    with pytest.raises(Unreachable, match="a Match exec of your ssh_config did not end within 0.3 s: sleep 600"):
+    with pytest.raises(Unreachable, match=r"a Match exec of your ssh_config did not end within 0\.3 s: sleep 600"):
         ssh_config().lookup("somewhere")
 
 
