@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
 from difflib import unified_diff
 
 import pytest
@@ -48,28 +47,37 @@ train_dataset:
 ADDED = ["+  request_timeout: 7200\n", "+  request_retries: 5\n", "+  setup_timeout: 300\n"]
 
 
+ON_HOST = "/run/lab/shared/job"
+"""Where a host sees the directory of its configurations."""
+
+
 @pytest.fixture
-def config(tmp_path):
-    path = tmp_path / "job" / "train.yaml"
-    path.parent.mkdir()
+def lab(practice):
+    made = practice("gpu-01=healthy")
+    (made.lab.shared / "job").mkdir()
+    return made
+
+
+@pytest.fixture
+def config(lab):
+    path = lab.lab.shared / "job" / "train.yaml"
     path.write_text(TRAINING)
     path.chmod(0o640)
     return path
 
 
-def given(path, *more: str) -> tuple[str, ...]:
-    return ("-e", f"configs={json.dumps(str(path).split(','))}", *more)
+def given(*paths, more: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return ("-e", f"configs={json.dumps([f'{ON_HOST}/{path.name}' for path in paths])}", *more)
 
 
-def test_three_lines_are_put_in_and_the_second_run_writes_nothing(practice, config):
-    lab = practice("gpu-01=healthy")
+def test_three_lines_are_put_in_and_the_second_run_writes_nothing(lab, config):
     plan = lab.run("raise-timeouts", "--dry-run", *given(config))
     assert plan.host("gpu-01")["verdict"] == "planned", plan.out + plan.err
     assert config.read_text() == TRAINING
     assert plan.writes() == []
     shown = plan.step("gpu-01", "raise[0]")["diff"].splitlines(keepends=True)
     assert [it for it in shown[2:] if it[0] in "+-"] == ADDED
-    said = lab.run("raise-timeouts", "--yes", *given(config, "-e", 'validate=["grep", "-q", "7200", "{}"]'))
+    said = lab.run("raise-timeouts", "--yes", *given(config, more=("-e", 'validate=["grep", "-q", "7200", "{}"]')))
     assert said.code == 0, said.out + said.err
     assert said.host("gpu-01")["verdict"] == "resolved"
     assert said.finding("gpu-01", "short")["status"] == "gone"
@@ -87,13 +95,12 @@ def test_three_lines_are_put_in_and_the_second_run_writes_nothing(practice, conf
     (backup,) = [it for it in config.parent.iterdir() if it != config]
     assert backup.name.startswith("train.yaml.backup-")
     assert said.step("gpu-01", "raise[0]")["why"].endswith(f"; {line.strip()}")
-    assert line == f"to put it back by hand: cp -p -- '{backup}' '{config}'\n"
-    subprocess.run(["sh", "-c", line.partition(": ")[2]], check=True)
+    assert line == f"to put it back by hand: cp -p -- '{ON_HOST}/{backup.name}' '{ON_HOST}/{config.name}'\n"
+    lab.exec("gpu-01", line.partition(": ")[2])
     assert config.read_text() == TRAINING
 
 
-def test_what_is_high_enough_stays_and_what_is_lower_is_raised(practice, config):
-    lab = practice("gpu-01=healthy")
+def test_what_is_high_enough_stays_and_what_is_lower_is_raised(lab, config):
     mine = "  request_timeout: 9000  # ours\n  request_retries: 3\n"
     config.write_text(TRAINING.replace("  queue_size: null\n", mine))
     said = lab.run("raise-timeouts", "--yes", *given(config))
@@ -103,25 +110,23 @@ def test_what_is_high_enough_stays_and_what_is_lower_is_raised(practice, config)
     assert text.count("setup_timeout: 300") == 1
 
 
-def test_a_file_that_is_not_there_or_is_another_ends_in_advice(practice, config):
-    lab = practice("gpu-01=healthy")
+def test_a_file_that_is_not_there_or_is_another_ends_in_advice(lab, config):
     other = config.parent / "other.yaml"
     other.write_text("server: {port: 1}\n")
-    said = lab.run("raise-timeouts", "--yes", *given(f"{config.parent}/none.yaml,{other}"))
+    said = lab.run("raise-timeouts", "--yes", *given(config.parent / "none.yaml", other))
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     assert said.finding("gpu-01", "no_config")["status"] == "present"
     assert "there is no rollout" in said.finding("gpu-01", "by_hand")["say"]
     assert said.writes() == []
-    made = lab.run("raise-timeouts", "--yes", *given(other, "-e", "make_section=true"))
+    made = lab.run("raise-timeouts", "--yes", *given(other, more=("-e", "make_section=true")))
     assert made.host("gpu-01")["verdict"] == "resolved", made.out
     assert other.read_text() == (
         "server: {port: 1}\nrollout:\n  request_timeout: 7200\n  request_retries: 5\n  setup_timeout: 300\n"
     )
 
 
-def test_a_file_that_cannot_be_understood_is_unknown_and_left_alone(practice, config):
-    lab = practice("gpu-01=healthy")
+def test_a_file_that_cannot_be_understood_is_unknown_and_left_alone(lab, config):
     config.write_text(TRAINING + "---\nrollout: {}\n")
     said = lab.run("raise-timeouts", "--yes", *given(config))
     assert said.code == 1
@@ -130,9 +135,10 @@ def test_a_file_that_cannot_be_understood_is_unknown_and_left_alone(practice, co
     assert said.writes() == []
 
 
-def test_a_check_that_refuses_leaves_the_file_and_fails_the_step(practice, config):
-    lab = practice("gpu-01=healthy")
-    said = lab.run("raise-timeouts", "--yes", *given(config, "-e", 'validate=["grep", "surely not in it", "{}"]'))
+def test_a_check_that_refuses_leaves_the_file_and_fails_the_step(lab, config):
+    said = lab.run(
+        "raise-timeouts", "--yes", *given(config, more=("-e", 'validate=["grep", "surely not in it", "{}"]'))
+    )
     assert said.code == 1
     assert said.step("gpu-01", "raise[0]")["status"] == "failed"
     assert "grep refuses the new text (exit code 1)" in said.step("gpu-01", "raise[0]")["why"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -118,7 +119,12 @@ def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, na
     with swapping(yard, roots):
         said = often(command)
     assert listing(roots) == before
-    assert sorted(it.name for it in (yard, *yard.rglob("*")) if it.lstat().st_uid == 0) in ([], ["yard"])
+    roots_own = sorted(it.name for it in (yard, *yard.rglob("*")) if it.lstat().st_uid == 0)
+    if name == "directory" and mode == 0o1777 and "place" in roots_own:
+        # between two exchanges nothing stood there, and where only its owner can rename a new directory it may be made
+        assert stat.S_ISDIR((yard / "place").lstat().st_mode)
+        roots_own = [it for it in roots_own if it not in ("place", "none")]
+    assert roots_own in ([], ["yard"])
     assert not [it for it in said if it.startswith(("began", "write direct", "write fsync"))]
 
 
