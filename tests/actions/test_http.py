@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
@@ -70,8 +71,9 @@ def answer(service: Service, method: str, path: str, body: str):
     if path == "/round":
         return 302, {"Location": "/round"}, ""
     if path == "/slow":
-        processes = [it.read_bytes() for it in Path("/proc").glob("[0-9]*/cmdline")]
-        service.seen += [it.replace(b"\0", b" ").decode("utf-8", "replace") for it in processes if it]
+        for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):  # it has ended since
+                service.seen.append(cmdline.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
         time.sleep(0.3)
         return 200, {}, "late"
     if path == "/never":

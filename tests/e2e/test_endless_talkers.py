@@ -117,7 +117,9 @@ BEFORE_LOGIN = {
 }
 
 
-def run(tmp_path: Path, hosts: dict[str, dict], playbook: str, *argv: str, key: Path) -> tuple[int, dict, str]:
+def run(
+    tmp_path: Path, hosts: dict[str, dict], playbook: str, *argv: str, key: Path, output: str = "json"
+) -> tuple[int, dict, str]:
     """The largest memory of the program in KiB, what it reports, and what it says, of a run on *hosts*."""
     common = {"ssh_user": "root", "ssh_key": str(key), "is_ephemeral": True}
     inventory, book, peak = tmp_path / "hosts.yaml", tmp_path / "talk.yaml", tmp_path / "peak"
@@ -125,15 +127,15 @@ def run(tmp_path: Path, hosts: dict[str, dict], playbook: str, *argv: str, key: 
     book.write_text(playbook)
     done = subprocess.run(
         (sys.executable, "-c", MEASURED.format(file=str(peak)), "engine", "run", str(book), "-i", str(inventory),
-         "--hosts", "all", "--output", "json", "--report", str(tmp_path / "r.txt"),
-         "--report", str(tmp_path / "r.jsonl"), *argv),
+         "--hosts", "all", "--output", output, "--report", str(tmp_path / "r.txt"),
+         "--report", str(tmp_path / "r.jsonl"), "--report", str(tmp_path / "r.json"), *argv),
         capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=150, check=False,
         env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.stdout, done.stderr
     assert "given up" not in done.stderr
     assert "internal error" not in done.stderr
-    return int(peak.read_text()), json.loads(done.stdout), done.stderr
+    return int(peak.read_text()), json.loads((tmp_path / "r.json").read_text()), done.stderr
 
 
 def at(server: Sshd | Talker) -> dict:
@@ -261,7 +263,7 @@ def test_the_shell_that_ends_commands(where, good, tmp_path):
     ended = by_name(said)["talker"]
     assert ended["verdict"] in ("resolved", "unknown", "unreachable", "failed")
     if ended["verdict"] != "resolved":
-        assert "printed over 1024 KiB that nobody asked for" in json.dumps(ended), json.dumps(ended, indent=1)
+        assert "printed over 1024 KiB" in json.dumps(ended), json.dumps(ended, indent=1)
     assert peak < MOST
 
 
@@ -281,16 +283,19 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("output", ["json", "jsonl", "console"])
-@pytest.mark.parametrize("stage", ANSWERS)
+@pytest.mark.parametrize(
+    ("stage", "output"),
+    [
+        *((stage, "json") for stage in ANSWERS),
+        *((it, to) for it in ("both", "and an end") for to in ("jsonl", "console")),
+    ],
+)
 def test_in_an_answer(stage, output, good, tmp_path):
-    if output != "json" and stage not in ("both", "and an end"):
-        pytest.skip("one of each is enough")
     server = start_sshd(tmp_path / "talker", address="127.0.8.2", key=good.key)
     script = f"case $SSH_CONNECTION in *127.0.8.2*) {ANSWERS[stage]};; *) echo well;; esac"
     try:
         hosts = {"talker": at(server), "good": at(good)}
-        peak, said, _ = run(tmp_path, hosts, LOOK.format(script=script, more=""), key=good.key)
+        peak, said, _ = run(tmp_path, hosts, LOOK.format(script=script, more=""), key=good.key, output=output)
     finally:
         server.stop()
     assert by_name(said)["good"]["verdict"] == "healthy"
