@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from engine.reporters.console import show_plans
+from engine.reporters.console.lines import lines_of
 from engine.reporters.console.recap import ONE_SCREEN, SHOWN_GROUPS, SHOWN_REASONS, recap
+from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
@@ -191,3 +193,87 @@ def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
     told = [it for it in text.splitlines() if "  | " in it]
     assert len(told) == shown
     assert last in told[-1]
+
+
+def lines_for(verdict: Verdict, *findings: Finding, steps: tuple[StepResult, ...] = ()) -> list[str]:
+    return said(host(1, verdict, *steps, findings=findings))
+
+
+def test_advice_of_a_warning_and_of_an_info_stands_right_below_it_also_where_the_host_is_fine():
+    put_back = finding("works", severity=Severity.INFO, say="it works", advise=("Put it back.",))
+    careful = finding("mode", severity=Severity.WARNING, say="odd mode", advise=("Change it.", "Ask."))
+    assert lines_for(Verdict.RESOLVED, put_back, careful)[1:8] == [
+        "gpu-01: resolved",
+        "  info works: it works",
+        "    what to do: Put it back.",
+        "  warning mode: odd mode",
+        "    what to do:",
+        "      1. Change it.",
+        "      2. Ask.",
+    ]
+
+
+def test_long_advice_of_an_info_is_counted_and_that_of_an_error_is_whole():
+    many = tuple(f"Try {number}." for number in range(9))
+    short_one = lines_for(Verdict.HEALTHY, finding(severity=Severity.INFO, advise=many))
+    assert "      ... 6 more: see --output json" in short_one
+    assert "Try 3." not in "\n".join(short_one)
+    assert "      9. Try 8." in lines_for(Verdict.UNRESOLVED, finding(advise=many))
+
+
+def test_the_cause_and_what_to_do_stand_above_evidence_and_above_what_only_informs():
+    minor = finding("minor", severity=Severity.INFO, say="by the way")
+    error = finding("main", say="it broke", advise=("Mend it.",), evidence={"log": "line"})
+    assert lines_for(Verdict.UNRESOLVED, minor, error)[2:6] == [
+        "  error main: it broke",
+        "    what to do: Mend it.",
+        "    log: line",
+        "  info minor: by the way",
+    ]
+
+
+def test_the_same_advice_of_two_findings_is_given_once():
+    two = (finding("a", advise=("Mend it.",)), finding("b", advise=("Mend it.", "Or that.")))
+    assert sum("Mend it." in it for it in lines_for(Verdict.UNRESOLVED, *two)) == 1
+    assert "    what to do: Or that." in lines_for(Verdict.UNRESOLVED, *two)
+
+
+def test_what_a_plan_will_do_needs_no_advice_and_what_is_not_known_gets_none():
+    assert "Mend it." not in "\n".join(lines_for(Verdict.PLANNED, finding(advise=("Mend it.",))))
+    unknown = finding(status=Presence.UNKNOWN, why="no answer", advise=("Mend it.",))
+    assert "Mend it." not in "\n".join(lines_for(Verdict.UNKNOWN, unknown))
+
+
+CAUSES = {
+    "an unknown finding whose look was ignored": (
+        host(
+            1,
+            Verdict.UNKNOWN,
+            step(Status.FAILED, "no answer", phase=Phase.DIAGNOSE, ignored=True),
+            findings=(finding("held", Presence.UNKNOWN, why="gpus: no answer"),),
+        ),
+        "unknown: held is not known: gpus: no answer",
+    ),
+    "a debt": (host(1, Verdict.UNKNOWN, step(Status.OWED, "put back later")), "unknown: owed stop: put back later"),
+    "nothing at all": (host(1, Verdict.UNKNOWN), "unknown: no step and no finding says why: see --output json"),
+}
+
+
+@pytest.mark.parametrize("what", CAUSES)
+def test_every_recap_of_a_host_that_is_not_fine_has_a_reason(what):
+    result, words = CAUSES[what]
+    filler = step(
+        Status.CHANGED, "", victims=tuple(Victim(pid=n, user="u", command=f"c{n}") for n in range(ONE_SCREEN))
+    )
+    many = replace(result, steps=(*result.steps, filler))
+    assert f"  gpu-01 {words}" in said(many)
+
+
+def test_while_the_run_is_on_the_end_of_a_host_names_its_cause_and_the_first_thing_to_do():
+    error = finding("held", say="4 processes hold it", advise=("Stop the container.", "Ask."))
+    ended = HostFinished(result=host(1, Verdict.UNRESOLVED, findings=(error,)))
+    assert lines_of(ended) == [
+        "gpu-01: unresolved (0.1 s): held: 4 processes hold it",
+        "  what to do: Stop the container.",
+    ]
+    assert lines_of(HostFinished(result=host(1, Verdict.HEALTHY))) == ["gpu-01: healthy (0.1 s)"]

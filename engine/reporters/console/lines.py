@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from engine.facts.folding import fold
-from engine.reporters.console.recap import recap
-from engine.reporters.console.wording import grouped, step_line
+from engine.reporters.console.recap import FINE, recap
+from engine.reporters.console.wording import cause, grouped, next_action, short, step_line
 from engine.values.event import (
     Answered,
     Asked,
@@ -21,8 +21,11 @@ from engine.values.event import (
     Waiting,
 )
 from engine.values.playbook import Phase
-from engine.values.result import Mode, Status
+from engine.values.result import HostResult, Mode, Status
 from engine.values.text import plural, seconds
+
+SHOWN_CAUSE = 200
+"""Letters of a cause, and of what to do, while the run is on; the recap has all of them."""
 
 
 def lines_of(event: Event) -> list[str]:
@@ -38,12 +41,20 @@ def lines_of(event: Event) -> list[str]:
         case Waiting(host=host, why=why):
             return [f"{host}: {why}"]
         case HostFinished(result=result):
-            reason = f": {result.error}" if result.error else ""
-            return [f"{result.host}: {result.verdict} ({seconds(result.seconds)}){reason}"]
+            return _ended(result)
         case RunFinished(result=result):
             return recap(result)
         case _:
             assert_never(event)
+
+
+def _ended(host: HostResult) -> list[str]:
+    """How *host* ended, the cause where it is not fine, and the first thing to do about it."""
+    reason = f": {short(cause(host), SHOWN_CAUSE)}" if host.verdict not in FINE and not host.error else ""
+    reason = f": {host.error}" if host.error else reason
+    action = next_action(host)
+    lines = [f"{host.host}: {host.verdict} ({seconds(host.seconds)}){reason}"]
+    return [*lines, f"  what to do: {short(action, SHOWN_CAUSE)}"] if action else lines
 
 
 def _beginning(event: RunStarted) -> list[str]:

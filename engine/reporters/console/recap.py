@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from engine.facts.alike import Block, block_of, told_together
 from engine.facts.folding import fold
-from engine.reporters.console.wording import host_lines, plan_lines, short, step_line
+from engine.reporters.console.wording import cause, host_lines, plan_lines, short
 from engine.values.plan import Presence
-from engine.values.result import HostPlan, HostResult, RunResult, Status, Verdict
+from engine.values.result import HostPlan, HostResult, RunResult, Verdict
 from engine.values.text import plural, seconds
 
 SHOWN_GROUPS = 40
@@ -96,7 +96,7 @@ def _worst(groups: list[Group]) -> list[Group]:
 def _reasons(hosts: Sequence[HostResult]) -> list[str]:
     """Why hosts are not fine: one line a reason, of fixed number, the most serious verdict first."""
     bad = sorted((it for it in hosts if it.verdict not in FINE), key=lambda it: list(Verdict).index(it.verdict))
-    why = _together([(it.host, (it.verdict,), [f"{it.verdict}: {_reason(it)}"], True) for it in bad])
+    why = _together([(it.host, (it.verdict,), [f"{it.verdict}: {cause(it)}"], True) for it in bad])
     lines = [f"  {short(fold(names), 60)} {_how_many(names)}{short(lines[0])}" for names, lines in why[:SHOWN_REASONS]]
     if len(why) > SHOWN_REASONS:
         rest = [name for names, _ in why[SHOWN_REASONS:] for name in names]
@@ -107,13 +107,3 @@ def _reasons(hosts: Sequence[HostResult]) -> list[str]:
 def _how_many(names: Sequence[str]) -> str:
     """How many there are, where it is more than one."""
     return f"({len(names)}) " if len(names) > 1 else ""
-
-
-def _reason(host: HostResult) -> str:
-    if host.error:
-        return host.error
-    there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
-    if host.verdict is Verdict.UNRESOLVED and there:
-        return "; ".join(f"{it.id}: {it.say}" for it in there)
-    bad = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.BLOCKED, Status.CANCELLED)
-    return next((step_line(it) for status in bad for it in host.steps if it.status is status and not it.ignored), "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from engine.values.plan import Finding, Presence
@@ -12,7 +12,12 @@ from engine.values.text import Json
 
 K = TypeVar("K")
 
+ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
+"""Verdicts under which a person is told what to do about errors; else the plan, or the run, does it."""
+
 SHOWN_VICTIMS = 20
+SHOWN_ADVICE = 3
+"""Lines of advice under a warning or an info; an error has all of its own."""
 SHOWN_EVIDENCE = 8
 SHOWN_DIFF = 60
 """Lines of a step's diff."""
@@ -27,38 +32,73 @@ def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
 
 
 def host_lines(host: HostResult) -> list[str]:
-    """Everything on a host that a person should read, its verdict first."""
+    """Everything on a host that a person should read: its verdict, the cause and what to do about it, then the rest."""
     lines = [str(host.verdict)]
     if host.error:
         lines.append(host.error)
         if all(it.why.startswith(host.error) or host.verdict is Verdict.NOT_STARTED for it in host.steps):
             return [*lines, *(f"{it.id}: {it.why.removeprefix(f'{host.error}; ')}" for it in host.steps if it.state)]
-    lines += [line for it in host.findings for line in _finding_lines(it)]
+    lines += _findings_with_advice(host)
     for why, ids in grouped((it.why, it.id) for it in host.findings if it.status is Presence.UNKNOWN).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
     planned = any(it.status is Status.WOULD_CHANGE for it in host.steps)
     for step in host.steps:
         if planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
             lines += _step_lines(step)
-    if host.verdict in (Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN):
-        there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
-        advice = list(dict.fromkeys(it for finding in there for it in finding.advise))
-        lines += (
-            ["what a person can do:", *(f"  {number}. {it}" for number, it in enumerate(advice, 1))] if advice else []
-        )
     return lines
 
 
-def _finding_lines(finding: Finding) -> list[str]:
+def cause(host: HostResult) -> str:
+    """Why a host is not fine, in one line; never empty for one that is not."""
+    if host.error:
+        return host.error
+    there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
+    if host.verdict is Verdict.UNRESOLVED and there:
+        return "; ".join(f"{it.id}: {it.say or it.id}" for it in there)
+    bad = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
+    steps = [step_line(it) for status in bad for it in host.steps if it.status is status and not it.ignored]
+    unknown = [f"{it.id} is not known: {it.why}" for it in host.findings if it.status is Presence.UNKNOWN]
+    ignored = [step_line(it) for status in bad for it in host.steps if it.status is status and it.ignored]
+    return next(iter([*steps, *unknown, *ignored]), "no step and no finding says why: see --output json")
+
+
+def next_action(host: HostResult) -> str:
+    """The first thing that a person can do about *host*; empty where nothing is advised."""
+    advised = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT and it.advise]
+    return advised[0].advise[0] if advised and host.verdict in ADVISED else ""
+
+
+def _findings_with_advice(host: HostResult) -> list[str]:
+    """The findings of *host*: errors first, for they are the cause, each with what to do right below it."""
+    order = sorted(host.findings, key=lambda it: not (it.severity.drives and it.status is Presence.PRESENT))
+    lines: list[str] = []
+    said: set[str] = set()
+    for finding in order:
+        wanted = finding.status is Presence.PRESENT and (not finding.severity.drives or host.verdict in ADVISED)
+        advice = [it for it in dict.fromkeys(finding.advise) if it not in said] if wanted else []
+        said.update(advice)
+        lines += _finding_lines(finding, advice)
+    return lines
+
+
+def _finding_lines(finding: Finding, advice: Sequence[str] = ()) -> list[str]:
     if finding.status in (Presence.ABSENT, Presence.UNKNOWN):
         return []
     said = finding.say or finding.id
-    head = f"{finding.severity} {finding.id}: {said}"
-    match finding.status:
-        case Presence.GONE:
-            return [f"gone: {finding.id} (was: {said})"]
-        case _:
-            return [head, *(line for name, value in finding.evidence.items() for line in _evidence_lines(name, value))]
+    if finding.status is Presence.GONE:
+        return [f"gone: {finding.id} (was: {said})"]
+    evidence = [line for name, value in finding.evidence.items() for line in _evidence_lines(name, value)]
+    return [f"{finding.severity} {finding.id}: {said}", *_advice_lines(finding, advice), *evidence]
+
+
+def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
+    """What to do about *finding*: all of it for an error, the first lines for what only informs."""
+    shown = [" ".join(it.split()) for it in (advice if finding.severity.drives else advice[:SHOWN_ADVICE])]
+    if len(advice) == 1:
+        return [f"  what to do: {shown[0]}"]
+    more = [f"    ... {len(advice) - len(shown)} more: see --output json"] if len(shown) < len(advice) else []
+    lines = [f"    {number}. {it}" for number, it in enumerate(shown, 1)]
+    return ["  what to do:", *lines, *more] if advice else []
 
 
 def _evidence_lines(name: str, value: Json) -> list[str]:
