@@ -27,15 +27,16 @@ from engine.facts.kernel_events import (
     xids,
 )
 from engine.facts.kernel_faults import GpuFault, KernelFault, OomdKill, faults, gpu_faults, oomd_kills
-from engine.facts.kernel_reading import Reading, read_kernel, read_text
+from engine.facts.kernel_reading import Reading, read_kernel, read_text, since_boot
 from engine.facts.kernel_script import ask_kernel
-from engine.facts.kernel_text import Message
+from engine.facts.kernel_text import Clock, Message
 from engine.facts.moments import Asked, asked, written
+from engine.facts.oom_victims import sort_kills
 from engine.facts.regexes import fault_in_regex, found_anywhere
 from engine.facts.xids import GpuNeed, needs
 from engine.ports import Probe
 from engine.values.command import Completed
-from engine.values.text import Duration, Json, Unknown, plural
+from engine.values.text import Duration, Json, Regex, Unknown, plural
 
 T = TypeVar("T")
 
@@ -57,8 +58,16 @@ class Args:
     within: Duration = field(
         default=Duration(60), metadata={"about": "How long before and after `around`.", "minimum": 1}
     )
+    this_boot: bool = field(
+        default=False,
+        metadata={"about": "What was before the host was booted is not asked for: a log since then is complete."},
+    )
     signatures: Mapping[str, Json] = field(
         default_factory=dict, metadata={"about": "Name to Python regular expression, also searched in each message."}
+    )
+    victims: tuple[Regex, ...] = field(
+        default=(),
+        metadata={"about": "Names of processes (15 characters) that are the job's: their kills are `oom_job`."},
     )
     text: str = field(default="", metadata={"about": "Search this text instead of the host's own log."})
 
@@ -97,6 +106,12 @@ class State:
     )
     oom_cgroup: tuple[OomKill, ...] | Unknown = field(
         metadata={"about": "Those of `oom` that died because a container or control group had reached its limit."}
+    )
+    oom_job: tuple[OomKill, ...] | Unknown = field(
+        metadata={"about": "Those of `oom` that `victims` names, but for those in another service's control group."}
+    )
+    oom_others: tuple[OomKill, ...] | Unknown = field(
+        metadata={"about": "The rest of `oom`: somebody else's, or of nobody that the log names."}
     )
     xids: tuple[Xid, ...] | Unknown = field(
         metadata={"about": "Faults of GPUs: at, seconds, code, bus_id, pid, name, text."}
@@ -140,6 +155,7 @@ class State:
     sources: tuple[str, ...] = field(metadata={"about": "What was read: journal, dmesg, a file, or text."})
     begins: str | Unknown = field(metadata={"about": "The moment from which on the log is complete (UTC)."})
     ends: str | Unknown = field(metadata={"about": "The moment of its last message (UTC)."})
+    booted_ago: float | Unknown = field(metadata={"about": "Seconds since the host was booted."})
     clock_offset: float | Unknown = field(
         metadata={
             "about": "Seconds by which the journal's times are later than those reckoned from the time since boot."
@@ -187,15 +203,18 @@ def _state(args: Args, reading: Reading) -> State:
     low, high = _window(args, reading.clock.now or 0.0)
     bounded = (low, high) != (float("-inf"), float("inf"))
     inside = tuple(it for it in reading.messages if not bounded or (it.at is not None and low <= it.at <= high))
-    blind = _blind(reading, low, bounded=bounded)
+    blind = _blind(args, reading, low, bounded=bounded)
     kills = oom_kills(inside)
     matches = _matches(args, inside)
     counts = {name: sum(it.signature == name for it in matches) for name in args.signatures}
     gpu_faults_numbered = xids(inside)
+    whose = sort_kills(kills, args.victims)
     return State(
         oom=_known(kills, blind),
         oom_host=_scope(kills, "host", blind),
         oom_cgroup=_scope(kills, "cgroup", blind),
+        oom_job=_known(whose.job, blind),
+        oom_others=_known(whose.others, blind),
         xids=_known(gpu_faults_numbered, blind),
         xid_codes=_known(tuple(sorted({it.code for it in gpu_faults_numbered})), blind),
         gpu_needs=_known(needs(gpu_faults_numbered), blind),
@@ -214,6 +233,7 @@ def _state(args: Args, reading: Reading) -> State:
         sources=reading.sources,
         begins=_moment(reading.begins),
         ends=_moment(reading.ends),
+        booted_ago=_booted_ago(reading.clock),
         clock_offset=Unknown(why="only where both journal and ring buffer are read can their clocks be compared")
         if reading.drift is None
         else reading.drift,
@@ -224,7 +244,13 @@ def _moment(at: float | None) -> str | Unknown:
     return Unknown(why="the log's lines carry no time that can be told") if at is None else written(at)
 
 
-def _blind(reading: Reading, low: float, *, bounded: bool) -> Unknown | None:
+def _booted_ago(clock: Clock) -> float | Unknown:
+    if clock.now is None or clock.boot is None:
+        return Unknown(why="this host does not say when it was booted")
+    return max(0.0, clock.now - clock.boot)
+
+
+def _blind(args: Args, reading: Reading, low: float, *, bounded: bool) -> Unknown | None:
     """Why finding nothing would not mean that there was nothing."""
     if reading.missed:
         return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
@@ -234,7 +260,8 @@ def _blind(reading: Reading, low: float, *, bounded: bool) -> Unknown | None:
         return Unknown(why="some messages carry no time that can be told")
     if reading.begins is None:
         return Unknown(why="the log does not say from when on it is complete")
-    if low != float("-inf") and reading.begins > low + 1:
+    whole = args.this_boot and since_boot(reading)
+    if low != float("-inf") and reading.begins > low + 1 and not whole:
         return Unknown(why=f"the log begins only at {written(reading.begins)}, after {written(low)}")
     return None
 

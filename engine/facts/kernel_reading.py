@@ -169,6 +169,12 @@ def _merged(sources: list[Source], clock: Clock) -> Reading:
     )
 
 
+def since_boot(reading: Reading) -> bool:
+    """Whether everything is there that the kernel has said since the host was booted."""
+    boot = reading.clock.boot
+    return boot is not None and reading.begins is not None and reading.begins <= boot + _BOOTED
+
+
 def _shifted(source: Source, seconds: float) -> Source:
     """*source* by a clock that is so much ahead: that of the journal, which was set by the time of day."""
 

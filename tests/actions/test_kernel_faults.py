@@ -297,3 +297,56 @@ def test_equal_messages_where_the_journal_stopped_and_the_ring_went_on_are_two()
         1795300100,
         1795305000,
     ]
+
+
+KILL = (
+    "[{at}] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=0,task_memcg={group},task={name},pid=7,uid=0\n"
+    "[{at}] Memory cgroup out of memory: Killed process 7 ({name}) total-vm:1kB, anon-rss:1kB\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "whose"),
+    [
+        ("python3", "/docker/" + "ab" * 32, "job"),
+        ("python3", "/system.slice/docker-" + "ab" * 32 + ".scope", "job"),
+        ("ray::worker", "/system.slice/slurmstepd.scope/job_1/step_0", "job"),
+        ("python3", "/system.slice/slurmd.service", "job"),
+        ("python3", "/system.slice/ssh.service", "job"),
+        ("python3", "/user.slice/user-1000.slice/session-3.scope", "job"),
+        ("python3", "/system.slice/python-train.service", "job"),
+        ("python3", "/system.slice/backup.service", "others"),
+        ("python3", "/system.slice/system-backup.slice/backup@1.service/sub", "others"),
+        ("backup-agent", "/docker/" + "ab" * 32, "others"),
+        ("mypython", "/", "others"),
+    ],
+)
+def test_a_kill_is_the_jobs_by_name_and_by_its_control_group(name, group, whose):
+    state = seen(KILL.format(at="1.0", name=name, group=group), victims=["^python", "^ray"])
+    assert (len(state.oom_job), len(state.oom_others)) == ((1, 0) if whose == "job" else (0, 1))
+
+
+def test_a_kill_of_nobody_that_is_named_is_nobodys_of_the_job():
+    state = seen("[1.0] Out of memory: Kill process 71 (python3) score 246 or sacrifice child\n", victims=["^python"])
+    assert (len(state.oom), state.oom_job, len(state.oom_others)) == (1, (), 1)
+    assert seen(KILL.format(at="1.0", name="python3", group="/")).oom_job == ()
+
+
+def since(reading, **values):
+    return kernel_log._state(build(kernel_log.Args, {"since": "1h", **values}), reading)
+
+
+def test_a_log_since_boot_is_complete_where_what_was_before_it_is_not_asked_for():
+    """Mutants: `this_boot` for a ring buffer that has lost its beginning."""
+    young = read_kernel("clock 1795300600 1795300000 +0000\n" + answer([], ["[    0.000000] Linux version"])[34:])
+    assert isinstance(since(young).oom, Unknown)
+    assert since(young, this_boot=True).oom == ()
+    assert since(young, this_boot=True).booted_ago == 600
+    wrapped = read_kernel("clock 1795300600 1795300000 +0000\n" + answer([], ["[  400.000000] usb 1-1: new"])[34:])
+    assert isinstance(since(wrapped, this_boot=True).oom, Unknown)
+    journal = read_kernel(
+        "clock 1795300600 1795300000 +0000\n" + answer(["1795300001.0 h kernel: Linux version"], [])[34:]
+    )
+    assert since(journal, this_boot=True).oom == ()
+    no_boot = read_kernel("clock 1795300600 - +0000\n" + answer([], ["[    0.000000] Linux version"])[34:])
+    assert isinstance(since(no_boot, this_boot=True).oom, Unknown)

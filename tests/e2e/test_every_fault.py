@@ -54,7 +54,8 @@ WHAT: dict[str, dict[str, set[str]]] = {
     "training-crash": {
         "no_log": FAULTS - TRAINED,
         **{it: {it} for it in ("update_timeout", "executor_crash", "server_crash", "silent_stop", "leak")},
-        "out_of_memory": {"oom", "died_of_memory"},
+        "out_of_memory": {"oom"},
+        "maybe_out_of_memory": {"died_of_memory"},
         "disk_errors": {"disk_errors"},
         "disk_full": {"disk_full"},
         "loop_clone_over": LOOPS,

@@ -36,6 +36,16 @@ WELL = {
 }
 """Hosts on which nothing of this incident is to be found."""
 
+OOM = """echo "[$at] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg={group},task={name},pid=77,uid=0
+[$at] Out of memory: Killed process 77 ({name}) total-vm:9kB, anon-rss:9kB, file-rss:0kB" """
+OTHER_KILLS = {
+    "atboot": f"at=30.100000; {{ {OOM.format(name='backup-agent', group='/')}; {OOM.format(name='python3', group='/')}; }}",
+    "backup": f"at=$now.100000; {OOM.format(name='backup-agent', group='/user.slice')}",
+    "service": f"at=$now.100000; {OOM.format(name='python3', group='/system.slice/backup.service')}",
+    "xid": 'at=30.100000; echo "[$at] NVRM: Xid (PCI:0000:3b:00): 95, pid=1, name=x"',
+}
+"""Hosts with a fresh timeout, and what the kernel said of somebody else, or of another time."""
+
 
 def given(**more) -> list[str]:
     values = {
@@ -60,9 +70,13 @@ def given(**more) -> list[str]:
 def hosts(tmp_path_factory):
     faults = {name: faults for name, (faults, _) in CAUSES.items()} | WELL
     faults |= {"nolog": "healthy", "looping": "restart_loop+unsaved", "slow": "trained+disk_slow"}
+    faults |= dict.fromkeys(OTHER_KILLS, "update_timeout")
     folder = tmp_path_factory.mktemp("crash") / "lab"
     made = lab.up(lab.LabOptions(directory=folder, faults=tuple(f"{it}={faults[it]}" for it in faults)))
-    yield Practice(made)
+    practice = Practice(made)
+    for host, text in OTHER_KILLS.items():
+        practice.exec(host, f"read -r up rest </proc/uptime; now=$((${{up%.*}} - 60)); {text} >>/run/lab/kernel")
+    yield practice
     lab.down(folder)
 
 
@@ -120,6 +134,24 @@ def test_what_is_certain_explains_what_is_only_likely(said):
     assert "explained by out_of_memory" in said.finding("oom", "update_timeout")["why"]
     assert "explained by disk_full" in said.finding("full", "update_timeout")["why"]
     assert said.finding("timeout", "silent_stop")["status"] == "absent"
+
+
+def test_an_older_death_or_that_of_somebody_else_hides_no_fresh_timeout(said):
+    """Mutants: `out_of_memory` by `kernel.oom`; the window without its beginning; a service's python3 taken for the job's."""
+    for host in ("atboot", "backup", "service"):
+        assert errors(said, host) == ["present update_timeout"], said.host(host)["findings"]
+    assert "explains nothing newer" in said.finding("atboot", "killed_before")["say"]
+    assert said.finding("atboot", "maybe_out_of_memory")["status"] == "absent"
+    for host, name in (("backup", "backup-agent"), ("service", "python3")):
+        possible = said.finding(host, "maybe_out_of_memory")
+        assert (possible["status"], possible["severity"]) == ("present", "warning")
+        assert possible["say"].startswith("possible, not shown: ")
+        assert name in possible["say"]
+
+
+def test_an_older_fault_of_a_gpu_is_told_and_hides_no_fresh_timeout(said):
+    assert errors(said, "xid") == ["present gpu_fault", "present update_timeout"]
+    assert "not shown to be the cause" in said.finding("xid", "gpu_fault")["say"]
 
 
 def test_what_is_recommended_first_is_what_is_most_likely_to_help(said):
