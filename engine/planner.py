@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.codec import to_json
+from engine.errors import ConfigError
 from engine.judge.diagnosis import Diagnosis, diagnose
 from engine.judge.findings import evaluate_findings
 from engine.judge.gates import freed, gate_of, too_risky, victims_of
@@ -114,9 +115,10 @@ def _draft(step: Step, taking: Taking | NotTaken, site: Site, gate: Skip | Block
         draft.dormant = f"only if {' or '.join(step.if_failed)} fails"
     action = site.action(step)
     if action.decide is None:
-        words = NoChange(why=_words(step, site, taking.args))
+        words = _words(step, site, taking.args)
         draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.doubt or words
-        draft.fault = Fault.LOOK if draft.doubt and not draft.dormant else Fault.NONE
+        unknown = draft.doubt or isinstance(words, Blocked)
+        draft.fault = Fault.LOOK if unknown and not draft.dormant else Fault.NONE
     else:
         draft.request = Request(step=step, args=taking.args)
     return draft
@@ -129,12 +131,16 @@ def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _D
     return _Draft(step=step, decision=refusal, fault=refused.fault)
 
 
-def _words(step: Step, site: Site, args: Mapping[str, Json]) -> str:
+def _words(step: Step, site: Site, args: Mapping[str, Json]) -> NoChange | Blocked:
     from engine.lang.arguments import build
 
     action = site.action(step)
     assert action.waits is not None
-    return f"{action.waits(build(action.Args, args))} (at its turn, not in a plan)"
+    try:
+        words = action.waits(build(action.Args, args))
+    except ConfigError as error:
+        return Blocked(why=f"its arguments: {error}")
+    return NoChange(why=f"{words} (at its turn, not in a plan)")
 
 
 def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedStep, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from engine.errors import ProbeError
-from engine.facts.changers import known
+from engine.facts.changers import Known, known
 from engine.facts.parsing import parsed
 from engine.ports import Fails, Holds
 from engine.values.command import Command, Completed
@@ -73,10 +74,16 @@ def holding(answer: Answer, *, checked: bool) -> Holds | Fails:
 
 def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
     """Why a look (or a check) of *action* must not run this; empty: it may."""
-    found = known(argv, script)
+    found = _known(argv, script)
     if not found:
         return ""
     return (
         f"{what} may not change the host, and `{found.words}` does ({found.risk}); "
         f"write it under remediate as `{action}: {{check: ..., do: ...}}`"
     )
+
+
+@lru_cache(maxsize=256)
+def _known(argv: tuple[str, ...], script: str) -> Known | None:
+    """As ``known``; every host of a run asks the same."""
+    return known(argv, script)

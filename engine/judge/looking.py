@@ -34,6 +34,10 @@ class _Driven:
         except ConfigError as error:
             self.outcome = Blind(why=f"arguments: {error}")
             return
+        objection = site.action(request.step).objection
+        if objection and (why := objection(self._args)):  # what was filled in may be what is refused
+            self.outcome = Blind(why=f"arguments: {why}")
+            return
         self._probe: Probe[Any] = site.action(request.step).probe(self._args)
         self._advance(None)
 

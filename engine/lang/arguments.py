@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -19,6 +19,26 @@ T = TypeVar("T")
 Problems = list[Problem]
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A value that is known only once a host, a look or an item is."""
+
+    is_text: bool = False
+    """It will be text, whatever it is filled in with."""
+    stand_in: str | None = None
+    """What to take for it meanwhile where text is wanted."""
+
+
+def build_partly(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, tuple[Problem, ...]]:
+    """As ``build``, of *values* some of which are still ``Later``: what is certainly wrong with the others.
+
+    There is no *kind* as long as something in it is not known.
+    """
+    problems: Problems = []
+    made = _dataclass(kind, values, "", problems)
+    return (None if problems or isinstance(made, Later) else made), tuple(problems)
+
+
 def build(kind: type[T], values: Mapping[str, Any]) -> T:
     """The *kind* (a frozen dataclass) that *values* describe.  Raises ConfigError with every mistake.
 
@@ -26,12 +46,12 @@ def build(kind: type[T], values: Mapping[str, Any]) -> T:
     """
     problems: Problems = []
     made = _dataclass(kind, values, "", problems)
-    if problems or made is None:
+    if problems or made is None or isinstance(made, Later):
         raise ConfigError(*problems)
     return made
 
 
-def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> T | None:
+def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> T | Later | None:
     if not isinstance(values, Mapping):
         problems.append(Problem(message=f"{_at(path)}expected a mapping, got {_kind(values)}"))
         return None
@@ -53,6 +73,8 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
             problems.append(Problem(message=f"{_at(path)}{name!r} is missing"))
     if len(problems) > before:
         return None
+    if any(map(_holds_later, given.values())):
+        return Later()
     try:
         return kind(**given)
     except ValueError as error:
@@ -62,10 +84,36 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
 
 def _value(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
     before = len(problems)
+    if isinstance(value, Later):
+        return _not_yet(kind, value, path, problems)
     made = _converted(kind, value, path, rules, problems)
     if len(problems) == before:
         _check_bounds(made, path, rules, problems)
     return made
+
+
+def _not_yet(kind: Any, value: Later, path: str, problems: Problems) -> Any:
+    """What stands for *value* until it is known; text that can never become a *kind* is a mistake already."""
+    if kind is str and value.stand_in is not None:
+        return value.stand_in
+    origin = get_origin(kind)
+    wants_list = origin is tuple
+    wants_mapping = is_dataclass(kind) or (isinstance(origin, type) and issubclass(origin, Mapping))
+    if value.is_text and (wants_list or wants_mapping or kind in (int, bool)):
+        wanted = "a list" if wants_list else "a mapping" if wants_mapping else _WANTED[kind]
+        problems.append(Problem(message=f"{path}: expected {wanted}, got text"))
+    return value
+
+
+def _holds_later(made: Any) -> bool:
+    match made:
+        case Later():
+            return True
+        case tuple() | list():
+            return any(map(_holds_later, made))
+        case Mapping():
+            return any(map(_holds_later, made.values()))
+    return False
 
 
 def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
@@ -134,9 +182,11 @@ def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
             return 0.0
     if kind in (str, int, bool) and type(value) is kind:
         return value
-    wanted = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, str(kind))
-    problems.append(Problem(message=f"{path}: expected {wanted}, got {_kind(value)}"))
+    problems.append(Problem(message=f"{path}: expected {_WANTED.get(kind, str(kind))}, got {_kind(value)}"))
     return value
+
+
+_WANTED: Mapping[Any, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _check_bounds(value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> None:

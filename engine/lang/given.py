@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ConfigError, Problem
-from engine.lang.arguments import build
+from engine.lang.arguments import Later, build_partly
 from engine.lang.sampling import sampling
 from engine.lang.source import Path
-from engine.lang.templates import Scope, evaluate, fault_in, is_template, names, render, value_of
+from engine.lang.templates import Scope, evaluate, fault_in, is_single, is_template, names, render, value_of
 from engine.lang.views import UnknownTouched
 from engine.ports import Action
 from engine.values.playbook import Playbook, Step
@@ -104,29 +104,58 @@ def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]
 
 
 def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[Fault]:
-    ready: dict[str, Json] = {}
-    late: set[str] = set()
-    for key, tree in step.args.items():
-        if _rests_on(tree, scope.inputs, free):
-            late.add(key)
-            continue
-        try:
-            ready[key] = render(tree, scope)
-        except (ConfigError, UnknownTouched):
-            late.add(key)
-    try:
-        args = build(action.Args, ready)
-    except ConfigError as error:
-        for it in error.problems:
-            if not late or "unknown key" in it.message or _about(it.message, ready):
-                yield Fault(_place(it.message), it.message, it.hint)
-        return
-    if action.objection and not late and (why := action.objection(args)):
+    ready = {key: _rendered(tree, scope, free) for key, tree in step.args.items()}
+    args, problems = build_partly(action.Args, ready)
+    for it in problems:
+        yield Fault(_place(it.message), it.message, it.hint)
+    if args is not None and action.objection and (why := action.objection(args)):
         yield Fault((), why)
+    if args is None and not problems:
+        yield from _objections(action, ready)
 
 
-def _about(message: str, ready: Mapping[str, Json]) -> bool:
-    return bool(re.match(rf"({'|'.join(map(re.escape, ready))})[.\[:]", message))
+def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
+    """*tree* with everything filled in that is known, and ``Later`` for the rest."""
+    match tree:
+        case Raw(value=inner):
+            return inner
+        case Mapping():
+            return {key: _rendered(it, scope, free) for key, it in tree.items()}
+        case list():
+            return [_rendered(it, scope, free) for it in tree]
+        case str() if is_template(tree):
+            later = Later(is_text=not is_single(tree))
+            if _rests_on(tree, scope.inputs, free):
+                return later
+            try:
+                return render(tree, scope)
+            except (ConfigError, UnknownTouched):
+                return later
+    return tree
+
+
+STAND_INS = ("x", "/dev/null", "-l", "list", "--version")
+"""Texts that mean as little harm as any: what an action objects to with each of them, it objects to with all."""
+
+
+def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[Fault]:
+    """What *action* has against *values* whatever stands where they are not known yet."""
+    found = set()
+    for text in STAND_INS if action.objection else ():
+        args, _ = build_partly(action.Args, _standing_in(values, text))
+        found.add(action.objection(args) if args is not None and action.objection else "")
+    yield from (Fault((), it) for it in found if it and len(found) == 1)
+
+
+def _standing_in(tree: Any, text: str) -> Any:
+    match tree:
+        case Later():
+            return replace(tree, stand_in=text)
+        case Mapping():
+            return {key: _standing_in(it, text) for key, it in tree.items()}
+        case list():
+            return [_standing_in(it, text) for it in tree]
+    return tree
 
 
 def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> bool:

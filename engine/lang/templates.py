@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from jinja2 import TemplateError, meta, nodes, pass_context
+from jinja2 import TemplateError, Undefined, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError, UndefinedError
 
 from engine.errors import ConfigError
@@ -158,11 +158,17 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
 
 def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) -> Any:
     """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
-    single = re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL)
-    if single and not whole:
+    if is_single(text) and not whole:
         values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]
+        if len(values) == 1 and isinstance(values[0], Undefined):
+            str(values[0])  # raises UndefinedError, which says what there is
         return plain(values[0], gaps=gaps) if len(values) == 1 else "".join(map(_text, pieces))
     return "".join(map(_text, pieces))
+
+
+def is_single(text: str) -> bool:
+    """Whether *text* is nothing but one ``{{ }}``, and gives the native value."""
+    return bool(re.fullmatch(r"\s*\{\{(?:(?!\{\{|\}\}).)*\}\}\s*", text, flags=re.DOTALL))
 
 
 def _pieces(made: Iterator[Any]) -> Iterator[Any]:
