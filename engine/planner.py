@@ -195,8 +195,9 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
         return None
     if step.if_changed:
         return f"only if {' or '.join(it for it in step.if_changed if it in before)} changes something"
-    if step.always:
-        return "whatever happened before" if isinstance(draft.decision, Change) and before else None
+    if step.always:  # also where there is nothing to clean up as things stand: an earlier step may leave something
+        comes = isinstance(draft.decision, Change) or draft.would is not None
+        return "whatever happened before" if comes and before else None
     rivals = [it for it in restless if not playbook.findings or _share(it, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"

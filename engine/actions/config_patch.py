@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.errors import ProbeError
-from engine.facts.config_file import HostFile, ask_file, octal, read_file, replace_file
+from engine.facts.config_file import HostFile, ask_file, digest_of, octal, read_file, replace_file
 from engine.facts.patching import Unparsable, Wanted, format_of, key_path, key_text, patched
 from engine.facts.text_diff import unified
 from engine.ports import Fails, Holds, Probe
@@ -120,6 +120,7 @@ class State:
     owner: str = field(metadata={"about": "The file's owner."})
     group: str = field(metadata={"about": "The file's group."})
     digest: str = field(metadata={"about": "sha256:..., of what is in it."})
+    new_digest: str = field(metadata={"about": "The same of what would be in it after the change."})
     file: HostFile = field(repr=False, metadata={"private": True})
     text: str = field(repr=False, metadata={"private": True})
     """The new one."""
@@ -154,6 +155,7 @@ def probe(args: Args) -> Probe[State]:
         owner=file.owner,
         group=file.group,
         digest=file.digest,
+        new_digest=digest_of(found.text.encode(), file.digest),
         file=file,
         text=found.text,
     )

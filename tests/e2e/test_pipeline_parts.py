@@ -13,7 +13,7 @@ from tests.e2e.conftest import Practice, Said, scene
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")
 
 ALONE = scene("isolate-with-fake-data")
-PUT_IN = "\n[fake_data_loader]\nbatch_size = 8\nmicro_batch_size = 8\nseq_len = 512\n"
+CONFIGS = f"cat {PIPELINE}/train.toml; ls {PIPELINE}/train.toml*"
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,14 @@ def seen(tmp_path_factory) -> dict:
     made = Practice(lab.up(lab.LabOptions(directory=folder, faults=(*hosts, *lacking))))
 
     def alone() -> dict:
-        known = {"config": made.exec("works", f"cat {PIPELINE}/train.toml")}
+        known = {"config": made.exec("works", f"cat {PIPELINE}/train.toml"), "configs": made.exec("works", CONFIGS)}
         plan = made.run("isolate-with-fake-data", "--dry-run", *ALONE, hosts="works")
         known |= {
             "plan": plan,
             "config planned": made.exec("works", f"cat {PIPELINE}/train.toml; ls {PIPELINE}/logs/alone.log"),
         }
         known["alone"] = made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works,fails,whole,bare")
-        known["config put in"] = made.exec("works", f"cat {PIPELINE}/train.toml")
+        known["configs after"] = {it: made.exec(it, CONFIGS) for it in ("works", "fails")}
         return {**known, "again": made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works")}
 
     def started() -> dict:
@@ -68,7 +68,20 @@ def test_a_trainer_alone_tells_where_the_fault_is(seen):
     assert verdicts(said) == {it: "resolved" if it == "works" else "unresolved" for it in found}, said.out
     assert {said.finding(host, it)["status"] for host, it in found.items()} == {"present"}
     assert "config.json" in said.finding("fails", "trainer_fails")["evidence"]["last"][0]["text"]
-    assert seen["config put in"] == seen["config"] + PUT_IN
+
+
+def test_the_old_configuration_is_back_whatever_came_of_the_test(seen):
+    for host in ("works", "fails"):
+        assert seen["alone"].step(host, "made_up_data")["status"] == "changed"
+        assert seen["alone"].step(host, "put_back")["status"] == "changed"
+        assert seen["configs after"][host] == seen["configs"]
+    assert seen["alone"].finding("works", "left_in")["status"] in ("absent", "gone")
+
+
+def test_a_plan_says_that_the_old_configuration_comes_back_whatever_happens(seen):
+    step = seen["plan"].step("works", "put_back")
+    assert step["condition"] == "whatever happened before"
+    assert any("mv -f" in it["line"] for it in step["commands"])
 
 
 def test_no_trainer_is_tested_beside_its_pipeline_or_without_its_configuration(seen):

@@ -277,3 +277,11 @@ def test_while_the_run_is_on_the_end_of_a_host_names_its_cause_and_the_first_thi
         "  what to do: Stop the container.",
     ]
     assert lines_of(HostFinished(result=host(1, Verdict.HEALTHY))) == ["gpu-01: healthy (0.1 s)"]
+
+
+def test_a_script_of_several_lines_is_told_by_the_name_of_its_step():
+    script = "run old= ; for it in a b; do ;    ..."
+    named = step(Status.CHANGED, f"{script} (not checked)", planned=script, name="Put it back")
+    assert "  changed stop: Put it back (not checked)" in said(host(1, Verdict.RESOLVED, named))
+    plain = step(Status.CHANGED, "run systemctl restart x", planned="run systemctl restart x", name="Restart it")
+    assert "  changed stop: run systemctl restart x" in said(host(1, Verdict.RESOLVED, plain))

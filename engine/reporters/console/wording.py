@@ -156,8 +156,15 @@ def step_line(step: StepResult) -> str:
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
     notes += ["failure ignored"] if step.ignored else []
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
-    why = "" if step.why and notes and notes[0].startswith(step.why) else step.why
+    said = _by_name(step)
+    why = "" if said and notes and notes[0].startswith(said) else said
     return f"{word} {step.id}: {why}" + (f"{' ' if why else ''}[{'; '.join(notes)}]" if notes else "")
+
+
+def _by_name(step: StepResult) -> str:
+    """Why a step ended as it did; a script of several lines is called what its author calls the step."""
+    scripted = step.name and step.planned and step.planned.startswith("run ") and " ; " in step.planned
+    return step.why.replace(step.planned or "", step.name or "") if scripted else step.why
 
 
 def _diff_lines(diff: str) -> list[str]:
