@@ -194,7 +194,8 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
     if step.if_changed:
-        return f"only if {' or '.join(it for it in step.if_changed if it in before)} changes something"
+        moving = [it for it in step.if_changed if it in before]
+        return f"only if {' or '.join(moving)} changes something" if moving else None
     if step.always:  # also where there is nothing to clean up as things stand: an earlier step may leave something
         comes = isinstance(draft.decision, Change) or draft.would is not None
         return "whatever happened before" if comes and before else None

@@ -90,5 +90,10 @@ def _unheld(step: StepResult) -> bool:
 
 
 def _sent(step: StepResult) -> bool:
-    """Whether the step sent a write."""
-    return any(it.effect == "write" for it in step.commands) and step.status is not Status.WOULD_CHANGE
+    """Whether the step sent a write; what a plan says of a later turn was not sent."""
+    if step.status is Status.WOULD_CHANGE:
+        return False
+    still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)
+    return any(
+        it.effect == "write" and (it.exit_code is not None or it.timed_out or not still) for it in step.commands
+    )
