@@ -170,12 +170,13 @@ class Here:
             env["PATH"] = f"{self.path}:{env['PATH']}"
         began = time.monotonic()
         with subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
-            start_new_session=True,
+            argv, stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=env, start_new_session=True,
         ) as process:  # fmt: skip
             late = False
             try:
-                out, err = process.communicate(timeout=min(self.timeout, command.timeout or self.timeout))
+                limit = min(self.timeout, command.timeout or self.timeout)
+                out, err = process.communicate(command.stdin.encode() or None, timeout=limit)
             except subprocess.TimeoutExpired:
                 late = True
                 os.killpg(process.pid, signal.SIGKILL)

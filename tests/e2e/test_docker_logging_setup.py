@@ -161,7 +161,7 @@ def test_containers_that_run_outlive_a_restart_that_docker_refuses_and_its_start
     docker.start(None)
     key = container(docker)
     began = docker.sh(f"docker inspect --format '{{{{.State.StartedAt}}}} {{{{.State.Running}}}}' {key}")
-    said = docker.run("-e", 'settings={"live-restore": true, "log-opts": {"nonsense": "1"}}')
+    said = docker.run("-e", 'settings={"live-restore": true, "storage-driver": "nonsense"}')
     assert said.step("here", "live_restore")["status"] == "changed", said.out
     assert said.step("here", "restart")["status"] == "failed"
     assert said.step("here", "keep_live_restore")["status"] == "changed"
@@ -259,6 +259,35 @@ def test_the_options_that_are_refused_are_those_that_docker_refuses(engine):
             assert bool(said.stdout) == ("failed to initialize logging driver" in done.stderr), (driver, case, said)
 
 
+@pytest.mark.parametrize(
+    ("there", "settings", "words"),
+    [
+        ({"max-size": "1m"}, {"log-driver": "journald"}, "log option max-size: log driver journald does not know it"),
+        ({"max-file": 5}, {"live-restore": False}, "log option max-file: a text is wanted, in quotes"),
+        ({}, {"log-opts": {"nonsense": "1"}}, "log option nonsense: log driver"),
+        ({}, {"log-driver": "jsonfile"}, "log driver jsonfile: this Docker has no such driver"),
+        ({}, {"dns": "192.0.2.1"}, "dns: a list is wanted, and a text stands there"),
+    ],
+)
+def test_a_file_that_docker_would_not_start_with_is_refused_in_the_plan(engine, tmp_path, there, settings, words):
+    """Mutants: `not_set` beside it; `write` without `would`."""
+    (tmp_path / "daemon.json").write_text(old := json.dumps({"log-opts": there}))
+    said = here(tmp_path, "-e", f"settings={json.dumps(settings)}", "--dry-run", DOCKER_HOST=engine.host)
+    assert said.host("here")["verdict"] == "unresolved", said.out
+    assert words in said.finding("here", "docker_would_not_start")["say"]
+    assert said.finding("here", "not_set")["status"] == "absent"
+    assert not any(it["status"] == "would_change" for it in said.host("here")["steps"])
+    assert (tmp_path / "daemon.json").read_text() == old
+
+
+def test_a_dry_run_on_a_host_that_has_it_all_says_healthy(engine, tmp_path):
+    """Mutants: what a plan says of a later turn taken for something that was sent."""
+    (tmp_path / "daemon.json").write_text('{"log-driver": "json-file"}')
+    said = here(tmp_path, "-e", 'settings={"log-driver": "json-file"}', "--dry-run", DOCKER_HOST=engine.host)
+    assert said.host("here")["verdict"] == "healthy", said.out
+    assert "changes something" not in said.out
+
+
 def test_a_newer_dockerd_is_asked_before_anything_is_written(engine, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/dockerd").write_text(
@@ -268,8 +297,11 @@ def test_a_newer_dockerd_is_asked_before_anything_is_written(engine, tmp_path):
     (tmp_path / "bin/dockerd").chmod(0o755)
     (tmp_path / "daemon.json").write_text('{"nonsense": 1}')
     said = here(tmp_path, DOCKER_HOST=engine.host, PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
-    assert said.step("here", "write")["status"] == "failed", said.out
-    assert "unknown key" in said.step("here", "write")["why"]
+    found = said.finding("here", "docker_would_not_start")
+    assert (found["status"], said.host("here")["verdict"]) == ("present", "unresolved"), said.out
+    assert "dockerd --validate: unknown key" in found["say"]
+    assert said.step("here", "write")["status"] == "skipped"
+    assert said.writes() == []
     assert (tmp_path / "daemon.json").read_text() == '{"nonsense": 1}'
     assert json.loads((tmp_path / "asked").read_text())["nonsense"] == 1
     assert said.step("here", "restart")["status"] in ("skipped", "blocked")
