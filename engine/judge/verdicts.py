@@ -94,6 +94,4 @@ def _sent(step: StepResult) -> bool:
     if step.status is Status.WOULD_CHANGE:
         return False
     still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)
-    return any(
-        it.effect == "write" and (it.exit_code is not None or it.timed_out or not still) for it in step.commands
-    )
+    return any(it.effect == "write" and (it.exit_code is not None or it.timed_out or not still) for it in step.commands)
