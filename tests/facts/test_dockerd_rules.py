@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from actions.pretended import Here, drive
 from docker_fixtures import _engine, engine
 
-from actions.pretended import Here, drive
 from engine.actions import dockerd_config
 from engine.errors import ProbeError
 from engine.facts.dockerd_rules import LOG_OPTIONS, refusals
