@@ -160,5 +160,5 @@ def test_a_dockerd_that_cannot_check_is_never_started(dockerd):
 def test_a_file_that_is_no_json_is_unknown(tmp_path):
     for text in ("{", "[1]", '{"a": 1,}'):
         (tmp_path / "daemon.json").write_text(text)
-        with pytest.raises(ProbeError, match="JSON|mapping"):
+        with pytest.raises(ProbeError, match=r"JSON|mapping"):
             look(tmp_path, set={"live-restore": True})
