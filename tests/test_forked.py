@@ -51,7 +51,7 @@ def test_runs_share_nothing_but_what_was_imported(server, tmp_path):
 
 def test_one_that_takes_too_long_is_killed(server, tmp_path):
     (tmp_path / "hosts.yaml").write_text(HOSTS)
-    argv = ("exec", "here", "-i", f"{tmp_path}/hosts.yaml", "--", "sleep", "600")
+    argv = ("exec", "here", "-i", f"{tmp_path}/hosts.yaml", "--yes", "--", "sleep", "600")
     with pytest.raises(subprocess.TimeoutExpired):
         server.run(argv, dict(os.environ), str(tmp_path), 1)
     assert server.run(("hosts", "-i", "hosts.yaml"), dict(os.environ), str(tmp_path), 60)[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from engine.app.running import Order, Run
 from engine.app.secrets import become_password, passphrases
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
+from engine.facts.changers import known
 from engine.fleet import Stop
 from engine.inventory.patterns import select
 from engine.lanes.lent import Lent
@@ -76,6 +78,9 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
         problems.append(Problem(message="--hosts is empty: say which hosts, or leave it out"))
     elif playbook and not pattern:
         problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
+    elif playbook and told is None and not options["dry_run"] and _changing(playbook, options):
+        words = f"{playbook.name} changes hosts, and nobody has said which: add --hosts PATTERN"
+        problems.append(Problem(message=words, hint=f"--hosts {shlex.quote(pattern)} is its own; --dry-run needs none"))
     given = GivenInputs(options=tuple(options["inputs"]), file=options["inputs_file"], below=options.get("below", {}))
     inputs = _or_problems(problems, lambda: read_inputs(given, playbook)) if playbook else None
     chosen = None
@@ -96,6 +101,12 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
     return _perform(order, options, person, hiding, stops_before=options["dry_run"])
 
 
+def _changing(playbook: Playbook, options: Options) -> bool:
+    """Whether a run of *playbook* with *options* may change a host."""
+    actions = discover()
+    return options["only"] != "diagnose" and any(actions[it.action].decide for it in playbook.remediate)
+
+
 def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person) -> int:
     """Run one command: a playbook with one step."""
     with Hiding(lambda: secrets_on_command_line("", options)) as hiding:
@@ -106,19 +117,21 @@ def _exec_command(pattern: str, argv: Sequence[str], options: Options, person: P
     if not argv[0]:
         raise ConfigError("no command: the first word after -- is empty")
     inventory = read_inventory(inventory_paths(options["inventory"]))
-    words: Json = list(argv)
     limit = _times(options)["timeout"]
     if options["read"]:
-        step = Step(id="exec", phase=Phase.DIAGNOSE, action="command", args={"argv": _raw(words)})
+        if found := known(argv):
+            words = f"--read promises that nothing is changed, and `{found.words}` does ({found.risk})"
+            raise ConfigError(Problem(message=words, hint="leave out --read"))
+        step = Step(id="exec", phase=Phase.DIAGNOSE, action="command", args={"argv": _raw(list(argv))})
         playbook = Playbook(name="exec", diagnose=(step,))
     else:
         step = Step(
-            id="exec", phase=Phase.REMEDIATE, action="command", args={"do": {"argv": _raw(words)}}, timeout=limit
+            id="exec", phase=Phase.REMEDIATE, action="command", args={"do": {"argv": _raw(list(argv))}}, timeout=limit
         )
         playbook = Playbook(name="exec", remediate=(step,))
     chosen = select(inventory, pattern, options["include_not_ready"])
     order = order_for(playbook, {}, options, person, inventory=inventory, selection=chosen)
-    return _perform(order, options, person, hiding, typed=True)
+    return _perform(order, options, person, hiding)
 
 
 def _raw(value: Json) -> Any:
@@ -173,10 +186,7 @@ def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, 
     )
 
 
-def _perform(
-    order: Order, options: Options, person: Person, hiding: Hiding, *, stops_before: bool = False, typed: bool = False
-) -> int:
-    """*typed*: the command line itself says the one thing that is to be done; nobody else has to agree to it."""
+def _perform(order: Order, options: Options, person: Person, hiding: Hiding, *, stops_before: bool = False) -> int:
     stop = Stop()
     outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
     run = Run(order, (outputs,), stop)
@@ -184,18 +194,18 @@ def _perform(
     person.speak_through(outputs.aside)
     person.can_stop(stop)
     with outputs:
-        code = _go(run, options, person, stops_before=stops_before, typed=typed)
+        code = _go(run, options, person, stops_before=stops_before)
     return outputs.code(code)
 
 
-def _go(run: Run, options: Options, person: Person, *, stops_before: bool, typed: bool) -> int:
+def _go(run: Run, options: Options, person: Person, *, stops_before: bool) -> int:
     if stops_before:
         return run.plan_only()
     if options["yes"]:
         return run.go(Consent.YES)
     if person.is_there():
         return run.ask_and_go(lambda plans: person.ask(plans, sum(map(_changes, plans))))
-    return run.go(Consent.YES if typed else Consent.NONE)
+    return run.go(Consent.NONE)
 
 
 def _changes(plan: HostPlan) -> bool:

@@ -99,7 +99,8 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
             f"end it with `runbook lab down{f' --dir {quote(directory)}' if directory else ''}`, or give another --dir"
         )
     path = find_playbook(playbook)
-    declared = {each.name for each in read_playbook(path, discover()).inputs}
+    book = read_playbook(path, discover())
+    declared = {each.name for each in book.inputs}
     scene = lab.SCENES.get(path.stem, lab.Scene(hosts=()))
     it = lab.up(_options(directory, faults or scene.hosts))
     try:
@@ -109,8 +110,8 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
         if below:
             person.say(f"on this lab, where nothing else is given: {_as_options(below)}")
         within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "below": below}
-        if options["hosts"] is None and path.stem not in lab.SCENES:
-            within["hosts"] = "all"
+        if options["hosts"] is None:
+            within["hosts"] = (book.hosts if path.stem in lab.SCENES else "") or "all"
         return run_playbook(playbook, within, person)
     finally:
         lab.down(it.directory)

@@ -101,7 +101,7 @@ def run(playbook: str, **options: Any) -> int:
 def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     """Run one command on the hosts of PATTERN: runbook exec all --read -- uptime.
 
-    Every argument reaches the host unchanged. Without --read it counts as an unchecked change.
+    Every argument reaches the host unchanged. Without --read it counts as an unchecked change: it asks, or wants --yes.
     """
     from engine.app.commands import exec_command
     from engine.app.person import Terminal

@@ -68,7 +68,7 @@ fleet_options = shared(
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
     click.option("--timeout", metavar="DURATION", default="", help="Per look, where a step sets none (30s)."),
     click.option("--deadline", metavar="DURATION", default="", help="For the whole run; nothing is begun after it."),
-    click.option("--yes", is_flag=True, help="Do not ask; also allows resets, and steps that want to be confirmed."),
+    click.option("--yes", is_flag=True, help="Do not ask. Without a terminal, nothing is changed without it."),
     click.option(
         "--output",
         default="console",

@@ -20,7 +20,7 @@ from engine.judge.looked import Blind, Request, Seen
 from engine.judge.looking import look
 from engine.judge.site import Site
 from engine.values.event import StepFinished, StepStarted
-from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Risk, Skip
+from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Skip
 from engine.values.playbook import Step, written_id
 from engine.values.result import Fault, HostPlan, Status, StepResult
 
@@ -226,7 +226,7 @@ class _Run:
             planned=change.summary,
             victims=victims_of(change.targets),
         )
-        if self.consent is Consent.NONE and (step.confirm or change.risk.at_least(Risk.RESETS_HARDWARE)):
+        if self.consent is Consent.NONE:
             asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
             return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
         known = self.lock.waited

@@ -160,7 +160,7 @@ def test_exec_ends_what_takes_longer_than_it_may(inventory):
     """Mutants: commands.py making the step of ``exec`` without its timeout."""
     began = time.monotonic()
     said = runbook(
-        "exec", "here", "-i", str(inventory), "--timeout", "1s", "--output", "json", "--", "sleep", "4123.25"
+        "exec", "here", "-i", str(inventory), "--timeout", "1s", "--output", "json", "--yes", "--", "sleep", "4123.25"
     )
     assert time.monotonic() - began < 20
     step = said.step("here", "exec")
@@ -169,10 +169,45 @@ def test_exec_ends_what_takes_longer_than_it_may(inventory):
     assert "timed out after 1 s" in step["why"]
 
 
-def test_exec_does_what_was_typed_without_asking_where_nobody_can_be_asked(inventory, tmp_path):
-    said = runbook("exec", "here", "-i", str(inventory), "--", "touch", str(tmp_path / "made"))
-    assert said.code == 0, said.err
+def test_exec_changes_nothing_without_a_yes_where_nobody_can_be_asked(inventory, tmp_path):
+    """Mutants: commands.py giving ``exec`` the consent of --yes; running.py asking for it from resets on only."""
+    argv = ("exec", "here", "-i", str(inventory), "--output", "json")
+    said = runbook(*argv, "--", "touch", str(tmp_path / "made"))
+    assert said.code == 1
+    assert said.step("here", "exec")["status"] == "blocked"
+    assert "needs --yes" in said.step("here", "exec")["why"]
+    assert not (tmp_path / "made").exists()
+    assert runbook(*argv, "--yes", "--", "touch", str(tmp_path / "made")).code == 0
     assert (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("rm", "-f"), ("sh", "-c", 'rm -f "$0"'), ("sudo", "-u", "root", "rm"), ("env", "A=1", "rm")]
+)
+def test_exec_read_is_refused_where_a_look_of_a_playbook_is(inventory, tmp_path, words):
+    """Mutants: commands.py without the question to ``known``."""
+    there = tmp_path / "there"
+    there.write_text("x")
+    said = runbook("exec", "nobody-has-asked-for-it", "--read", "-i", str(inventory), "--", *words, str(there))
+    assert (said.code, said.out) == (2, "")
+    assert "--read promises that nothing is changed, and `rm` does (deletes-data) (leave out --read)" in said.err
+    assert there.exists()
+
+
+def test_a_run_that_changes_wants_to_be_told_which_hosts(inventory, tmp_path):
+    """Mutants: commands.py without ``_changing``, or with it for looks, for notes, or in a dry run."""
+    does = f"{{id: a, command: {{check: {{argv: ['false']}}, do: {{argv: [touch, {tmp_path}/made]}}}}}}"
+    book = playbook(tmp_path, f"hosts: here\nremediate:\n  - {does}\n")
+    where = ("-i", str(inventory), "--output", "json")
+    said = runbook("run", book, *where, "--yes")
+    assert (said.code, said.out) == (2, "")
+    assert "add --hosts PATTERN (--hosts here is its own; --dry-run needs none)" in said.err
+    assert runbook("run", book, *where, "--dry-run").document["totals"] == {"planned": 1}
+    assert runbook("run", book, *where, "--only", "diagnose").code == 0
+    blocked = runbook("run", book, *where, "--hosts", "here")
+    assert "needs --yes" in blocked.step("here", "a")["why"], "whatever its risk"
+    assert not (tmp_path / "made").exists()
+    assert runbook("run", playbook(tmp_path, "hosts: here\nremediate:\n  - {note: {text: x}}\n"), *where).code == 0
 
 
 def test_an_unchecked_command_of_a_playbook_needs_a_yes_where_nobody_can_be_asked(inventory, tmp_path):

@@ -72,12 +72,15 @@ def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     assert again.writes() == []
 
 
-def test_without_a_terminal_and_without_yes_processes_are_ended_but_nothing_is_reset(practice, quick):
+def test_without_a_terminal_and_without_yes_nothing_is_changed(practice, quick):
     lab = practice("gpu-01=leftovers", "gpu-02=resettable")
     said = lab.run(quick)
-    assert said.host("gpu-01")["verdict"] == "resolved"
-    assert said.step("gpu-02", "reset")["status"] == "blocked"
-    assert "--yes" in said.step("gpu-02", "reset")["why"]
+    assert said.host("gpu-01")["verdict"] == "unresolved"
+    for host, step in (("gpu-01", "stop_leftovers"), ("gpu-02", "reset")):
+        assert said.step(host, step)["status"] == "blocked"
+        assert "needs --yes" in said.step(host, step)["why"]
+    assert said.writes() == []
+    assert there(lab.commands("gpu-01"), DEAD) == [True] * 4
     assert not any(it.startswith("reset") for it in lab.calls("gpu-02"))
     assert said.code == 1
 

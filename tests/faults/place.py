@@ -198,14 +198,23 @@ class Place:
         return made
 
     def start(
-        self, *argv: str, inventory: str | Path = "", terminal: bool = False, before: tuple[str, ...] = ()
+        self,
+        *argv: str,
+        inventory: str | Path = "",
+        terminal: bool = False,
+        before: tuple[str, ...] = (),
+        yes: bool = True,
     ) -> Running:
-        """Start the program: the hosts of *inventory*, or this machine; *before* are words before it."""
+        """Start the program: the hosts of *inventory*, or this machine; *before* are words before it.
+
+        Without a *terminal*, a run is given its yes beforehand, unless it is not to have one.
+        """
         self._runs += 1
         out, err = self.folder / f"out{self._runs}", self.folder / f"err{self._runs}"
         where = str(inventory) if inventory else str(self.file("hosts.yaml", LOCAL))
         name, value = self.mark.split("=")
-        words = (*self.inside, *before, *PROGRAM, *argv, "-i", where, "--output", "json")
+        agreed = ("--yes",) if yes and not terminal and argv[0] == "run" and "--yes" not in argv else ()
+        words = (*self.inside, *before, *PROGRAM, *argv, *agreed, "-i", where, "--output", "json")
         ours, theirs = os.openpty() if terminal else (-1, os.open(os.devnull, os.O_RDONLY))
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(

@@ -190,7 +190,7 @@ class Site:
     def argv(self, *more: str, playbook: str = "canaries.yaml") -> tuple[str, ...]:
         given = ("-i", str(self.folder / "hosts.yaml"), "--inputs", str(self.folder / "inputs.yaml"))
         lent = ("--become-password-file", str(self.folder / "password"))
-        return (*PROGRAM, "run", str(self.folder / playbook), *given, *lent, *more)
+        return (*PROGRAM, "run", str(self.folder / playbook), "--hosts", "all", *given, *lent, *more)
 
     def reset(self) -> None:
         (self.folder / "app.yaml").write_text(CONFIG)

@@ -46,7 +46,16 @@ def site(tmp_path, sshd, account, home):  # noqa: F811
     (tmp_path / "password").chmod(0o600)
 
     def argv(*more: str) -> tuple[str, ...]:
-        return (*PROGRAM, "run", str(tmp_path / "who.yaml"), "-i", str(tmp_path / "hosts.yaml"), *more)
+        return (
+            *PROGRAM,
+            "run",
+            str(tmp_path / "who.yaml"),
+            "--hosts",
+            "all",
+            "-i",
+            str(tmp_path / "hosts.yaml"),
+            *more,
+        )
 
     return argv
 
