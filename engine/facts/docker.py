@@ -104,7 +104,9 @@ def read_docker(done: Completed) -> Answer:
     return Answer(rows={kind: tuple(it) for kind, it in rows.items()})
 
 
-_UNREACHABLE = re.compile(r"(?:cannot|failed to) connect to the docker (?:daemon|api) at ([^\s;,]+)", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"(?:cannot|failed to) connect to the docker (?:daemon|api)(?: at ([^\s;,]+))?", re.IGNORECASE
+)
 _FORBIDDEN = re.compile(r"permission denied while trying to connect|connect: permission denied", re.IGNORECASE)
 _NOISE = re.compile(r"^(?:WARNING|DEPRECATED|\s*$|errors pretty printing)")
 _LOOK_THERE = "`systemctl status docker` and `journalctl -u docker -n 50` say why"
@@ -118,7 +120,8 @@ def fault(done: Completed) -> str:
     if _FORBIDDEN.search(said):
         return "no permission to talk to Docker: give the step `become: true`, or log in as a member of group docker"
     if found := _UNREACHABLE.search(said):
-        return f"the Docker daemon does not run, or not at {found[1].rstrip('.')}; {_LOOK_THERE}"
+        place = f", or not at {found[1].rstrip('.')}" if found[1] else ""
+        return f"the Docker daemon does not run{place}; {_LOOK_THERE}"
     lines = [it.strip() for it in said.splitlines() if not _NOISE.match(it)]
     words = lines[0].removeprefix("Error response from daemon: ").removeprefix("Error: ") if lines else ""
     return f"docker failed: {words}" if words else f"docker failed with exit code {done.exit_code}, and said nothing"

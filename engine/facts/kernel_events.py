@@ -184,6 +184,7 @@ def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
 
 def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | None]]:
     event: _Event | None = None
+    told: set[int] = set()  # who was killed: a reaper takes their memory some time later
     for it in messages:
         text = it.text
         if found := KINDS["oom_invoked"].find(text):
@@ -198,7 +199,16 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
             event = _Event(by=by, scope="cgroup", limit=found[1], group=True, died=True, message=it)
         elif found := KINDS["oom_chosen"].find(text):
             event = replace(_scoped(_of(event, it), text), chosen=f"{found[1]} ({found[2]})", message=it)
+        elif found := KINDS["oom_reaped"].find(text):
+            if int(found[1]) not in told:  # its other lines are not kept
+                told.add(int(found[1]))
+                event = event if event and not event.died and event.pid in (None, int(found[1])) else _Event(message=it)
+                yield _kill(event, it, int(found[1]), found[2], ""), int(found[1]), it.at
+                event = replace(event, died=True, pid=None)
+        elif KINDS["oom_nobody"].find(text):
+            event = None
         elif found := KINDS["oom_killed"].find(text):
+            told.add(int(found[1]))
             event = _scoped(_of(event, it), text)
             yield _kill(event, it, int(found[1]), found[2], found[3] or ""), int(found[1]), it.at
             event = replace(event, died=True, pid=None)
@@ -241,12 +251,14 @@ def _summary(found: re.Match[str], event: _Event | None, it: Message) -> _Event:
 
 def _unfinished(event: _Event | None) -> Iterator[tuple[OomKill, int, float | None]]:
     """A kill whose last line is not in the log any more."""
-    if event is None or event.died or not (event.pid or event.chosen):
+    if event is None or event.died or not (event.pid or event.chosen or event.by):
         return
     if event.pid:
         yield _kill(event, event.message, event.pid, event.name or "", ""), event.pid, event.message.at
         return
     why = Unknown(why=f"the kernel chose {event.chosen}, and the log does not say whether a child of it died instead")
+    if not event.chosen:
+        why = Unknown(why=f"{event.by} asked for memory that was not there, and the log does not say who was killed")
     yield replace(_kill(event, event.message, 0, "", ""), pid=why, name=why), 0, event.message.at
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.facts.gpus import bus_ids
 from engine.facts.kernel_events import when
@@ -16,14 +16,19 @@ NEAR = 4
 """Messages of the driver before the one with the fault that may name the GPU: one sentence comes in several."""
 
 
+FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
+_FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFault:
     """A fault of a GPU that the driver tells without a number."""
 
     at: str | Unknown
     seconds: float | Unknown
-    kind: Literal["off_the_bus", "init_failed"]
-    """Whether the GPU has fallen off the bus, or the driver could not start it."""
+    kind: FaultOfGpu
+    """Whether the GPU has fallen off the bus, the driver could not start it, its firmware does not answer, it wants a
+    reset, or the driver in the kernel and that of programs are of two versions."""
     bus_id: str
     """As sysfs writes it; empty where no message nearby names it."""
     text: str
@@ -49,15 +54,14 @@ class OomdKill:
 
 
 def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
-    """GPUs that the driver lost, or could not start; an Xid 79 says it too, and stands among the Xids."""
+    """GPUs that the driver lost, cannot start or wants reset; what has a number stands among the Xids."""
     found: list[GpuFault] = []
     for number, message in enumerate(messages):
         if KINDS["xid"].find(message.text):
             continue
-        lost, failed = (KINDS[name].find(message.text) for name in ("off_the_bus", "init_failed"))
-        if lost or failed:
+        kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
+        if kind:
             bus = _bus_of(messages, number)
-            kind: Literal["off_the_bus", "init_failed"] = "init_failed" if failed else "off_the_bus"
             found.append(GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip()))
     return tuple(found)
 

@@ -39,6 +39,7 @@ KINDS: Mapping[str, Kind] = {
     "oom_nobody": _kind(
         "no killable process", pattern=r"out of memory and no killable process|no killable process(?:es)?\b"
     ),
+    "oom_reaped": _kind("oom_reaper", pattern=r"\boom_reaper: reaped process (\d+) \((.*)\), now "),
     "oomd": _kind("oomd", pattern=r"systemd-oomd(?:\[\d+\])?: Killed (\S+) due to (.*)"),
     "xid": _kind(
         "xid (",
@@ -47,37 +48,62 @@ KINDS: Mapping[str, Kind] = {
     "sxid": _kind("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
     "off_the_bus": _kind("fallen off the bus", pattern=r"NVRM:.*fallen off the bus|GPU.*fallen off the bus"),
     "init_failed": _kind(
-        "rm_init_adapter",
-        "rminitadapter",
-        "failed to initialize the nvidia",
-        pattern=r"NVRM:.*(?:RmInitAdapter|rm_init_adapter).*fail|NVRM:.*failed to initialize the NVIDIA",
+        "nvrm",
+        "nvidia: probe of",
+        "[nvidia-drm]",
+        pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
+        r"|failed to wait for GFW"
+        r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
+        r"|NVIDIA probe routine failed)|\bnvidia: probe of \S+ failed|\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
-    "hung_task": _kind("blocked", pattern=r"INFO: task (.+):(\d+) (?:is )?blocked (?:.*)?for more than (\d+) seconds"),
+    "api_mismatch": _kind("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
+    "firmware_hung": _kind(
+        "nvrm", pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|Memory Subsystem Error detected)"
+    ),
+    "needs_reset": _kind("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
+    "hung_task": _kind(
+        "blocked",
+        "can't die",
+        pattern=r"INFO: task (.+):(\d+) (?:(?:is )?blocked (?:.*)?|can't die )for more than (\d+) seconds",
+    ),
     "lockup": _kind(
         "lockup",
         "self-detected stall",
         "detected stall",
         "stuck for",
         "detected expedited stall",
-        pattern=r"(?:soft|hard) lockup\b.*|(?:rcu.*)?(?:self-detected stall|detected (?:expedited )?stalls?)\b.*"
+        "kthread starved",
+        pattern=r"(?:soft|hard|workqueue|spinlock) lockup\b(?! detector).*|\bkthread starved for \d+ jiffies"
+        r"|(?:rcu.*)?(?:self-detected stall|detected (?:expedited )?stalls?)\b.*"
         r"|CPU#?\d+ stuck for \d+s.*",
     ),
     "panic": _kind(
         "kernel panic",
-        "oops",
-        "bug: unable to handle",
-        "general protection fault",
+        "[#",  # die() of every architecture numbers its oopses: `divide error: 0000 [#1] SMP`
+        "panic: double fault",
+        "oops: ",
+        "oops - ",
+        "unable to handle kernel",
+        "bug: ",
         "kernel bug at",
-        pattern=r"Kernel panic - not syncing.*|\bOops(?:: | - ).*|BUG: unable to handle .*"
-        r"|\bgeneral protection fault, (?:maybe|probably|IS_ERR|0000|in ).*|kernel BUG at .*",
+        "general protection fault, ",
+        "list_add corruption",
+        "list_del corruption",
+        pattern=r"Kernel panic\b.*|(?:: |, sig: )[0-9a-f]* ?\[#\d+\]|\bPANIC: double fault"
+        r"|\bOops(?:: [0-9a-f]{4,16}\b| - )|\bunable to handle kernel\b"
+        r"|\bBUG: (?!.{0,20}lockup\b)|kernel BUG at .*"
+        r"|\bgeneral protection fault, (?:maybe|probably|IS_ERR|0000|in ).*|\blist_(?:add|del) corruption",
     ),
     "hardware": _kind(
         "hardware error",
         "uncorrect",
-        "machine check event",
+        "machine check e",
         "edac ",
         "fatal error",
+        "memory failure: 0x",
+        "aer: ",
         pattern=r"\[Hardware Error\](?!.*\bcorrected\b).*|Machine check events? logged.*|EDAC .*\b[1-9]\d* UE\b.*"
+        r"|\bMachine Check Exception:|\bMemory failure: 0x[0-9a-f]+: .*|AER: (?:can't recover|device recovery failed)"
         r"|severity=Uncorrect(?:ed|able).*|AER: .*Uncorrect(?:ed|able).*|Uncorrect(?:ed|able) \(Fatal\).*"
         r"|Fatal error (?:message )?(?:received|reported).*",
     ),
@@ -88,14 +114,18 @@ KINDS: Mapping[str, Kind] = {
         "medium error",
         "target error",
         "transport error",
+        "hardware error [",
         "unhandled sense code",
+        "unrecovered",
+        "failed result: ",
         "remounting filesystem",
         "ext2-fs",
         "ext3-fs",
         "ext4-fs",
         "jbd2",
+        "aborting journal",
         "index full",
-        "xfs ",
+        "xfs",
         "btrfs",
         "f2fs-fs",
         "nvme",
@@ -104,17 +134,23 @@ KINDS: Mapping[str, Kind] = {
         "exception emask",
         "failed command",
         "error:",
+        "interface fatal error",
         "beyond end of device",
         "nfs: server",
         pattern=r"I/O error|failing I/O|rejecting I/O|(?:medium|target|transport) error|unhandled sense code"
+        r"|Add\. Sense: .*Unrecovered|\[sd[a-z]+\] .*FAILED Result: |Sense Key : Hardware Error \["
         r"|remounting filesystem read-only|EXT[234]-fs (?:error|\([^)]*\): .*\berror\b)|JBD2: .*error"
-        r"|Directory (?:\(.*\) )?index full|XFS .*(?:I/O error|shutting down|shut down|corruption)"
-        r"|BTRFS.*(?:error|forced readonly)|F2FS-fs.*error"
-        r"|nvme.*(?:timeout|controller is down|removing after probe|abort status|Disabling device after reset failure)"
-        r"|\bmd/\S* .*(?:disk failure|not correctable|read error|write error)"
+        r"|Aborting journal on device|Directory (?:\(.*\) )?index full"
+        r"|\bXFS(?: \(.*)?: .*(?:error|shut(?:ting)? down|corrupt|fail|xfs_repair)|\bxfs_\w+: error"
+        r"|BTRFS.*(?:error|critical|forced readonly|\berrs: wr \d)"
+        r"|BTRFS warning.*(?:csum|corrupt|abort|unable|lost page|missing)|F2FS-fs.*error"
+        r"|nvme.*(?:timeout|controller is down|removing after probe|abort status|faulty power saving mode"
+        r"|Disabling device after reset failure)"
+        r"|\bmd/\S* .*(?:disk failure|not correctable|read error|write error|cannot continue|continuing on \d+ device)"
+        r"|\bmd/\S* active with (?P<active>\d+) out of (?!(?P=active) )\d+ "
         r"|\bmd: .*(?:write got error|kicking non-fresh|super_written)"
-        r"|ata[\d.]+: (?:exception Emask|failed command|error:)|(?:attempt to )?access beyond end of device"
-        r"|\bnfs: server \S+ not responding",
+        r"|ata[\d.]+: (?:exception Emask|failed command|S?error:|.*interface fatal error)"
+        r"|(?:attempt to )?access beyond end of device|\bnfs: server \S+ not responding",
     ),
     "missed": _kind("kernel messages", pattern=r"\bsystemd-journald?(?:\[\d+\])?: Missed (\d+) kernel messages"),
 }
@@ -125,4 +161,9 @@ def worth_sending() -> str:
     """An awk expression over a line in lower case: whether it holds a hint of any kind."""
     hints = sorted({hint for kind in KINDS.values() for hint in kind.hints})
     shortest = [hint for hint in hints if not any(other != hint and other in hint for other in hints)]
-    return "|".join([*(re.sub(r"([][().*+?^${}|\\/])", r"[\1]", hint) for hint in shortest), "nvrm"])
+    return "|".join([*map(_literal, shortest), "nvrm"])
+
+
+def _literal(hint: str) -> str:
+    """*hint* as a regular expression of awk, and of Python without a warning: ``[[]`` may be a nested set one day."""
+    return "\\[".join(re.sub(r"([]().*+?^${}|\\/])", r"[\1]", part) for part in hint.split("["))

@@ -139,6 +139,56 @@ def test_a_gpu_off_the_bus_is_seen_without_a_number_and_over_several_messages(te
 
 
 @pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("init_failed", "nvidia: probe of 0000:b3:00.0 failed with error -1"),
+        ("init_failed", "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:"),
+        ("init_failed", "NVRM RmInitAdapter: Cannot initialize GSP firmware RM"),
+        ("init_failed", "[drm:nv_drm_load [nvidia_drm]] *ERROR* [nvidia-drm] [GPU ID 0x100] Failed to allocate NvKms"),
+        ("api_mismatch", "NVRM: API mismatch: the client has the version 545.23.08, but"),
+        ("firmware_hung", "NVRM: GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 1"),
+        ("needs_reset", "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62)"),
+    ],
+)
+def test_other_words_of_the_driver_for_a_gpu_that_cannot_be_used_are_told_apart(kind, text):
+    (fault,) = seen(text).gpu_faults
+    assert fault.kind == kind
+
+
+def test_an_assertion_of_the_driver_alone_is_no_fault():
+    text = "NVRM: nvAssertOkFailedNoLog: Assertion failed: Invalid argument to call [NV_ERR_INVALID_ARGUMENT] (0x1F)"
+    assert seen(text).gpu_faults == ()
+
+
+def test_a_kill_of_which_only_its_end_or_its_beginning_is_kept_is_one():
+    (reaped,) = seen("[1.0] oom_reaper: reaped process 71 (python3), now anon-rss:0kB, file-rss:0kB").oom
+    assert (reaped.pid, reaped.name) == (71, "python3")
+    assert isinstance(reaped.scope, Unknown)
+    text = (
+        "[1.0] java invoked oom-killer: gfp_mask=0xd0\n[2.0] oom_reaper: reaped process 71 (python3), now anon-rss:0kB"
+    )
+    assert [(kill.pid, kill.invoked_by) for kill in seen(text).oom] == [(71, "java")]
+    (begun,) = seen("[1.0] java invoked oom-killer: gfp_mask=0xd0, order=0, oom_score_adj=0").oom
+    assert isinstance(begun.pid, Unknown)
+    assert begun.pid.why == "java asked for memory that was not there, and the log does not say who was killed"
+
+
+def test_a_reaper_after_its_kill_tells_of_no_second_one():
+    text = (
+        "[1.0] Out of memory: Killed process 71 (python3) total-vm:1kB, anon-rss:1kB\n"
+        "[900.0] oom_reaper: reaped process 71 (python3), now anon-rss:0kB"
+    )
+    assert [kill.pid for kill in seen(text).oom] == [71]
+
+
+def test_where_nobody_can_be_killed_nobody_is():
+    text = "[1.0] java invoked oom-killer: gfp_mask=0xd0\n[1.0] Out of memory and no killable processes..."
+    state = seen(text)
+    assert state.oom == ()
+    assert len(state.no_victim) == 1
+
+
+@pytest.mark.parametrize(
     "text",
     ["NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
      "NVRM: GPU 0000:b3:00.0: rm_init_adapter failed, device minor number 0"],
