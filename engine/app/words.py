@@ -17,7 +17,7 @@ from engine.errors import ConfigError
 from engine.ports import Action
 from engine.values.command import shown_variable
 from engine.values.masking import Masking, masked
-from engine.values.playbook import FindingRule, Input, Part, Playbook, Step
+from engine.values.playbook import FindingRule, Input, Part, Phase, Playbook, Step
 from engine.values.text import Duration, Json, Raw, Unknown, seconds
 
 WIDTH = 110
@@ -94,6 +94,8 @@ class _Writer:
         lines = wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
         lines += wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
         samples = {key: self._rendered(str(it), step) for key, it in step.samples.items()}
+        env = tuple((name, self._rendered(text, step)) for name, text in step.env)
+        step = replace(step, env=env, cwd=self._rendered(step.cwd, step))
         known = replace(step, on=self._rendered(step.on, step), samples=samples)
         for sentence in conditions(known, found=bool(self._book.findings), items=self._items(step)):
             lines += wrapped(sentence, "      ")
@@ -104,7 +106,7 @@ class _Writer:
             words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
             lines += wrapped(f"{name}: {words}", "        ")
         lines += self._by_hand(step, action, args)
-        if step.action in ("command", "script") and step in self._book.diagnose:
+        if step.action in ("command", "script") and step.phase is Phase.DIAGNOSE:
             lines.append("      (read-only by the author's word)")
         return lines
 

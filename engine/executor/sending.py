@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from engine.errors import Cancelled, ConnectionLost, Unreachable
+from engine.judge.items import surroundings
 from engine.judge.looking import prepared
 from engine.judge.site import Site
 from engine.values.command import Command, Completed
@@ -37,6 +38,7 @@ class Sent:
 def send(site: Site, step: Step, change: Change, lock: str = "") -> Sent:
     """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
     done = Sent()
+    step = surroundings(step, site.scope({}, step.part))
     for command in change.commands:
         _send(site, step, replace(command, lock=lock), done)
         if done.status is not Status.CHANGED:

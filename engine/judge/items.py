@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import ConfigError
 from engine.judge.site import Site, States
 from engine.lang.sampling import sampling
-from engine.lang.templates import Scope, evaluate, render, value_of
+from engine.lang.templates import Scope, evaluate, is_template, render, value_of
+from engine.lang.trees import scalar
 from engine.lang.views import UnknownTouched
 from engine.values.playbook import Step
 from engine.values.result import Fault, Status, StepResult
@@ -121,7 +122,29 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
             sampling(step.samples, scope)
     except ConfigError as error:
         return not_taken(step, Status.BLOCKED, f"samples: {error}", Fault.LOOK)
+    try:
+        surroundings(step, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, str(error), Fault.LOOK)
     return rendered
+
+
+def surroundings(step: Step, scope: Scope) -> Step:
+    """*step* with its ``env`` and ``cwd`` filled in, which rest on inputs, host and run only.  Raises ConfigError."""
+    if not (is_template(step.cwd) or any(is_template(text) for _, text in step.env)):
+        return step
+    env = tuple((name, _filled(f"env: {name}", text, scope)) for name, text in step.env)
+    return replace(step, env=env, cwd=_filled("cwd", step.cwd, scope))
+
+
+def _filled(what: str, text: str, scope: Scope) -> str:
+    try:
+        value = render(text, scope)
+    except (ConfigError, UnknownTouched) as error:
+        raise ConfigError(f"{what}: {error}") from error
+    if isinstance(value, str | int | float):
+        return scalar(value)
+    raise ConfigError(f"{what}: {text} is no text, but {'nothing' if value is None else 'a list or a mapping'}")
 
 
 def not_taken(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.errors import ConfigError, ProbeError, ReadOnlyViolation, TransportError
+from engine.judge.items import surroundings
 from engine.judge.looked import Blind, Looked, Request, Seen
 from engine.judge.site import Site
 from engine.lang.arguments import build
@@ -24,7 +25,7 @@ class _Driven:
     """A probe on its way from its first question to its state."""
 
     def __init__(self, request: Request, site: Site) -> None:
-        self.step = request.step
+        self.step = surroundings(request.step, site.scope({}, request.step.part))
         self.outcome: Seen | Blind | None = None
         self.sent: list[SentCommand] = []
         self.asked: tuple[Command, ...] = ()

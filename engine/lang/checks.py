@@ -138,8 +138,21 @@ class _Checking:
             yield from self._samples(step, (*path, "samples"), allowed)
         if step.when:
             yield from self._naming.expression(step.when, (*path, "when"), allowed)
+        yield from self._surroundings(step, path, allowed)
         yield from self._naming.templates(step.args, (*path, step.action), allowed)
         yield from self._arguments(step, (*path, step.action))
+
+    def _surroundings(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """What ``env`` and ``cwd`` may name: they are the same for everything that the step does on a host."""
+        placed = [(text, (*path, "env", name)) for name, text in step.env if is_template(text)]
+        placed += [(step.cwd, (*path, "cwd"))] if is_template(step.cwd) else []
+        for text, place in placed:
+            late = {} if broken(text) else {root: 0 for root, _ in sorted(names(text))}
+            for root in late.keys() & {*allowed.looks, *allowed.later, "item"}:
+                words = f"{root!r} may not be named in `{place[len(path)]}`: only inputs, host and run"
+                yield self._problem(place, words, "give what a look saw as an argument: script with params")
+            if not late.keys() & {*allowed.looks, *allowed.later, "item"}:
+                yield from self._naming.templates(text, place, allowed)
 
     def _section(self, step: Step, path: Path) -> Iterator[Problem]:
         action, tree = self._actions[step.action], self._tree(path)
@@ -202,7 +215,7 @@ class _Checking:
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
         """A look that all hosts share rests on nothing that is a host's own."""
         shared = {it.id for it in self._book.diagnose if it.once}
-        for text in (step.when, step.each, *texts_in(step.args)):
+        for text in (step.when, step.each, *texts_in([step.args, dict(step.env), step.cwd])):
             for root, _ in sorted(names(text)) if text and not broken(text) else ():
                 if root == "host" or (root in {it.id for it in self._book.diagnose} - shared):
                     words = f"a look that is taken once for all hosts cannot rest on {root!r}"

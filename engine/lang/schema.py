@@ -16,7 +16,7 @@ from engine.errors import Problem
 from engine.facts.regexes import too_long_for
 from engine.lang.source import Document
 from engine.values.playbook import Phase, Severity
-from engine.values.text import Json
+from engine.values.text import Json, Raw
 
 NOT_YET = {
     "limits": ("attempts",),
@@ -183,6 +183,9 @@ def _path(error: ValidationError) -> str:
 def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     error: Any = violation
     path = tuple(error.absolute_path)
+    if isinstance(error.instance, Raw):
+        yield path, f"{_key(path)}`!raw` is for arguments of actions and defaults of inputs", _BRACES
+        return
     match error.validator:
         case "additionalProperties":
             known = list(error.schema.get("properties", {}))
@@ -232,6 +235,7 @@ def _key(path: tuple[str | int, ...]) -> str:
     return f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
 
 
+_BRACES = "leave it out; where {{ is meant as it stands, write {{ '{{' }}"
 _TYPES = {
     "object": "a mapping",
     "array": "a list",

@@ -51,6 +51,7 @@ def text(value: Any) -> str:
 
 def scalar(value: Any) -> str:
     """*value* as text; booleans as YAML writes them."""
+    value = unraw(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -95,7 +96,12 @@ def _literal(value: Json) -> str:
 
 
 def become(value: Any) -> str:
-    """The user to become."""
+    """The user to become; ``yes`` and its like, as authors of other tools write them, mean root."""
+    match text(value).lower():
+        case "yes" | "on" | "true":
+            return "root"
+        case "no" | "off" | "false":
+            return ""
     return "root" if value is True else text(value)
 
 
