@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-HOLDERS = r"""
-nodes= linked= plain=
-forged() {  # path: whether a link on the way to it lies where another user may put one
-    left=$1 at= links=0
+NODES = r"""
+nodes= linked= plain= pins=
+forged() {  # path: whether a link on the way to it lies where another user may put one; sets at to where it leads, and
+            # theirs to yes where another user may exchange what is on the way there
+    left=$1 at= links=0 theirs=
     while [ -n "$left" ]; do
         left=${left#/}; one=${left%%/*}
         case $left in */*) left=/${left#*/} ;; *) left= ;; esac
         case $one in ''|.) continue ;; ..) at=${at%/*}; continue ;; esac
+        case $(stat -c '%u %A' "${at:-/}/.") in
+            "0 d"????-??-?|"$uid d"????-??-?) ;;
+            "0 d"????????[tT]|"$uid d"????????[tT])  # there only its owner can exchange an entry
+                case $(stat -c %u "$at/$one" 2>/dev/null) in 0|"$uid") ;; *) theirs=yes ;; esac
+                ;;
+            *) theirs=yes ;;
+        esac
         if [ -h "$at/$one" ]; then
-            case $(stat -c '%u %A' "${at:-/}/.") in
-                "0 d"????-??-?|"0 d"????-??-t|"$uid d"????-??-?|"$uid d"????-??-t) ;;
-                *) return 0 ;;
-            esac
+            [ -z "$theirs" ] || return 0
             links=$((links + 1)); [ "$links" -lt 40 ] || return 0
             to=$(readlink "$at/$one") || return 0
             case $to in /*) at= left=$to$left ;; *) left=/$to$left ;; esac
@@ -23,6 +28,18 @@ forged() {  # path: whether a link on the way to it lies where another user may 
     done
     return 1
 }
+pinned() (  # path without links: what lies there, by a directory entered step by step; 1 where that leads elsewhere
+    cd / || exit 1
+    left=${1#/}
+    while :; do
+        one=${left%%/*}
+        case $left in
+            */*) left=${left#*/} ;;
+            *) stat -c '%f %d %i %t %T' "./$one" || echo absent; exit 0 ;;
+        esac
+        was=$(stat -c '%d:%i' "./$one") && cd -P "./$one" && [ "$(stat -c '%d:%i' .)" = "$was" ] || exit 1
+    done 2>/dev/null
+)
 add() {  # a file, and whether it was asked for
     case $1 in *[[:cntrl:]]*) return ;; esac
     if [ -d "$1" ]; then
@@ -30,6 +47,16 @@ add() {  # a file, and whether it was asked for
         return
     fi
     if [ -n "$2" ] && forged "$1"; then echo "forged $1"; return; fi
+    if [ -n "$2" ] && [ "$theirs" = yes ]; then
+        pin=$(pinned "$at") || pin=a
+        case $pin in
+            absent|4*) ;;
+            a*) echo "forged $1" ;;
+            c*) echo "socket $1" ;;
+            *) pins="$pins$pin $1$nl"; echo "asked $1" ;;
+        esac
+        return
+    fi
     [ -e "$1" ] || return
     if [ -S "$1" ]; then echo "socket $1"; return; fi
     case $nl$nodes in
@@ -41,7 +68,18 @@ add() {  # a file, and whether it was asked for
 IFS=
 for glob; do for node in $glob; do add "$node" asked; done; done
 for node in /dev/nvidia*; do add "$node" ''; done
-[ -n "$nodes" ] || { echo 'walked none'; exit 0; }
+identified() {  # type, device, inode and numbers of each, with its path
+    printf '%s' "$pins"
+    for node in $plain; do stat -c '%f %d %i %t %T %n' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
+    for node in $linked; do stat -L -c '%f %d %i %t %T %n' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
+}
+"""
+"""Goes after ``PROCESSES``; ``$1`` ... are globs: finds the files that are meant."""
+
+HOLDERS = (
+    NODES
+    + r"""
+[ -n "$nodes$pins" ] || { echo 'walked none'; exit 0; }
 deep=
 IFS=$nl
 case $rows in *' Z '*)  # a thread that outlives the first one keeps its files open
@@ -91,8 +129,7 @@ held=$(
     set -f
     {
         printf 'open %s\n' $open
-        for node in $plain; do stat -c '%f %d %i %t %T %n' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
-        for node in $linked; do stat -L -c '%f %d %i %t %T %n' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
+        identified
         printf '%s\n' $open | briefly "$xargs" -n 1000 stat -L -c '%f %d %i %t %T %n' 2>/dev/null
         case $? in 0|1|123) ;; 124|137|143) echo late ;; *) echo fault ;; esac
     } | awk '
@@ -148,6 +185,7 @@ for file in $mapped; do
 done
 echo "walked $me"
 """
+)
 """Goes after ``PROCESSES``; ``$1`` ... are globs.  Lines:
 
 ``asked`` and ``node`` (key, device, inode, path): the files; ``holds`` (pid, key): what is open; ``maps`` (pid,

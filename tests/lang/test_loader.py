@@ -201,7 +201,7 @@ trees = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(keys, trees, max_size=8))
 def test_any_tree_as_a_playbook_is_good_or_a_config_error(tree):
     import yaml
@@ -212,7 +212,7 @@ def test_any_tree_as_a_playbook_is_good_or_a_config_error(tree):
         assert error.problems
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_playbook_with_anything_done_to_it_is_good_or_a_config_error(data):
     at = data.draw(st.integers(0, len(GOOD)))

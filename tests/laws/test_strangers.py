@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 from actions.wholly import ACTIONS, see, take
-from shell.test_safe import SHELLS, directory, give, ground, swapping
+from shell.test_safe import SHELLS, STRANGER, directory, give, ground, swapping
 from stage import Machine, drive, shell
 
 from engine.actions import components, disk_speed, write_probe
+from engine.facts import holder_script
 from engine.facts.config_file import ask_file, read_file, replace_file
 from engine.facts.file_writing import Wanted, ask_place, make, read_place
 from engine.facts.removing import ask_entries, read_entries, remove
@@ -450,3 +451,44 @@ HELD_ELSEWHERE = {
 def test_each_action_that_changes_a_host_is_held_against_other_users():
     changing = {name for name, it in ACTIONS.items() if it.decide or it.scratch}
     assert changing == set(WRITERS) | set(LOOKS) | set(HELD_ELSEWHERE)
+
+
+_EXCHANGE = r"""
+import os, sys
+os.chdir(sys.argv[1])
+os.symlink(sys.argv[2], "link")
+open("plain", "w").close()
+os.symlink(os.path.dirname(sys.argv[2]), "leads")
+os.mkdir("folder")
+open("folder/" + os.path.basename(sys.argv[2]), "w").close()
+print("ready", flush=True)
+while True:  # the file, and the directory on the way to one, become links to what somebody else has open, and back
+    for one, two in (("plain", "job.lock"), ("folder", "on")):
+        os.rename(one, two)
+        os.rename(two, one)
+    for one, two in (("link", "job.lock"), ("leads", "on")):
+        os.rename(one, two)
+        os.rename(two, one)
+"""
+
+
+def test_who_exchanges_a_file_for_a_link_has_nobody_elses_process_found_in_200_tries(ground):
+    """Which files are meant, by two ways.  Mutants: holder_script.py without ``theirs``; ``pinned`` that compares nothing."""
+    held = directory(ground / "others") / "held"
+    held.write_text("x")
+    theirs = give(directory(ground / "theirs"))
+    meant = "uid=0 nl='\n'\n" + holder_script.NODES + "\nIFS=$nl; identified"
+    command = Command(script=meant, argv=(f"{theirs}/job.lock", f"{theirs}/on/held"), effect=Effect.READ)
+    become = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups")
+    argv = (*become, "/usr/bin/env", "python3", "-c", _EXCHANGE, str(theirs), str(held))
+    thief = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    with thief:
+        try:
+            assert thief.stdout
+            assert thief.stdout.readline() == "ready\n"
+            said = often(command)
+        finally:
+            thief.kill()
+    assert {it.split()[0] for it in said} >= {"forged", "asked"}, "both were met"
+    inode = held.stat().st_ino
+    assert not [it for it in said if f" {inode} " in it]

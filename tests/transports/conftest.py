@@ -107,6 +107,6 @@ def account():
 
 @pytest.fixture
 def connection(host, interrupt):
-    made = transports.load(host.transport).connect(host, ConnectOptions(connect_timeout=5), interrupt)
+    made = transports.load(host.transport).connect(host, ConnectOptions(connect_timeout=20), interrupt)
     yield made
     made.close()
