@@ -77,8 +77,11 @@ def listed_on(gpu: Gpu, apps: tuple[App, ...] | Unknown) -> bool | Unknown:
     """Whether nvidia-smi lists a process on *gpu*."""
     if isinstance(apps, Unknown):
         return apps
-    if any(it.gpu_uuid == gpu.uuid for it in apps if it.gpu_uuid):
+    here = [it for it in apps if it.gpu_uuid and it.gpu_uuid == gpu.uuid]
+    if any(it.name or not isinstance(it.pid, Unknown) for it in here):
         return True
+    if unknown := next((it.pid for it in here if isinstance(it.pid, Unknown)), None):
+        return unknown
     if any(not it.gpu_uuid.startswith("GPU-") for it in apps) or not gpu.uuid:
         return Unknown(why="nvidia-smi lists processes without saying on which GPU")
     return False

@@ -48,6 +48,16 @@ def normally_untold(values: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def lists_no_processes(name: str) -> bool:
+    """Whether nvidia-smi says `[Not Supported]` in place of the processes on a GPU of this model, and nothing is wrong."""
+    return bool(_OLD_GEFORCE.search(name))
+
+
+def says_nothing(line: str) -> bool:
+    """Whether *line* holds nothing but words for "this product has no such value"."""
+    return all(_ABSENT.fullmatch(part) for part in line.split(", "))
+
+
 def untold(values: Mapping[str, str]) -> tuple[str, ...]:
     """The columns of one row that this model or mode never fills, and does not."""
     normal = normally_untold(values)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.errors import ProbeError
-from engine.facts.gpu_markers import faults, untold
+from engine.facts.gpu_markers import faults, lists_no_processes, says_nothing, untold
 from engine.facts.gpus import NOT_ASKED, App, Gpu, Reading, bus_id, bus_ids
 from engine.facts.nvidia_text import Section, hung, marker, missing, number, reason, row, sections, word
 from engine.values.command import Completed
@@ -23,6 +23,7 @@ _IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
 _IS_APP = re.compile(r"GPU-|MIG-|\[")
 _KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
 """Columns that every question has."""
+_UNLISTED = Unknown(why="the driver lists no processes on GPUs of this model")
 _NO_SECOND = Unknown(why="there was no second look")
 _SILENT = Unknown(why="this driver does not say whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
@@ -60,7 +61,7 @@ def read_gpus(done: Completed) -> Reading:
         if section.name == "again" and "utilization.gpu" in section.fields:
             again, more = _rows(section, "", _IS_GPU)
             gpus, errors = tuple(_seen_again(it, again) for it in gpus), (*errors, *more)
-    listed, more = _listed(found)
+    listed, more = _listed(found, tuple(one.uuid for one in gpus if one.uuid and lists_no_processes(one.name)))
     errors = tuple(dict.fromkeys((*errors, *more)))
     return Reading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
 
@@ -200,16 +201,25 @@ def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:
     return replace(gpu, requires_reset=told) if silent else gpu
 
 
-def _listed(found: tuple[Section, ...]) -> tuple[tuple[App, ...] | Unknown, tuple[str, ...]]:
-    """The processes, and what was complained about instead of some of them."""
+def _listed(
+    found: tuple[Section, ...], silent: tuple[str, ...] = ()
+) -> tuple[tuple[App, ...] | Unknown, tuple[str, ...]]:
+    """The processes, and what was complained about instead of some of them.
+
+    Of GPUs whose UUIDs are *silent* the driver lists none: each has one entry, of which nothing is known.
+    """
     asked = [it for it in found if it.name == "apps"]
     if not asked:
         return Unknown(why="the list of processes was not asked for"), ()
     rows, errors = _rows(asked[-1], "process_name", _IS_APP)
     errors = tuple(it for it in errors if it.lower().rstrip(".") not in _NOBODY)
+    if silent:
+        rows = [values for values in rows if not says_nothing(", ".join(values.values()))]
+        errors = tuple(it for it in errors if not says_nothing(it))
     if errors and not rows:
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
-    return tuple(map(_app, rows)), errors
+    unlisted = (App(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
+    return (*map(_app, rows), *unlisted), errors
 
 
 def _app(values: Mapping[str, str]) -> App:

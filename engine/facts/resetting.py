@@ -15,7 +15,7 @@ _PATH = "PATH=$PATH:/usr/bin:/usr/local/nvidia/bin; LC_ALL=C; export PATH LC_ALL
 _RESET = _PATH + 'exec nvidia-smi --gpu-reset -i "$1" </dev/null'
 _PERSISTENCE = _PATH + 'exec nvidia-smi -i "$1" -pm "$2" </dev/null'
 
-_USED = re.compile(r"in use by another|currently (?:being )?used by|currently in use", re.I)
+_USED = re.compile(r"\bin use by\b|\bbeing used by\b|\bused by (?:another|one or more|some)\b|currently in use", re.I)
 _FORBIDDEN = re.compile(r"insufficient permissions|not permitted|permission denied|operation not permitted", re.I)
 _UNSUPPORTED = re.compile(r"not supported|unsupported", re.I)
 _LOST = re.compile(r"is lost|fallen off the bus", re.I)
@@ -47,8 +47,10 @@ def refusal(command: Command, completed: Completed) -> str:
         return "there is no nvidia-smi on this host"
     if _USED.search(said):
         return (
-            f"nvidia-smi says that another client uses {which}: a process in another container or pid namespace, or a "
-            f"daemon such as DCGM, a display server or the device plugin (exit code {completed.exit_code})"
+            f"nvidia-smi says that another client uses {which}: a process in another container or pid namespace, a daemon "
+            "such as DCGM, nvidia-persistenced, a display server or the device plugin, or an application on a GPU that is "
+            "linked to it; see who holds them with `fuser -v /dev/nvidia*` on the machine itself, and "
+            f"`runbook run zombie-gpu --dry-run` (exit code {completed.exit_code})"
         )
     if completed.exit_code == 4 or _FORBIDDEN.search(said):
         said = said or f"exit code {completed.exit_code}"

@@ -308,6 +308,19 @@ def test_without_leaves_out_a_gpu_and_reach_names_those_there(host):
             "0000:1b:00.0",
         ),
         (255, "GPU 00000000:1B:00.0 is currently in use by another process.", "another client uses 0000:1b:00.0"),
+        (
+            3,
+            "Unable to reset this GPU because it's being used by some other process (e.g. CUDA application, graphics "
+            "application like X server, monitoring application like other instance of nvidia-smi). Please first kill "
+            "all processes using this GPU and all compute applications running in the system.",
+            "fuser -v /dev/nvidia*",
+        ),
+        (
+            255,
+            "GPU 00000000:1B:00.0 is currently in use by another process.\n\n1 device is currently being used by one or "
+            "more other processes (e.g., Fabric Manager, CUDA application, graphics application such as an X server)",
+            "another client uses 0000:1b:00.0",
+        ),
         (4, "Unable to reset: Insufficient Permissions", "not permitted here"),
         (3, "Resetting GPU 00000000:1B:00.0 is not supported.", "not supported here"),
         (15, "GPU 0000:1B:00.0 is lost", "only a reboot"),

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import ProbeError
-from engine.facts.gpu_load import busy, complaints, idle, unseen, wedged
+from engine.facts.gpu_load import busy, complaints, idle, listed_on, unseen, wedged
 from engine.facts.gpus import GpuPresence, Reading
 from engine.facts.nvidia import CORE, OPTIONAL, read_gpus
 from engine.facts.nvidia_text import FRAME
@@ -203,3 +203,35 @@ def test_a_mutated_answer_is_never_healthier_than_the_one_it_was_made_of(data):
     whole = all(well(one) for one in after.gpus) and not after.errors and not unseen(after, presence)
     if whole and not any(busy(one, 5) is not False for one in after.gpus):
         assert good == {row["uuid"] for row in rows}, "a host with a GPU that was not well became well as a whole"
+
+
+APPS = "gpu_uuid,pid,process_name,used_gpu_memory"
+
+
+def listing(*rows: dict[str, str], apps: str) -> Reading:
+    text = answer(list(rows)).stdout + f"{FRAME} begin apps {APPS}\n{apps}\n{FRAME} end 0\n"
+    return read_gpus(Completed(exit_code=0, stdout=text))
+
+
+OLD = {"name": "GeForce GTX 650", "utilization.gpu": "[Not Supported]"}
+
+
+@pytest.mark.parametrize("said", ["[Not Supported]\n", "[N/A], [N/A], [N/A], [N/A]\n", "", "No running processes found\n"])
+def test_an_old_geforce_that_lists_no_processes_has_no_fault_and_who_is_on_it_is_not_known(said):
+    """Mutants: the line taken for a complaint; the GPU taken for one without a process."""
+    reading = listing(gpu(0) | OLD, gpu(1), apps=f"{said}{gpu(1)['uuid']}, 4711, python3, 100\n")
+    assert reading.errors == ()
+    assert complaints(reading) == ()
+    old, other = reading.gpus
+    assert isinstance(listed_on(old, reading.apps), Unknown)
+    assert listed_on(other, reading.apps) is True
+    assert [one.pid for one in reading.apps if one.gpu_uuid == other.uuid] == [4711]
+    alone = listing(gpu(0) | OLD, apps=said)
+    assert alone.errors == ()
+    assert isinstance(listed_on(alone.gpus[0], alone.apps), Unknown)
+
+
+def test_a_gpu_of_today_that_lists_no_processes_is_complained_of():
+    reading = listing(gpu(0), apps="[Not Supported]\n")
+    assert reading.errors == ("[Not Supported]",)
+    assert isinstance(reading.apps, Unknown)
