@@ -1,7 +1,8 @@
 """See how often something was started, from its log or by Docker, and whether it goes in a loop: N starts, small gaps.
 
 The gap that counts is the median one, so that a single long pause does not hide a loop. A loop is over as soon as the
-last start has come through (see `expect` and `never`), or when nothing has been started for a long time.
+last start has come through (see `expect` and `never`), when by its log it works on for three times longer than any before
+it without a line of `never`, or when nothing has been started for a long time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from engine.values.text import Duration, Unknown, plural, seconds
 
 TAIL = 10_000
 """Lines of a container's log that are read."""
+
+OUTLIVES = 3.0
+"""A start that stands so many times longer than the longest gap of a loop is no part of it: back-offs double at most."""
 
 KEPT = 50
 """Lines since the last start, and moments, that are kept."""
@@ -91,6 +95,12 @@ class State:
     through: bool | Unknown = field(
         metadata={"about": "Whether the last start came through: all of `expect`, none of `never`."}
     )
+    lived: float | Unknown = field(
+        metadata={"about": "Seconds from the last start to the last line that has a time of its own."}
+    )
+    outlived: bool | Unknown = field(
+        metadata={"about": "Whether it worked on, by its log, three times longer than any start before it."}
+    )
     loop: bool | Unknown = field(metadata={"about": "Whether it goes in a loop."})
 
 
@@ -123,7 +133,8 @@ def _container(args: Args) -> Probe[State]:
     logs, at = of_container(it.name, log.lines, events.starts.get(it.id) or last, events.deaths.get(it.id, ()), log.now)
     state = _state(args, logs, at)
     blind = Unknown(why=log.refused)
-    return replace(state, since=blind, failed=blind, lacking=blind, through=blind) if log.refused else state
+    unread = replace(state, since=blind, failed=blind, lacking=blind, through=blind, lived=blind, outlived=blind)
+    return unread if log.refused else state
 
 
 def _unknown(logs: Logs, why: Unknown) -> State:
@@ -141,6 +152,8 @@ def _unknown(logs: Logs, why: Unknown) -> State:
         failed=why,
         lacking=why,
         through=why,
+        lived=why,
+        outlived=why,
         loop=why,
     )
 
@@ -155,10 +168,16 @@ def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
     gaps = [later - before for before, later in pairwise(recent)]
     none = Unknown(why="there were not two starts within the window")
     age = max(0.0, logs.now - moments[-1]) if moments else Unknown(why="no start was seen")
-    since = _since(logs, at)
+    lines = _since(logs, at)
+    since = tuple(line.text for line in lines)
+    said = (*since, *(line.text for line in _elsewhere(logs, at)))
     failed = tuple(it for it in since if any(_has(re.compile(p), it) for p in args.never))
-    lacking = tuple(p for p in args.expect if not any(_has(re.compile(p), it) for it in since))
+    lacking = tuple(p for p in args.expect if not any(_has(re.compile(p), it) for it in said))
     through = bool(moments and args.expect) and not failed and not lacking
+    enough = max(OUTLIVES * max(gaps, default=0.0), args.gap_below)
+    lived = max((line.at for line in lines if line.own and line.at is not None), default=None)
+    lasted = Unknown(why="no start was seen") if not moments or lived is None else max(0.0, lived - moments[-1])
+    outlived = not failed and not isinstance(lasted, Unknown) and lasted > enough
     often = len(recent) >= args.at_least and median(gaps) <= args.gap_below
     return State(
         files=logs.files,
@@ -173,21 +192,36 @@ def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
         failed=failed[-KEPT:],
         lacking=lacking,
         through=through,
-        loop=often and not isinstance(age, Unknown) and age < args.over_after and not through,
+        lived=lasted,
+        outlived=outlived,
+        loop=often and not isinstance(age, Unknown) and age < args.over_after and not through and not outlived,
     )
 
 
-def _since(logs: Logs, at: Sequence[int]) -> tuple[str, ...]:
+def _since(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
     """The lines from the latest start on, in its own file."""
     if not at:
         return ()
+    last = _latest(logs, at)
+    return tuple(it for it in logs.lines[last:] if it.file == logs.lines[last].file and it.text.strip())
 
+
+def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
+    """What was said in the other files since the latest start: the trainer may have a log of its own."""
+    if not at:
+        return ()
+    start = logs.lines[_latest(logs, at)]
+    began = start.at
+    if began is None:
+        return ()
+    return tuple(it for it in logs.lines if it.file != start.file and it.at is not None and it.at >= began)
+
+
+def _latest(logs: Logs, at: Sequence[int]) -> int:
     def moment(number: int) -> tuple[float, int]:
         return logs.lines[number].at or 0.0, number
 
-    last = max(at, key=moment)
-    here: Sequence[Line] = [it for it in logs.lines[last:] if it.file == logs.lines[last].file]
-    return tuple(it.text for it in here if it.text.strip())
+    return max(at, key=moment)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
@@ -199,6 +233,9 @@ def holds(args: Args, state: State) -> Holds | Fails:
         return Fails(why=f"{plural(int(_known(state.count)), 'start')}, {seconds(state.gap)} apart (median)")
     if not isinstance(state.failed, Unknown) and state.failed:
         return Fails(why=f"since the last start: {state.failed[-1].strip()}")
+    if not isinstance(state.lacking, Unknown) and state.lacking and state.outlived is True:
+        lived = seconds(_known(state.lived))
+        return Holds(why=f"the last start works on for {lived} now; not seen: {', '.join(state.lacking)}")
     if not isinstance(state.lacking, Unknown) and state.lacking:
         return Fails(why=f"not seen since the last start: {', '.join(state.lacking)}")
     return Holds(why="the last start came through" if args.expect else "no loop")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
 from stage import each
 
 from actions.pretended import SHELLS, Here, drive
@@ -213,3 +215,56 @@ def test_what_cannot_be_meant_is_refused():
         build(starts.Args, {"started": "", "files": ["/x"]})
     with pytest.raises(ConfigError):
         build(starts.Args, {"started": "x(", "files": ["/x"]})
+
+
+def test_a_start_that_stands_longer_than_any_of_the_loop_ends_it_without_its_words(tmp_path):
+    """Mutants: a start that said `fatal:` taken for one that stands; a silent one taken for one that works on."""
+    quiet = log(tmp_path / "quiet", 170, 153, 136, after=())
+    made, state = looked(quiet, **CAME_THROUGH)
+    assert (state.loop, state.through, state.outlived) == (True, False, False), "nothing shows that it works"
+    with quiet.open("a") as file:
+        file.write(f"{stamp(2)} INFO: batch 12 of 250\n")
+    made, state = looked(quiet, **CAME_THROUGH)
+    assert (state.loop, state.outlived, state.lived) == (False, True, pytest.approx(134, abs=2))
+    answer = starts.holds(made, state)
+    assert isinstance(answer, Holds)
+    assert "not seen: Cloning into, step 1" in answer.why
+    failed = log(tmp_path / "failed", 170, 153, 136)
+    with failed.open("a") as file:
+        file.write(f"{stamp(2)} INFO: something goes on\n")
+    made, state = looked(failed, **CAME_THROUGH)
+    assert (state.loop, state.outlived) == (True, False)
+    assert isinstance(starts.holds(made, state), Fails)
+
+
+def test_the_words_of_a_start_may_stand_in_another_log(tmp_path):
+    """Mutants: lines of the other log from before the start."""
+    log(tmp_path / "container.log", 50, 33, 16, after=("Cloning into 'AReaL'...",))
+    (tmp_path / "train.log").write_text(f"{stamp(40)} step 1 of 250\n")
+    _, state = looked(tmp_path / "*.log", **CAME_THROUGH)
+    assert (state.loop, state.lacking) == (True, ("step 1",))
+    (tmp_path / "train.log").write_text(f"{stamp(4)} step 1 of 250\nfatal: of somebody else\n")
+    _, state = looked(tmp_path / "*.log", **CAME_THROUGH)
+    assert (state.loop, state.through, state.failed) == (False, True, ())
+
+
+HEALTHY = {
+    "clone": ["Cloning into 'AReaL'...", "Successfully installed areal-0.3", "Train step 1/250 done."],
+    "fetch": ["From https://example.com/areal", "Already on 'main'", "Requirement already satisfied: torch", "Epoch 1/1 Step 1/250"],
+    "pull": ["Updating 1a2b3c4..5d6e7f8", "Fast-forward", "Resolved 212 packages in 1.2s", "global_step: 1"],
+    "detached": ["HEAD is now at 1a2b3c4 x", "Checked 212 packages in 3ms", "starting training"],
+    "old git": ["Already up-to-date.", "Successfully built areal", "Training Started"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HEALTHY)
+def test_what_the_playbook_expects_is_what_healthy_starts_say(tmp_path, case):
+    made, state = looked(
+        log(tmp_path / "log", 34, 17, 1, after=HEALTHY[case]), expect=_default("expect"), never=["fatal:"]
+    )
+    assert (state.lacking, state.through, state.loop) == ((), True, False)
+
+
+def _default(name: str) -> list[str]:
+    path = Path(__file__).parents[2] / "playbooks/restart-loop.yaml"
+    return yaml.safe_load(path.read_text())["inputs"][name]["default"]
