@@ -55,7 +55,7 @@ def _allowed(text: str) -> dict[tuple[int, str], int]:
     """For each line, and each rule allowed there, the line of the comment: on that line, or right above it."""
     allowed: dict[tuple[int, str], int] = {}
     above: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         found = ALLOW.search(line)
         own = {it.strip(): number for it in found[1].split(",")} if found else {}
         allowed |= {(number, name): at for name, at in {**above, **own}.items()}

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from engine.errors import ConfigError, Problem
+from engine.facts.yaml_breaks import restore, without_breaks
 from engine.values.playbook import Where
 from engine.values.text import Raw
 
@@ -129,11 +130,14 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *,
         raise ConfigError(Problem(file=file, message=f"more than {MOST_NODES} lines and commas"))
     _refuse_depth(text, file)
     try:
-        made = loader(text)
+        plain = without_breaks(text)  # a reader of YAML 1.1 would count other lines than people and editors do
+        made = loader(plain)
         try:
             root = made.get_single_node()
         finally:
             made.dispose()
+        if root is not None and plain is not text:
+            restore(root)
     except yaml.YAMLError as error:
         raise ConfigError(_yaml_problem(error, file)) from error
     except (RecursionError, ValueError) as error:

@@ -487,3 +487,46 @@ def test_any_ini_gets_any_line_and_keeps_everything_else(tree, section, key, val
     reader.read_string(found.text)
     assert {name: dict(reader[name]) for name in reader.sections()} == with_value(tree, (section, key), value)
     assert patched(found.text, "ini", Wanted(set={key_text((section, key)): value})).text == found.text
+
+
+BREAKS = ["\x85", "\u2028", "\u2029"]
+
+
+@pytest.mark.parametrize("mark", BREAKS)
+@pytest.mark.parametrize("line", ["# said{}", "# one{}# two", 'said: "one{}two"', "said: 'one{} two'"])
+def test_a_character_that_only_old_readers_take_for_a_line_break_stays_and_moves_nothing(mark, line):
+    text = f"{line.format(mark)}\nb: 2  # kept\nc:\n  - 1\n"
+    made = patched(text, "yaml", Wanted(set={"b": 3, "d": 4}))
+    assert made.conflict == ""
+    assert made.text == f"{line.format(mark)}\nb: 3  # kept\nc:\n  - 1\nd: 4\n"
+    for form, other in (("toml", f"# said{mark}x\nb = 2\n"), ("json", f'{{"a": "x{mark}y", "b": 2}}\n')):
+        made = patched(other, form, Wanted(set={"b": 3}))
+        assert made.text == other.replace("2", "3")
+
+
+@pytest.mark.parametrize("mark", BREAKS)
+@pytest.mark.parametrize("line", ["# said{}b: 5", "a: 1  # x{}y: 5", "a: one{}two", "a: 5{}"])
+def test_where_readers_of_two_versions_of_yaml_would_disagree_nothing_is_written_and_the_line_is_right(mark, line):
+    """Mutants: the reading of one version alone."""
+    text = f"# first\n{line.format(mark)}\nz: 2\n"
+    with pytest.raises(Unparsable, match=rf"^line 2: U\+{ord(mark):04X} ends a line for readers of YAML 1.1"):
+        patched(text, "yaml", Wanted(set={"z": 3}))
+    with pytest.raises(Unparsable, match=r"^line 4\b"):
+        patched(f"# x{mark}# y\n# z{mark}\na: 1\nb: 1: 2\n", "yaml", Wanted(set={"a": 3}))
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff", "9" * 5000])
+@pytest.mark.parametrize("place", ["a = {}\nb = 1\n", "b = 1\n[t]\nx = [1, {{y = {}}}]\n", "b = 1\n[[t]]\nx = {}\n"])
+def test_an_integer_that_toml_has_not_is_a_mistake_of_the_file_and_nothing_is_rewritten(number, place):
+    """Mutants: only those that are changed; lists left out."""
+    with pytest.raises(Unparsable, match="has 64 bits at most"):
+        patched(place.format(number), "toml", Wanted(set={"b": 2}))
+
+
+def test_the_largest_integers_of_toml_are_kept_and_larger_ones_are_not_written():
+    text = "x = -9223372036854775808\ny = 9223372036854775807\nb = 1\n"
+    assert patched(text, "toml", Wanted(set={"b": 2})).text == text.replace("b = 1", "b = 2")
+    for wanted in (Wanted(set={"b": 2**63}), Wanted(at_least={"b": 2**70}), Wanted(set={"n": [1, {"m": -(2**64)}]})):
+        made = patched(text, "toml", wanted)
+        assert "has 64 bits at most" in made.conflict
+        assert made.text == text

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.facts.patching.keys import KeyPath
+from engine.facts.patching.keys import KeyPath, key_text
 from engine.facts.patching.tree import DEEPEST, Unparsable, line_of
 
 _GAP = re.compile(r"[ \t]*")
@@ -58,11 +58,43 @@ class Section:
 
 
 def loads(text: str) -> Any:
-    """What is in *text*.  Raises Unparsable."""
+    """What is in *text*.  Raises Unparsable, also for an integer that no 64 bits hold: TOML has none.
+
+    What programs make of such a number differs (an error, another number), so that nothing is known of the file.
+    """
     try:
-        return tomllib.loads(text)
+        data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        if "integer string conversion" in str(error):
+            raise Unparsable(TOO_LARGE) from error
         raise Unparsable(str(error) or "nested too deep") from error
+    if (path := _too_large(data, ())) is not None:
+        raise Unparsable(f"{key_text(path)}: {TOO_LARGE}")
+    return data
+
+
+TOO_LARGE = (
+    "an integer of TOML has 64 bits at most, and this one needs more: programs refuse it, or read another number"
+)
+
+
+def fits(value: int) -> bool:
+    """Whether TOML can write *value* as an integer."""
+    return -(2**63) <= value < 2**63
+
+
+def _too_large(data: Any, path: KeyPath) -> KeyPath | None:
+    """The key of an integer that is too large; None where there is none."""
+    if isinstance(data, int) and not fits(data):
+        return path
+    parts = (
+        (((*path, str(key)), part) for key, part in data.items())
+        if isinstance(data, dict)
+        else ((path, part) for part in data)
+        if isinstance(data, list)
+        else ()
+    )
+    return next((found for where, part in parts if (found := _too_large(part, where)) is not None), None)
 
 
 def sections(text: str) -> list[Section]:

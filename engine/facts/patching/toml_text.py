@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.facts.patching.braces import Braces, with_entry, without_entry
 from engine.facts.patching.keys import KeyPath, key_text
-from engine.facts.patching.toml_nodes import Statement, Value, every, loads, sections
+from engine.facts.patching.toml_nodes import TOO_LARGE, Statement, Value, every, fits, loads, sections
 from engine.facts.patching.tree import ABSENT, Conflict, end_of_line, quoted, start_of_line, walk, with_lines
 
 
@@ -193,6 +193,8 @@ def written(value: Any) -> str:
     match value:
         case bool():
             return "true" if value else "false"
+        case int() if not fits(value):
+            raise Conflict(TOO_LARGE)
         case int():
             return str(value)
         case float():

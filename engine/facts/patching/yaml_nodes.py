@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from engine.facts.patching.tree import DEEPEST, Ambiguous, Unparsable, line_of
+from engine.facts.yaml_breaks import first_break, has_breaks, with_breaks, without_breaks
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Ten times as fast where it is there."""
@@ -54,10 +55,7 @@ class Node:
 
 def parse(text: str) -> Node | None:
     """The one document in *text*; None where it is empty.  Raises Unparsable."""
-    try:
-        events = iter(list(yaml.parse(text, Loader=_LOADER)))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Unparsable(_words(error)) from error
+    events = iter(_events(text))
     roots: list[Node] = []
     reading = _Reading(text, events)
     for event in events:
@@ -66,6 +64,45 @@ def parse(text: str) -> Node | None:
     if len(roots) > 1:
         raise Unparsable("there are several YAML documents in it")
     return roots[0] if roots and not (roots[0].empty and not roots[0].tag and not roots[0].anchor) else None
+
+
+def _events(text: str) -> list[Any]:
+    """What a reader of YAML 1.2 meets in *text*.  Raises Unparsable, also where one of YAML 1.1 meets something else."""
+    plain = without_breaks(text)
+    try:
+        found = list(yaml.parse(plain, Loader=_LOADER))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Unparsable(_words(error)) from error
+    if plain is text:
+        if has_breaks(text):
+            raise Unparsable(_read_otherwise(text))
+        return found
+    for event in found:
+        if isinstance(event, yaml.ScalarEvent):
+            event.value = with_breaks(event.value)
+    try:
+        others = list(yaml.parse(text, Loader=_LOADER))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        others = []
+    if list(map(_gist, found)) != list(map(_gist, others)):
+        raise Unparsable(_read_otherwise(text))
+    return found
+
+
+def _gist(event: Any) -> tuple[object, ...]:
+    """What *event* says; in quotes and blocks, whatever the line breaks in it were taken for."""
+    value = event.value if isinstance(event, yaml.ScalarEvent) else ""
+    if isinstance(event, yaml.ScalarEvent) and event.style:
+        value = "".join(value.split())
+    return type(event).__name__, value, getattr(event, "anchor", None), getattr(event, "tag", None)
+
+
+def _read_otherwise(text: str) -> str:
+    at, name = first_break(text)
+    return (
+        f"line {line_of(text, at)}: {name} ends a line for readers of YAML 1.1 and not for those of 1.2, so that they read "
+        "different things there; take it out first"
+    )
 
 
 class _Reading:

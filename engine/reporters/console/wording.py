@@ -168,7 +168,7 @@ def _by_name(step: StepResult) -> str:
 
 
 def _diff_lines(diff: str) -> list[str]:
-    lines = diff.splitlines()
+    lines = diff.removesuffix("\n").split("\n") if diff else []
     if len(lines) <= SHOWN_DIFF + 1:  # a line that says "1 more" takes its place
         return lines
     return [*lines[:SHOWN_DIFF], f"... {len(lines) - SHOWN_DIFF} more lines: --report or --output json has all"]

@@ -1,0 +1,51 @@
+"""Characters that YAML 1.1 takes for the end of a line and YAML 1.2, like every editor, does not.
+
+PyYAML reads YAML 1.1: with U+0085, U+2028 or U+2029 in a file its line numbers run ahead, and what stands behind one of
+them in a comment is no comment any more. A character of private use stands in its place while a text is parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_STAND_INS: Mapping[str, str] = {"\x85": "\ue985", "\u2028": "\ue928", "\u2029": "\ue929"}
+_THERE = str.maketrans(dict(_STAND_INS))
+_BACK = str.maketrans({stand_in: character for character, stand_in in _STAND_INS.items()})
+
+
+def has_breaks(text: str) -> bool:
+    """Whether such a character stands in *text*."""
+    return any(character in text for character in _STAND_INS)
+
+
+def first_break(text: str) -> tuple[int, str]:
+    """Where the first of them stands in *text*, from 0, and its name (U+2028); it has one."""
+    at = min(found for character in _STAND_INS if (found := text.find(character)) >= 0)
+    return at, f"U+{ord(text[at]):04X}"
+
+
+def without_breaks(text: str) -> str:
+    """*text*, as long as it was, with a stand-in for each of them; as it is where it has stand-ins of its own."""
+    if not has_breaks(text) or any(stand_in in text for stand_in in _STAND_INS.values()):
+        return text
+    return text.translate(_THERE)
+
+
+def with_breaks(text: str) -> str:
+    """*text* of a document that ``without_breaks`` has changed, as its author has written it."""
+    return text.translate(_BACK)
+
+
+def restore(root: Any) -> None:
+    """Put them back into every scalar at and below *root*, a node of PyYAML."""
+    todo, seen = [root], set[int]()
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node.value, str):
+            node.value = with_breaks(node.value)
+        else:
+            todo += [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
