@@ -1,8 +1,8 @@
 """See how often something was started, from its log or by Docker, and whether it goes in a loop: N starts, small gaps.
 
 The gap that counts is the median one, so that a single long pause does not hide a loop. A loop is over as soon as the
-last start has come through (see `expect` and `never`), when by its log it works on for three times longer than any before
-it without a line of `never`, or when nothing has been started for a long time.
+last start has come through (see `expect` and `never`), when by its log it works on for three times longer than any
+before it without a line of `never`, or when nothing has been started for a long time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAIL = 10_000
 """Lines of a container's log that are read."""
 
 OUTLIVES = 3.0
-"""A start that stands so many times longer than the longest gap of a loop is no part of it: back-offs double at most."""
+"""A start that lives so many times longer than the longest gap of a loop is no part of it: back-offs double."""
 
 KEPT = 50
 """Lines since the last start, and moments, that are kept."""

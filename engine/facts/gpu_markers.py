@@ -49,7 +49,7 @@ def normally_untold(values: Mapping[str, str]) -> frozenset[str]:
 
 
 def lists_no_processes(name: str) -> bool:
-    """Whether nvidia-smi says `[Not Supported]` in place of the processes on a GPU of this model, and nothing is wrong."""
+    """Whether nvidia-smi normally says `[Not Supported]` in place of the processes on a GPU of this model."""
     return bool(_OLD_GEFORCE.search(name))
 
 

@@ -47,9 +47,9 @@ def refusal(command: Command, completed: Completed) -> str:
         return "there is no nvidia-smi on this host"
     if _USED.search(said):
         return (
-            f"nvidia-smi says that another client uses {which}: a process in another container or pid namespace, a daemon "
-            "such as DCGM, nvidia-persistenced, a display server or the device plugin, or an application on a GPU that is "
-            "linked to it; see who holds them with `fuser -v /dev/nvidia*` on the machine itself, and "
+            f"nvidia-smi says that another client uses {which}: a process in another container or pid namespace, a "
+            "daemon such as DCGM, nvidia-persistenced, a display server or the device plugin, or an application on a "
+            "GPU that is linked to it; see who holds them with `fuser -v /dev/nvidia*` on the machine itself, and "
             f"`runbook run zombie-gpu --dry-run` (exit code {completed.exit_code})"
         )
     if completed.exit_code == 4 or _FORBIDDEN.search(said):

@@ -259,7 +259,7 @@ HEALTHY = {
 
 @pytest.mark.parametrize("case", HEALTHY)
 def test_what_the_playbook_expects_is_what_healthy_starts_say(tmp_path, case):
-    made, state = looked(
+    _, state = looked(
         log(tmp_path / "log", 34, 17, 1, after=HEALTHY[case]), expect=_default("expect"), never=["fatal:"]
     )
     assert (state.lacking, state.through, state.loop) == ((), True, False)

@@ -67,7 +67,7 @@ def parse(text: str) -> Node | None:
 
 
 def _events(text: str) -> list[Any]:
-    """What a reader of YAML 1.2 meets in *text*.  Raises Unparsable, also where one of YAML 1.1 meets something else."""
+    """What a reader of YAML 1.2 meets in *text*.  Raises Unparsable, also where one of YAML 1.1 meets other things."""
     plain = without_breaks(text)
     try:
         found = list(yaml.parse(plain, Loader=_LOADER))
@@ -100,8 +100,8 @@ def _gist(event: Any) -> tuple[object, ...]:
 def _read_otherwise(text: str) -> str:
     at, name = first_break(text)
     return (
-        f"line {line_of(text, at)}: {name} ends a line for readers of YAML 1.1 and not for those of 1.2, so that they read "
-        "different things there; take it out first"
+        f"line {line_of(text, at)}: {name} ends a line for readers of YAML 1.1 and not for those of 1.2, so that they "
+        "read different things there; take it out first"
     )
 
 
