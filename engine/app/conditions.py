@@ -60,7 +60,15 @@ def _how(step: Step) -> Iterator[str]:
     if step.timeout:
         yield f"each command may take {seconds(step.timeout)}"
     if step.within:
-        yield f"look again every {seconds(step.every)} until it holds, for {seconds(step.within)} at most"
+        how_long = f"for {seconds(step.within)} at most"
+        again = f"look again every {seconds(step.every)} until it"
+        match step.phase:
+            case Phase.DIAGNOSE:
+                yield f"{again} answers, {how_long}"
+            case Phase.REMEDIATE:
+                yield f"after the change, {again} shows, {how_long}"
+            case Phase.VERIFY:
+                yield f"{again} holds, {how_long}"
     if step.retry.times:
         yield f"if the look itself fails, take it again {_times(step.retry.times)}, {seconds(step.retry.every)} apart"
     if step.samples:

@@ -56,8 +56,12 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
         site.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
-    for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost, cured=run.cured()):
+    waited = False
+    for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost):
         run.finish(step, result)
+        waited = waited or (step.within > 0 and result.status is Status.OK)
+    if waited and not run.cured():  # what was still there may have gone while it was waited for
+        run.look_a_last_time()
     if not run.dead:
         run.lock.give()
     looks = run.watch.diagnosis.results

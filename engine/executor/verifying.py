@@ -17,18 +17,14 @@ from engine.values.text import plural, seconds
 
 
 def verify(
-    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str, cured: bool
+    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
 ) -> Iterator[tuple[Step, StepResult]]:
-    """Every verify step with its result.
-
-    *lost*: why the host cannot be asked any more, or empty; *cured*: no error is found any more, so that it is worth
-    waiting for what should hold.
-    """
+    """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
     written = {it.id: it for it in site.playbook.verify}
     for plain in [it for it in plan.results if it.phase is Phase.VERIFY]:
         step, began = replace(written[written_id(plain.id)], id=plain.id), site.clock.now()
         try:
-            result = _verify(site, step if cured else replace(step, within=0.0), plan, plain, earlier, wrote, lost)
+            result = _verify(site, step, plan, plain, earlier, wrote, lost)
         except Cancelled as error:
             lost = str(error)
             result = replace(plain, status=Status.CANCELLED, why=lost)

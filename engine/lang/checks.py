@@ -181,6 +181,11 @@ class _Checking:
             if key in tree and step.phase not in phases and key != "retry":
                 where = " and ".join(phases)
                 yield self._problem((*path, key), f"`{key}` means nothing in {step.phase}", f"it belongs under {where}")
+        if "within" in tree and step.phase is Phase.REMEDIATE and (not action.decide or _unchecked(step)):
+            words = "`within` is the time in which a change comes true, and nothing here sees whether it has"
+            yield self._problem((*path, "within"), words, "give the command a `check`, or leave `within` out")
+        if "every" in tree and "within" not in tree and step.phase is Phase.REMEDIATE:
+            yield self._problem((*path, "every"), "`every` means nothing here without `within`")
         if "cwd" in tree and step.action not in ("command", "script"):
             yield self._problem((*path, "cwd"), f"`cwd` is for commands, and {step.action} takes none")
         if "inputs" in tree:
@@ -250,6 +255,10 @@ class _Checking:
 
     def _problem(self, path: Path, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, message, hint)
+
+
+def _unchecked(step: Step) -> bool:
+    return step.action in _AUTHORS and "check" not in step.args
 
 
 def shown(kind: type[Any]) -> tuple[str, ...]:

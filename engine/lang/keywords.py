@@ -26,7 +26,7 @@ ABOUT_STEP: Mapping[str, str] = {
     "if_failed": "It runs only if one of these steps failed, also where the host is stopped.",
     "always": "It runs whatever happened before; owed when the host cannot be reached.",
     "timeout": "For each command, enforced on the host. Default: 30s for looks, 10m for changes.",
-    "within": "Repeat the look for so long until it holds.",
+    "within": "Look again for so long: until it answers (diagnose), the change shows (remediate), it holds (verify).",
     "every": "How often within is looked.",
     "retry": "Take a look again after a fault: so many times, so far apart. A change is sent once.",
     "samples": "Take the look so many `times`, or `for` so long, one `every` so often, as long as `while` holds.",

@@ -76,8 +76,6 @@ STEP_KEYS: Mapping[str, Json] = {
 ONLY_IN: Mapping[str, tuple[Phase, ...]] = {
     "for": (Phase.REMEDIATE,),
     "after": (Phase.REMEDIATE, Phase.VERIFY),
-    "within": (Phase.DIAGNOSE, Phase.VERIFY),
-    "every": (Phase.DIAGNOSE, Phase.VERIFY),
     "scratch": (Phase.DIAGNOSE,),
     "confirm": (Phase.REMEDIATE,),
     "once": (Phase.DIAGNOSE,),

@@ -145,7 +145,7 @@ BAD = [
     LOOK.replace("id: a", "id: a, inputs: {x: 1}"),
     LOOK.replace("id: a", "id: a, note: {text: x}"),
     LOOK + f"remediate:\n  - {{processes: {{{WORD}}}}}\n",
-    LOOK + f"remediate:\n  - {{within: 3s, pkill: {{{WORD}}}}}\n",
+    LOOK + f"remediate:\n  - {{scratch: true, pkill: {{{WORD}}}}}\n",
     LOOK + f"remediate:\n  - {{retry: {{times: 3}}, pkill: {{{WORD}}}}}\n",
     LOOK + f"remediate:\n  - {{pkill: {{{WORD}, signal: term}}}}\n",
     LOOK + f"remediate:\n  - {{pkill: {{{WORD}, grace: 10 seconds}}}}\n",

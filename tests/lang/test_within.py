@@ -1,0 +1,113 @@
+"""What is waited for: ``within`` of a change and of an assertion, with a clock that only sleeping moves."""
+
+from __future__ import annotations
+
+import pytest
+from lang.test_keys import load, placed
+from laws.toys import ToyHost
+
+from engine.app.conditions import conditions
+from engine.errors import ConfigError
+from engine.executor import Consent, execute
+from engine.judge import verdict
+from engine.planner import make_plan
+from engine.values.command import Command, Completed
+from engine.values.plan import Presence
+from engine.values.result import Status, Verdict
+
+BOOK = """\
+name: toy
+diagnose:
+  - {id: seen, procs: {word: zombie}}
+findings:
+  - {id: held, when: seen.matches, severity: error, say: there}
+remediate:
+  - {id: stop, for: held, ignore_failure: IGNORED, end: {word: zombie}STEP}
+verify:
+  - {id: gone, procs: {word: zombie}VERIFY}
+"""
+
+
+class Dying(ToyHost):
+    """What is told to end takes so many seconds to do so."""
+
+    takes = 4.0
+    told = None
+
+    def _run(self, command: Command) -> Completed:
+        if command.argv[:1] == ("kill",):
+            self.told = self.clock.now()
+            self.sent.append(command)
+            return Completed(exit_code=0)
+        if self.told is not None and self.clock.now() - self.told >= self.takes:
+            self.procs.clear()
+        return super()._run(command)
+
+
+def ran(step: str = "", check: str = "", ignored: str = "false"):
+    host = Dying(procs={4: (1, "zombie")})
+    text = BOOK.replace("STEP", step).replace("VERIFY", check).replace("IGNORED", ignored)
+    where = placed(text, host)
+    host.clock = where.clock
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    return {it.id: it for it in outcome.steps}, outcome, where.clock.now(), host
+
+
+def test_a_change_has_the_time_of_its_within_to_show():
+    """Mutants: second_look.py looking once; not ending at the first look that agrees."""
+    steps, outcome, spent, host = ran(", within: 10s, every: 1s")
+    assert steps["stop"].status is Status.CHANGED
+    assert steps["stop"].verified is True
+    assert spent == 4
+    assert outcome.findings[0].status is Presence.GONE
+    assert len(host.writes()) == 1, "sent once"
+
+
+def test_a_change_that_does_not_show_in_time_has_failed():
+    steps, _, spent, host = ran(", within: 2s, every: 1s")
+    assert steps["stop"].status is Status.FAILED
+    assert spent == 2
+    assert len(host.writes()) == 1
+    assert ran()[2] == 0, "without `within` it is looked at once"
+
+
+def test_an_assertion_is_waited_for_while_a_finding_is_still_there_and_the_finding_is_looked_at_again():
+    """Mutants: running.py without the last look; verifying.py with no `within` while a finding is there."""
+    steps, outcome, spent, _ = ran(check=", within: 10s, every: 1s")
+    assert steps["gone"].status is Status.OK
+    assert spent == 4
+    assert outcome.findings[0].status is Presence.GONE
+    book = load(BOOK.replace("STEP", "").replace("VERIFY", "").replace("IGNORED", "false"))
+    assert verdict(book, outcome.steps, outcome.findings) is Verdict.RESOLVED
+
+
+def test_an_assertion_that_does_not_come_true_ends_with_its_time():
+    steps, outcome, spent, _ = ran(check=", within: 3s, every: 1s")
+    assert steps["gone"].status is Status.FAILED
+    assert spent == 3
+    assert outcome.findings[0].status is Presence.PRESENT
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("{id: a, within: 5s, command: {do: {argv: [x]}}}", "nothing here sees whether it has"),
+        ("{id: a, within: 5s, note: {text: x}}", "nothing here sees whether it has"),
+        ("{id: a, every: 5s, command: {check: {argv: ['true']}, do: {argv: [x]}}}", "nothing here without `within`"),
+    ],
+)
+def test_a_within_that_nothing_could_see_is_a_mistake(step, words):
+    from engine.actions import discover
+    from engine.lang.loader import load_playbook
+
+    with pytest.raises(ConfigError, match=words):
+        load_playbook(f"name: toy\nremediate:\n  - {step}\n", "toy.yaml", discover())
+
+
+def test_each_within_is_told_as_what_it_is():
+    book = load(BOOK.replace("STEP", ", within: 9s").replace("VERIFY", ", within: 8s").replace("IGNORED", "false"))
+    assert "After the change, look again every 2 s until it shows, for 9 s at most." in conditions(
+        book.remediate[0], found=True
+    )
+    assert "Look again every 2 s until it holds, for 8 s at most." in conditions(book.verify[0], found=True)
