@@ -17,6 +17,7 @@ import yaml
 from actions.pretended import KNOWN, Here, drive
 
 from engine.actions import disk, kernel_log, log_scan, memory
+from engine.codec import to_json
 from engine.errors import ProbeError
 from engine.facts.containers import container
 from engine.facts.docker import read_docker
@@ -32,6 +33,7 @@ from engine.facts.patching.tree import Unparsable
 from engine.facts.resetting import refusal
 from engine.facts.services import condition, is_up, read_unit
 from engine.lang.arguments import build
+from engine.lang.templates import Scope, evaluate
 from engine.values.command import Command, Completed, Effect
 from engine.values.text import Unknown
 
@@ -253,6 +255,19 @@ def test_what_a_reader_knows_comes_through_the_filter_on_the_host(kind):
     for case in cases(f"{kind}.txt"):
         sent = [line for line in case.text.splitlines() if worth.search(line.lower())]
         assert kernel("\n".join(sent) or "-") == case.expected, case.name
+
+
+@pytest.mark.parametrize("playbook", ["monitor", "runner-preflight"])
+def test_a_playbook_that_asks_the_kernel_has_a_finding_for_every_fault_of_a_gpu_or_of_the_machine(playbook):
+    """Mutants: the findings kernel_broken and machine_suffers without one of the fields that they look at."""
+    whole = yaml.load((PLAYBOOKS / f"{playbook}.yaml").read_text(encoding="utf-8"), Loader)
+    rules = [rule for rule in whole["findings"] if "kernel." in rule["when"] and rule["severity"] != "info"]
+    for kind, case in every_case():
+        fields = {word.split(" ")[0] for word in case.expected.split(" + ")}
+        if kind.startswith("kernel-") and fields & {"gpu_faults", "panics", "hardware_errors", "lockups"}:
+            state = drive(kernel_log.probe(build(kernel_log.Args, {"text": case.text})), Here())
+            scope = Scope(inputs={"read_kernel": True, "killed_within": "1h"}, looks={"kernel": to_json(state)})
+            assert any(evaluate(rule["when"], scope) is True for rule in rules), case.name
 
 
 def test_the_corpus_is_as_large_as_it_is_said_to_be():

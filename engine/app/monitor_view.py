@@ -170,9 +170,20 @@ def _gpus(state: Mapping[str, Json]) -> str:
     return " ".join(told) or "none"
 
 
-def _kills(state: Mapping[str, Json]) -> str:
-    killed = _known(state.get("oom"))
-    return (f"{len(killed)} killed" if killed else "none") if isinstance(killed, list) else "?"
+_OF_THE_KERNEL = (
+    ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"), ("hardware_errors", "HW error"),
+    ("lockups", "hang"),
+)  # fmt: skip
+"""What the kernel may have told of, and the word for it in a cell."""
+
+
+def _kernel(state: Mapping[str, Json]) -> str:
+    """How many of what the kernel told of; ``?`` where it told of nothing, and might have."""
+    found = [(_known(state.get(field, [])), word) for field, word in _OF_THE_KERNEL]
+    told = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
+    if told:
+        return ", ".join(told)
+    return "none" if all(isinstance(messages, list) for messages, _ in found) else "?"
 
 
 def _containers(state: Mapping[str, Json]) -> str:
@@ -200,7 +211,7 @@ WORDS = {
     "memory": _memory,
     "disk": lambda state: _percent(state.get("percent")),
     "nvidia_smi": _gpus,
-    "kernel_log": _kills,
+    "kernel_log": _kernel,
     "containers": _containers,
 }
 """How the state of each action is said in one cell."""

@@ -15,7 +15,7 @@ from docker_fixtures import _engine, engine
 
 from e2e.conftest import runbook
 from engine import lab
-from engine.app.monitor_view import Sight, view
+from engine.app.monitor_view import WORDS, Sight, view
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult, Verdict
@@ -54,6 +54,21 @@ def test_what_is_not_known_is_a_question_mark_with_its_reason_and_never_a_number
     lines = view(BOOK, [sight("a", {"$unknown": "masked"}, gpu=Status.FAILED)], 80, 0, colours=False)
     assert lines[1].split() == ["a", "?", "of", "16G", "?", "0", "s", "ago"]
     assert "a: gpu is unknown: it hangs" in lines
+
+
+@pytest.mark.parametrize(
+    ("state", "cell"),
+    [
+        ({"oom": []}, "none"),
+        ({"oom": [{}], "xids": [{}, {}]}, "1 killed, 2 Xid"),
+        ({"oom": [], "panics": [{}], "lockups": [{}]}, "1 oops, 1 hang"),
+        ({"oom": [], "gpu_faults": [{}], "hardware_errors": {"$unknown": "masked"}}, "1 GPU fault"),
+        ({"oom": [], "xids": {"$unknown": "masked"}}, "?"),
+    ],
+)
+def test_a_cell_of_the_kernel_counts_everything_that_it_told_of(state, cell):
+    """Mutants: monitor_view.py ``_kernel`` saying none where one field is not known."""
+    assert WORDS["kernel_log"](state) == cell
 
 
 @pytest.mark.parametrize("width", [10, 20, 33, 40, 80])
