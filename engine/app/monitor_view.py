@@ -171,8 +171,8 @@ def _gpus(state: Mapping[str, Json]) -> str:
 
 
 _OF_THE_KERNEL = (
-    ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"), ("hardware_errors", "HW error"),
-    ("lockups", "hang"),
+    ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
+    ("hardware_errors", "HW error"), ("lockups", "hang"),
 )  # fmt: skip
 """What the kernel may have told of, and the word for it in a cell."""
 
