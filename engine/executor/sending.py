@@ -54,6 +54,7 @@ def send(site: Site, step: Step, change: Change, lock: str = "") -> Sent:
 
 def _send(site: Site, step: Step, command: Command, done: Sent) -> None:
     command = prepared(command, step)
+    site.hangs.forget()  # a change may be what makes a program answer again
     done_before = done.sent
     done.sent = True
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.errors import ProbeError
 from engine.facts.gpus import App, Gpu, GpuPresence, Reading, bus_id
 from engine.facts.nvidia_reading import read_apps, read_gpus
-from engine.facts.nvidia_text import SCRIPT_HEAD
+from engine.facts.nvidia_text import SCRIPT_HEAD, SMI
 from engine.values.command import Command, Completed, read_script
 
 __all__ = [
@@ -34,12 +36,13 @@ def ask_gpus(apart: float = 0.0, *, apps: bool = False) -> Command:
     *apps* also asks for the processes, in the same script, so that a driver that hangs is asked only once.
     """
     full, core, small = (",".join(it) for it in ((*CORE, *OPTIONAL), CORE, SMALL))
-    return read_script(_ASK_GPUS, full, core, small, f"{apart:g}" if apart else "", ",".join(APPS) if apps else "")
+    words = (full, core, small, f"{apart:g}" if apart else "", ",".join(APPS) if apps else "")
+    return replace(read_script(_ASK_GPUS, *words), hangs=SMI)
 
 
 def ask_apps() -> Command:
     """The processes that nvidia-smi lists."""
-    return read_script(_ASK_APPS, ",".join(APPS))
+    return replace(read_script(_ASK_APPS, ",".join(APPS)), hangs=SMI)
 
 
 def ask_presence(root: str = "") -> Command:

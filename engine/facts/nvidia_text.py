@@ -16,6 +16,9 @@ STUCK = 75
 FRAME = "#: runbook"
 """Begins the lines that the script puts around each answer, on both streams."""
 
+SMI = "nvidia-smi"
+"""What hangs with a driver that hangs (``Command.hangs``)."""
+
 SCRIPT_HEAD = r"""
 LC_ALL=C; export LC_ALL
 PATH="$PATH:/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.errors import ProbeError
 from engine.facts.gpus import Gpu
-from engine.facts.nvidia_text import SCRIPT_HEAD, hung, number, row, sections
+from engine.facts.nvidia_text import SCRIPT_HEAD, SMI, hung, number, row, sections
 from engine.values.command import Command, Completed, read_script
 from engine.values.text import Unknown
 
@@ -37,7 +37,7 @@ class Links:
 
 def ask_links() -> Command:
     """One script on links, kinds of GPU, switches and the fabric manager."""
-    return read_script(_ASK_LINKS, ",".join(_FIELDS))
+    return replace(read_script(_ASK_LINKS, ",".join(_FIELDS)), hangs=SMI)
 
 
 _ASK_LINKS = (

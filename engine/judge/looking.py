@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,10 +42,14 @@ class _Driven:
         self._probe: Probe[Any] = site.action(request.step).probe(self._args)
         self._advance(None)
 
-    def answer(self, answers: tuple[Completed, ...]) -> None:
-        """Hand the probe what came back for what it asked; nothing that only looks like a whole answer."""
+    def answer(self, answers: tuple[Completed, ...], unsent: Collection[Command] = ()) -> None:
+        """Hand the probe what came back for what it asked; nothing that only looks like a whole answer.
+
+        *unsent*: commands that were not sent, because their program has just not answered.
+        """
         asked = tuple(zip(self.asked, answers, strict=True))
-        self.sent.extend(SentCommand.of(command, it) for command, it in asked if not it.refused)
+        sent = [(command, it) for command, it in asked if not it.refused and command not in unsent]
+        self.sent.extend(SentCommand.of(command, it) for command, it in sent)
         if why := next((words for command, it in asked if (words := _unheard(command, it))), ""):
             self._probe.close()
             self.asked, self.outcome = (), Blind(why=why)
@@ -76,6 +80,7 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
 
     What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
     again and again; what one asks again in a later round is asked anew, for it wants to see what has become of it.
+    A program that has just not answered is not waited for again (``Hangs``).
     Raises TransportError and Cancelled as the connection does.
     """
     began = site.clock.now()
@@ -88,7 +93,8 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
             here = [it for it in waiting if it.step.on == place]
             shield = ReadOnly(site.at(place), scratch=scratch)
             asked = [it for one in here for it in one.asked if it.foreign or (place, it) not in known]
-            fresh = list(dict.fromkeys(asked))
+            recalled = {it: hung for it in asked if (hung := site.hangs.known(place, it))}
+            fresh = [it for it in dict.fromkeys(asked) if it not in recalled]
             try:
                 answers = shield.run(*fresh) if fresh else ()
             except TransportError as error:
@@ -97,9 +103,12 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
                 for it in here:  # not this host's fault: it is only what could have been seen from there
                     it.outcome = Blind(why=str(error))
                 continue
-            known |= {(place, command): answer for command, answer in zip(fresh, answers, strict=True)}
+            for command, answer in zip(fresh, answers, strict=True):
+                site.hangs.note(place, command, answer)
+                known[place, command] = answer
+            known |= {(place, command): answer for command, answer in recalled.items()}
             for it in here:
-                it.answer(tuple(known[place, command] for command in it.asked))
+                it.answer(tuple(known[place, command] for command in it.asked), recalled)
                 ended[id(it)] = site.clock.now()
     return tuple(
         Looked(

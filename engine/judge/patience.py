@@ -30,6 +30,7 @@ def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) ->
         if not again:
             return tuple(looked)
         site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
+        site.hangs.forget()
         for number, it in zip(again, _shared_or_own([requests[it] for it in again], site, anew=True), strict=True):
             looked[number] = replace(it, commands=(*looked[number].commands, *it.commands))
 

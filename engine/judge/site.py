@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.codec import to_json
+from engine.judge.hangs import Hangs
 from engine.judge.looked import CutShort
 from engine.judge.sharing import Once, nowhere
 from engine.lang.templates import Scope
@@ -43,6 +44,11 @@ class Site:
     """Where the looks are that all hosts of the run share; None: there is only this one."""
     cut: Callable[[CutShort], None] = field(default=nothing, repr=False)
     """Is told what a look had seen when it was cut short."""
+    hangs: Hangs = field(init=False, repr=False, compare=False)
+    """The programs that have just not answered."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hangs", Hangs(self.clock))
 
     def at(self, place: str) -> Connection:
         """The connection to the host *place*; to this one if it is empty."""

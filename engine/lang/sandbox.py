@@ -15,7 +15,7 @@ from jinja2.visitor import NodeTransformer
 
 from engine.lang.series import NAMES as SERIES
 from engine.lang.series import ROUNDS
-from engine.lang.views import LONGEST, View, finite, known
+from engine.lang.views import LONGEST, Silent, View, finite, known
 
 MOST_ROUNDS = 100_000
 """Rounds that the loops of one template may take, all of them together."""
@@ -74,6 +74,11 @@ def _format(form: str, *values: Any) -> str:
     if re.search(r"\*|\d{4}", str(form)):
         raise SecurityError("`format` takes no width of more than three digits")
     return str(bounded(str(form) % tuple(map(known, values))))
+
+
+def _answered(value: Any) -> bool:
+    """Whether a look could answer at all, which may be asked of one that could not: ``gpus is not answered``."""
+    return not isinstance(value, Silent)
 
 
 class _Bounding(NodeTransformer):
@@ -150,7 +155,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
             self.filters.pop(name, None)
         self.filters = {name: _measured(name, it) for name, it in self.filters.items()}
         self.filters |= {WITHIN_BOUNDS: _within_bounds, JOINED: _joined, "format": _format}
-        self.tests = dict(self.tests)
+        self.tests = {**self.tests, "answered": _answered}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)

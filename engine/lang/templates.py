@@ -12,6 +12,7 @@ from jinja2 import TemplateError, Undefined, meta, nodes, pass_context
 from jinja2.exceptions import SecurityError, UndefinedError
 
 from engine.errors import ConfigError
+from engine.lang.faulty import explained
 from engine.lang.sandbox import Environment, Rounds
 from engine.lang.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
 from engine.lang.views import LONGEST, UnknownTouched, finite, known, plain, view
@@ -95,7 +96,7 @@ def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) ->
     except UnknownTouched as error:
         return Unknown(why=str(error))
     except FAULTS as error:
-        raise ConfigError(_reason(condition, error)) from error
+        raise ConfigError(_explained(condition, error, scope)) from error
 
 
 def render(tree: Any, scope: Scope) -> Json:
@@ -153,7 +154,26 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
     except UnknownTouched:
         raise
     except FAULTS as error:
-        raise ConfigError(_reason(text, error)) from error
+        raise ConfigError(_explained(text, error, scope)) from error
+
+
+def _explained(text: str, error: Exception, scope: Scope) -> str:
+    """Why *text* cannot be filled in, in words that name the value and the look."""
+    environment = _environment()
+    names = {**scope.names(), ROUNDS: Rounds()}
+
+    def value(node: nodes.Node) -> Any:
+        tree = nodes.Template([nodes.Output([node], lineno=1)], lineno=1)
+        tree.set_environment(environment)
+        template = environment.from_string(tree)
+        (found,) = _pieces(template.root_render_func(template.new_context(dict(names))))
+        return found
+
+    try:
+        tree = environment.parse(text if is_template(text) else _as_template(text))
+        return explained(text, error, tree, value, scope.looks)
+    except FAULTS:  # what cannot even be parsed is its own explanation
+        return _reason(text, error)
 
 
 def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) -> Any:

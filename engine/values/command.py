@@ -51,6 +51,8 @@ class Command:
     private: bool = False
     """It carries the whole of a file, which may hold secrets that nobody named: what a look prints, and what a write
     is fed, is counted and neither shown nor recorded."""
+    hangs: str = ""
+    """Of a look: the program that may never answer (nvidia-smi); where it did not, others that ask it need not wait."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 

@@ -50,6 +50,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "elsewhere": {"elsewhere"},
         "exclusive": {"exclusive"},
         "gpu_errors": {"smi_noise"},
+        "no_answer": {"smi_fails", "smi_hangs"},
     },
     "training-crash": {
         "no_log": FAULTS - TRAINED,
@@ -88,6 +89,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "inflated": {"miscounted"},
         "unmeasured": {"unmeasured"},
         "dead": {"unlisted"},
+        "no_answer": {"smi_fails", "smi_hangs"},
     },
     "reset-node-jobs": {
         "running": {"selfplay", "stuck"},
@@ -119,6 +121,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "gpu_in_use": {*AT_WORK, "elsewhere", "wedged"},
         "gpu_trouble": {"resettable", "smi_noise"},
         "too_few_gpus": {"leader", "no_gpu"},
+        "no_answer": {"smi_fails", "smi_hangs"},
     },
     "runner-monitor": {"no_script": FAULTS, "not_watched": FAULTS},
     "monitor": {

@@ -188,3 +188,59 @@ def test_a_key_that_is_missing_is_named_with_those_that_are_there():
         evaluate("status.peers['leader'] > 0", scope)
     with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is nothing in it\)"):
         evaluate("status.none.leader.jobs > 0", scope)
+
+
+def test_whether_a_look_answered_may_be_asked_of_one_that_did_not():
+    scope = Scope(looks={"gpus": Unknown(why="it hangs"), "seen": {"count": 0}})
+    assert evaluate("gpus is not answered", scope) is True
+    assert evaluate("seen is not answered", scope) is False
+    assert evaluate("seen is answered and gpus is answered", scope) is False
+    assert isinstance(evaluate("gpus.count is answered", scope), Unknown), "only whole looks can be asked"
+
+
+STATUS = Scope(
+    inputs={"below": 5},
+    host={"name": "gpu-04"},
+    looks={
+        "status": {"json": {"peers": {"gpu-04": {"gpu_percent": None, "jobs": 2}}}},
+        "memory": {"total": None, "kind": "ram", "rest": None},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (
+            "memory.total < 5",
+            "memory.total has no value (null), in what memory saw; no value (null) cannot be compared",
+        ),
+        ("memory.total + 1 > 3", "memory.total has no value (null), in what memory saw"),
+        ("memory.kind < 5", "a text cannot be compared with a number, in what memory saw"),
+        (
+            "status.json.peers[host.name].gpu_percent < 3",
+            "status.json.peers[host.name].gpu_percent has no value (null)",
+        ),
+        (
+            "[status.json.peers[host.name]] | selectattr('gpu_percent', 'lt', inputs.below) | list",
+            "gpu_percent has no value (null), in what status saw",
+        ),
+        (
+            "status.json.peers | dictsort | map(attribute=1) | selectattr('gpu_percent', 'lt', 3) | list",
+            "gpu_percent has no value (null), in what status saw",
+        ),
+        ("memory.nope > 1", "there is no 'nope' (there is total, kind, rest), in what memory saw"),
+    ],
+)
+def test_an_expression_that_fails_names_the_value_and_the_look(expression, words):
+    with pytest.raises(ConfigError) as caught:
+        evaluate(expression, STATUS)
+    assert str(caught.value).startswith(words)
+    assert "NoneType" not in str(caught.value).replace("`", "")
+    assert f"(in: `{expression}`)" in str(caught.value), "as the author wrote it"
+
+
+def test_a_value_that_is_missing_elsewhere_is_not_blamed():
+    with pytest.raises(ConfigError) as caught:
+        evaluate("memory.kind < 5 or memory.rest", STATUS)
+    assert "null" not in str(caught.value)

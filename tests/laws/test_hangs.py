@@ -1,0 +1,115 @@
+"""A program that hangs is waited for once on a host, not once per look; a change, time and patience ask it anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from engine.errors import ProbeError
+from engine.executor.sending import send
+from engine.judge.hangs import RESTS
+from engine.judge.looked import Blind, Request, Seen
+from engine.judge.looking import look
+from engine.judge.patience import patiently
+from engine.values.command import Command, Completed, Effect
+from engine.values.plan import Change, Risk
+from engine.values.playbook import Phase, Retry, Step
+from tests.laws.toys import ACTIONS, Since, ToyHost, WordArgs, action, book, site
+
+
+def probe_smi(args):
+    """Asks about its word, in words of its own, after a round that always answers."""
+    yield Command(argv=("ps",), effect=Effect.READ)
+    answer = yield Command(argv=("smi", args.word), effect=Effect.READ, hangs="smi")
+    if answer.timed_out:
+        raise ProbeError(f"smi did not answer within {answer.seconds:g} s: {answer.stdout}")
+    return Since(since=1)
+
+
+@dataclass
+class Hanging(ToyHost):
+    """A host on which one program never answers, and takes its time over that."""
+
+    well: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    def _run(self, command: Command) -> Completed:
+        if command.argv[0] != "smi":
+            return super()._run(command)
+        self.asked.append(command.argv[1])
+        if self.well:
+            return Completed(exit_code=0, stdout="1")
+        return Completed(exit_code=None, timed_out=True, seconds=30.0, stdout=f"half of {command.argv[1]}")
+
+
+@pytest.fixture
+def host() -> Hanging:
+    return Hanging(procs={})
+
+
+@pytest.fixture
+def place(host):
+    return replace(
+        site(book(), host), actions={**ACTIONS, "smi": action("smi", Args=WordArgs, State=Since, probe=probe_smi)}
+    )
+
+
+def ask(word: str, **keys) -> Request:
+    step = Step(id=word, phase=Phase.DIAGNOSE, action="smi", args={"word": word}, **keys)
+    return Request(step=step, args={"word": word})
+
+
+def test_looks_after_one_that_hung_do_not_wait_for_the_program_again(host, place):
+    (first,) = look([ask("a")], place)
+    (second,) = look([ask("b")], place)
+    assert host.asked == ["a"]
+    assert isinstance(second.outcome, Blind)
+    assert "did not answer within 30 s" in second.outcome.why
+    assert "half of a" in first.outcome.why
+    assert "half of" not in second.outcome.why, "what one look had got so far is no answer to another"
+
+
+def test_what_was_not_sent_is_not_told_as_sent(host, place):
+    look([ask("a")], place)
+    (second,) = look([ask("b")], place)
+    assert [it.line for it in second.commands] == ["ps"]
+
+
+def test_a_change_may_be_what_makes_it_answer(host, place):
+    look([ask("a")], place)
+    step = Step(id="x", phase=Phase.REMEDIATE, action="restart", args={})
+    send(
+        place, step, Change(summary="", commands=(Command(argv=("restart",), effect=Effect.WRITE),), risk=Risk.UNKNOWN)
+    )
+    host.well = True
+    (again,) = look([ask("b")], place)
+    assert isinstance(again.outcome, Seen)
+
+
+def test_after_a_while_it_is_asked_anew(host, place):
+    look([ask("a")], place)
+    host.well = True
+    place.clock.sleep(RESTS)
+    assert isinstance(look([ask("b")], place)[0].outcome, Blind)
+    place.clock.sleep(1)
+    assert isinstance(look([ask("b")], place)[0].outcome, Seen)
+
+
+def test_a_look_with_more_patience_asks_itself(host, place):
+    look([ask("a", timeout=5.0)], place)
+    look([ask("b", timeout=60.0)], place)
+    look([ask("c", timeout=60.0)], place)
+    assert host.asked == ["a", "b"]
+
+
+def test_a_retry_is_a_try(host, place):
+    patiently([ask("a", retry=Retry(times=2, every=1.0))], place)
+    assert host.asked == ["a", "a", "a"]
+
+
+def test_what_answers_is_asked_by_everybody(host, place):
+    host.well = True
+    assert all(isinstance(it.outcome, Seen) for it in look([ask("a"), ask("b")], place))
+    look([ask("a")], place)
+    assert host.asked == ["a", "b", "a"]
