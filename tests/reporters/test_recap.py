@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from engine.reporters.console import show_plans
+from engine.reporters.console.evidence import evidence_lines
 from engine.reporters.console.lines import lines_of
 from engine.reporters.console.recap import ONE_SCREEN, SHOWN_GROUPS, SHOWN_REASONS, recap
 from engine.values.event import HostFinished
@@ -285,3 +286,57 @@ def test_a_script_of_several_lines_is_told_by_the_name_of_its_step():
     assert "  changed stop: Put it back (not checked)" in said(host(1, Verdict.RESOLVED, named))
     plain = step(Status.CHANGED, "run systemctl restart x", planned="run systemctl restart x", name="Restart it")
     assert "  changed stop: run systemctl restart x" in said(host(1, Verdict.RESOLVED, plain))
+
+
+DIED = {
+    "id": "15afcfa6",
+    "name": "run-memory",
+    "image": "lab/areal:1",
+    "status": "exited",
+    "dead": True,
+    "pid": 0,
+    "exit_code": 137,
+    "meaning": "137: SIGKILL for lack of memory",
+    "oom_killed": True,
+    "signals": [],
+    "error": "",
+    "started_at": "2026-11-22T11:21:43.38Z",
+    "finished_at": "2026-11-22T11:21:43.6Z",
+    "ran": 0.235,
+    "memory": 20971520,
+    "cpus": 0.0,
+    "restart_count": 0,
+    "restart_policy": "no",
+}
+EVIDENCE = {
+    "a container": (
+        DIED,
+        "run-memory (lab/areal:1): exited; exit code 137: SIGKILL for lack of memory; OOMKilled yes; started "
+        "2026-11-22T11:21:43Z, ended 2026-11-22T11:21:43Z; ran 0.2 s; memory limit 20.0 MiB, CPU limit none; restarts 0 (policy no)",
+    ),
+    "a container that was asked to end": (
+        {**DIED, "oom_killed": False, "signals": ["9"]},
+        "OOMKilled no; Docker was asked to send it signal 9;",
+    ),
+    "a container that lives": ({**DIED, "status": "running", "finished_at": ""}, "(lab/areal:1): running; started"),
+    "a kill by the kernel": ({"pid": 689, "name": "tail", "at": "T", "cgroup": "/x"}, "pid 689 (tail) at T"),
+    "a holder": ({"pid": 49, "name": "x", "devices": ["/dev/nvidia0"]}, "pid 49 holds /dev/nvidia0"),
+    "a disk": ({"path": "/", "percent": 93.0, "avail": 5869568, "mount": "/"}, "/ 93.0 % full, 5.6 MiB free"),
+    "memory": ({"total": 25276510208, "available": 1, "percent": 6.6}, "6.6 % of 23.5 GiB in use"),
+    "a line of a log": ({"signature": "s", "file": "/a.log", "line": 7, "text": "it broke"}, "/a.log:7: it broke"),
+    "the end of a log": ({"file": "/a.log", "text": "waits", "age": 61.0}, "/a.log (61 s ago): waits"),
+    "a message of the kernel": ({"at": "T", "seconds": 1.0, "text": "I/O error"}, "T: I/O error"),
+}
+
+
+@pytest.mark.parametrize("what", EVIDENCE)
+def test_evidence_is_told_by_what_matters_of_it(what):
+    value, words = EVIDENCE[what]
+    (line,) = evidence_lines("seen", [value])
+    assert words in line
+    assert evidence_lines("seen", value) == [line]
+
+
+def test_evidence_of_a_look_that_was_not_called_for_is_left_out():
+    assert evidence_lines("usage", "unknown: usage: when: containers.running") == []
+    assert evidence_lines("usage", "unknown: usage: docker did not answer") != []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from engine.facts.folding import fold
+from engine.reporters.console.evidence import short
 from engine.reporters.console.recap import FINE, recap
-from engine.reporters.console.wording import cause, grouped, next_action, short, step_line
+from engine.reporters.console.wording import cause, grouped, next_action, step_line
 from engine.values.event import (
     Answered,
     Asked,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from engine.facts.alike import Block, block_of, told_together
 from engine.facts.folding import fold
-from engine.reporters.console.wording import cause, host_lines, plan_lines, short
+from engine.reporters.console.evidence import short
+from engine.reporters.console.wording import cause, host_lines, plan_lines
 from engine.values.plan import Presence
 from engine.values.result import HostPlan, HostResult, RunResult, Verdict
 from engine.values.text import plural, seconds

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from engine.reporters.console.evidence import evidence_lines, short
 from engine.values.plan import Finding, Presence
-from engine.values.playbook import Phase
+from engine.values.playbook import Phase, Severity
 from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict, Victim
-from engine.values.text import Json
 
 K = TypeVar("K")
 
 ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
 """Verdicts under which a person is told what to do about errors; else the plan, or the run, does it."""
 
+COUNTED = re.compile(r"\d+ items?")
+"""What is said of a look that was taken for each of a list: no news."""
+
 SHOWN_VICTIMS = 20
 SHOWN_ADVICE = 3
 """Lines of advice under a warning or an info; an error has all of its own."""
-SHOWN_EVIDENCE = 8
 SHOWN_DIFF = 60
 """Lines of a step's diff."""
 
@@ -63,8 +66,12 @@ def cause(host: HostResult) -> str:
 
 
 def next_action(host: HostResult) -> str:
-    """The first thing that a person can do about *host*; empty where nothing is advised."""
-    advised = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT and it.advise]
+    """The first thing that a person can do about *host*; empty where nothing is advised.
+
+    Where no error is found, which may be because something is not known, a warning has to do.
+    """
+    there = [it for it in host.findings if it.status is Presence.PRESENT and it.advise]
+    advised = sorted(there, key=lambda it: (not it.severity.drives, it.severity is not Severity.WARNING))
     return advised[0].advise[0] if advised and host.verdict in ADVISED else ""
 
 
@@ -87,7 +94,7 @@ def _finding_lines(finding: Finding, advice: Sequence[str] = ()) -> list[str]:
     said = finding.say or finding.id
     if finding.status is Presence.GONE:
         return [f"gone: {finding.id} (was: {said})"]
-    evidence = [line for name, value in finding.evidence.items() for line in _evidence_lines(name, value)]
+    evidence = [line for name, value in finding.evidence.items() for line in evidence_lines(name, value)]
     return [f"{finding.severity} {finding.id}: {said}", *_advice_lines(finding, advice), *evidence]
 
 
@@ -101,35 +108,13 @@ def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
     return ["  what to do:", *lines, *more] if advice else []
 
 
-def _evidence_lines(name: str, value: Json) -> list[str]:
-    """An item of evidence: processes and other things with a name by that, the rest as it is."""
-    if isinstance(value, str | int | float | bool) or value is None:
-        return [f"  {name}: {short(str(value))}"]
-    if isinstance(value, Mapping):
-        return [f"  {name}: {_thing(value)}"]
-    more = " ..." if len(value) > SHOWN_EVIDENCE else ""
-    return [f"  {name}: {'; '.join(map(_thing, value[:SHOWN_EVIDENCE]))}{more}"] if value else []
-
-
-def _thing(value: Json) -> str:
-    if not isinstance(value, Mapping):
-        return str(value)
-    if "pid" in value:
-        devices = value.get("devices")
-        held = f" holds {', '.join(map(str, devices))}" if isinstance(devices, list) and devices else ""
-        return f"pid {value['pid']}{held}"
-    if "uuid" in value:
-        load = f"{value.get('utilization')} %, {value.get('memory_used')} MiB used"
-        return f"GPU {value.get('index')} ({value['uuid']}) {load}"
-    return short(", ".join(f"{key} {it}" for key, it in value.items()))
-
-
 def _step_lines(step: StepResult) -> list[str]:
     if step.id == "exec" and step.action == "command" and step.commands:
         head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *_output_lines(step)]
     if step.phase is Phase.DIAGNOSE and step.status in (Status.OK, Status.SKIPPED):
-        return [f"{step.id}: {step.why}"] if step.why and not step.why.startswith("when:") else []
+        said = step.why and not step.why.startswith("when:") and not COUNTED.fullmatch(step.why)
+        return [f"{step.id}: {step.why}"] if said else []
     if step.status is Status.SKIPPED and not step.condition:
         return []
     lines = [step_line(step)]
@@ -187,9 +172,3 @@ def plan_lines(plan: HostPlan) -> list[str]:
         line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in _step_lines(it)
     ]
     return [*(line for it in plan.findings for line in _finding_lines(it)), *planned] if planned else []
-
-
-def short(line: str, most: int = 150) -> str:
-    """*line* in at most so many letters, and without line ends."""
-    line = " ".join(line.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
