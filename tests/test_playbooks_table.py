@@ -105,3 +105,11 @@ def test_every_playbook_that_the_page_leads_to_is_there():
     links = re.findall(r"\]\(([\w-]+)\.yaml\)", PAGE)
     assert links
     assert [it for it in links if not (FOLDER / f"{it}.yaml").exists()] == []
+
+
+def test_the_timer_on_the_page_begins_by_itself():
+    """``OnUnitInactiveSec`` counts from the end of a first run, which it never begins."""
+    (timer,) = re.findall(r"^\[Timer\]\n(.*?)^\[", PAGE, re.MULTILINE | re.DOTALL)
+    keys = [it.partition("=")[0] for it in timer.split()]
+    assert "OnUnitInactiveSec" in keys
+    assert {"OnActiveSec", "OnBootSec", "OnCalendar"} & {*keys}

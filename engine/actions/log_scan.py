@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.facts.file_list import age_of
-from engine.facts.regexes import fault_in_regex, found_anywhere
+from engine.facts.regexes import fault_in_regex, found_anywhere, reach
 from engine.ports import Probe
 from engine.values.command import Completed, read_script
 from engine.values.text import Duration, Json, Unknown
@@ -23,6 +23,9 @@ ALL_BYTES = 16 << 20
 LINE = 10_000
 """Characters of a line that are looked at."""
 
+DIGITS = 15
+"""Digits of a number in a line, such as that of a step."""
+
 KEPT = 200
 """Matches that are kept; all are counted."""
 
@@ -35,7 +38,11 @@ class Args:
         default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
     )
     signatures: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Name to Python regular expression, searched in each line."}
+        default_factory=dict,
+        metadata={
+            "about": "Name to Python regular expression, searched in each line; the digits in its group "
+            "(?P<number>...), if any, become the `number` of a match."
+        },
     )
     text: str = field(default="", metadata={"about": "Search this text instead of files."})
     lines: int = field(
@@ -74,6 +81,8 @@ class Match:
     line: int
     """From the file's beginning where all of it was read; else negative, from its end: -1 is the last line."""
     text: str
+    number: int | None = None
+    """What the group ``(?P<number>...)`` of its regular expression has matched; null where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +258,17 @@ def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> I
         for name, pattern in patterns.items():
             if found_anywhere(pattern, line[:LINE]):
                 number = at + 1 if whole else at - len(lines)
-                yield Match(signature=name, file=file.path, line=number, text=line[:LINE].strip())
+                text = line[:LINE].strip()
+                yield Match(signature=name, file=file.path, line=number, text=text, number=_number(pattern, line))
+
+
+def _number(pattern: re.Pattern[str], line: str) -> int | None:
+    """What the group ``number`` of *pattern* matches near the beginning of *line*."""
+    if "number" not in pattern.groupindex:
+        return None
+    found = pattern.search(line[: reach(pattern)])
+    text = found["number"] if found else None
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
 
 def _last(file: _File) -> LastLine | None:

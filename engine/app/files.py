@@ -179,7 +179,8 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     from engine.lang.inputs import parse_input_option, resolve_inputs
     from engine.lang.source import has_key, parse_playbook
 
-    values = dict(given.below)
+    lent = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
+    values = {**given.below, **lent}
     if given.file:
         text, names = read_text(Path(given.file)), [it.name for it in playbook.inputs]
         ours = has_key(text, names)

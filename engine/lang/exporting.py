@@ -11,7 +11,18 @@ from engine.lang.including import KEYS as INCLUDE_KEYS
 from engine.lang.keywords import ABOUT_FINDING, ABOUT_INPUT, ABOUT_LIMITS, ABOUT_PLAYBOOK, ABOUT_STEP
 from engine.lang.knobs import KEYWORDS
 from engine.lang.quantities import DURATION, SHARE, SIZE
-from engine.lang.schema import COUNT, FLAG, LATER, ONLY_IN, QUANTITY, SHARE_OF_HOSTS, STEP_KEYS, TEXT, playbook_schema
+from engine.lang.schema import (
+    COUNT,
+    FLAG,
+    LATER,
+    ONLY_IN,
+    QUANTITY,
+    SHARE_OF_HOSTS,
+    STEP_KEYS,
+    TEXT,
+    VARIABLE,
+    playbook_schema,
+)
 from engine.ports import Action
 from engine.values.playbook import Phase
 from engine.values.text import Duration, Json, ProcessPattern, Regex, Size
@@ -83,7 +94,7 @@ def _told(properties: Mapping[str, Any], words: Mapping[str, str]) -> Schema:
 
 def _input() -> Schema:
     kinds = {"enum": ["array", "boolean", "integer", "null", "number", "object", "string"]}
-    own: Schema = {"about": TEXT, "default": {}, "required": FLAG, "secret": FLAG}
+    own: Schema = {"about": TEXT, "default": {}, "required": FLAG, "secret": FLAG, "env": dict(VARIABLE)}
     known: Schema = {it: {} for it in KEYWORDS} | own
     known["type"] = {"anyOf": [kinds, {"type": "array", "items": kinds}]}
     needs = [{"required": ["default"]}, {"required": ["required"], "properties": {"required": {"const": True}}}]

@@ -56,7 +56,8 @@ def resolve_inputs(playbook: Playbook, given: Mapping[str, Json]) -> Mapping[str
     values: dict[str, Json] = {}
     for it in playbook.inputs:
         if it.name not in given and it.required:
-            problems.append(Problem(message=f"the input {it.name!r} is required: -e {it.name}=...  ({it.about})"))
+            ways = f"-e {it.name}=...{f', or ${it.env}' if it.env else ''}"
+            problems.append(Problem(message=f"the input {it.name!r} is required: {ways}  ({it.about})"))
             continue
         values[it.name] = given.get(it.name, it.default)
         if it.name in given:

@@ -67,4 +67,5 @@ ABOUT_INPUT: Mapping[str, str] = {
     "default": "Its value where none is given.",
     "required": "It must be given; it has no default.",
     "secret": "Its value is shown nowhere.",
+    "env": "The variable of runbook's own environment that a text is taken from where it is not given; a secret.",
 }

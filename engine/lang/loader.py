@@ -21,7 +21,7 @@ from engine.lang.source import Document, Path, could_be_playbook, parse_playbook
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
 
-INPUT_KEYS = ("about", "default", "required", "secret")
+INPUT_KEYS = ("about", "default", "required", "secret", "env")
 
 
 def load_playbook(
@@ -170,6 +170,7 @@ class _Building:
                 required=tree.get("required") is True,
                 default=trees.unraw(tree.get("default")),
                 secret=tree.get("secret") is True,
+                env=trees.text(tree.get("env") or ""),
                 where=self._document.where(path),
             )
             if "default" in tree:

@@ -98,10 +98,12 @@ LIMITS: Mapping[str, Json] = {
     },
 }
 
+VARIABLE: Mapping[str, Json] = {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+
 INPUT: Mapping[str, Json] = {
     "type": "object",
     "required": ["about"],
-    "properties": {"about": TEXT, "required": FLAG, "secret": FLAG},
+    "properties": {"about": TEXT, "required": FLAG, "secret": FLAG, "env": VARIABLE},
 }
 
 FINDING: Mapping[str, Json] = {

@@ -61,11 +61,13 @@ class Input:
     required: bool = False
     default: Json = None
     secret: bool = False
+    env: str = ""
+    """The variable of this machine's environment that it is taken from where it is not given; then it is a secret."""
     where: Where = Where()
 
     def hides(self, value: Json) -> bool:
         """Whether *value* of it must not be shown: the playbook says so, or its name does."""
-        if self.secret:
+        if self.secret or self.env:
             return True
         return not (value is None or isinstance(value, bool)) and is_secret(self.name, value)
 

@@ -95,3 +95,13 @@ def test_what_was_rotated_away_is_searched_too(tmp_path, shell):
 def test_a_mistake_is_refused(values):
     with pytest.raises(ConfigError):
         build(log_scan.Args, values)
+
+
+def test_the_number_in_a_line_is_told_where_the_expression_names_one():
+    text = "Train step 57/250 done.\nno number\nstep 9999999999999999999 is none\n"
+    seen = scanned(text=text, signatures={"step": r"step (?P<number>[0-9]+)", "plain": "done"})
+    assert [(it.signature, it.line, it.number) for it in seen.matches] == [
+        ("step", 1, 57),
+        ("plain", 1, None),
+        ("step", 3, None),
+    ]

@@ -94,7 +94,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
     "reset-node-jobs": {
         "running": {"selfplay", "stuck"},
         "inflated": {"miscounted", "unmeasured"},
-        "not_known": {"leader", "unlisted"},
+        "not_known": {"unlisted"},
     },
     "container-death": {
         "out_of_memory": {"died_of_memory"},

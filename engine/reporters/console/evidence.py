@@ -1,0 +1,104 @@
+"""Evidence in lines that a person can read: containers, processes, GPUs, disks and log lines by what matters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from engine.facts.sizes import bytes_of
+from engine.values.text import Json, seconds
+
+SHOWN_EVIDENCE = 8
+"""Things of a list that are shown."""
+
+MOST = 150
+"""Letters of one thing; a container has more to say."""
+
+_NOT_TAKEN = re.compile(r"unknown: \w+: when: ")
+"""A look that was not called for: nothing is known of it, and nothing is missed."""
+
+
+def evidence_lines(name: str, value: Json) -> list[str]:
+    """An item of evidence: things that are known by their kind, the rest as it is; nothing for what is empty."""
+    if isinstance(value, str) and _NOT_TAKEN.match(value):
+        return []
+    if isinstance(value, str | int | float | bool) or value is None:
+        return [f"  {name}: {short(str(value))}"]
+    if isinstance(value, Mapping):
+        return [f"  {name}: {thing(value)}"]
+    more = " ..." if len(value) > SHOWN_EVIDENCE else ""
+    return [f"  {name}: {'; '.join(map(thing, value[:SHOWN_EVIDENCE]))}{more}"] if value else []
+
+
+def thing(value: Json) -> str:
+    """One thing in a line."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    has = value.keys()
+    if {"exit_code", "oom_killed", "image"} <= has:
+        return _container(value)
+    if "uuid" in has:
+        load = f"{value.get('utilization')} %, {value.get('memory_used')} MiB used"
+        return f"GPU {value.get('index')} ({value['uuid']}) {load}"
+    if "pid" in has:
+        return _process(value)
+    if {"path", "percent", "avail"} <= has:
+        return f"{value['path']} {value['percent']} % full, {_bytes(value['avail'])} free"
+    if {"total", "available", "percent"} <= has:
+        limit = f" (limit of {value['limited_by']})" if value.get("limited_by") else ""
+        return f"{value['percent']} % of {_bytes(value['total'])} in use{limit}"
+    if "text" in has and {"file", "line", "at"} & has:
+        return _line(value)
+    return short(", ".join(f"{key} {it}" for key, it in value.items()))
+
+
+def _container(value: Mapping[str, Json]) -> str:
+    """A container by how it ended, and by what it was allowed."""
+    said = [f"{value.get('name')} ({value.get('image')}): {value.get('status')}"]
+    if value.get("status") not in ("running", "paused", "created"):
+        meaning = str(value.get("meaning") or "")
+        code = str(value.get("exit_code"))
+        said.append(f"exit code {meaning if meaning.startswith(code) else f'{code} {meaning}'.strip()}")
+        said.append(f"OOMKilled {'yes' if value['oom_killed'] is True else 'no'}")
+    if (signals := value.get("signals")) and isinstance(signals, list):
+        said.append(f"Docker was asked to send it signal {', '.join(map(str, signals))}")
+    said += [f"Docker says: {value['error']}"] if value.get("error") else []
+    said.append(f"started {_time(value.get('started_at'))}, ended {_time(value.get('finished_at'))}")
+    said += [f"ran {seconds(ran)}"] if isinstance(ran := value.get("ran"), int | float) else []
+    memory, cpus = value.get("memory"), value.get("cpus")
+    said.append(f"memory limit {_bytes(memory) if memory else 'none'}, CPU limit {cpus or 'none'}")
+    said.append(f"restarts {value.get('restart_count')} (policy {value.get('restart_policy') or 'no'})")
+    return short("; ".join(said), 600)
+
+
+def _process(value: Mapping[str, Json]) -> str:
+    devices = value.get("devices")
+    held = f" holds {', '.join(map(str, devices))}" if isinstance(devices, list) and devices else ""
+    name = f" ({value['name']})" if value.get("name") and not held else ""
+    size = f" {_bytes(value['resident'])}" if isinstance(value.get("resident"), int) else ""
+    when = f" at {value['at']}" if value.get("at") else ""
+    return f"pid {value['pid']}{name}{held}{size}{when}"
+
+
+def _line(value: Mapping[str, Json]) -> str:
+    """A line of a log: where it stands, or when it was written, and its text."""
+    place = value.get("file") or value.get("at") or ""
+    number = f":{value['line']}" if value.get("file") and value.get("line") is not None else ""
+    age = f" ({seconds(age)} ago)" if isinstance(age := value.get("age"), int | float) else ""
+    where = f"{place}{number}{age}: " if place else ""
+    return f"{where}{short(str(value['text']))}"
+
+
+def _time(value: Json) -> str:
+    """A moment without what is below a second."""
+    return re.sub(r"\.\d+(?=Z|[+-]|$)", "", str(value)) if value else "never"
+
+
+def _bytes(value: Json) -> str:
+    return bytes_of(value) if isinstance(value, int | float) else str(value)
+
+
+def short(line: str, most: int = MOST) -> str:
+    """*line* in at most so many letters, and without line ends."""
+    line = " ".join(line.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -1,0 +1,116 @@
+"""Rules of the playbooks that come along, held against what looks might have seen."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from engine.actions import discover
+from engine.app.files import find_playbook, read_playbook
+from engine.lang.templates import Scope, evaluate, render, say
+from engine.values.playbook import Playbook
+from engine.values.text import Unknown
+
+
+@cache
+def book(name: str) -> Playbook:
+    return read_playbook(find_playbook(name), discover())
+
+
+def rule(name: str, finding: str):
+    return next(it for it in book(name).findings if it.id == finding)
+
+
+def scope(
+    name: str, looks: dict[str, Any], host: str = "gpu-01", groups: tuple[str, ...] = ("gpu",), **inputs
+) -> Scope:
+    known = {it.name: it.default for it in book(name).inputs} | inputs
+    return Scope(inputs=known, host={"name": host, "groups": list(groups)}, run={"started_at": "NOW"}, looks=looks)
+
+
+def matches(**steps: list[int]) -> dict[str, Any]:
+    """What a scan of the logs of several runs saw: the steps in each, and how each ended."""
+    found = [
+        {"signature": "step", "file": f"/{name}.log", "line": at, "text": f"step {number}", "number": number}
+        for name, numbers in steps.items()
+        for at, number in enumerate(numbers)
+    ]
+    return {"files": [f"/{it}.log" for it in steps], "matches": found, "found": ["step"] if found else [], "last": []}
+
+
+@pytest.mark.parametrize(
+    ("runs", "same"),
+    [
+        (matches(a=[55, 56, 57], b=[56, 57]), True),
+        (matches(a=[55, 56, 57], b=[56, 57], c=[57]), True),
+        (matches(a=[55, 56, 57], b=[56, 58]), False),
+        (matches(a=[55, 56, 57]), False),
+        (matches(a=[57], b=[]), False),
+        ({**matches(a=[57], b=[57]), "found": ["step", "done"]}, False),
+        (matches(), False),
+    ],
+)
+def test_runs_that_stop_at_the_same_step_are_told(runs, same):
+    there = rule("training-crash", "same_step")
+    assert evaluate(there.when, scope("training-crash", {"runs": runs})) is same
+    if same:
+        assert "stopped at step 57" in say(there.say, scope("training-crash", {"runs": runs}))
+
+
+def test_runs_whose_logs_cannot_be_read_are_unknown():
+    blind = {**matches(a=[57], b=[57]), "matches": {"$unknown": "not readable"}}
+    answer = evaluate(rule("training-crash", "same_step").when, scope("training-crash", {"runs": Unknown(why="blind")}))
+    assert isinstance(answer, Unknown), blind
+
+
+def test_what_was_tried_on_which_machine_is_written_below_what_stands_there():
+    (step,) = (it for it in book("training-crash").remediate if it.id == "write_down")
+    seen = scope("training-crash", {"noted": {"value": ["before: stopped on a spot instance"]}}, instance="regular")
+    assert (
+        render(step.args["content"], seen) == "before: stopped on a spot instance\nNOW: stopped on a regular instance\n"
+    )
+    assert evaluate("inputs.instance and true", scope("training-crash", {})) is False
+
+
+PEER = {"selfplay_jobs": 2, "gpu_percent": 0.0, "is_cuda_gpu_node": True}
+
+
+def leader(role: str = "leader", **keys: Any) -> dict[str, Any]:
+    said = {"node_id": "boss", "role": role, "leader_id": "other", "self": {**PEER, "selfplay_jobs": 0}, **keys}
+    return {"json": {"peers": {"gpu-01": PEER}, **said}, "ok": True}
+
+
+@pytest.mark.parametrize(("host", "known"), [("boss", True), ("gpu-01", True), ("gpu-02", False)])
+def test_the_leader_itself_is_a_node_that_it_knows(host, known):
+    """`reset-node-jobs --hosts all` takes the leader, which is none of its own peers."""
+    looks = {"status": leader(), "jobs": {"matches": []}}
+    seen = scope("reset-node-jobs", looks, host=host, groups=("cpu",))
+    assert evaluate(rule("reset-node-jobs", "not_known").when, seen) is not known
+    if known:
+        assert evaluate(rule("reset-node-jobs", "inflated").when, seen) is (host == "gpu-01")
+        assert evaluate(rule("reset-node-jobs", "running").when, seen) is False
+
+
+def test_only_the_leader_has_anything_ended():
+    """A follower's word is an error of its own, which stands in for `stuck`."""
+    follower = scope("stuck-node", {"status": leader("follower")})
+    assert evaluate(rule("stuck-node", "not_leader").when, follower) is True
+    assert rule("stuck-node", "not_leader").severity.drives
+    assert "not_leader" in rule("stuck-node", "stuck").unless
+    assert evaluate(rule("stuck-node", "not_leader").when, scope("stuck-node", {"status": leader()})) is False
+
+
+def test_the_neighbouring_documents_are_named_where_they_go_on():
+    where = {"dead": "DAEMON_FAILURE_RECOVERY", "no_status": "P2P_LEADER_FAILOVER", "no_games": "GAME_HEALTH"}
+    for finding, document in where.items():
+        assert any(document in it for it in rule("stuck-node", finding).advise)
+
+
+@pytest.mark.parametrize("name", ["stuck-node", "reset-node-jobs"])
+def test_a_key_for_the_leader_is_sent_only_where_there_is_one(name):
+    (step,) = (it for it in book(name).remediate if it.id == "reset_count")
+    assert render(step.args["headers"], scope(name, {}, admin_key="k3y")) == {"X-Admin-Key": "k3y"}
+    assert render(step.args["headers"], scope(name, {})) == {}
+    assert next(it for it in book(name).inputs if it.name == "admin_key").hides("k3y")
