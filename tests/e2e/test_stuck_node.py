@@ -210,8 +210,15 @@ def test_what_the_leader_says_is_looked_at_again_on_the_node(looked):
     assert said.finding("gpu-02", "stuck")["status"] == "absent"
     assert said.finding("gpu-03", "inflated")["status"] == "absent", "5 % is not less than 5 %"
     assert said.finding("gpu-01", "not_leader")["status"] == "present"
-    assert said.finding("gpu-01", "stuck")["status"] == "present", "the leader has known it for long"
     assert said.step("gpu-01", "reset_count")["status"] == "skipped"
+
+
+def test_nothing_is_ended_on_the_word_of_a_node_that_does_not_lead(looked):
+    said = looked["other"][1]
+    stuck = said.finding("gpu-01", "stuck")
+    assert (stuck["status"], stuck["why"]) == ("absent", "explained by not_leader"), "it says that it is, for long"
+    assert said.step("gpu-01", "end_jobs")["status"] == "skipped"
+    assert verdicts(said) == ["unresolved"] * 3, said.out
 
 
 def test_some_nodes_are_kept_and_a_node_is_not_freed_again_and_again(looked):
@@ -238,13 +245,18 @@ def test_games_that_grow_and_games_that_do_not(practice):
     made = practice("leader=leader+no_gpu", "gpu-01=selfplay")
     leading(made)
     path = made.lab.shared / "selfplay.db"
-    with sqlite3.connect(path) as base:
-        base.execute("CREATE TABLE games (id INTEGER)")
-        base.execute("INSERT INTO games VALUES (1)")
-    watched = (*asking(made), "-e", f"games={lab.SHARED}/{path.name}", "-e", "games_within=2s")
+    for each, rows in ((path, 1), (made.lab.shared / "gauntlet.db", 3)):
+        with sqlite3.connect(each) as base:
+            base.execute("CREATE TABLE games (id INTEGER)")
+            base.executemany("INSERT INTO games VALUES (?)", [(it,) for it in range(rows)])
+    watched = (*asking(made), "-e", f"games={lab.SHARED}/*.db", "-e", "games_within=2s")
     said = made.run("stuck-node", "--yes", *watched, hosts="gpu-01")
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
-    assert said.finding("gpu-01", "no_games")["evidence"]["games"] == 1
+    evidence = said.finding("gpu-01", "no_games")["evidence"]
+    assert dict(zip(evidence["databases"], evidence["games"], strict=True)) == {
+        f"{lab.SHARED}/selfplay.db": 1,
+        f"{lab.SHARED}/gauntlet.db": 3,
+    }
     stop = threading.Event()
 
     def play() -> None:
