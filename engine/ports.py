@@ -104,6 +104,7 @@ class ConnectOptions:
     known_hosts: str = ""
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
+    """How often a server is asked for a sign of life; one that gives none three times in a row is gone."""
     answered_within: float = 20.0
     """How long a server may take to say whether it starts a program."""
     become_password: Password | None = field(default=None, repr=False)

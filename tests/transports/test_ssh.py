@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 import time
@@ -85,6 +87,45 @@ def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, 
             connection.run(look("true"))
         assert 0.5 <= time.monotonic() - began < 10
         over.set()
+        connection.close()
+        serving.join(5)
+
+
+def test_a_server_that_has_stopped_while_its_kernel_answers_is_noticed_by_its_keepalives(sshd, interrupt):
+    """Mutants: keepalive.py that never hangs up; line.py with paramiko's own keepalive."""
+    connection = connected(sshd.host(), interrupt, keepalive=0.3)
+    assert connection.run(look("echo", "in"))[0].stdout == "in\n"
+    before = sshd.sessions()
+    stopper = threading.Timer(0.5, lambda: [os.kill(pid, signal.SIGSTOP) for pid in before])
+    stopper.start()
+    began = time.monotonic()
+    try:
+        with pytest.raises(ConnectionLost):
+            connection.run(look("sleep", "60", timeout=50))
+        assert time.monotonic() - began < 20
+    finally:
+        stopper.join()
+        for pid in before:
+            os.kill(pid, signal.SIGCONT)
+    connection.close()
+
+
+def test_a_server_that_only_has_nothing_to_say_is_kept(sshd, interrupt):
+    """Mutants: keepalive.py without asking; bounded.py that does not note what it reads."""
+    connection = connected(sshd.host(), interrupt, keepalive=0.1)
+    assert connection.run(look("sh", "-c", "sleep 2; echo in"))[0].stdout == "in\n"
+    connection.close()
+
+
+def test_the_labs_own_server_answers_keepalives(sshd, interrupt):
+    key = paramiko.RSAKey.generate(2048)
+    allowed = frozenset({Path(f"{sshd.key}.pub").read_text().split()[1]})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=lambda: server._serve(listener.accept()[0], key, allowed), daemon=True)
+        serving.start()
+        there = Address(host="127.0.0.1", port=listener.getsockname()[1])
+        connection = connected(sshd.host(addresses=(there,)), interrupt, keepalive=0.2)
+        assert connection.run(look("sh", "-c", "sleep 2; echo in"))[0].stdout == "in\n"
         connection.close()
         serving.join(5)
 

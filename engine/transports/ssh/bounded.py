@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import paramiko
@@ -30,12 +31,15 @@ class _Packetizer(Packetizer):
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
         self._identification = 0
+        self.heard = time.monotonic()
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         """*n* bytes.  Raises Flooded."""
         if n > LARGEST_PACKET + 1024:
             raise Flooded(f"it announces an SSH packet of {n} bytes, more than SSH programs send")
-        return super().read_all(n, check_rekey)
+        got = super().read_all(n, check_rekey)
+        self.heard = time.monotonic()
+        return got
 
     def _read_timeout(self, timeout: float) -> bytes:
         """Some bytes of the identification.  Raises Flooded."""
@@ -77,3 +81,9 @@ class BoundedTransport(paramiko.Transport):
 
     def __init__(self, *args: Any, **keys: Any) -> None:
         super().__init__(*args, **{**keys, "packetizer_class": _Packetizer})
+
+    @property
+    def heard(self) -> float:
+        """When something last came from the server, by the monotonic clock."""
+        assert isinstance(self.packetizer, _Packetizer)
+        return self.packetizer.heard

@@ -12,6 +12,7 @@ import paramiko
 from engine.errors import ConnectionLost
 from engine.lanes.channel import Refused
 from engine.ports import ConnectOptions
+from engine.transports.ssh.keepalive import keep_alive
 from engine.transports.ssh.opening import hang_up
 
 CHUNK = 256 * 1024
@@ -115,7 +116,7 @@ class Line:
 
 def _watch(transport: paramiko.Transport, options: ConnectOptions) -> None:
     """Notice when the far end of *transport* is gone."""
-    transport.set_keepalive(int(options.keepalive))
+    keep_alive(transport, options.keepalive)
     if isinstance(transport.sock, socket.socket) and transport.sock.family != socket.AF_UNIX:
         transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_MS)
