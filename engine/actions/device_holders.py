@@ -33,6 +33,13 @@ class Args:
             "maximum": 100,
         },
     )
+    lost: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
+            "open is not left over."
+        },
+    )
 
 
 def objection(args: Args) -> str:
@@ -42,7 +49,7 @@ def objection(args: Args) -> str:
 
 def probe(args: Args) -> Probe[State]:
     """Walk /proc; then look at the GPUs twice, and walk /proc again, if somebody holds one."""
-    return (yield from look_at(args.paths, (), args.busy_above, apart=True))
+    return (yield from look_at(args.paths, (), args.busy_above, apart=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

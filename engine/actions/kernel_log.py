@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import ceil, floor
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from engine.facts.kernel_events import (
     when,
     xids,
 )
-from engine.facts.kernel_faults import GpuFault, KernelFault, OomdKill, faults, gpu_faults, oomd_kills
+from engine.facts.kernel_faults import GpuFault, KernelFault, OomdKill, faults, gpu_faults, lost_gpus, oomd_kills
 from engine.facts.kernel_reading import Reading, read_kernel, read_text, since_boot
 from engine.facts.kernel_script import ask_kernel
 from engine.facts.kernel_text import Clock, Message
@@ -68,6 +68,12 @@ class Args:
     victims: tuple[Regex, ...] = field(
         default=(),
         metadata={"about": "Names of processes (15 characters) that are the job's: their kills are `oom_job`."},
+    )
+    optional: bool = field(
+        default=False,
+        metadata={
+            "about": "Where the log cannot be read, nothing of it is known (but `lost_gpus`: none), and no more."
+        },
     )
     text: str = field(default="", metadata={"about": "Search this text instead of the host's own log."})
 
@@ -124,6 +130,12 @@ class State:
             "code, bucket, meaning, at, text, count. The newest Xid 154 of a GPU overrules what was before it."
         }
     )
+    lost_gpus: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that fell off the bus, or need a reboot by the catalogue; none where not known."
+        },
+    )
     gpu_faults: tuple[GpuFault, ...] | Unknown = field(
         metadata={"about": "GPUs that fell off the bus or could not be started, told without an Xid: kind, bus_id ..."}
     )
@@ -168,6 +180,16 @@ def probe(args: Args) -> Probe[State]:
     if args.text:
         return _state(args, read_text(args.text))
     done: Completed = yield ask_kernel(_beginning(args), all_lines=bool(args.signatures))
+    try:
+        return _state(args, _read(done))
+    except ProbeError as error:
+        if not args.optional:
+            raise
+        return _unread(args, Unknown(why=str(error)))
+
+
+def _read(done: Completed) -> Reading:
+    """What the sources gave.  Raises ProbeError where none of them could be read."""
     if done.timed_out:
         raise ProbeError("the kernel's messages could not be read in time")
     reading = read_kernel(done.stdout)
@@ -175,7 +197,13 @@ def probe(args: Args) -> Probe[State]:
         raise ProbeError(done.stderr.strip() or f"the kernel's messages could not be read (exit code {done.exit_code})")
     if reading.why_not:
         raise ProbeError(f"the kernel's messages cannot be read: {reading.why_not}")
-    return _state(args, reading)
+    return reading
+
+
+def _unread(args: Args, why: Unknown) -> State:
+    """Of a log that could not be read nothing is known."""
+    known = {"counts": dict.fromkeys(args.signatures, why), "lost_gpus": (), "sources": ()}
+    return State(**{**dict.fromkeys((it.name for it in fields(State)), why), **known})  # type: ignore[arg-type] # the rest
 
 
 def _beginning(args: Args) -> str:
@@ -218,6 +246,7 @@ def _state(args: Args, reading: Reading) -> State:
         xids=_known(gpu_faults_numbered, blind),
         xid_codes=_known(tuple(sorted({it.code for it in gpu_faults_numbered})), blind),
         gpu_needs=_known(needs(gpu_faults_numbered), blind),
+        lost_gpus=lost_gpus(needs(gpu_faults_numbered), gpu_faults(inside)),
         gpu_faults=_known(gpu_faults(inside), blind),
         lockups=_known(faults("lockup", inside), blind),
         panics=_known(faults("panic", inside), blind),

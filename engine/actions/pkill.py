@@ -39,6 +39,13 @@ class Args:
             "maximum": 100,
         },
     )
+    lost: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
+            "open is not left over."
+        },
+    )
     signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
         default="TERM", metadata={"about": "The first signal."}
     )
@@ -57,13 +64,15 @@ class Args:
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; look at the GPUs only if somebody matches and it matters."""
-    return (yield from look_for(args.patterns, args.allow, args.busy_above, apart=args.only == "leftover"))
+    return (
+        yield from look_for(args.patterns, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost)
+    )
 
 
 def decide(args: Args, state: State) -> Decision:
     """End who matches."""
     spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
-    spared += [f"pid {it.pid}: {it.why}" for it in state.protected]
+    spared += [f"pid {it.pid}: {it.why}" for it in (*state.beyond_help, *state.protected)]
     what = f"{'that is left over ' if args.only == 'leftover' else ''}matches {' or '.join(args.patterns)}"
     return decision(_victims(args, state), _manner(args), what, spared)
 

@@ -33,11 +33,18 @@ class Args:
             "maximum": 100,
         },
     )
+    lost: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
+            "open is not left over."
+        },
+    )
 
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; look at the GPUs, and again at /proc, only if somebody matches."""
-    return (yield from look_for(args.patterns, (), args.busy_above, apart=True))
+    return (yield from look_for(args.patterns, (), args.busy_above, apart=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

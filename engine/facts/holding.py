@@ -36,6 +36,10 @@ class Holding:
     protected: tuple[Protected, ...] = field(
         default=(), metadata={"about": "Holders that are never ended, each with its why."}
     )
+    beyond_help: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Those that hold only GPUs which are lost: left alone, as ending them brings none back."},
+    )
     misplaced: tuple[Protected, ...] = field(
         default=(),
         metadata={
@@ -61,7 +65,7 @@ class Holding:
 
 
 def look_at(
-    paths: tuple[str, ...], allow: Collection[str], above: float, *, apart: bool
+    paths: tuple[str, ...], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
 ) -> Generator[Command | tuple[Command, ...], Any, Holding | Absent[Holding]]:
     """Who has *paths* (globs) open; if somebody does and they are to be told *apart*, who of them is left over.
 
@@ -84,7 +88,7 @@ def look_at(
         return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
     if isinstance(plain.processes, Unknown) or not plain.processes:
         return (yield from _with_foreign(plain, walk))
-    closer = yield from look_closer(*paths, above=above)
+    closer = yield from look_closer(*paths, above=above, lost=lost)
     if isinstance(closer.walk, Unknown):
         why = closer.walk
         return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
@@ -101,6 +105,7 @@ def look_at(
         processes=holders,
         leftover=sides.leftover,
         at_work=sides.at_work,
+        beyond_help=sides.beyond_help,
         devices=_devices(sides.leftover, closer.walk),
         gpus=_gpus(sides.leftover, closer.walk, closer.load),
         unlisted=_unlisted(holders, closer.walk),

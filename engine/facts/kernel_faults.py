@@ -10,6 +10,7 @@ from engine.facts.gpus import bus_ids
 from engine.facts.kernel_events import when
 from engine.facts.kernel_patterns import KINDS
 from engine.facts.kernel_text import Message
+from engine.facts.xids import GpuNeed, Need
 from engine.values.text import Unknown
 
 NEAR = 4
@@ -64,6 +65,13 @@ def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
             bus = _bus_of(messages, number)
             found.append(GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip()))
     return tuple(found)
+
+
+def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str, ...]:
+    """The bus ids of GPUs that only a reboot brings back: by the catalogue, or as they fell off the bus."""
+    wanted = (gpu.bus_id for gpu in needs if gpu.need == Need.REBOOT)
+    fallen = (fault.bus_id for fault in faults if fault.kind == "off_the_bus" and fault.bus_id)
+    return tuple(dict.fromkeys((*wanted, *fallen)))
 
 
 def _bus_of(messages: Sequence[Message], number: int) -> str:

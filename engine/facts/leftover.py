@@ -34,6 +34,17 @@ class Load:
         """Whether it is proven that the host has no NVIDIA GPU."""
         return not isinstance(self.presence, Unknown) and self.presence.absent
 
+    lost: frozenset[str] = frozenset()
+    """Bus ids of GPUs that the kernel says only a reboot brings back."""
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Bus ids of GPUs that only a reboot brings back, by the kernel's word or by nvidia-smi's."""
+        if isinstance(self.reading, Unknown):
+            return self.lost
+        shown = (gpu.bus_id for gpu in self.gpus if gpu.bus_id and _wants_reboot(gpu))
+        return frozenset((*self.lost, *self.reading.lost, *shown))
+
     @property
     def gpus(self) -> tuple[Gpu, ...]:
         """The GPUs that nvidia-smi shows."""
@@ -73,6 +84,45 @@ def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
     except ProbeError as error:
         reading = Unknown(why=str(error))
     return Load(reading=reading, presence=there, above=above)
+
+
+def _wants_reboot(gpu: Gpu) -> bool:
+    return gpu.recovery_action == "Reboot" or any("GPU is lost" in fault for fault in gpu.faults)
+
+
+def beyond_help(walk: Walk, load: Load) -> Mapping[int, tuple[str, ...]]:
+    """The processes that have no GPU open but lost ones, each with those: ending them brings no GPU back.
+
+    A process without a GPU (a launcher) is among them where its job has nothing else open. Where it is not known which
+    node is that of a lost GPU, any node that is not known to be another's counts.
+    """
+    if not load.gone:
+        return {}
+    open_ = {pid: [node for node in nodes if node.gpu is not None] for pid, nodes in walk.open.items()}
+    sides = {pid: [_lost_of(node, walk, load) for node in nodes] for pid, nodes in open_.items() if nodes}
+    own = {pid: tuple(sorted(set(buses))) for pid, buses in sides.items() if all(buses)}
+    shared = families(walk.table)
+    hangs = shared.share(dict.fromkeys(own, True))
+    works = shared.share({pid: not all(buses) for pid, buses in sides.items()})
+    named = tuple(sorted({bus for buses in own.values() for bus in buses}))
+    launchers = {
+        pid: named for pid, answer in hangs.items() if answer is True and works[pid] is not True and pid not in own
+    }
+    return {**launchers, **own}
+
+
+def _lost_of(node: Node, walk: Walk, load: Load) -> str:
+    """The lost GPU that *node* opens, or may open; empty: it opens another one."""
+    numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
+    mine = next((bus for bus, number in numbers.items() if number == node.gpu), "")
+    if mine:
+        return mine if mine in load.gone else ""
+    if all(bus in numbers for bus in load.gone):
+        return ""
+    gpu = _gpu_of(node, walk, load)
+    if not isinstance(gpu, Unknown):
+        return gpu.bus_id if gpu.bus_id in load.gone else ""
+    return ", ".join(sorted(load.gone))
 
 
 def at_work(walk: Walk, load: Load) -> Mapping[int, bool | Unknown]:

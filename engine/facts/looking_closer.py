@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ProbeError
+from engine.facts.gpus import bus_id
 from engine.facts.holders import GPUS, Walk, ask_holders, read_holders
-from engine.facts.leftover import Load, ask_load, at_work, read_load
+from engine.facts.leftover import Load, ask_load, at_work, beyond_help, read_load
 from engine.facts.processes import Process
-from engine.facts.protected import shown
+from engine.facts.protected import Protected, shown
 from engine.values.command import Command
 from engine.values.text import Unknown
 
@@ -25,7 +26,7 @@ class Closer:
     walk: Walk | Unknown
 
 
-def look_closer(*globs: str, above: float) -> Generator[tuple[Command, ...], Any, Closer]:
+def look_closer(*globs: str, above: float, lost: Iterable[str] = ()) -> Generator[tuple[Command, ...], Any, Closer]:
     """Look twice at the GPUs, and then at who has their nodes, and files of *globs*, open."""
     presence, gpus, walked = yield (*ask_load(), ask_holders(*(globs or (GPUS,))))
     walk: Walk | Unknown
@@ -33,7 +34,8 @@ def look_closer(*globs: str, above: float) -> Generator[tuple[Command, ...], Any
         walk = read_holders(walked)
     except ProbeError as error:
         walk = Unknown(why=str(error))
-    return Closer(load=read_load(presence, gpus, above), walk=walk)
+    load = replace(read_load(presence, gpus, above), lost=frozenset(filter(None, map(bus_id, lost))))
+    return Closer(load=load, walk=walk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ class Apart:
 
     leftover: tuple[Process, ...] | Unknown
     at_work: tuple[Process, ...] | Unknown
+    beyond_help: tuple[Protected, ...] = ()
+    """Those that hold nothing but lost GPUs."""
 
 
 def told_apart(processes: tuple[Process, ...], before: Collection[str], closer: Closer) -> Apart:
@@ -54,15 +58,26 @@ def told_apart(processes: tuple[Process, ...], before: Collection[str], closer: 
     if isinstance(closer.walk, Unknown):
         return Apart(leftover=closer.walk, at_work=closer.walk)
     work = at_work(closer.walk, closer.load)
+    hopeless = beyond_help(closer.walk, closer.load)
     answers = [(it, True if it.key not in before else work[it.pid]) for it in processes]
+    beyond = tuple(_beyond(it, hopeless[it.pid]) for it, answer in answers if it.pid in hopeless and answer is not True)
+    answers = [(it, answer) for it, answer in answers if it.pid not in hopeless or answer is True]
     for it, answer in answers:
         if isinstance(answer, Unknown):
             unknown = Unknown(why=f"whether pid {it.pid} is left over is not known: {answer.why}")
-            return Apart(leftover=unknown, at_work=unknown)
+            return Apart(leftover=unknown, at_work=unknown, beyond_help=beyond)
     return Apart(
         leftover=tuple(it for it, answer in answers if answer is False),
         at_work=tuple(it for it, answer in answers if answer is True),
+        beyond_help=beyond,
     )
+
+
+def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
+    why = (
+        f"it holds GPU {', '.join(buses)}, which is lost: ending it does not bring that back, a reboot of the host does"
+    )
+    return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
 
 
 def described(pid: int, walk: Walk, load: Load) -> Process:

@@ -33,6 +33,10 @@ class Matching:
     protected: tuple[Protected, ...] = field(
         default=(), metadata={"about": "Matching processes that are never ended, each with its why."}
     )
+    beyond_help: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Those that hold only GPUs which are lost: left alone, as ending them brings none back."},
+    )
     zombies: tuple[Process, ...] = field(
         default=(), metadata={"about": "Defunct ones, by name or parent: they hold only a pid, until it is collected."}
     )
@@ -46,7 +50,7 @@ class Matching:
 
 
 def look_for(
-    patterns: Iterable[str], allow: Collection[str], above: float, *, apart: bool
+    patterns: Iterable[str], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
 ) -> Generator[Command | tuple[Command, ...], Any, Matching]:
     """Who matches; if somebody does and they are to be told *apart*, who of them is left over."""
     tests = [re.compile(it) for it in patterns]
@@ -56,7 +60,7 @@ def look_for(
         return plain
     if not apart:
         return replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
-    closer = yield from look_closer(above=above)
+    closer = yield from look_closer(above=above, lost=lost)
     before = {it.key for it in plain.matches}
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
@@ -71,6 +75,7 @@ def look_for(
         matches=again.matches if isinstance(again.matches, Unknown) else matches,
         leftover=sides.leftover,
         at_work=sides.at_work,
+        beyond_help=sides.beyond_help,
         unkillable=tuple(it for it in again.unkillable if it.key in stuck),
     )
 

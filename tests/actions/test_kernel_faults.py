@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from actions.pretended import Here, drive
 from engine.actions import kernel_log
+from engine.errors import ProbeError
 from engine.facts.kernel_patterns import KINDS, worth_sending
 from engine.facts.kernel_reading import read_kernel
 from engine.facts.xids import Need, catalogue, needs
@@ -400,3 +401,26 @@ def test_a_log_since_boot_is_complete_where_what_was_before_it_is_not_asked_for(
     assert since(journal, this_boot=True).oom == ()
     no_boot = read_kernel("clock 1795300600 - +0000\n" + answer([], ["[    0.000000] Linux version"])[34:])
     assert isinstance(since(no_boot, this_boot=True).oom, Unknown)
+
+
+def test_gpus_that_only_a_reboot_brings_back_are_named():
+    assert seen(XID.format("79, pid=1")).lost_gpus == ("0000:3b:00.0",)
+    assert seen(XID.format("95, pid=1")).lost_gpus == ()
+    assert seen(XID.format("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")).lost_gpus
+    assert seen(XID.format("79, x") + XID.format("154, changed from 0x2 (x) to 0x0 (None)")).lost_gpus == ()
+    assert seen(LOST[0]).lost_gpus == ("0000:b3:00.0",)
+    assert seen("[1.0] NVRM: GPU 0000:b3:00.0: RmInitAdapter failed! (0x26:0x56:1474)").lost_gpus == ()
+
+
+def test_a_log_that_need_not_be_read_leaves_everything_unknown_but_names_no_lost_gpu(tmp_path):
+    for name in ("dmesg", "journalctl"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n")
+        (tmp_path / name).chmod(0o755)
+    state = drive(
+        kernel_log.probe(build(kernel_log.Args, {"optional": True, "signatures": {"a": "b"}})), Here(tmp_path)
+    )
+    assert state.lost_gpus == ()
+    assert isinstance(state.xids, Unknown)
+    assert isinstance(state.counts["a"], Unknown)
+    with pytest.raises(ProbeError):
+        drive(kernel_log.probe(build(kernel_log.Args, {})), Here(tmp_path))

@@ -55,6 +55,25 @@ def test_a_dry_run_shows_who_would_die_and_changes_nothing(practice):
     ]
 
 
+def test_what_holds_a_gpu_that_the_kernel_has_lost_is_not_ended_in_the_belief_that_it_helps(practice):
+    """Mutants: `pkill` or `fuser` without `lost`; the finding without its advice."""
+    lab = practice("gpu-01=leftovers")
+    for bus in ("1a", "3d"):
+        lost = f"[100.000000] NVRM: Xid (PCI:0000:{bus}:00): 79, pid=1, name=x, GPU has fallen off the bus."
+        lab.exec("gpu-01", f"echo '{lost}' >>/run/lab/kernel")
+    before = there(lab.commands("gpu-01"), DEAD[:3])
+    said = lab.run("zombie-gpu", "--yes")
+    assert there(lab.commands("gpu-01"), DEAD[:3]) == before == [True] * 3
+    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
+    found = said.finding("gpu-01", "beyond_help")
+    assert found["status"] == "present"
+    assert "00.0, which is lost" in found["say"]
+    assert "reboot" in found["advise"][0]
+    assert said.finding("gpu-01", "gpu_fault")["status"] == "present"
+    victims = [one["command"] for step in said.host("gpu-01")["steps"] for one in step["victims"]]
+    assert there(set(victims), DEAD[:3]) == [False] * 3
+
+
 def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     lab = practice("gpu-01=leftovers", "gpu-02=leftovers+busy+daemon", "gpu-03=stubborn+nameless", "cpu-01=no_gpu")
     said = lab.run("zombie-gpu", "--yes")

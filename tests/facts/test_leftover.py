@@ -357,3 +357,56 @@ def test_asked_for_by_name_a_daemon_may_be_ended_but_never_pid_1_nor_our_way_in(
     assert "our own connection" in protection(sshd, seen.table, ("sshd",))
     assert "pid 1" in protection(seen.table.rows[1], seen.table, ("systemd", "init"))
     assert daemon(row(30, argv=("sshd: u@pts/1",), name="sshd"), ("sshd",)) == ""
+
+
+def apart(seen, known):
+    processes = tuple(it.process for pid, it in seen.table.rows.items() if pid != 1)
+    return told_apart(processes, {it.key for it in processes}, Closer(load=known, walk=seen))
+
+
+def pids(processes) -> list[int]:
+    return [it.pid for it in processes]
+
+
+def test_what_holds_only_a_lost_gpu_is_not_left_over_and_the_rest_is():
+    """Mutants: every holder spared; the launcher of a lost worker ended; the nodes in the order of nvidia-smi."""
+    seen = walk(
+        row(10), row(20), row(30, ppid=40), row(40), row(50), row(60, ppid=70), row(61, ppid=70), row(70),
+        holds={10: (1, "ctl"), 20: (0,), 30: (1,), 50: (0, 1), 60: (1,), 61: (0,)},
+    )  # fmt: skip
+    lost = replace(load(0, 0), lost=frozenset({"0000:90:00.0"}))  # GPU 0 has node 1
+    sides = apart(seen, lost)
+    assert pids(sides.beyond_help) == [10, 30, 40, 60]
+    assert pids(sides.leftover) == [20, 50, 61, 70]
+    assert "holds GPU 0000:90:00.0, which is lost" in sides.beyond_help[0].why
+    assert pids(apart(seen, load(0, 0)).leftover) == [10, 20, 30, 40, 50, 60, 61, 70]
+
+
+def test_where_it_is_not_known_which_node_is_the_lost_gpu_s_nobody_is_ended():
+    seen = walk(row(10), row(20), row(30), holds={10: (0,), 20: (1,)})
+    sides = apart(seen, replace(load(0, 0, minors=False), lost=frozenset({"0000:90:00.0"})))
+    assert pids(sides.beyond_help) == [10, 20]
+    assert pids(sides.leftover) == [30]
+    one = walk(row(10), holds={10: (0,)}, gpus=1)
+    assert pids(apart(one, replace(load(0, minors=False), lost=frozenset({"0000:90:00.0"}))).beyond_help) == [10]
+
+
+@pytest.mark.parametrize("how", ["complaint", "row", "action"])
+def test_nvidia_smi_s_own_word_of_a_lost_gpu_counts_too(how):
+    seen = walk(row(10), row(20), holds={10: (1,), 20: (0,)})
+    known = load(0, 0)
+    first, second = known.reading.gpus
+    readings = {
+        "complaint": Reading(gpus=(second,), lost=("0000:90:00.0",), errors=("GPU is lost",)),
+        "row": Reading(gpus=(replace(first, faults=("memory.used: [GPU is lost]",)), second)),
+        "action": Reading(gpus=(replace(first, recovery_action="Reboot"), second)),
+    }
+    sides = apart(seen, replace(known, reading=readings[how]))
+    assert pids(sides.beyond_help) == [10]
+    assert pids(sides.leftover) == [20]
+
+
+def test_who_is_at_work_is_never_called_beyond_help():
+    seen = walk(row(10), holds={10: (1,)})
+    sides = apart(seen, replace(load(90, 0), lost=frozenset({"0000:90:00.0"})))
+    assert (pids(sides.at_work), sides.beyond_help) == ([10], ())
