@@ -8,6 +8,7 @@ from typing import Literal
 
 from engine.errors import ProbeError
 from engine.facts.gpu_load import chosen, listed_on, wedged
+from engine.facts.gpu_services import NAME, Service, ask_services, read_services, start_again, stop
 from engine.facts.gpu_users import Users, ask_users, read_users
 from engine.facts.nvidia import Gpu, Reading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
 from engine.facts.nvlink import Links, ask_links, obstacle, read_links, together
@@ -39,6 +40,17 @@ class Args:
         default=False,
         metadata={"about": "Also in MIG mode (instances are destroyed), and without NVLink peers that belong to it."},
     )
+    stop: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Services of systemd that may be stopped for the reset where they hold a GPU; exactly those are "
+            "started again, also when it fails."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if wrong := [it for it in self.stop if not NAME.fullmatch(it)]:
+            raise ValueError(f"`stop`: {wrong[0]!r} is no name of a service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,13 @@ class State:
     holders: Mapping[str, tuple[str, ...] | Unknown] = field(
         default_factory=dict, metadata={"about": "UUID to the processes that have its device node open."}
     )
+    stops: tuple[str, ...] = field(
+        default=(), metadata={"about": "Services that hold a GPU, and would be stopped and started again."}
+    )
+    running: tuple[str, ...] = field(default=(), metadata={"about": "Those of `stop` that run."})
+    pulled: tuple[str, ...] = field(
+        default=(), metadata={"about": "Other units that run, and that systemd would stop with `stops`."}
+    )
     root: bool = field(default=False, metadata={"about": "Whether we are root there."})
     joined: str = field(default="", metadata={"about": "Why NVLink forbids to reset just these; empty: it does not."})
     groups: tuple[tuple[str, ...], ...] = field(
@@ -67,11 +86,12 @@ def probe(args: Args) -> Probe[State]:
     if not args.gpus:
         return State()
     questions = (ask_presence(), ask_gpus(APART, apps=True), ask_users(), read("id", "-u"))
-    present, smi, users, whoami = yield questions
+    present, smi, users, whoami, *more = yield (*questions, *([ask_services(args.stop)] if args.stop else []))
     presence = read_presence(present)
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.gpus))
-    state = _state(args, read_gpus(smi), read_users(users, presence), whoami)
+    services = read_services(more[0]) if more else ()
+    state = _state(args, read_gpus(smi), read_users(users, presence), whoami, services)
     if not _wanted(args, state):
         return state
     try:
@@ -81,7 +101,9 @@ def probe(args: Args) -> Probe[State]:
     return _with_links(args, state, links)
 
 
-def _state(args: Args, reading: Reading, users: Users, whoami: Completed) -> State:
+def _state(args: Args, reading: Reading, users: Users, whoami: Completed, services: tuple[Service, ...]) -> State:
+    holding = [it for it in services if it.pid in users.pids()]
+    stopped = {it.pid for it in holding}
     names = {} if "all" in args.gpus else chosen(reading.gpus, args.gpus)
     asked = reading.gpus if "all" in args.gpus else tuple(dict.fromkeys(it for it in names.values() if it))
     return State(
@@ -90,7 +112,10 @@ def _state(args: Args, reading: Reading, users: Users, whoami: Completed) -> Sta
         missing=tuple(name for name, gpu in names.items() if gpu is None),
         lost=reading.lost,
         wedged={it.key: wedged(it, BUSY_ABOVE, users.held(it), listed_on(it, reading.apps)) for it in asked},
-        holders={it.key: users.of(it) for it in asked},
+        holders={it.key: users.of(it, stopped) for it in asked},
+        stops=tuple(it.unit for it in holding),
+        running=tuple(it.unit for it in services),
+        pulled=tuple(sorted({name for it in holding for name in it.pulls} - {it.unit for it in services})),
         root=whoami.exit_code == 0 and whoami.stdout.strip() == "0",
     )
 
@@ -118,12 +143,19 @@ def decide(args: Args, state: State) -> Decision:
         return Blocked(why="; ".join(obstacles))
     if not wanted:
         return NoChange(why=f"not wedged: {_said(state.gpus)}")
-    targets = tuple(_target(it) for it in wanted)
+    targets = (*(_target(it) for it in wanted), *map(_service, state.stops))
     on = tuple(it for it in wanted if it.persistence is True)
+    words = f"; {', '.join(state.stops)} stopped for it, and started again whatever comes of it" if state.stops else ""
     return Change(
-        summary=f"reset {plural(len(wanted), 'GPU')}: {_said(wanted)}",
-        commands=tuple(it for group in _grouped(wanted, state) for it in _commands(group)),
-        finally_=tuple(set_persistence(it, on=True) for it in on),
+        summary=f"reset {plural(len(wanted), 'GPU')}: {_said(wanted)}{words}",
+        commands=(
+            *([stop(state.stops)] if state.stops else []),
+            *(it for group in _grouped(wanted, state) for it in _commands(group)),
+        ),
+        finally_=(
+            *([start_again(state.running)] if state.stops else []),  # some of them may be stopped with others
+            *(set_persistence(it, on=True) for it in on),
+        ),
         targets=targets,
         risk=Risk.RESETS_HARDWARE,
     )
@@ -178,6 +210,8 @@ def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
                 found.append(f"{_said((gpu,))} is held by {', '.join(held)}: end that first")
         if gpu.mig == "Enabled" and not args.force:
             found.append(f"{_said((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` does it")
+    if state.pulled:
+        found.append(f"to stop {', '.join(state.stops)} would also stop {', '.join(state.pulled)}: end that first")
     if state.joined and not args.force:
         found.append(f"{state.joined}: name them too, or give `force: true`")
     return found
@@ -195,7 +229,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 def _unsettled(args: Args, before: State, after: State) -> list[str]:
     now = {it.key: it for it in after.gpus}
-    found: list[str] = []
+    found = [f"{it} ran before, and does not now" for it in before.running if it not in after.running]
     for gpu in _wanted(args, before):
         again = now.get(gpu.key)
         if again is None:
@@ -210,13 +244,16 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
 
 
 def reach(args: Args, state: State) -> tuple[Target, ...]:
-    """The GPUs that were asked for and are there."""
-    return tuple(map(_target, state.gpus))
+    """The GPUs that were asked for and are there, and the services that may be stopped for them."""
+    return (*map(_target, state.gpus), *map(_service, state.running))
 
 
 def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the GPUs of *keys*."""
-    return replace(state, gpus=tuple(it for it in state.gpus if it.key not in keys))
+    """*state* without the GPUs of *keys*; a service of *keys* is not stopped, and so stands in the way."""
+    kept = tuple(it for it in state.stops if _service(it).key in keys)
+    held = {key: it if isinstance(it, Unknown) or not kept else (*it, *kept) for key, it in state.holders.items()}
+    gpus = tuple(it for it in state.gpus if it.key not in keys)
+    return replace(state, gpus=gpus, holders=held, stops=tuple(it for it in state.stops if it not in kept))
 
 
 def refused(command: Command, completed: Completed) -> str:
@@ -227,6 +264,10 @@ def refused(command: Command, completed: Completed) -> str:
 def by_hand(args: Args) -> tuple[str, ...]:
     """The lines that a person would paste."""
     return tuple(f"nvidia-smi --gpu-reset -i {it}" for it in args.gpus if it != "all")
+
+
+def _service(unit: str) -> Target:
+    return Target(kind="service", key=f"service:{unit}", say=unit)
 
 
 def _target(gpu: Gpu) -> Target:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
@@ -46,19 +46,23 @@ class Users:
     """Why there may be others; empty: there are none."""
     presence: GpuPresence
 
-    def of(self, gpu: Gpu) -> tuple[str, ...] | Unknown:
-        """Everyone who stands in the way of a reset, in words."""
-        users = self._on(gpu, _PASSING)
+    def of(self, gpu: Gpu, stopped: Collection[int] = ()) -> tuple[str, ...] | Unknown:
+        """Everyone who stands in the way of a reset, in words; not the processes *stopped* for it."""
+        users = self._on(gpu, _PASSING, stopped)
         return users if isinstance(users, Unknown) else tuple(str(it) for it in users)
+
+    def pids(self) -> frozenset[int]:
+        """Every process that is seen to have a GPU's node open."""
+        return frozenset(it.pid for users in self.by_number.values() for it in users)
 
     def held(self, gpu: Gpu) -> bool | Unknown:
         """Whether a process may be at work on it; daemons that only watch are none."""
         users = self._on(gpu, (*_PASSING, *_WATCHING))
         return users if isinstance(users, Unknown) else bool(users)
 
-    def _on(self, gpu: Gpu, leave_out: tuple[str, ...]) -> tuple[User, ...] | Unknown:
+    def _on(self, gpu: Gpu, leave_out: tuple[str, ...], stopped: Collection[int] = ()) -> tuple[User, ...] | Unknown:
         there = {
-            number: tuple(it for it in users if it.name not in leave_out or not it.believed)
+            number: tuple(it for it in users if (it.name not in leave_out or not it.believed) and it.pid not in stopped)
             for number, users in self.by_number.items()
         }
         number = self._number(gpu)
