@@ -107,6 +107,8 @@ class ConnectOptions:
     """How often a server is asked for a sign of life; one that gives none three times in a row is gone."""
     answered_within: float = 20.0
     """How long a server may take to say whether it starts a program."""
+    shell_within: float = 0.0
+    """How long a shell, once started, may take to answer; 0: 20 seconds."""
     become_password: Password | None = field(default=None, repr=False)
     """For sudo, where it asks for one."""
     passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -153,7 +153,7 @@ def _times(options: Options) -> Mapping[str, float]:
     """The seconds of every option that is a time; 0 for one that was not given.  Raises ConfigError."""
     problems: list[Problem] = []
     found = {}
-    for name in ("timeout", "deadline", "connect_timeout"):
+    for name in ("timeout", "deadline", "connect_timeout", "shell_timeout"):
         try:
             found[name] = time_span(options[name]) if options.get(name) else 0.0
         except ConfigError as error:
@@ -169,6 +169,8 @@ def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, 
     password = become_password(options["become_password_file"], options["ask_become_pass"], person)
     connecting = ConnectOptions(
         connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,
+        answered_within=times["shell_timeout"] or ConnectOptions().answered_within,
+        shell_within=times["shell_timeout"],
         strict_host_keys=options["strict_host_keys"],
         become_password=Lent(password) if password else None,
         passphrases=passphrases(rest["selection"].hosts, person),

@@ -57,6 +57,10 @@ input_option = click.option(
     shell_complete=completes("inputs"),
     help="Set an input of the playbook.",
 )
+shell_timeout_option = click.option(
+    "--shell-timeout", metavar="DURATION", default="20s", show_default=True,
+    help="How long a shell may take to start on a host, once logged in: longer where a host is overloaded.",
+)  # fmt: skip
 secret_options = (
     click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password that sudo wants on the hosts."),
     click.option(
@@ -82,6 +86,7 @@ fleet_options = shared(
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
     *secret_options,
     click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
+    shell_timeout_option,
     not_ready_option,
 )
 run_options = shared(
@@ -126,5 +131,6 @@ monitor_options = shared(
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
     *secret_options,
     click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
+    shell_timeout_option,
     not_ready_option,
 )

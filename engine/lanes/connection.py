@@ -30,9 +30,18 @@ AHEAD = 64 * 1024
 class LaneConnection:
     """Runs commands on one host over an open line.  Owned by one thread."""
 
-    def __init__(self, opener: Opener, interrupt: Interrupt, password: Password | None = None, host: str = "") -> None:
-        """*password*: for sudo, where it asks for one; *host* is where, for people."""
+    def __init__(
+        self,
+        opener: Opener,
+        interrupt: Interrupt,
+        password: Password | None = None,
+        host: str = "",
+        *,
+        shell_within: float = 0.0,
+    ) -> None:
+        """*password*: for sudo, where it asks for one; *host* is where, for people; *shell_within*: see ``Access``."""
         self._opener, self._interrupt, self._host = opener, interrupt, host
+        self._shell_within = shell_within
         self._password, self._asking = password, set[str]()
         self._lanes: dict[str, tuple[Lane, Leash]] = {}
         self._refused: dict[str, str] = {}
@@ -131,7 +140,7 @@ class LaneConnection:
         """What *start* gives: without a password first, and with it where sudo will not have that."""
         if user not in self._asking:
             try:
-                return start(Access(user=user), command)
+                return start(Access(user=user, within=self._shell_within), command)
             except Refused:
                 line_must_stand(self._opener)
                 if not user or not self._password:
@@ -140,7 +149,9 @@ class LaneConnection:
         try:
             made = self._password.try_on(
                 self._host,
-                lambda secret, trial: start(Access(user=user, password=secret, trial=trial), command),
+                lambda secret, trial: start(
+                    Access(user=user, password=secret, trial=trial, within=self._shell_within), command
+                ),
                 lambda: self._may_send(command),
             )
         except PasswordRefused:

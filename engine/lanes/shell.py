@@ -38,6 +38,8 @@ class Access:
     """For sudo; empty: it must not ask for one."""
     trial: Trial = field(default_factory=Trial)
     """Of the password."""
+    within: float = 0.0
+    """Seconds that the shell may take to start; 0: ``GREETED_WITHIN``."""
 
 
 class PasswordRefused(Refused):
@@ -51,6 +53,7 @@ class Shell:
         self.out, self.err = Stream(), Stream()
         self.ended = False
         self._access, self._told = access, False
+        self._patience = access.within or GREETED_WITHIN
         self._prompt = f"runbook-{token_hex(8)}:"
         self._first = f"{READER}\n".encode() + first
         self._channel: Channel = opener.open(EXEC)
@@ -64,7 +67,7 @@ class Shell:
 
         Raises Refused when no shell starts, and what *check* raises.
         """
-        deadline, late = time.monotonic() + GREETED_WITHIN, False
+        deadline, late = time.monotonic() + self._patience, False
         while (line := (stream or self.out).line(beginning)) is None:
             if self._access.password and self.err.passes(self._prompt):
                 self._tell_password()
@@ -121,5 +124,5 @@ class Shell:
             return kind(words)
         words = f"; it says: {(said or told)[-1]}" if said or told else ""
         if not self.ended:
-            return kind(f"no shell answers within {GREETED_WITHIN:.0f} s{words}")
+            return kind(f"no shell answers within {self._patience:.0f} s (--shell-timeout gives it longer){words}")
         return kind(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")

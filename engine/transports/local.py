@@ -79,4 +79,4 @@ class _Machine:
 
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
     """This machine, whatever the host's addresses say."""
-    return LaneConnection(_Machine(), interrupt, options.become_password, host.name)
+    return LaneConnection(_Machine(), interrupt, options.become_password, host.name, shell_within=options.shell_within)

@@ -15,6 +15,7 @@ from sshd import free_port, make_key, start_sshd
 
 from engine.errors import ConnectionLost, Unreachable
 from engine.lab import server
+from engine.lanes import shell as lanes_shell
 from engine.ports import ConnectOptions
 from engine.transports import ssh
 from engine.values.inventory import Address, HostKeys
@@ -128,6 +129,18 @@ def test_the_labs_own_server_answers_keepalives(sshd, interrupt):
         assert connection.run(look("sh", "-c", "sleep 2; echo in"))[0].stdout == "in\n"
         connection.close()
         serving.join(5)
+
+
+def test_a_shell_that_starts_late_is_given_the_time_that_was_asked_for(sshd, interrupt, monkeypatch):
+    """Mutants: connection.py or commands.py that do not hand it on."""
+    monkeypatch.setattr(lanes_shell, "GREETED_WITHIN", 0.3)
+    monkeypatch.setattr(lanes_shell, "CATCH_UP", 0.1)
+    monkeypatch.setattr(lanes_shell, "EXEC", f"sleep 2; {lanes_shell.EXEC}")
+    with pytest.raises(Unreachable, match=r"no shell answers within 0 s \(--shell-timeout gives it longer\)"):
+        connected(sshd.host(), interrupt).run(look("true"))
+    connection = connected(sshd.host(), interrupt, shell_within=30.0)
+    assert connection.run(look("echo", "in"))[0].stdout == "in\n"
+    connection.close()
 
 
 def test_an_unknown_host_key_is_kept_once_and_a_changed_one_is_refused(tmp_path, interrupt, monkeypatch):

@@ -193,7 +193,7 @@ def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, in
     # pam_faildelay waits two seconds, or up to half less or more
     assert first.refused.startswith(
         (
-            "sudo to root is refused: no shell answers within 1 s",
+            "sudo to root is refused: no shell answers within 1 s (--shell-timeout gives it longer)",
             "sudo to root is refused: the password was not accepted",
         )
     )

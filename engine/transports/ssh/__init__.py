@@ -35,7 +35,9 @@ def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connec
             reasons.append(f"{way.address}: {error}")
             break
         else:
-            return LaneConnection(line, interrupt, options.become_password, host.name)
+            return LaneConnection(
+                line, interrupt, options.become_password, host.name, shell_within=options.shell_within
+            )
     raise Unreachable("; ".join(reasons))
 
 
