@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.errors import ConfigError, Problem
 from engine.ports import Action
 from engine.values.inventory import Inventory
-from engine.values.playbook import Playbook
+from engine.values.playbook import Playbook, Where
 from engine.values.text import Json
 
 ENDINGS = (".yaml", ".yml")
@@ -181,17 +181,21 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
 
     lent = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
     values = {**given.below, **lent}
+    places: dict[str, Where] = {}
     if given.file:
         text, names = read_text(Path(given.file)), [it.name for it in playbook.inputs]
         ours = has_key(text, names)
-        tree = parse_playbook(text, given.file, ours=ours).value
+        document = parse_playbook(text, given.file, ours=ours)
+        tree = document.value
         if not isinstance(tree, Mapping):
             raise ConfigError(f"{given.file}: expected a mapping of input names to values")
         if tree and not ours:  # whatever it is, nothing of it is repeated
             there = f"there are: {', '.join(names) or 'none'}"
             raise ConfigError(f"{given.file}: no input of {playbook.name} stands in it ({there})")
         values.update(tree)
+        places = {name: document.where((name,)) for name in tree}
     for option in given.options:
         name, value = parse_input_option(option, playbook)
         values[name] = value
-    return resolve_inputs(playbook, values)
+        places.pop(name, None)
+    return resolve_inputs(playbook, values, places)

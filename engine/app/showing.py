@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -77,7 +77,23 @@ def actions_text(name: str) -> str:
     lines = [f"{name}: {action.doc}", "", f"Used to {_uses(action)}.", "", "Arguments"]
     lines += _fields(action.Args) or ["  none"]
     lines += ["", "Fields that expressions can use"]
-    return "\n".join(lines + (_fields(action.State) or ["  none"]))
+    lines += _fields(action.State) or ["  none"]
+    for part in _parts_of(action):
+        lines += ["", f"What a {part.__name__} holds", *_fields(part)]
+    return "\n".join(lines)
+
+
+def _parts_of(action: Action) -> list[type[Any]]:
+    """The kinds of value with fields of their own that the arguments and the fields of *action* are made of."""
+    found: list[type[Any]] = []
+    waiting: list[Any] = [it for kind in (action.Args, action.State) for it in get_type_hints(kind).values()]
+    while waiting:
+        kind = waiting.pop(0)
+        waiting += get_args(kind)
+        if isinstance(kind, type) and is_dataclass(kind) and kind is not Unknown and kind not in found:
+            found.append(kind)
+            waiting += get_type_hints(kind).values()
+    return found
 
 
 def schema_text() -> str:

@@ -22,6 +22,7 @@ from engine.cli.options import (
     playbook_argument,
     run_options,
 )
+from engine.cli.strict import Group
 from engine.cli.told import complain, tell
 from engine.errors import RunbookError
 from engine.values.printable import printable
@@ -50,7 +51,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=Group, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="runbook")
 def cli() -> None:
     """Diagnose and remediate stuck GPU hosts over SSH, with a dry run that tells the truth.

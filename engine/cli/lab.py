@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from engine.cli.options import CONTEXT, completes, playbook_argument, run_options
+from engine.cli.strict import Group
 from engine.cli.told import tell
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=Group, context_settings=CONTEXT)
 def lab() -> None:
     """Throw-away hosts on this machine, with faults to practise on."""
 

@@ -192,6 +192,10 @@ class _Choosing:
             return self._wrong(f"{operand} can mean several things; write {words}", "")
         if operand == "gpu":
             return self._wrong("no host of the inventory has an NVIDIA GPU, by its field `gpu`", self._what_there_is())
+        if len(several := operand.split()) > 1:
+            return self._wrong(
+                f"no host and no group is called {operand!r}", f"join several by commas: {','.join(several)}"
+            )
         near = nearest(operand, ("all", *self._hosts, *self._groups))
         return self._wrong(
             f"no host and no group is called {operand!r}", f"did you mean {near}?" if near else self._what_there_is()

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from engine.errors import ConfigError, Problem
 from engine.facts.regexes import fault_in_regex
+from engine.lang.elsewhere import MEANT
 from engine.lang.patterns import objection_to
 from engine.lang.quantities import duration, size
 from engine.values.text import Duration, ProcessPattern, Regex, Size
@@ -61,7 +62,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
     for name in values:
         if name not in known:
             near = get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+            hint = f"did you mean {near[0]}?" if near else MEANT.get(name, f"there are: {', '.join(known)}")
             problems.append(Problem(message=f"{_at(path)}unknown key {name!r}", hint=hint))
     given: dict[str, Any] = {}
     for name, it in known.items():
@@ -182,8 +183,20 @@ def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
             return 0.0
     if kind in (str, int, bool) and type(value) is kind:
         return value
-    problems.append(Problem(message=f"{path}: expected {_WANTED.get(kind, str(kind))}, got {_kind(value)}"))
+    problems.append(
+        Problem(
+            message=f"{path}: expected {_WANTED.get(kind, str(kind))}, got {_kind(value)}", hint=_quoted(kind, value)
+        )
+    )
     return value
+
+
+def _quoted(kind: Any, value: Any) -> str:
+    """How to write *value* so that it is text, where that is all that is wrong with it."""
+    if kind is not str or not isinstance(value, bool | int | float) or len(str(value)) > 40:
+        return ""
+    shown = str(value).lower() if isinstance(value, bool) else str(value)
+    return f'put it in quotes: "{shown}"; in a template: | string'
 
 
 _WANTED: Mapping[Any, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}

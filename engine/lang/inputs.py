@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
 from engine.lang.schema import violations
 from engine.lang.source import parse_playbook
-from engine.values.playbook import Input, Playbook
+from engine.values.playbook import Input, Playbook, Where
 from engine.values.text import Json
 
 
@@ -45,14 +46,19 @@ def _single(name: str, text: str, value: Json, declared: Input) -> Json:
     return [value]
 
 
-def resolve_inputs(playbook: Playbook, given: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Every input with its value: given, or its default.  Raises ConfigError with every mistake."""
+def resolve_inputs(
+    playbook: Playbook, given: Mapping[str, Json], places: Mapping[str, Where] | None = None
+) -> Mapping[str, Json]:
+    """Every input with its value: given, or its default.  Raises ConfigError with every mistake.
+
+    *places* are those of the values that stand in a file.
+    """
     problems: list[Problem] = []
     for name in given:
         try:
             _declared(name, playbook)
         except ConfigError as error:
-            problems.extend(error.problems)
+            problems.extend(_placed(it, name, places) for it in error.problems)
     values: dict[str, Json] = {}
     for it in playbook.inputs:
         if it.name not in given and it.required:
@@ -61,10 +67,16 @@ def resolve_inputs(playbook: Playbook, given: Mapping[str, Json]) -> Mapping[str
             continue
         values[it.name] = given.get(it.name, it.default)
         if it.name in given:
-            problems += [Problem(message=f"input {it.name}: {words}") for words in faults(it, values[it.name])]
+            wrong = [Problem(message=f"input {it.name}: {words}") for words in faults(it, values[it.name])]
+            problems += [_placed(one, it.name, places) for one in wrong]
     if problems:
         raise ConfigError(*problems)
     return values
+
+
+def _placed(problem: Problem, name: str, places: Mapping[str, Where] | None) -> Problem:
+    at = (places or {}).get(name)
+    return replace(problem, file=at.file, line=at.line, column=at.column) if at else problem
 
 
 def faults(it: Input, value: Json) -> list[str]:

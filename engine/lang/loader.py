@@ -40,8 +40,15 @@ def load_playbook(
     ours = could_be_playbook(text, file)
     document = parse_playbook(text, file, ours=ours)
     if not isinstance(document.value, Mapping):
-        what = "an empty file" if document.value is None else "something else"
-        raise ConfigError(Problem(file=file, line=1, column=1, message=f"a playbook is a mapping, this is {what}"))
+        plays = isinstance(document.value, list)
+        what = "an empty file" if document.value is None else "a list" if plays else "something else"
+        hint = (
+            "one playbook is one file: `name:`, `hosts:`, `diagnose:` ... stand at its top, without a dash"
+            if plays
+            else ""
+        )
+        words = f"a playbook is a mapping, this is {what}"
+        raise ConfigError(Problem(file=file, line=1, column=1, message=words, hint=hint))
     if not ours:  # nothing of it is repeated: it may be any file
         words = "this is no playbook: it has neither `about:` nor a section such as `diagnose:`"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))

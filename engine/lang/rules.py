@@ -103,6 +103,14 @@ def unchecked_changes(it: Linted) -> Iterator[Warned]:
             yield Warned((*path, "command", "do"), what, "give a `check` that exits with 0 when nothing is to be done")
 
 
+def idle_endings(it: Linted) -> Iterator[Warned]:
+    """Actions that end processes, where they can only look."""
+    for step, path in it.steps:
+        if path[0] == "diagnose" and ends_processes(it.action(step)):
+            what = f"`{step.action}` under diagnose ends nothing, it only looks"
+            yield Warned((*path, step.action), what, "to look: processes; to end them: a step of remediate")
+
+
 def no_advice(it: Linted) -> Iterator[Warned]:
     """Findings that leave a person alone."""
     for rule, path in it.findings:
@@ -247,6 +255,12 @@ RULES = (
         why="Without a check a change is made on every run, has the risk `unknown`, and is never seen to have worked.",
         example="command: {check: {argv: [test, -e, /run/x]}, do: {argv: [touch, /run/x]}}",
         look=unchecked_changes,
+    ),
+    Rule(
+        id="idle-ending",
+        why="Under diagnose every action only looks; who reads `pkill` there believes that something is ended.",
+        example="- {id: left, processes: {patterns: ['train\\.py']}}   # and pkill under remediate",
+        look=idle_endings,
     ),
     Rule(
         id="no-advice",

@@ -14,6 +14,7 @@ from referencing import Registry
 
 from engine.errors import Problem
 from engine.facts.regexes import too_long_for
+from engine.lang.elsewhere import MEANT
 from engine.lang.source import Document
 from engine.values.playbook import Phase, Severity
 from engine.values.text import Json, Raw
@@ -200,7 +201,9 @@ def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], s
         case "type":
             wanted = error.validator_value
             words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
-            yield path, f"{_key(path)}expected {words}, got {_shown(error.instance)}", ""
+            listed = isinstance(error.instance, list) and path[-1:] == ("when",)
+            hint = "join them by `and`: when: a.there and not b.there" if listed else ""
+            yield path, f"{_key(path)}expected {words}, got {_shown(error.instance)}", hint
         case "enum":
             choices = [str(it) for it in error.validator_value]
             near = get_close_matches(str(error.instance), choices, n=1)
@@ -227,6 +230,8 @@ def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], s
 def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tuple[str, str]:
     if path[:1] == ("limits",) and key in NOT_YET["limits"]:
         return f"not supported yet: {key!r}", "remove it; this version would otherwise ignore it"
+    if key in MEANT and path[:1] != ("inputs",):
+        return f"unknown key {key!r}", MEANT[key]
     near = get_close_matches(key, known, n=1)
     return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else ""
 

@@ -139,10 +139,10 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *,
         if root is not None and plain is not text:
             restore(root)
     except yaml.YAMLError as error:
-        raise ConfigError(_yaml_problem(error, file)) from error
+        raise ConfigError(_yaml_problem(error, file, text)) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError(Problem(file=file, message=f"cannot be read as YAML: {error}")) from error
-    reading = _Reading(file, loader, raw=raw)
+    reading = _Reading(file, loader, raw=raw, lines=text.split("\n") if raw and "!" in text else [])
     value = reading.value(root, (), 0) if root is not None else None
     if reading.problems:
         raise ConfigError(*sorted(reading.problems))
@@ -151,29 +151,54 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *,
 
 def _refuse_depth(text: str, file: str) -> None:
     """Nesting so deep that the parser itself would break (its recursion has a limit of its own)."""
-    depth = deepest = 0
+    depth = 0
+    found = None
     for found in re.finditer(r"[\[\]{}]", text):
         depth += 1 if found[0] in "[{" else -1
-        deepest = max(deepest, depth)
-    dashes = max((len(it) for it in re.findall(r"^[ ]*((?:[-?:] )+)", text, flags=re.MULTILINE)), default=0)
-    if deepest > 4 * DEEPEST or dashes > 4 * DEEPEST:
-        raise ConfigError(Problem(file=file, message=f"nested deeper than {DEEPEST} levels"))
+        if depth > 4 * DEEPEST:
+            break
+    else:
+        dashes = (it for it in re.finditer(r"^[ ]*((?:[-?:] )+)", text, re.MULTILINE) if len(it[1]) > 4 * DEEPEST)
+        found = next(dashes, None)
+    if found:
+        line, column = _place_of(text, found.start())
+        words = f"nested deeper than {DEEPEST} levels"
+        raise ConfigError(Problem(file=file, line=line, column=column, message=words))
 
 
-def _yaml_problem(error: yaml.YAMLError, file: str) -> Problem:
+def _yaml_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
-        return Problem(file=file, line=mark.line + 1, column=mark.column + 1, message=words)
+        hint = ""
+        if "cannot start any token" in words:
+            words, hint = _odd_start(text.split("\n")[mark.line : mark.line + 1], mark.column)
+        return Problem(file=file, line=mark.line + 1, column=mark.column + 1, message=words, hint=hint)
     if isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(str(error.character)[0])
-        return Problem(file=file, message=f"a character that YAML does not allow (#x{code:04x})")
+        line, column = _place_of(text, text.find(chr(code)))
+        words = f"a character that YAML does not allow (#x{code:04x}{', NUL' if not code else ''})"
+        return Problem(file=file, line=line, column=column, message=words)
     return Problem(file=file, message=f"cannot be read as YAML: {error}")
+
+
+def _odd_start(lines: list[str], column: int) -> tuple[str, str]:
+    """Words for a character that YAML lets begin nothing."""
+    there = lines[0][column : column + 1] if lines else ""
+    if there == "\t":
+        return "a tab, which YAML takes for no indentation", "use spaces"
+    return f"a value cannot begin with {there!r} in YAML", "put the whole value in quotes"
+
+
+def _place_of(text: str, at: int) -> tuple[int, int]:
+    """Line and column of the character at *at*; zeros where that is not known."""
+    return (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)) if at >= 0 else (0, 0)
 
 
 class _Reading:
     """Turns nodes into plain values, noting places and mistakes."""
 
-    def __init__(self, file: str, loader: type[yaml.SafeLoader], *, raw: bool) -> None:
+    def __init__(self, file: str, loader: type[yaml.SafeLoader], *, raw: bool, lines: list[str]) -> None:
+        self._lines = lines
         self.places: dict[Path, tuple[int, int]] = {}
         self.problems: list[Problem] = []
         self._file, self._raw, self._count, self._stopped = file, raw, 0, False
@@ -244,6 +269,13 @@ class _Reading:
         return [self.value(it, (*path, number), depth + 1) for number, it in enumerate(node.value)]
 
     def _scalar(self, node: Any) -> Any:
+        mark = node.start_mark
+        begins = "".join(self._lines[mark.line : mark.line + 1])[mark.column : mark.column + 2]
+        if re.match(r"![\s,\]}]|!$", begins):
+            words = (
+                "`!` alone is a mark of YAML, which vanishes: put it in quotes, '!', or all of the text that it begins"
+            )
+            return self._wrong(node, words)
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         try:
             match kind:

@@ -50,6 +50,7 @@ OFTEN = WHOLE.replace("processes:", "samples: {for: 10s, every: 1s}, processes:"
 )
 
 BROKEN = [
+    ("idle-ending", WHOLE.replace("{id: seen, processes:", "{id: seen, pkill:"), 3),
     ("wide-pattern", pattern("ray"), 7),
     ("wide-pattern", pattern(".*ray.*"), 7),
     ("wide-pattern", pattern("python"), 7),

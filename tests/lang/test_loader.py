@@ -106,7 +106,7 @@ remediate:
         ("name: toy", "name: other", "its file 'toy.yaml'"),
         ("name: toy", "name: toy\nname: toy", "stands twice"),
         ("    for: held", "    for: held\n    each: inputs.wort", "did you mean word?"),
-        ("    for: held", "    for: held\n    within: 3s", "means nothing in remediate"),
+        ("    for: held", "    for: held\n    scratch: true", "means nothing in remediate"),
         ("    for: held", "    for: held\n    cwd: /tmp", "is for commands"),
         ("    for: held", "    after: stop", "no earlier step"),
         ("  - id: seen", "  - name: look", "needs an id"),

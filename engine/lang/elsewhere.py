@@ -1,0 +1,62 @@
+"""What authors of Ansible playbooks write, and what says the same here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SECTIONS = "steps stand under diagnose, remediate and verify"
+
+MEANT: Mapping[str, str] = {
+    "register": "a look is named by its `id`: its fields are used under that name",
+    "notify": "write a step with `if_changed: [the id of this one]`",
+    "handlers": "write steps with `if_changed: [id]`",
+    "listen": "write `if_changed: [id]`",
+    "shell": "write `command: {script: ...}`, under `do` where it changes something",
+    "raw": "write `command: {script: ...}`, under `do` where it changes something",
+    "cmd": "write `argv: [program, argument]` or `script: ...`",
+    "creates": "write `check: {argv: [test, -e, FILE]}` beside `do`",
+    "ignore_errors": "write `ignore_failure: true`",
+    "with_items": "write `each`",
+    "with_list": "write `each`",
+    "loop": "write `each`",
+    "changed_when": "write a `check` beside `do`: its exit code says whether the change is needed",
+    "failed_when": "write `accepts: [exit codes]` in the command",
+    "until": "write `within` and `every`",
+    "retries": "write `retry: {times: 3, every: 2s}`, or `within`",
+    "delay": "write `every`",
+    "become": "write it in each step that needs it",
+    "become_user": "write `become: USER`",
+    "become_method": "sudo is used: write `become: true`, or `become: USER`",
+    "remote_user": "write `ssh_user` in the inventory, or `become: USER`",
+    "delegate_to": "write `on: HOST`",
+    "local_action": "write `on: controller`",
+    "run_once": "write `once: true`",
+    "environment": "write `env`",
+    "chdir": "write `cwd`",
+    "vars": "write `inputs: {name: {about: ..., default: ...}}`",
+    "vars_prompt": "write an input with `required: true`",
+    "gather_facts": "leave it out: what is looked at stands under `diagnose`",
+    "tasks": _SECTIONS,
+    "pre_tasks": _SECTIONS,
+    "post_tasks": _SECTIONS,
+    "roles": "write `include: PLAYBOOK` as a step",
+    "import_playbook": "write `include: PLAYBOOK` as a step",
+    "include_tasks": "write `include: PLAYBOOK` as a step",
+    "import_tasks": "write `include: PLAYBOOK` as a step",
+    "block": "write the steps one after the other, those that follow a failure with `if_failed`",
+    "rescue": "write steps with `if_failed: [id]`",
+    "serial": "write `limits: {batches: [1, 100%]}`",
+    "max_fail_percentage": "write `limits: {stop_after: 10%}`",
+    "debug": "write `note: {text: ...}`",
+    "fail": "write a finding: `{id: ..., when: ..., severity: error, say: ...}`",
+    "assert": "write a step of `verify`",
+    "copy": "write `file`",
+    "template": "write `file`, whose content may have templates",
+    "lineinfile": "write `config_patch`, or `file`",
+    "systemd": "write `service`, or `systemd_unit`",
+    "apt": "write `package`",
+    "yum": "write `package`",
+    "dnf": "write `package`",
+    "async": "write `timeout`",
+}
+"""A key that means nothing here, to what to write instead."""
