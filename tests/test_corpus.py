@@ -221,7 +221,7 @@ def nvlink(text: str) -> str:
 
 
 WHOLE: Mapping[str, Callable[[str], str]] = {
-    "kernel-gpu": kernel, "kernel-disks": kernel, "kernel-system": kernel, "gpus": gpus, "daemon-json": daemon_json,
+    "kernel-gpu": kernel, "kernel-disks": kernel, "kernel-system": kernel, "kernel-later": kernel, "gpus": gpus, "daemon-json": daemon_json,
     "df": df, "meminfo": meminfo, "nvlink": nvlink,
 }  # fmt: skip
 """Readers whose whole answer is the expectation."""
@@ -249,7 +249,7 @@ def test_a_real_output_is_what_its_case_says(kind, case):
     assert made_of(kind, case) == case.expected
 
 
-@pytest.mark.parametrize("kind", ["kernel-gpu", "kernel-disks", "kernel-system"])
+@pytest.mark.parametrize("kind", ["kernel-gpu", "kernel-disks", "kernel-system", "kernel-later"])
 def test_what_a_reader_knows_comes_through_the_filter_on_the_host(kind):
     worth = re.compile(worth_sending())
     for case in cases(f"{kind}.txt"):

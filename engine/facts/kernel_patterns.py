@@ -54,7 +54,8 @@ KINDS: Mapping[str, Kind] = {
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
-        r"|NVIDIA probe routine failed)|\bnvidia: probe of \S+ failed|\[nvidia-drm\].*Failed to (?:allocate|register) ",
+        r"|NVIDIA probe routine failed|is already bound to )"
+        r"|\bnvidia: probe of \S+ failed|\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
     "api_mismatch": _kind("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
     "firmware_hung": _kind(
