@@ -114,3 +114,9 @@ def test_a_key_for_the_leader_is_sent_only_where_there_is_one(name):
     assert render(step.args["headers"], scope(name, {}, admin_key="k3y")) == {"X-Admin-Key": "k3y"}
     assert render(step.args["headers"], scope(name, {})) == {}
     assert next(it for it in book(name).inputs if it.name == "admin_key").hides("k3y")
+
+
+@pytest.mark.parametrize(("lines", "words"), [(["Traceback"], "Read its log"), ([], "It left no log")])
+def test_a_log_that_is_empty_is_not_to_be_read(lines, words):
+    looks = {"which": {"chosen": {"name": "run"}}, "log": {"kept": True, "lines": lines}}
+    assert say(rule("container-death", "unexplained").advise[0], scope("container-death", looks)).startswith(words)

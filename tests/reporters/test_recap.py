@@ -284,6 +284,10 @@ def test_a_script_of_several_lines_is_told_by_the_name_of_its_step():
     script = "run old= ; for it in a b; do ;    ..."
     named = step(Status.CHANGED, f"{script} (not checked)", planned=script, name="Put it back")
     assert "  changed stop: Put it back (not checked)" in said(host(1, Verdict.RESOLVED, named))
+    one = 'run if [ -d /run/x ]; then y "$1" || exit; else kill ...'
+    assert "  changed stop: Reload it" in said(
+        host(1, Verdict.RESOLVED, step(Status.CHANGED, one, planned=one, name="Reload it"))
+    )
     plain = step(Status.CHANGED, "run systemctl restart x", planned="run systemctl restart x", name="Restart it")
     assert "  changed stop: run systemctl restart x" in said(host(1, Verdict.RESOLVED, plain))
 

@@ -147,8 +147,8 @@ def step_line(step: StepResult) -> str:
 
 
 def _by_name(step: StepResult) -> str:
-    """Why a step ended as it did; a script of several lines is called what its author calls the step."""
-    scripted = step.name and step.planned and step.planned.startswith("run ") and " ; " in step.planned
+    """Why a step ended as it did; a script of several commands is called what its author calls the step."""
+    scripted = step.name and step.planned and step.planned.startswith("run ") and ";" in step.planned
     return step.why.replace(step.planned or "", step.name or "") if scripted else step.why
 
 
