@@ -85,6 +85,8 @@ class _Run:
     dead: bool = False
     """The line is gone; else the run was only asked to end, and what is owed can still be done."""
     wrote: bool = False
+    needless: bool = False
+    """A change that was planned turned out to be needed no more: what called for it may be gone."""
     doubt: Blocked | None = None
     """Why the step at hand must do nothing risky: a finding that calls for it is unknown."""
     sending: bool = False
@@ -195,9 +197,12 @@ class _Run:
         if action.decide is None:
             assert action.waits is not None
             return replace(plain, status=Status.OK, why=action.waits(fresh.args), verified=True)
+        planned_change = isinstance(planned.decision, Change)
         if fresh.absent:
+            self.needless = self.needless or planned_change
             return replace(plain, status=Status.SKIPPED, why=fresh.absent)
         decision = action.decide(fresh.args, fresh.state)
+        self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
         if self.doubt and too_risky(decision):
             return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.LOOK)
         left_alone: frozenset[str] = frozenset()
@@ -279,8 +284,8 @@ class _Run:
         return not any(it.severity.drives and it.status is Presence.PRESENT for it in self.watch.findings)
 
     def look_a_last_time(self) -> None:
-        """Repeat the whole diagnosis after a change."""
-        if not self.wrote or not self.site.playbook.findings:
+        """Repeat the whole diagnosis after a change, and where a planned change was needed no more."""
+        if not (self.wrote or self.needless) or not self.site.playbook.findings:
             return
         if self.lost:
             self.watch.forget(f"the host could not be looked at after the change: {self.lost}")

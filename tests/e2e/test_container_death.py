@@ -233,6 +233,27 @@ def test_nothing_that_died_and_what_ended_well_are_healthy(engine, death):
     assert named.finding("here", "lives")["status"] == "present"
 
 
+def test_a_container_that_hangs_or_fails_its_health_check_is_not_healthy(engine, death):
+    """Mutants: warnings in place of errors; the age of the last line left out."""
+    words = "echo 'torch.OutOfMemoryError: CUDA out of memory.'; exec sleep 1000"
+    engine("run", "-d", "--name", "hung", "--network", "none", "base:1", "sh", "-c", words)
+    said = death()
+    assert present(said) == {"stuck"}
+    late = death("-e", "stuck_after=0")
+    assert present(late) == {"hangs"}
+    assert late.host("here")["verdict"] == "unresolved"
+    assert late.finding("here", "hangs")["say"].endswith(": hung")
+    engine("rm", "-f", "hung")
+    check = ("--health-cmd", "false", "--health-interval", "1s", "--health-retries", "1")
+    engine("run", "-d", "--name", "sick", "--network", "none", *check, "base:1", "sleep", "1000")
+    deadline = time.monotonic() + 30
+    while engine.inspect("sick", "{{.State.Health.Status}}") != "unhealthy" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    said = death()
+    assert present(said) == {"unhealthy"}
+    assert said.host("here")["verdict"] == "unresolved"
+
+
 def test_a_restart_loop_is_named_before_all_with_the_code_that_it_ends_with(engine, death):
     engine("run", "-d", "--name", "loop", "--restart", "always", "--network", "none", "base:1",
            "sh", "-c", "echo 'fatal: destination path exists'; sleep 0.3; exit 128")  # fmt: skip

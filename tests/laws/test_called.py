@@ -64,6 +64,18 @@ def test_what_has_no_finding_any_more_is_dropped_and_said_so():
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.HEALTHY
 
 
+def test_a_victim_that_ends_by_itself_between_plan_and_step_takes_the_finding_with_it():
+    """Mutants: the diagnosis repeated only after a change of our own; nothing sent called resolved."""
+    made = book(end("zombie", "k", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
+    for consent in (Consent.YES, Consent.SHOWN):
+        host = ToyHost(procs={4: (1, "zombie")})
+        steps, outcome, _ = shown_and_run(made, host, consent=consent, procs={})
+        assert host.writes() == []
+        assert steps["k"].status in (Status.OK, Status.SKIPPED)
+        assert [it.status for it in outcome.findings] == [Presence.GONE]
+        assert verdict(made, outcome.steps, outcome.findings) is Verdict.HEALTHY
+
+
 def test_what_has_become_unknown_calls_for_nothing_however_gentle_unless_forced():
     """Mutants: called.py letting a gentle change pass, as a plan does that has shown the doubt."""
     made = book(restart("r", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
