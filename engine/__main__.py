@@ -1,5 +1,28 @@
-"""``python -m engine`` is ``runbook``."""
+"""``python -m engine`` is ``runbook``: Ctrl-C ends it quietly from its first moment on, before the rest is imported."""
 
-from engine.cli import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Import the program and run it."""
+    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not in the background of a shell
+    if heeds:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    from engine.cli import main as run
+
+    try:
+        if heeds:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

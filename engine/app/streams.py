@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import select
+import signal
 import sys
 from typing import NoReturn, TextIO
 
@@ -30,6 +31,14 @@ class OutputGivenUp(Cancelled):
         """End the program without waiting for the thread."""
         sys.stderr.flush()
         os._exit(self.exit_code)
+
+
+def end_as_by_sigpipe() -> NoReturn:
+    """End as other programs do whose reader has gone: nothing is said, and the shell sees SIGPIPE (141)."""
+    sys.stderr.flush()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    os._exit(128 + signal.SIGPIPE)  # where it is blocked
 
 
 class _Raw(io.FileIO):

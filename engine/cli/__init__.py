@@ -10,7 +10,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from engine import __version__
-from engine.app.streams import OutputGivenUp, OutputLost, take_over_standard_streams
+from engine.app.streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from engine.cli.lab import lab
 from engine.cli.options import (
     CONTEXT,
@@ -40,8 +40,9 @@ def main() -> None:
         code = 2
     except OutputLost as error:
         code = error.exit_code
-        if not error.reader_gone:  # `| head` is no fault
-            complain(str(error))
+        if error.reader_gone:  # `| head` is no fault
+            end_as_by_sigpipe()
+        complain(str(error))
     except OutputGivenUp as error:
         error.leave()
     except RunbookError as error:
