@@ -84,7 +84,8 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 *("gpu-01=died_of_memory+at_work", "gpu-02=died_of_kill", "gpu-03=died_of_segfault"),
                 *("gpu-04=died_of_gpu_memory", "gpu-05=died_of_disk", "gpu-06=died_of_itself", "gpu-07=dies_again"),
                 *("gpu-08=at_work+hung", "gpu-09=died_silently", "gpu-10=healthy"),
-            )
+            ),
+            inputs={"stuck_after": 0},  # nobody waits ten minutes to see it
         ),
         "docker-prune": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
         "disk-full": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),

@@ -106,7 +106,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "no_log": {"died_silently"},
         "restarting": {"dies_again"},
         "clones_over": {"dies_again"},
-        "stuck": {"hung"},
+        "hangs": {"hung"},
         "no_docker": FAULTS - DOCKER,
     },
     "docker-logging-setup": {"not_set": {"unbounded_logs"}, "no_docker": FAULTS - DOCKER},

@@ -81,7 +81,7 @@ def test_a_loop_of_a_real_container_is_told_and_ends_when_its_directory_is_clear
 
 def test_every_death_has_its_cause_with_its_evidence_and_what_is_at_work_is_left_alone(hosts):
     before = hosts.exec("memory", AT_WORK)
-    said = hosts.run("container-death", hosts=",".join(DEATHS))
+    said = hosts.run("container-death", "-e", "stuck_after=100000", hosts=",".join(DEATHS))
     assert said.writes() == []
     for name, (_, wanted) in DEATHS.items():
         assert errors(said, name) == ({wanted} if wanted else set()), name
