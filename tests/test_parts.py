@@ -52,7 +52,7 @@ def sample(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_what_a_machine_lacks_is_counted_in_one_line_for_each_part(sample, workers):
     code, lines = sample("-n", workers)
     assert code == 0
@@ -78,11 +78,13 @@ def test_the_basic_suite_leaves_what_needs_a_real_part_or_is_slow_to_test_all_al
     assert lines[-1].startswith("3 passed, 1 skipped, 5 deselected")
 
 
+@pytest.mark.slow
 def test_the_basic_suite_still_says_what_it_lacks_itself(sample):
     _, lines = sample("--suite=basic")
     assert lines[0] == "left out: git (1 test): install git"
 
 
+@pytest.mark.slow
 def test_a_list_of_the_tests_has_all_of_them(sample):
     code, lines = sample("--suite=basic", "--collect-only", RUNBOOK_TEST_ALL="1")
     assert (code, [line for line in lines if line.startswith("left ")]) == (0, [])
@@ -94,6 +96,7 @@ def test_where_nothing_may_be_left_out_a_missing_part_ends_the_run(sample):
     assert [line for line in lines if "needs git" in line and "RUNBOOK_TEST_ALL=1 leaves nothing out" in line]
 
 
+@pytest.mark.slow
 def test_where_nothing_may_be_left_out_a_test_that_leaves_itself_out_has_failed(sample):
     code, lines = sample(
         text="import pytest\ndef test_a(): pytest.skip('no')\ndef test_b(): pass\n", RUNBOOK_TEST_ALL="1"
@@ -102,6 +105,7 @@ def test_where_nothing_may_be_left_out_a_test_that_leaves_itself_out_has_failed(
     assert lines[-1].startswith("1 failed, 1 passed")
 
 
+@pytest.mark.slow
 def test_a_part_that_nobody_knows_is_a_mistake(sample):
     code, lines = sample(text="import pytest\n@pytest.mark.real('gti')\ndef test_a(): pass\n")
     assert code != 0

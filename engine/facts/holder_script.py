@@ -35,11 +35,16 @@ pinned() (  # path without links: what lies there, by a directory entered step b
         one=${left%%/*}
         case $left in
             */*) left=${left#*/} ;;
-            *) stat -c '%f %d %i %t %T' "./$one" || echo absent; exit 0 ;;
+            *) stat -c '%f %d %i %t %T' "./$one"; missed $?; exit 0 ;;
         esac
-        was=$(stat -c '%d:%i' "./$one") && cd -P "./$one" && [ "$(stat -c '%d:%i' .)" = "$was" ] || exit 1
+        was=$(stat -c '%d:%i' "./$one"); missed $?
+        cd -P "./$one" && [ "$(stat -c '%d:%i' .)" = "$was" ] || exit 1
     done 2>/dev/null
 )
+missed() {  # the exit code of stat: tells what that means
+    case $1 in 0) return ;; 1) echo absent ;; *) echo fault ;; esac
+    exit 0
+}
 add() {  # a file, and whether it was asked for
     case $1 in *[[:cntrl:]]*) return ;; esac
     if [ -d "$1" ]; then
@@ -51,6 +56,7 @@ add() {  # a file, and whether it was asked for
         pin=$(pinned "$at") || pin=a
         case $pin in
             absent|4*) ;;
+            fault) echo fault ;;
             a*) echo "forged $1" ;;
             c*) echo "socket $1" ;;
             *) pins="$pins$pin $1$nl"; echo "asked $1" ;;

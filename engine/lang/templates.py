@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import TemplateError, Undefined, meta, nodes, pass_context
@@ -18,6 +18,8 @@ from engine.lang.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
 from engine.lang.views import LONGEST, UnknownTouched, finite, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
+MOST_PARSED = 8192
+"""Expressions whose names are kept; every author writes the same ones again and again."""
 ROOTS = frozenset({"inputs", "host", "run", "item"})
 """Names that every expression may use, besides the looks."""
 
@@ -244,6 +246,7 @@ def fault_in_expression(expression: str) -> str:
     return fault_in(_as_template(expression))
 
 
+@lru_cache(MOST_PARSED)
 def names(text: str) -> frozenset[tuple[str, str]]:
     """Every free name in an expression or a template with its first attribute, or an empty text without one.
 
@@ -291,6 +294,8 @@ class OverSamples:
 
 def over_samples(text: str) -> Iterator[OverSamples]:
     """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
+    if "|" not in text:
+        return
     source = text if is_template(text) else _as_template(text)
     try:
         found = list(_environment().parse(source).find_all(nodes.Filter))

@@ -160,7 +160,7 @@ def test_comments_that_allow_nothing_are_named():
     ]
 
 
-def test_every_playbook_that_ships_is_clean():
+def test_every_playbook_that_ships_is_good_and_clean():
     for path in sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")):
         book = read_playbook(path, discover())
         assert warnings_in(book, path.read_text(), discover()) == []
