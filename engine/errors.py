@@ -17,6 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+MOST_MISTAKES = 50
+"""Mistakes that are told one by one; of the others their number."""
+
 
 class RunbookError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -47,7 +50,9 @@ class ConfigError(RunbookError):
 
     def __init__(self, *problems: Problem | str) -> None:
         self.problems = tuple(it if isinstance(it, Problem) else Problem(message=it) for it in problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        told = list(map(str, self.problems[:MOST_MISTAKES]))
+        more = len(self.problems) - len(told)
+        super().__init__("\n".join([*told, *([f"... and {more} more mistakes"] if more else [])]))
 
 
 class PluginError(RunbookError):

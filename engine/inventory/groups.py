@@ -87,7 +87,7 @@ def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Ho
     for group in named:
         together.setdefault(group.name, set()).update(group.members)
     groups = {name: tuple(it.name for it in hosts if it.name in members) for name, members in together.items()}
-    of_host = {it.name: tuple(name for name, members in groups.items() if it.name in members) for it in hosts}
+    of_host = {it.name: tuple(name for name, members in together.items() if it.name in members) for it in hosts}
     return tuple(replace(it, groups=of_host[it.name]) for it in hosts), groups
 
 

@@ -268,10 +268,14 @@ class _Reading:
             self._wrong(node, f"the tag {node.tag} means nothing here")
         return [self.value(it, (*path, number), depth + 1) for number, it in enumerate(node.value)]
 
+    def _is_lone_mark(self, mark: Any) -> bool:
+        """Whether a ``!`` with nothing behind it stands there."""
+        there = "".join(self._lines[mark.line : mark.line + 1])[mark.column : mark.column + 2]
+        return there[:1] == "!" and there[1:] in ("", " ", "\t", "\r", ",", "]", "}")
+
     def _scalar(self, node: Any) -> Any:
         mark = node.start_mark
-        begins = "".join(self._lines[mark.line : mark.line + 1])[mark.column : mark.column + 2]
-        if re.match(r"![\s,\]}]|!$", begins):
+        if self._lines and self._is_lone_mark(mark):
             words = (
                 "`!` alone is a mark of YAML, which vanishes: put it in quotes, '!', or all of the text that it begins"
             )
