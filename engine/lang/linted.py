@@ -16,7 +16,7 @@ from engine.lang.trees import unraw
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Playbook, Step
 from engine.values.sampling import Sampling
-from engine.values.text import ProcessPattern, Raw
+from engine.values.text import ProcessPattern
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,33 @@ class Linted:
                 if isinstance(it, str) and not is_template(it):
                     yield it, (*at, number)
 
-    def texts(self, *, without: Path = ()) -> Iterator[str]:
-        """Every text of the file outside of ``inputs``, and outside of *without*."""
+    def texts(self) -> Iterator[str]:
+        """Every text of the file outside of ``inputs``."""
         for section in ("diagnose", "findings", "remediate", "verify"):
-            yield from _texts(self.document.value.get(section), (section,), without)
+            yield from _texts(self.document.value.get(section))
+
+    @cached_property
+    def words(self) -> Mapping[str, set[Path]]:
+        """Every word that could be a name, with the steps and findings in which it stands."""
+        found: dict[str, set[Path]] = {}
+        for section in ("diagnose", "findings", "remediate", "verify"):
+            for number, tree in enumerate(self.document.value.get(section) or ()):
+                for text in _texts(tree):
+                    for word in re.findall(r"(?<![\w.])\w+", text):
+                        found.setdefault(word, set()).add((section, number))
+        return found
 
 
-def _texts(tree: Any, path: Path, without: Path) -> Iterator[str]:
-    if path == without or isinstance(tree, Raw):
-        return
+def _texts(tree: Any) -> Iterator[str]:
     match tree:
         case str():
             yield tree
         case Mapping():
-            for key, it in tree.items():
-                yield from _texts(it, (*path, key), without)
+            for it in tree.values():
+                yield from _texts(it)
         case list():
-            for number, it in enumerate(tree):
-                yield from _texts(it, (*path, number), without)
+            for it in tree:
+                yield from _texts(it)
 
 
 def pattern_arguments(action: Action) -> list[str]:

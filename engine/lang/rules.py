@@ -180,9 +180,8 @@ def unused_looks(it: Linted) -> Iterator[Warned]:
     if not it.book.findings and not it.book.remediate:
         return
     for step, path in it.steps:
-        named = re.compile(rf"(?<![\w.]){re.escape(step.id)}\b")
         waits = it.action(step).waits is not None
-        if path[0] == "diagnose" and not waits and not any(map(named.search, it.texts(without=path))):
+        if path[0] == "diagnose" and not waits and not it.words.get(step.id, set()) - {path}:
             yield Warned(path, f"no finding and no step names the look {step.id!r}", "use it, or remove it")
 
 
