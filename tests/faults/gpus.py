@@ -19,12 +19,20 @@ FAULTY = ("dies=leftovers+busy", "fields=busy", "mig=mig+leftovers", "mismatch=l
 
 
 def liars(place: Place) -> Told:
-    """One host for each way in which nvidia-smi fails, all in one run that nobody says yes to beforehand."""
-    lab = place.lab(*FAULTY, "reset=resettable")
+    """One host for each way in which nvidia-smi fails, all in one run that was given its yes: nobody is ended all the same."""
+    lab = place.lab(*FAULTY)
     for host, text in (("dies", DIES), ("fields", NO_FIELDS), ("mismatch", MISMATCH)):
         put = f"cat >nvidia-smi <<'EOF'\n#!/bin/sh\n{text}\nEOF\nchmod 755 nvidia-smi && echo put"
         assert lab.exec(host, f"cd /run/lab/bin && mv nvidia-smi smi && {put}") == "put\n"
     assert lab.exec("gone", "rm /run/lab/bin/nvidia-smi && echo put") == "put\n"
+    said = place.run("zombie-gpu", "--timeout", "5s", inventory=lab.lab.inventory)
+    assert said.writes() == []
+    return said
+
+
+def unasked(place: Place) -> Told:
+    """A host whose GPU asks for a reset, in a run that nobody says yes to."""
+    lab = place.lab("reset=resettable")
     said = place.run("zombie-gpu", "--timeout", "5s", inventory=lab.lab.inventory, yes=False)
     assert said.writes() == []
     assert not any(it.startswith("reset") for it in lab.calls("reset"))

@@ -153,7 +153,7 @@ GPUS = (
           by=gpus.liars),
     Fault(of="[GPU requires reset]", what="A GPU that asks for a reset gets none without a yes.", code=1,
           host="reset", verdict="unresolved", step="reset", status="blocked",
-          words=("needs --yes", "resets-hardware"), by=gpus.liars),
+          words=("needs --yes", "resets-hardware"), by=gpus.unasked),
     Fault(of="[GPU requires reset]", what="With a yes, that GPU alone is reset.", code=0,
           test="e2e/test_zombie_gpu.py::test_a_gpu_that_wants_a_reset_gets_one_alone_and_persistence_comes_back",
           host="gpu-01", verdict="resolved", step="reset", status="changed"),
