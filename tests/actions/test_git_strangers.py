@@ -11,9 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from laws.test_strangers import listing, often
+from shell.test_safe import swapping
 
 from actions.test_git_checkout import Origin, git
 from actions.wholly import Taken, see, take
+from engine.facts.git import Tree, ask_tree, clone, update
 from engine.judge.looked import Seen
 
 STRANGER = 4242
@@ -307,3 +310,36 @@ def test_a_look_asks_a_credential_helper_and_tells_it_nothing(ground, monkeypatc
         server.shutdown()
     assert isinstance(seen, Seen), seen
     assert (seen.state.wanted, asked.read_text()) == ("1" * 40, "get\n")
+
+
+LOOKED = Tree(kind="tree", head="0" * 40, branch="main", wanted="0" * 40, ref_kind="branch")
+RACED = {
+    "look": lambda at, repo: ask_tree(at, repo, "main"),
+    "update": lambda at, repo: update(LOOKED, at, repo, "main"),
+    "clone": lambda at, repo: clone(LOOKED, at, repo, "main"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("name", "mode"), [("look", 0o755), ("look", 0o1777), ("update", 0o755), ("clone", 0o1777)],
+    ids=["look-their own directory", "look-a shared directory", "update-their own directory", "clone-a shared directory"],
+)  # fmt: skip
+def test_who_exchanges_a_tree_for_a_link_has_nothing_run_and_nothing_changed(place, name, mode):
+    """In 200 tries of the look, and 60 of what changes (all were run 200 times in both directories when this was written)."""
+    yard = place.ground / "yard"
+    yard.mkdir()
+    yard.chmod(mode)
+    shutil.copytree(place.tree, yard / "real")
+    tree, place.tree = place.tree, yard / "real"
+    place.arm()
+    give(yard / "real")
+    if mode == 0o755:
+        os.chown(yard, STRANGER, STRANGER)
+    before = listing(tree)
+    with swapping(yard, tree):
+        said = often(RACED[name](str(yard / "place"), place.origin.url), times=200 if name == "look" else 60)
+    assert (place.marks(), listing(tree)) == ([], before)
+    assert "ended 0" not in said or name == "look"
+    assert sorted(it.name for it in (yard, *yard.iterdir()) if it.lstat().st_uid == 0) in ([], ["yard"])
