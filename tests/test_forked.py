@@ -21,7 +21,7 @@ def server():
 
 
 @pytest.mark.parametrize(
-    "argv", [("--help",), ("hosts", "-i", "hosts.yaml"), ("run", "nosuch", "--hosts", "here"), ("list",)]
+    "argv", [("--help",), ("hosts", "-i", "hosts.yaml"), ("run", "nosuch", "--hosts", "here"), ("actions",)]
 )
 def test_it_says_and_returns_what_a_process_of_its_own_does(server, tmp_path, argv):
     (tmp_path / "hosts.yaml").write_text(HOSTS)

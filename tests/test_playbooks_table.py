@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ def books_of(section: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\]\(([\w-]+)\.yaml\)", SECTIONS[section]))
 
 
+@cache
 def contents(book: str) -> dict[str, set[str]]:
     """The inputs of *book*, and its ids: steps, findings, includes, and what these bring, with the prefix."""
     tree = yaml.load((FOLDER / f"{book}.yaml").read_text(), Loader)

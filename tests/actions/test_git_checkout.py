@@ -193,8 +193,11 @@ def broken(tree: Path, kind: str) -> None:
         (tree / ".git/objects").mkdir()
 
 
+SLOW_KINDS = [pytest.param(it, marks=pytest.mark.slow) for it in ("no repository", "interrupted", "objects")]
+
+
 @real
-@pytest.mark.parametrize("kind", ["foreign", "no repository", "interrupted", "index", "objects"])
+@pytest.mark.parametrize("kind", ["foreign", "index", *SLOW_KINDS])
 def test_what_is_broken_is_replaced_only_below_an_allowed_root(origin, tree, at, kind):
     if kind in ("index", "objects"):
         at()
@@ -224,7 +227,10 @@ def test_a_clone_that_fails_leaves_what_was_there(origin, tree, at):
 
 @real
 @pytest.mark.parametrize("name", each(["dash", "bash", "busybox"]))
-@pytest.mark.parametrize("drift", ["came", "replaced", "filled", "committed", "edited"])
+@pytest.mark.parametrize(
+    "drift",
+    ["replaced", "edited", *(pytest.param(it, marks=pytest.mark.slow) for it in ("came", "filled", "committed"))],
+)
 def test_the_change_itself_looks_once_more(origin, tree, at, tmp_path, name, drift):
     args = build(
         git_checkout.Args, {"repo": origin.url, "path": str(tree), "ref": "main", "allowed_roots": [str(tree.parent)]}

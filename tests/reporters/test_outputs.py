@@ -22,7 +22,7 @@ NOWHERE = {
 }
 
 
-@pytest.mark.parametrize("output", ["console", "json", "jsonl"])
+@pytest.mark.parametrize("output", ["console", "json", pytest.param("jsonl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("where", NOWHERE)
 def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
     """Mutants: outputs.py's code saying 0 for a document that nobody got; 1 for ``| head``."""
@@ -199,7 +199,9 @@ def test_every_command_says_in_one_line_that_it_cannot_write(command, where, wor
     assert said.returncode == bool(words)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(it, marks=pytest.mark.slow) for it in ("latin-1", "utf-8"))]
+)
 def test_an_encoding_that_lacks_letters_crashes_nothing(toy, encoding):
     texts = {"console": "\\u6f22", "json": "漢", "jsonl": "漢"}
     for output, shown in texts.items():
