@@ -29,6 +29,7 @@ HARMLESS = (
     r'"/dev/(null|zero|tty|stdout|stderr|fd/\d+)"',  # devices and streams: nothing is kept
     r'"/proc/(self|thread-self|\d+)/(fd/\d+|oom_score_adj|loginuid)"',  # the process's own
     r"\bbind\(.*sa_family=AF_(NETLINK|INET|INET6)\b",  # no name in any directory
+    r"\bbind\(.*\{sa_family=AF_UNIX\}, 2\)",  # nor has this one: the kernel makes one up outside of the file system
     r'\bunlink\w*\(.*"/dev/null"',
 )
 

@@ -117,9 +117,7 @@ def test_what_leaves_something_is_seen(practice, tmp_path):
     """What makes the tests above worth something."""
     lines = f"cd '{tmp_path}'; : >file; mkdir folder; ln -s x link; chmod 600 file; mv file moved; rm -r moved folder"
     with watched(practice, ["gpu-08"], tmp_path) as (seen, inventory):
-        said = runbook(
-            "exec", "gpu-08", "-i", str(inventory), "--read", "--", "sh", "-c", f"{lines}; echo x >/dev/null"
-        )
+        said = runbook("exec", "gpu-08", "-i", str(inventory), "--yes", "--", "sh", "-c", f"{lines}; echo x >/dev/null")
     assert said.code == 0, said.err
     calls = " ".join(seen.lasting())
     for it in (

@@ -68,7 +68,7 @@ def test_a_loop_of_a_real_container_is_told_and_ends_when_its_directory_is_clear
     hosts.exec("again", AFRESH)
     told = hosts.run("container-death", hosts="again")
     assert errors(told, "again") == {"restarting", "clones_over"}, told.out
-    assert "restart-loop -e container=areal" in told.finding("again", "clones_over")["advise"][0]
+    assert "restart-loop --hosts again -e container=areal" in told.finding("again", "clones_over")["advise"][0]
     said = hosts.run("restart-loop", *LOOP, "--yes", hosts="again", timeout=240)
     assert said.host("again")["verdict"] == "resolved", said.out
     assert said.step("again", "came_through")["status"] == "ok"
@@ -81,11 +81,18 @@ def test_a_loop_of_a_real_container_is_told_and_ends_when_its_directory_is_clear
 
 def test_every_death_has_its_cause_with_its_evidence_and_what_is_at_work_is_left_alone(hosts):
     before = hosts.exec("memory", AT_WORK)
-    said = hosts.run("container-death", "-e", "stuck_after=100000", hosts=",".join(DEATHS))
+    said = hosts.run("container-death", "-e", "stuck_after=10000", hosts=",".join(DEATHS))
     assert said.writes() == []
     for name, (_, wanted) in DEATHS.items():
         assert errors(said, name) == ({wanted} if wanted else set()), name
-        assert said.host(name)["verdict"] == ("unresolved" if wanted else "healthy")
+        assert said.host(name)["verdict"] == ("unresolved" if wanted else "healthy"), (
+            name,
+            [
+                (it["id"], it["status"], it["why"])
+                for it in said.host(name)["findings"]
+                if it["status"] not in ("absent", "present")
+            ],
+        )
         if wanted and name != "silent":
             assert "Training step 57 of 250" in said.finding(name, wanted)["evidence"]["log"]
     short = said.finding("memory", "out_of_memory")["evidence"]
@@ -147,7 +154,10 @@ def test_a_restart_that_docker_refuses_is_taken_back_and_containers_go_on(hosts)
     """Mutants: the old file put back without live-restore."""
     before = hosts.exec("refused", AT_WORK)
     bad = 'settings={"live-restore": true, "log-opts": {"nonsense": "1"}}'
-    said = hosts.run("docker-logging-setup", "--yes", "-e", bad, hosts="refused")
+    before_it = hosts.run("docker-logging-setup", "--yes", "-e", bad, hosts="refused")
+    assert before_it.finding("refused", "docker_would_not_start")["status"] == "present", before_it.out
+    assert before_it.writes() == []
+    said = hosts.run("docker-logging-setup", "--yes", "-e", bad, "-e", 'allow_options=["nonsense"]', hosts="refused")
     assert said.host("refused")["verdict"] == "failed", said.out
     assert "unknown log opt 'nonsense'" in said.step("refused", "restart_by_script")["why"]
     assert said.step("refused", "start_by_script_again")["status"] == "changed"

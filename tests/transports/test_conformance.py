@@ -156,7 +156,7 @@ def test_a_write_may_leave_a_daemon_behind_and_does_not_wait_for_it(connection, 
     began = time.monotonic()
     (done,) = connection.run(change(f"sleep {mark} & echo started"))
     assert done.exit_code == 0
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert living(mark)
     end(mark)
 
