@@ -23,6 +23,9 @@ MOST_ROUNDS = 100_000
 LARGEST_ARGUMENT = 10_000
 """A number that a filter or a method may be given: it may be a width, a count, a number of digits."""
 
+COMPARING = frozenset({"select", "reject", "selectattr", "rejectattr", "default"})
+"""Filters whose numbers are only compared, or handed on, and so may be of any size."""
+
 WITHIN_BOUNDS = "_within_bounds"
 JOINED = "_joined"
 
@@ -226,7 +229,9 @@ def _refuse_large(name: str, value: Any, args: tuple[Any, ...], kwargs: Mapping[
     """Numbers that are too large to be a width, and texts that would be put in too often."""
     given = (*args, *kwargs.values())
     numbers = [it for it in given if isinstance(it, int) and not isinstance(it, bool)]
-    if any(abs(it) > (MOST_ROUNDS if name == "range" else LARGEST_ARGUMENT) for it in numbers):
+    if name not in COMPARING and any(
+        abs(it) > (MOST_ROUNDS if name == "range" else LARGEST_ARGUMENT) for it in numbers
+    ):
         raise SecurityError(f"`{name}` is given a number that is too large")
     times = len(value) if isinstance(value, str | list | tuple) else 0
     if name == "join" and isinstance(value, str):

@@ -195,7 +195,7 @@ def _errors(said: Said) -> set[str]:
 def test_every_fault_is_seen_by_a_playbook():
     """But for hosts that are well, and for those of which something is unknown: a finding is no place for that."""
     well = {"healthy", "daemon", "trained", "under_way", "old_crash", "git_aware", "docker", "at_work"}
-    unknown = {"mig", "smi_hangs", "smi_fails", "disk_slow"}
+    unknown = {"mig", "disk_slow"}
     everywhere = ({"no_docker", "not_watched", "no_script", "no_config", "no_log"}, {"died_silently", "short_timeouts"})
     seen = {
         it

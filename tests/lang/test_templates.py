@@ -118,6 +118,8 @@ def test_a_template_without_bounds_is_refused_within_seconds(text):
         ("{{ range(3) | list }}", [0, 1, 2]),
         ("{{ inputs.list + [4] }}", [1, 2, 3, 4]),
         ("{{ inputs.map.key.upper() }}", "VALUE"),
+        ("{{ [{'age': 700000}, {'age': 5}] | selectattr('age', 'ge', 600000) | list }}", [{"age": 700000}]),
+        ("{{ inputs.list | reject('gt', 10000000) | list }}", [1, 2, 3]),
     ],
 )
 def test_what_people_write_works(text, value):
