@@ -656,6 +656,7 @@ def test_a_plan_shows_what_would_start_but_no_value_of_a_variable(tmp_path):
         assert secret not in it.read_text()
 
 
+@pytest.mark.slow
 def test_a_run_starts_what_its_plan_showed_or_less(tmp_path):
     args = asked(tmp_path, "one", "two")
     assert take("components", asked(tmp_path, "one")).status == "changed"
@@ -671,6 +672,7 @@ def test_a_run_starts_what_its_plan_showed_or_less(tmp_path):
     assert outcome.state.running == ("two",)
 
 
+@pytest.mark.slow
 def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     args = asked(tmp_path, "one", "two")
     assert take("components", args).status == "changed"

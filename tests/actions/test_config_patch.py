@@ -280,6 +280,7 @@ def test_what_is_no_readable_text_gives_no_answer(machine, tmp_path):
     assert "is no folder" in fault("latin.yaml/x.yaml")
 
 
+@pytest.mark.slow
 def test_a_megabyte_is_read_and_written(here, tmp_path):
     path = tmp_path / "big.json"
     path.write_text('{\n  "a": "' + "é" * ((1 << 19) - 100) + '"\n}\n')

@@ -102,6 +102,7 @@ def test_a_branch_that_went_on_is_fetched_and_checked_out(origin, tree, at):
 
 
 @real
+@pytest.mark.slow
 def test_a_tag_and_a_commit_are_checked_out_without_a_branch(origin, tree, at):
     second = origin.commit("two")
     at()

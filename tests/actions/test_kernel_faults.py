@@ -288,7 +288,7 @@ def test_what_had_run_out_of_memory_is_told_by_the_constraint(constraint, scope)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_filter_on_the_host_drops_nothing_that_a_reader_knows(name, data):
     """Any text of a kind, made from its pattern, passes the filter: both stand in one list."""

@@ -67,6 +67,7 @@ def test_the_flags_of_the_first_line_hold(beside):
     assert "exited with 1" in outcome.why
 
 
+@pytest.mark.slow
 def test_a_script_as_long_as_may_be_is_sent_whole(beside):
     filler = f"# {'x' * 97}\n" * ((LARGEST_SENT - 100) // 100)
     for first in ("#!/bin/sh", "#!/bin/bash"):

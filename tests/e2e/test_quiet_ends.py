@@ -45,7 +45,14 @@ def test_what_a_shell_has_put_in_the_background_heeds_no_ctrl_c(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [("schema",), ("list",), ("hosts", "-i", "hosts.yaml"), ("--help",), ("actions", "pkill")]
+    "words",
+    [
+        ("schema",),
+        pytest.param(("list",), marks=pytest.mark.slow),
+        ("hosts", "-i", "hosts.yaml"),
+        ("--help",),
+        ("actions", "pkill"),
+    ],
 )
 def test_a_reader_that_has_gone_ends_what_only_prints_as_sigpipe_does(tmp_path, words):
     """Mutants: cli without `end_as_by_sigpipe`."""
