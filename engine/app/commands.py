@@ -78,7 +78,7 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
         problems.append(Problem(message="--hosts is empty: say which hosts, or leave it out"))
     elif playbook and not pattern:
         problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
-    elif playbook and told is None and not options["dry_run"] and _changing(playbook, options):
+    elif playbook and told is None and not options["plan_only"] and _changing(playbook, options):
         words = f"{playbook.name} changes hosts, and nobody has said which: add --hosts PATTERN"
         problems.append(Problem(message=words, hint=f"--hosts {shlex.quote(pattern)} is its own; --dry-run needs none"))
     given = GivenInputs(options=tuple(options["inputs"]), file=options["inputs_file"], below=options.get("below", {}))
@@ -98,7 +98,7 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
     if problems:
         raise ConfigError(*problems)
     order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
-    return _perform(order, options, person, hiding, stops_before=options["dry_run"])
+    return _perform(order, options, person, hiding, stops_before=options["plan_only"])
 
 
 def _changing(playbook: Playbook, options: Options) -> bool:

@@ -179,8 +179,8 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     from engine.lang.inputs import parse_input_option, resolve_inputs
     from engine.lang.source import has_key, parse_playbook
 
-    lent = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
-    values = {**given.below, **lent}
+    from_environment = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
+    values = {**given.below, **from_environment}
     places: dict[str, Where] = {}
     if given.file:
         text, names = read_text(Path(given.file)), [it.name for it in playbook.inputs]

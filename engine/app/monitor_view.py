@@ -174,15 +174,15 @@ _OF_THE_KERNEL = (
     ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
     ("hardware_errors", "HW error"), ("lockups", "hang"),
 )  # fmt: skip
-"""What the kernel may have told of, and the word for it in a cell."""
+"""Fields of the kernel log's State, and the word for each in a cell."""
 
 
 def _kernel(state: Mapping[str, Json]) -> str:
-    """How many of what the kernel told of; ``?`` where it told of nothing, and might have."""
+    """The counts of kernel messages by kind; ``?`` where there are none and a kind is unknown."""
     found = [(_known(state.get(field, [])), word) for field, word in _OF_THE_KERNEL]
-    told = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
-    if told:
-        return ", ".join(told)
+    counts = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
+    if counts:
+        return ", ".join(counts)
     return "none" if all(isinstance(messages, list) for messages, _ in found) else "?"
 
 

@@ -91,7 +91,7 @@ fleet_options = shared(
 )
 run_options = shared(
     hosts_option,
-    click.option("--dry-run", is_flag=True, help="Look, and say what would be done; nothing is changed."),
+    click.option("--dry-run", "plan_only", is_flag=True, help="Look, and say what would be done; nothing is changed."),
     input_option,
     click.option("--inputs", "inputs_file", metavar="FILE", default="", type=FILE, help="Inputs from a YAML file."),
     click.option("--only", type=click.Choice(["diagnose"]), help="Run only this part."),

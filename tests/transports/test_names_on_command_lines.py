@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -142,11 +145,20 @@ def test_match_exec_decides_and_has_nothing_to_read(match_exec, command, port):
         os.close(read)
 
 
-def test_a_match_exec_that_hangs_is_ended_and_named(match_exec, monkeypatch):
-    monkeypatch.setattr(config, "MATCH_EXEC_TIMEOUT", 0.3)
-    match_exec("sleep 600")
-    with pytest.raises(Unreachable, match=r"a Match exec of your ssh_config did not end within 0\.3 s: sleep 600"):
+def test_a_match_exec_that_hangs_is_ended_with_what_it_has_started_and_named(match_exec, monkeypatch, tmp_path):
+    """Mutants: config.py killing the shell alone."""
+    monkeypatch.setattr(config, "MATCH_EXEC_TIMEOUT", 0.5)
+    match_exec(f"sleep 600 & echo $! >{tmp_path}/child; wait")
+    with pytest.raises(Unreachable, match=r"a Match exec of your ssh_config did not end within 0\.5 s: sleep 600"):
         ssh_config().lookup("somewhere")
+    child = int((tmp_path / "child").read_text())
+    for _ in range(100):  # whoever takes orphans in needs a moment
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                time.sleep(0.05)
+                continue
+        return
+    pytest.fail("it lives on")
 
 
 def test_a_match_exec_without_a_shell_is_said(match_exec, monkeypatch):

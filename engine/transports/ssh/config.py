@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,22 +34,27 @@ class MatchExec:
 
     @staticmethod
     def run(command: str, **_: object) -> _Ended:
-        """Raises Unreachable when it takes too long, and has then ended it."""
+        """Raises Unreachable when it takes too long, and has then ended it with what it has started."""
         shell = os.environ.get("SHELL") or "/bin/sh"  # ssh_config(5): "executed under the user's shell"
         try:
-            ended = subprocess.run(
+            running = subprocess.Popen(
                 (shell, "-c", command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                timeout=MATCH_EXEC_TIMEOUT, check=False,
+                process_group=0,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise Unreachable(
-                f"a Match exec of your ssh_config did not end within {MATCH_EXEC_TIMEOUT:g} s: {command}"
-            ) from None
         except OSError as error:
             raise Unreachable(
                 f"{shell} cannot be run for the Match exec of your ssh_config: {error.strerror}"
             ) from error
-        return _Ended(ended.returncode == 0)
+        try:
+            return _Ended(running.wait(MATCH_EXEC_TIMEOUT) == 0)
+        except subprocess.TimeoutExpired:
+            raise Unreachable(
+                f"a Match exec of your ssh_config did not end within {MATCH_EXEC_TIMEOUT:g} s: {command}"
+            ) from None
+        finally:
+            if running.returncode is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
 
 
 paramiko.config.invoke = MatchExec  # type: ignore[attr-defined]  # its stubs leave out what it imports
