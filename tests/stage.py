@@ -187,6 +187,16 @@ def living(mark: str) -> list[int]:
     return found
 
 
+def shows_up(mark: str, within: float = 10.0) -> bool:
+    """Whether a process with *mark* is there in time: one that has only just been forked has its parent's command line."""
+    deadline = time.monotonic() + within
+    while not living(mark):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def computed() -> float:
     """Seconds that we and the programs that we have waited for have computed; a busy machine makes no difference to them."""
     times = os.times()

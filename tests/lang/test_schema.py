@@ -235,7 +235,7 @@ def steps(draw, section: str):
         needed = it.default is MISSING and it.default_factory is MISSING
         if needed or draw(st.integers(0, 4)) == 0:
             form = str(hints[it.name])
-            args[it.name.rstrip("_")] = draw(values(form) if draw(st.integers(0, 5)) == 0 else right(form))
+            args[it.name.rstrip("_")] = draw(values(form) if draw(st.integers(0, 11)) == 11 else right(form))
     step = {name: draw(st.sampled_from([args, args, args, args, None]))}
     if section == "diagnose" or draw(st.booleans()):
         step["id"] = draw(st.sampled_from(["one", "two", "three", "four"]))
@@ -248,7 +248,8 @@ def steps(draw, section: str):
         "confirm": [True], "scratch": [True], "ignore_failure": [True, False], "name": ["A name", ""], "after": ["one", []],
         "if_failed": ["one"], "if_changed": [["one"]], "include": ["inner"], "inputs": [{}],
     }  # fmt: skip
-    for key in draw(st.lists(st.sampled_from(sorted(extras)), max_size=1)):
+    if draw(st.integers(0, 2)) == 2:
+        key = draw(st.sampled_from(sorted(extras)))
         step[key] = draw(st.sampled_from(extras[key]))
     return step
 
@@ -262,7 +263,7 @@ def playbooks(draw):
     section = draw(st.sampled_from(["diagnose", "remediate", "verify"]))
     book[section] = [draw(steps(section))]
     book["findings"] = [{"id": "f", "when": "inputs.a", "severity": "error"}]
-    if draw(st.booleans()):
+    if draw(st.integers(0, 3)) == 3:
         shares = [1, "10%", "0.5%", 0, "x", 1.5, True, " 5 % "]
         book["limits"] = {
             draw(st.sampled_from(["deadline", "stop_after"])): draw(st.sampled_from([*shares, "5s", 60])),
@@ -286,4 +287,4 @@ def test_what_the_loader_takes_the_schema_takes(text):
 
 def test_some_of_those_playbooks_are_taken():
     if len(TAKEN) >= 200:
-        assert sum(TAKEN) > 20, "else the test above says nothing"
+        assert sum(TAKEN) > 10, "else the test above says nothing"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stage import living
+from stage import living, shows_up
 
 from engine.errors import Cancelled
 from engine.values.command import Command, Effect
@@ -157,7 +157,7 @@ def test_a_write_may_leave_a_daemon_behind_and_does_not_wait_for_it(connection, 
     (done,) = connection.run(change(f"sleep {mark} & echo started"))
     assert done.exit_code == 0
     assert time.monotonic() - began < 15
-    assert living(mark)
+    assert shows_up(mark)
     end(mark)
 
 
@@ -178,7 +178,7 @@ def test_what_must_not_be_killed_is_reported_and_left_running(connection, mark):
     (done,) = connection.run(change(f"sleep {mark}", timeout=1.0, unkillable=True))
     assert done.timed_out
     assert done.survivors
-    assert living(mark)
+    assert shows_up(mark)
     end(mark)
 
 

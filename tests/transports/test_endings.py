@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stage import living
+from stage import living, shows_up
 
 from engine.errors import Cancelled, ConnectionLost
 from engine.ports import ConnectOptions
@@ -69,7 +69,7 @@ def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(
 def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):  # noqa: F811
     process = started(host, "read", f"trap '' TERM HUP; echo > {tmp_path}/begun; sleep {mark}; sleep {mark}", 60)
     assert appears(tmp_path / "begun")
-    assert living(mark)
+    assert shows_up(mark)
     killed(process)
     assert gone(mark, within=5)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sshd import free_port, make_key, start_sshd
-from stage import living
+from stage import shows_up
 
 from engine.transports import ssh
 from engine.transports.ssh import keys
@@ -204,7 +204,7 @@ def test_kill_9_of_our_side_ends_what_runs_behind_a_jump_host(home, jump, sshd, 
     far = sshd.host("far", addresses=(Address(host="far", port=sshd.port),))
     process = started(far, "read", f"trap '' TERM; echo > {tmp_path}/begun; sleep {mark}; sleep {mark}", 60)
     assert appears(tmp_path / "begun")
-    assert living(mark)
+    assert shows_up(mark)
     killed(process)
     assert gone(mark)
     assert soon(lambda: not jump.sessions())
