@@ -56,7 +56,7 @@ def cause(host: HostResult) -> str:
     if host.error:
         return host.error
     there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
-    if host.verdict is Verdict.UNRESOLVED and there:
+    if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and there:
         return "; ".join(f"{it.id}: {it.say or it.id}" for it in there)
     bad = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
     steps = [step_line(it) for status in bad for it in host.steps if it.status is status and not it.ignored]
@@ -141,12 +141,12 @@ def step_line(step: StepResult) -> str:
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
     notes += ["failure ignored"] if step.ignored else []
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
-    said = _by_name(step)
+    said = by_name(step)
     why = "" if said and notes and notes[0].startswith(said) else said
     return f"{word} {step.id}: {why}" + (f"{' ' if why else ''}[{'; '.join(notes)}]" if notes else "")
 
 
-def _by_name(step: StepResult) -> str:
+def by_name(step: StepResult) -> str:
     """Why a step ended as it did; a script of several commands is called what its author calls the step."""
     scripted = step.name and step.planned and step.planned.startswith("run ") and ";" in step.planned
     return step.why.replace(step.planned or "", step.name or "") if scripted else step.why
