@@ -13,7 +13,7 @@ from engine.facts.regexes import fault_in_regex
 from engine.lang.elsewhere import MEANT
 from engine.lang.patterns import objection_to
 from engine.lang.quantities import duration, size
-from engine.values.text import Duration, ProcessPattern, Regex, Size
+from engine.values.text import Duration, ProcessPattern, Regex, Size, plural
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def _many(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: 
         problems.append(Problem(message=f"{path}: expected a list, got {_kind(value)}"))
         return ()
     if len(value) < rules.get("min_items", 0):
-        problems.append(Problem(message=f"{path}: needs at least {rules['min_items']} item(s)"))
+        problems.append(Problem(message=f"{path}: needs at least {plural(rules['min_items'], 'item')}"))
     inner = {name: it for name, it in rules.items() if name != "min_items"}
     return tuple(_value(kind, it, f"{path}[{number}]", inner, problems) for number, it in enumerate(value))
 
@@ -209,7 +209,7 @@ def _check_bounds(value: Any, path: str, rules: Mapping[str, Any], problems: Pro
     if number and "maximum" in rules and value > rules["maximum"]:
         problems.append(Problem(message=f"{path}: {value} is above {rules['maximum']}"))
     if isinstance(value, str) and len(value) < rules.get("min_length", 0):
-        problems.append(Problem(message=f"{path}: needs at least {rules['min_length']} character(s)"))
+        problems.append(Problem(message=f"{path}: needs at least {plural(rules['min_length'], 'character')}"))
 
 
 def _attempt(convert: Callable[[Any], Any], value: Any, path: str, problems: Problems) -> Any:

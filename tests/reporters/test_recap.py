@@ -12,6 +12,7 @@ from engine.reporters.console.evidence import evidence_lines
 from engine.reporters.console.lines import lines_of
 from engine.reporters.console.recap import FIRST_LOOK, ONE_SCREEN, SHOWN_GROUPS, recap
 from engine.reporters.console.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
+from engine.reporters.console.wording import SHOWN_NEW
 from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
@@ -251,6 +252,14 @@ def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
     told = [it for it in text.splitlines() if "  | " in it]
     assert len(told) == shown
     assert last in told[-1]
+
+
+def test_of_a_new_file_the_console_shows_the_beginning_only():
+    """Mutant: wording.py that shows as much of a new file as of a change to one."""
+    diff = "--- /dev/null\n+++ /x/runner-monitor.sh\n" + "".join(f"+line {number}\n" for number in range(50))
+    told = [it for it in said(host(1, Verdict.RESOLVED, step(Status.CHANGED, "new", diff=diff))) if "  | " in it]
+    assert len(told) == SHOWN_NEW + 1
+    assert told[-1].endswith("... 40 more lines: --report or --output json has all")
 
 
 def lines_for(verdict: Verdict, *findings: Finding, steps: tuple[StepResult, ...] = ()) -> list[str]:

@@ -24,6 +24,8 @@ SHOWN_ADVICE = 3
 """Lines of advice under a warning or an info; an error has all of its own."""
 SHOWN_DIFF = 60
 """Lines of a step's diff."""
+SHOWN_NEW = 12
+"""Lines of the diff of a file that is new: whose content is known to whoever sends it."""
 
 
 def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
@@ -154,9 +156,10 @@ def by_name(step: StepResult) -> str:
 
 def _diff_lines(diff: str) -> list[str]:
     lines = diff.removesuffix("\n").split("\n") if diff else []
-    if len(lines) <= SHOWN_DIFF + 1:  # a line that says "1 more" takes its place
+    most = SHOWN_NEW if diff.startswith("--- /dev/null") else SHOWN_DIFF
+    if len(lines) <= most + 1:  # a line that says "1 more" takes its place
         return lines
-    return [*lines[:SHOWN_DIFF], f"... {len(lines) - SHOWN_DIFF} more lines: --report or --output json has all"]
+    return [*lines[:most], f"... {len(lines) - most} more lines: --report or --output json has all"]
 
 
 def _victims(victims: tuple[Victim, ...]) -> list[str]:
