@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from engine import transports
 from engine.errors import ConfigError, Problem
 from engine.ports import Action
 from engine.values.inventory import Inventory
@@ -158,7 +159,8 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
 
     texts = [(read_text(it), str(it)) for it in paths]
     documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
-    inventory = read([(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)])
+    parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
+    inventory = read(parsed, transports.names())
     digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
     return replace(inventory, digest=digest)
 

@@ -71,7 +71,20 @@ def _without(loader: type[yaml.SafeLoader], *tags: str) -> None:
     }
 
 
-_without(_InventoryLoader, "tag:yaml.org,2002:timestamp")
+_without(_InventoryLoader, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_InventoryLoader.add_implicit_resolver(  # without numbers to the base of 60 or of 8: 22:22 and 022 are no ports
+    "tag:yaml.org,2002:int",
+    re.compile(r"^(?:[-+]?0|[-+]?[1-9][0-9_]*|[-+]?0x[0-9a-fA-F_]+|[-+]?0b[01_]+)$"),
+    list("-+0123456789"),
+)
+_InventoryLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+0123456789."),
+)
 _without(_PlaybookLoader, *(f"tag:yaml.org,2002:{it}" for it in ("timestamp", "bool", "int", "float")))
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
