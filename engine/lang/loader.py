@@ -18,6 +18,7 @@ from engine.lang.knobs import faults_in_schema
 from engine.lang.quantities import duration, share, time_span
 from engine.lang.schema import playbook_schema, problems_in
 from engine.lang.source import Document, Path, could_be_playbook, parse_playbook
+from engine.lang.violated import shown
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
 
@@ -253,7 +254,8 @@ class _Building:
         action = named[0]
         args = tree[action] if tree[action] is not None else {}
         if not isinstance(args, Mapping):
-            self._wrong((*path, action), f"{action}: expected a mapping of arguments")
+            hint = f"its arguments are keys of their own: runbook actions {action} lists them"
+            self._wrong((*path, action), f"{action}: expected a mapping of arguments, got {shown(args)}", hint)
             args = {}
         step_id = tree.get("id")
         if phase is Phase.DIAGNOSE and not isinstance(step_id, str):

@@ -179,12 +179,24 @@ def _refuse_depth(text: str, file: str) -> None:
         raise ConfigError(Problem(file=file, line=line, column=column, message=words))
 
 
+NOT_YAML = {
+    "mapping values are not allowed": "put a value with `: ` in it in quotes, or see that the keys start in one column",
+    "expected ',' or": "close the { or [, and put values with a comma, a quote or {{ in quotes",
+    "could not find expected ':'": "see that the keys of one mapping start in one column, each with `: `",
+    "did not find expected key": "see that the keys of one mapping start in one column, each with `: `",
+    "did not find expected '-' indicator": "see that the items of one list start in one column, each with `- `",
+    "while scanning a quoted scalar": "close the quote; within '...' a quote is written twice",
+}
+"""What YAML's parser says, and what the author can do about it."""
+
+
 def _yaml_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
         hint = ""
         if "cannot start any token" in words:
             words, hint = _odd_start(text.split("\n")[mark.line : mark.line + 1], mark.column)
+        hint = hint or next((advice for said, advice in NOT_YAML.items() if said in words), "")
         return Problem(file=file, line=mark.line + 1, column=mark.column + 1, message=words, hint=hint)
     if isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(str(error.character)[0])
@@ -251,7 +263,8 @@ class _Reading:
                 merged.append(value_node)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                self._wrong(key_node, "a key must be plain text")
+                hint = 'a value that begins with {{ stands in quotes: "{{ ... }}"'
+                self._wrong(key_node, "a key must be plain text", hint)
                 continue
             key = key_node.value
             if key in made:
@@ -309,11 +322,12 @@ class _Reading:
                     return node.value
         except ValueError:
             return node.value
-        return self._wrong(node, f"the tag {node.tag} means nothing here")
+        hint = f"put it in quotes: '{node.tag}'" if node.tag.startswith("!") else ""
+        return self._wrong(node, f"the tag {node.tag} means nothing here", hint)
 
-    def _wrong(self, node: Any, message: str) -> Any:
-        mark = node.start_mark
-        self.problems.append(Problem(file=self._file, line=mark.line + 1, column=mark.column + 1, message=message))
+    def _wrong(self, node: Any, message: str, hint: str = "") -> Any:
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        self.problems.append(Problem(file=self._file, line=line, column=column, message=message, hint=hint))
         return None
 
     def _too_much(self, node: Any, depth: int) -> Any:

@@ -15,6 +15,7 @@ from engine.errors import ConfigError
 from engine.lang.faulty import explained
 from engine.lang.sandbox import Environment, Rounds
 from engine.lang.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
+from engine.lang.unparsed import plainly
 from engine.lang.views import LONGEST, UnknownTouched, finite, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
@@ -234,8 +235,11 @@ def fault_in(text: str) -> str:
     """Why *text* is no template; empty when it is one."""
     try:
         _compiled(text)
+    except SecurityError as error:  # in our own words
+        return str(error.message or error)
     except (TemplateError, RecursionError, SyntaxError, ValueError) as error:
-        return str(getattr(error, "message", None) or error) or type(error).__name__
+        said = str(getattr(error, "message", None) or error) or type(error).__name__
+        return plainly(said, _environment().filters, _environment().tests)
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from engine.reporters.console.evidence import evidence_lines, short
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict, Victim
+from engine.values.result import HostPlan, HostResult, SentCommand, Status, StepResult, Verdict, Victim
 
 K = TypeVar("K")
 
@@ -24,6 +24,10 @@ SHOWN_ADVICE = 3
 """Lines of advice under a warning or an info; an error has all of its own."""
 SHOWN_DIFF = 60
 """Lines of a step's diff."""
+LONGEST_LINE = 2000
+"""Characters of a command line that is shown whole, so that it can be pasted."""
+LONGEST_SCRIPT = 300
+"""Characters of a script's name and arguments."""
 SHOWN_NEW = 12
 """Lines of the diff of a file that is new: whose content is known to whoever sends it."""
 
@@ -49,7 +53,7 @@ def host_lines(host: HostResult) -> list[str]:
     planned = any(it.status is Status.WOULD_CHANGE for it in host.steps)
     for step in host.steps:
         if planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
-            lines += _step_lines(step)
+            lines += step_lines(step)
     return lines
 
 
@@ -110,7 +114,7 @@ def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
     return ["  what to do:", *lines, *more] if advice else []
 
 
-def _step_lines(step: StepResult) -> list[str]:
+def step_lines(step: StepResult) -> list[str]:
     if step.id == "exec" and step.action == "command" and step.commands:
         head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *_output_lines(step)]
@@ -123,8 +127,15 @@ def _step_lines(step: StepResult) -> list[str]:
     lines += [f"  {it}" for it in _victims(step.victims)]
     lines += [f"  | {it}" for it in _diff_lines(step.diff or "")]
     if not step.victims and (step.status is Status.WOULD_CHANGE or step.condition):
-        lines += [f"  $ {short(it.line)}" for it in step.commands if it.effect == "write" and it.exit_code is None]
+        lines += [f"  {_shown(it)}" for it in step.commands if it.effect == "write" and it.exit_code is None]
     return lines
+
+
+def _shown(command: SentCommand) -> str:
+    """A command that would be sent: whole where it is to be pasted, unless it is endless."""
+    most = LONGEST_LINE if command.shown.startswith("$ ") else LONGEST_SCRIPT
+    line = command.shown or f"$ {command.line}"
+    return line if len(line) <= most else f"{line[:most]}… ({len(line)} characters: see --output json)"
 
 
 def _output_lines(step: StepResult) -> list[str]:
@@ -172,6 +183,6 @@ def _victims(victims: tuple[Victim, ...]) -> list[str]:
 def plan_lines(plan: HostPlan) -> list[str]:
     """What is found on a host, and what would be done; nothing where nothing would be done."""
     planned = [
-        line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in _step_lines(it)
+        line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in step_lines(it)
     ]
     return [*(line for it in plan.findings for line in _finding_lines(it)), *planned] if planned else []
