@@ -184,7 +184,7 @@ def test_a_name_that_looks_like_a_keyword_is_a_name():
         ("patterns=one,two", ["a list is wanted (YAML or JSON)", "as one item or as several"]),
         ("patterns={a: 1}", ["a list is wanted (YAML or JSON), got a mapping"]),
         ("patterns=[a", ["-e patterns: cannot be read as YAML"]),
-        ("patterns=[x]", ["'x' must have at least 2 character(s)"]),
+        ("patterns=[x]", ["'x' must have at least 2 characters"]),
     ],
 )
 def test_inputs_that_an_action_cannot_take_are_refused_before_any_connection(place, value, words):
