@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Import the program and run it."""
-    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not in the background of a shell
+    heeds = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # so it is in the background of a shell
     if heeds:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     from engine.cli import main as run

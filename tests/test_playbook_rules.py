@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 import pytest
 
 from engine.actions import discover
-from engine.app.files import find_playbook, read_playbook
+from engine.app.files import find_playbook, library, read_playbook
+from engine.errors import ConfigError
 from engine.lang.templates import Scope, evaluate, render, say
+from engine.lang.views import UnknownTouched
 from engine.values.playbook import Playbook
 from engine.values.text import Unknown
 
@@ -120,3 +123,38 @@ def test_a_key_for_the_leader_is_sent_only_where_there_is_one(name):
 def test_a_log_that_is_empty_is_not_to_be_read(lines, words):
     looks = {"which": {"chosen": {"name": "run"}}, "log": {"kept": True, "lines": lines}}
     assert say(rule("container-death", "unexplained").advise[0], scope("container-death", looks)).startswith(words)
+
+
+def words_of(name: str) -> list[str]:
+    """What a person reads of a playbook: its own name, its inputs, its steps, and what it finds and advises."""
+    made = book(name)
+    found = [text for it in made.findings for text in (str(it.say or ""), *map(str, it.advise))]
+    named = [str(it.name or "") for it in (*made.diagnose, *made.remediate, *made.verify)]
+    return [made.about or "", *(it.about or "" for it in made.inputs), *named, *found]
+
+
+@pytest.mark.parametrize("name", sorted(it.stem for it in library().glob("*.yaml")))
+def test_what_a_playbook_says_has_plain_words_and_real_plurals(name):
+    """Mutant: a finding that says `process(es)`."""
+    odd = re.compile(r"\w\(e?s\)|\blest\b|as it shall|Not fixable|takes? pictures")
+    assert [it for it in words_of(name) if odd.search(it)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{{ [1] | counted('process') }}", "1 process"),
+        ("{{ [] | counted('process') }}", "0 processes"),
+        ("{{ 2 | counted('leftover process holds', 'leftover processes hold') }}", "2 leftover processes hold"),
+        ("{{ gpus.wedged | counted('GPU') }}", "2 GPUs"),
+    ],
+)
+def test_a_number_is_counted_with_its_noun(text, value):
+    assert render(text, Scope(looks={"gpus": {"wedged": ["a", "b"]}})) == value
+
+
+def test_what_is_not_known_is_not_counted():
+    with pytest.raises(UnknownTouched):
+        render("{{ gpus.wedged | counted('GPU') }}", Scope(looks={"gpus": {"wedged": Unknown(why="no answer")}}))
+    with pytest.raises(ConfigError):
+        render("{{ inputs | counted('x', 5, 6) }}", Scope())

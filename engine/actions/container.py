@@ -146,7 +146,7 @@ def _policy(it: Container) -> str:
 def _command(args: Args, it: Container, words: tuple[str, ...]) -> Command:
     raw = it.seen.split(" ")
     made = write_script(_DO, it.id, f"{raw[1]} {raw[0]}", *words)
-    return replace(made, timeout=args.grace + 120)
+    return replace(made, timeout=args.grace + 120, stands_for=("docker", "container", *words, "--", it.id))
 
 
 def _stands(args: Args, it: Container) -> str:

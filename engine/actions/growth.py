@@ -141,7 +141,12 @@ def _processes(args: Args, samples: Sequence[Sample], took: float) -> tuple[Grow
     there = [key for key in samples[-1].held if all(key in it.held for it in samples)]
     series = {key: [it.held[key].resident for it in samples] for key in there}
     last = samples[-1].held
-    found = (_grown(last[key].name, last[key].pid, it, took) for key, it in series.items() if _grows(args, it) is True)
+    found = [_grown(last[key].name, last[key].pid, it, took) for key, it in series.items() if _grows(args, it) is True]
+    if not found and samples[-1].others >= args.at_least:
+        held = bytes_of(samples[-1].others)
+        return Unknown(
+            why=f"only the {plural(len(last), 'process')} that hold most were looked at, all more than {held}"
+        )
     return tuple(sorted(found, key=lambda it: -it.grown))
 
 

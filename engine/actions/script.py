@@ -7,7 +7,7 @@ nothing is left there. sh, dash, ash and bash are run, as the first line says; w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.facts.authored import UNASKED, Answer, answered, holding, objection_to_look, still_needed
 from engine.facts.changers import known
@@ -54,9 +54,11 @@ class Script:
         shell, flags = _first_line(self.text)
         if shell == "bash":
             argv = (*([flags] if flags else ()), "/dev/fd/3", *self.args)
-            return Command(argv=argv, script=_BASH, stdin=self.text, effect=effect, accepts=accepts, foreign=True)
+            made = Command(argv=argv, script=_BASH, stdin=self.text, effect=effect, accepts=accepts, foreign=True)
+            return replace(made, called=(self.file, *self.args))
         text = f"set {flags}\n{self.text}" if flags else self.text
-        return Command(argv=self.args, script=text, effect=effect, accepts=accepts, foreign=True)
+        made = Command(argv=self.args, script=text, effect=effect, accepts=accepts, foreign=True)
+        return replace(made, called=(self.file, *self.args))
 
 
 def _first_line(text: str) -> tuple[str, str]:

@@ -6,12 +6,12 @@ It goes on when the connection is gone. To look at it: `tmux attach -t NAME`; to
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
 from engine.ports import Fails, Holds, Probe
 from engine.shell import SAFE
-from engine.values.command import Command, Completed, Effect, read_script
+from engine.values.command import Completed, read_script, write_script
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.text import Duration
 
@@ -103,6 +103,11 @@ exec sleep "$wait"
 """``$1`` session, ``$2`` folder, ``$3`` seconds, then the program: with several words tmux starts no shell for it."""
 
 
+def _line(args: Args, words: tuple[str, ...]) -> tuple[str, ...]:
+    """What a person would type to do the same."""
+    return ("tmux", "new-session", "-d", "-s", args.session, "-c", args.folder, "--", *words)
+
+
 def decide(args: Args, state: State) -> Decision:
     """Start it, if it is not there."""
     if not state.installed:
@@ -114,7 +119,7 @@ def decide(args: Args, state: State) -> Decision:
     argv = (args.session, args.folder, f"{args.steady:g}", *words)
     return Change(
         summary=f"start {_short(args)} in the tmux session {args.session}",
-        commands=(Command(script=_START, argv=argv, effect=Effect.WRITE),),
+        commands=(replace(write_script(_START, *argv), stands_for=_line(args, words)),),
         targets=(Target(kind="service", key=f"tmux:{args.session}", say=f"the tmux session {args.session}"),),
         risk=Risk.EDITS_FILES,
     )

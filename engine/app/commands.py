@@ -166,6 +166,8 @@ def _times(options: Options) -> Mapping[str, float]:
 def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, person: Person, **rest: Any) -> Order:
     """What is to be run, from the options of a command line; asks for passwords.  Raises ConfigError."""
     times = _times(options)
+    for warning in rest["selection"].warnings:
+        person.say(warning)
     password = become_password(options["become_password_file"], options["ask_become_pass"], person)
     connecting = ConnectOptions(
         connect_timeout=times["connect_timeout"] or ConnectOptions().connect_timeout,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.codec import UNKNOWN
+from engine.facts.folding import fold
+from engine.reporters.console.summary import next_line
 from engine.values.plan import Presence
 from engine.values.playbook import Playbook, Severity
 from engine.values.printable import printable
@@ -47,12 +49,14 @@ def view(book: Playbook, sights: Sequence[Sight], width: int, height: int, *, co
     rows = [head, *([Cell(it.host), *_cells(book, it), _age(it, now)] for it in sights)]
     widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
     lines = [_line(row, widths, width, colours) for row in rows]
-    notes = [_cut(it, width, colours) for it in _notes(book, sights)]
+    found = _notes(book, sights)
+    room = height - len(lines) - 1
+    whole = not height or sum(map(len, found)) <= room
+    notes = [_cut(it, width, colours) for cells in found for it in (cells if whole else cells[:1])]
     if not height:
         return [*lines, *([""] if notes else []), *notes]
     if len(lines) > height:
         return [*lines[: height - 1], f"... and {len(lines) - height + 1} hosts more"]
-    room = height - len(lines) - 1
     if len(notes) > room > 0:
         notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
     return [*lines, "", *notes[:room]] if room > 0 and notes else lines
@@ -116,25 +120,47 @@ def _colours(book: Playbook, result: HostResult) -> dict[str, str]:
     return {look: COLOURS.get(severity, "") for look, severity in found.items()}
 
 
-def _notes(book: Playbook, sights: Sequence[Sight]) -> list[Cell]:
-    """One line for each thing that is found, or not known, the worst first."""
-    notes: list[tuple[int, Cell]] = []
-    order = list(Severity)
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A thing that is found on hosts, or not known of them, and what a person can do about it."""
+
+    rank: int
+    """The smaller, the worse."""
+    text: str
+    action: str
+    colour: str
+
+
+def _notes(book: Playbook, sights: Sequence[Sight]) -> list[list[Cell]]:
+    """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
+    hosts: dict[Note, list[str]] = {}
     for it in sights:
-        result = it.result
-        if result is None:
-            continue
-        if result.error:
-            notes.append((-9, Cell(f"{it.host}: {result.verdict}: {result.error}", COLOURS[Severity.ERROR])))
-            continue
-        for found in result.findings:
-            if found.status is Presence.PRESENT and found.severity is not Severity.INFO:
-                rank = -order.index(found.severity)
-                notes.append((rank, Cell(f"{it.host}: {found.say}", COLOURS.get(found.severity, ""))))
-        looks = {step.id for step in book.diagnose}
-        blind = [step for step in result.steps if step.id in looks and step.status in (Status.FAILED, Status.BLOCKED)]
-        notes += [(-1, Cell(f"{it.host}: {step.id} is unknown: {step.why}", "33")) for step in blind]
-    return [cell for _, cell in sorted(notes, key=lambda note: note[0])]
+        for note in _of_host(book, it.result) if it.result else ():
+            hosts.setdefault(note, []).append(it.host)
+    told = sorted(hosts, key=lambda note: note.rank)
+    return [
+        [Cell(f"{fold(hosts[it])}: {it.text}", it.colour), *([Cell(f"  what to do: {it.action}")] if it.action else [])]
+        for it in told
+    ]
+
+
+def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
+    if result.error:
+        action = next_line(result).removeprefix("what to do: ")
+        yield Note(-9, f"{result.verdict}: {result.error}", action, COLOURS[Severity.ERROR])
+        return
+    looks, order = {rule.id: set(rule.looks) for rule in book.findings}, list(Severity)
+    there = [it for it in result.findings if it.status is Presence.PRESENT and it.severity is not Severity.INFO]
+    named = {step.id for step in book.diagnose}
+    blind = [it for it in result.steps if it.id in named and it.status in (Status.FAILED, Status.BLOCKED)]
+    unseen = {it.id for it in blind}
+    for it in there:
+        if not looks.get(it.id) or not looks[it.id] <= unseen:
+            yield Note(-order.index(it.severity), str(it.say), next(iter(it.advise), ""), COLOURS[it.severity])
+    for step in blind:
+        about = [it for it in there if looks.get(it.id) == {step.id}]
+        action = next((it.advise[0] for it in about if it.advise), "")
+        yield Note(-1, f"{step.id} is unknown: {step.why}", action, COLOURS[Severity.WARNING])
 
 
 def _known(value: Json) -> Json:
@@ -172,7 +198,7 @@ def _gpus(state: Mapping[str, Json]) -> str:
 
 _OF_THE_KERNEL = (
     ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
-    ("hardware_errors", "HW error"), ("lockups", "hang"),
+    ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
 )  # fmt: skip
 """Fields of the kernel log's State, and the word for each in a cell."""
 

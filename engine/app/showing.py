@@ -13,6 +13,7 @@ from engine.app.files import inventory_paths, playbook_files, read_inventory, re
 from engine.app.words import WIDTH, plain
 from engine.errors import ConfigError
 from engine.facts.folding import fold
+from engine.inventory.groups import traits
 from engine.inventory.patterns import select
 from engine.ports import Action
 from engine.values.inventory import Host, LeftOut
@@ -32,18 +33,21 @@ def list_text() -> str:
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
 
 
-def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool) -> str:
-    """Who *pattern* would take, who is left out, and why."""
+def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, verbose: bool = False) -> str:
+    """Who *pattern* would take, who is left out, and why; *verbose*: with all that is known of how to get in."""
     inventory = read_inventory(inventory_paths(given))
     chosen = select(inventory, pattern, include_not_ready, may_be_none=True)
     rows = [_host_row(it) for it in chosen.hosts]
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else [0] * 4
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True)).rstrip() for row in rows
-    ]
+    lines = []
+    for host, row in zip(chosen.hosts, rows, strict=True):
+        cells = zip(row, (*widths, 0), strict=True)
+        lines.append("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
+        lines += [f"    {line}" for line in _host_details(host)] if verbose else []
     taken = f"{plural(len(rows), 'host')} taken: {fold([it.name for it in chosen.hosts])}" if rows else "no host taken"
     lines += ["", taken] if rows else [taken]
     lines += [f"left out: {it.host} ({it.why})" for it in _by_reason(chosen.left_out)]
+    lines += [f"warning: {warning}" for warning in chosen.warnings]
     return "\n".join(lines)
 
 
@@ -63,6 +67,23 @@ def _host_row(host: Host) -> tuple[str, str, str, str, str]:
         host.host_keys,
         " ".join(host.groups),
     )
+
+
+def _host_details(host: Host) -> list[str]:
+    """What of *host* its row does not show, each with its name; what the inventory does not say is left out."""
+    jumps, via = [], host.via
+    while via is not None:
+        jumps.append(via.name)
+        via = via.via
+    found = {
+        "jump": " then ".join(reversed(jumps)) or host.proxy,
+        "key": host.key,
+        "gpu": host.vars.get("gpu") or host.vars.get("gpu_type") or "",
+        "role": ", ".join(traits(host).get("role", ())),
+        "note": host.vars.get("note") or "",
+        "from": str(host.where),
+    }
+    return [f"{name}: {value}" for name, value in found.items() if value]
 
 
 def actions_text(name: str) -> str:

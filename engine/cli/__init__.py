@@ -115,11 +115,12 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
 @click.argument("pattern", default="all", shell_complete=completes("hosts"))
 @inventory_option
 @not_ready_option
-def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Also show keys, jump hosts, GPUs, roles, and where a host stands.")
+def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbose: bool) -> None:
     """Show who PATTERN would take, who is left out, and why."""
     from engine.app.showing import hosts_text
 
-    tell(hosts_text(pattern, inventory, include_not_ready))
+    tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
 
 
 @cli.command(context_settings=CONTEXT)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from engine.errors import Cancelled, TransportError
+from engine.executor.hinges import ended
 from engine.judge.looked import Blind, Looked, Request, Seen
 from engine.judge.patience import patiently
 from engine.judge.sampling import sample, shortened
@@ -50,7 +51,7 @@ def _verify(
             and it.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
             and not it.ignored
         ):
-            return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {it.status}")
+            return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {ended(it)}")
     if step.id not in plan.verify_args:
         return plain
     return _until_it_holds(site, Request(step=step, args=plan.verify_args[step.id]), plain)

@@ -11,7 +11,7 @@ from engine.facts.component_scripts import LOOK, WATCHER
 from engine.facts.component_turns import END, START
 from engine.facts.exit_codes import explained
 from engine.facts.processes import COMMAND
-from engine.values.command import Command, Completed, Effect, read_script
+from engine.values.command import Command, Completed, read_script, write_script
 from engine.values.text import Unknown, seconds
 
 USUAL = 600.0
@@ -243,7 +243,7 @@ def start_components(
     stdin = "".join(f"{it.count(chr(10)) + 1}\n{it}\n" for it in (*texts, "end"))
     words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
     needs = sum(it.delay + 15 for it in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
-    return _write(START, words, needs, stdin)
+    return _write(("start-components", *(it.name for it in chosen)), START, words, needs, stdin)
 
 
 def end_components(
@@ -256,11 +256,13 @@ def end_components(
         remains.setdefault(it.component, []).append(it.key)
     words += [f"{name} - {' '.join(keys)}" for name, keys in remains.items()]
     needs = len(words) * (grace + LAST_WAIT + 5) + 60
-    return _write(END, (records, str(turn), _hundredths(grace), *words), needs)
+    names = dict.fromkeys(it.partition(" ")[0] for it in words)
+    return _write(("end-components", *names), END, (records, str(turn), _hundredths(grace), *words), needs)
 
 
-def _write(script: str, words: tuple[str, ...], needs: float, stdin: str = "") -> Command:
-    made = Command(script=script, argv=words, effect=Effect.WRITE, stdin=stdin, accepts=(0, 1), private=True)
+def _write(called: tuple[str, ...], script: str, words: tuple[str, ...], needs: float, stdin: str = "") -> Command:
+    plain = write_script(script, *words, called=called, accepts=(0, 1))
+    made = replace(plain, stdin=stdin, private=True)
     return made if needs <= USUAL else replace(made, timeout=needs)
 
 

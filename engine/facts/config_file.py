@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.ground import PEEK, REFUSED, refusal, refused
 from engine.shell import SAFE
-from engine.values.command import Command, Completed, Effect
+from engine.values.command import Command, Completed, Effect, write_script
 
 LARGEST = 1 << 20
 """Bytes that a configuration file may have."""
@@ -152,7 +152,8 @@ def replace_file(file: HostFile, text: str, validate: tuple[str, ...], *, backup
     """
     wanted = digest_of(text.encode(), file.digest)
     words = (file.path, file.target, file.digest, wanted, "yes" if backup else "no", octal(file.mode) or "644")
-    return Command(script=_WRITE, argv=(*words, *validate), effect=Effect.WRITE, stdin=text, private=True)
+    made = write_script(_WRITE, *words, *validate, called=("patch-file", file.target, *validate))
+    return replace(made, stdin=text, private=True)
 
 
 def octal(mode: str) -> str:

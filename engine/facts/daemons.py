@@ -25,3 +25,16 @@ NAMES: dict[str, str] = {
     "an editor or a pager, not a job": "vi vim vim.* nvim nano emacs less more man tail head grep watch htop top",
 }
 """Why, and the programs; a ``*`` at the end stands for anything."""
+
+REALLY = r"""
+really() {  # pid: whether that is a process of root's or our own: anybody may call a process of his own anything
+    real=
+    { while read -r key real rest; do [ "$key" != Uid: ] || break; done <"/proc/$1/status"; } 2>/dev/null
+    [ "${real:--}" = 0 ] || [ "${real:--}" = "$(id -u)" ]
+}
+"""
+"""Goes before what looks for a process by the name that it has given itself.
+
+Whoever starts a setuid program of root's shows by the real user. Whom files in /proc/PID belong to says nothing: a
+process may hide that.
+"""

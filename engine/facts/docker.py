@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.errors import ProbeError
+from engine.facts.daemons import REALLY
 from engine.facts.host_json import finite, loads
 from engine.values.command import Command, Completed, read_script
 from engine.values.text import seconds
@@ -16,7 +17,9 @@ from engine.values.text import seconds
 NEVER = "never"
 """Stands for Docker's 0001-01-01T00:00:00Z: a time that has not come."""
 
-PRELUDE = r"""
+PRELUDE = (
+    REALLY
+    + r"""
 LC_ALL=C; export LC_ALL
 PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/snap/bin
 if ! command -v docker >/dev/null 2>&1; then
@@ -25,7 +28,8 @@ if ! command -v docker >/dev/null 2>&1; then
         [ -n "$it" ] && [ -S "${it#unix://}" ] && found="the socket ${it#unix://}" && break
     done
     [ -n "$found" ] || for it in /proc/[0-9]*/comm; do
-        { IFS= read -r name <"$it"; } 2>/dev/null && [ "$name" = dockerd ] && found='a dockerd process' && break
+        { IFS= read -r name <"$it"; } 2>/dev/null && [ "$name" = dockerd ] || continue
+        pid=${it#/proc/}; if really "${pid%/comm}"; then found='a dockerd process'; break; fi
     done
     if [ -n "$found" ]; then printf 'no_client "%s"\n' "$found"; else echo 'no_docker ""'; fi
     exit 0
@@ -49,6 +53,7 @@ inspect() {  # the kind of thing, and what to print of each of $ids; one that va
 }
 ask version --format 'engine {"version":{{json .Server.Version}}}' || fail
 """
+)
 """Says where there is no docker to ask; else defines ``ask``, ``list`` and ``inspect``, and has seen the engine answer.
 
 Every line of an answer is a word and JSON, so that no name that a container has can pass for another answer.

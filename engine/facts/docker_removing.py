@@ -122,7 +122,10 @@ def remove(things: Iterable[Removal], root: str, unused: float) -> tuple[Command
     groups = (pending[at : at + AT_ONCE] for at in range(0, len(pending), AT_ONCE))
     return tuple(
         replace(
-            write_script(_REMOVE, root, f"{unused:.0f}", *SEEN.values(), *(word for it in group for word in it)),
+            write_script(
+                *(_REMOVE, root, f"{unused:.0f}", *SEEN.values(), *(word for it in group for word in it)),
+                called=("docker-remove", *(f"{it[0]}:{it[1][:19]}" for it in group)),
+            ),
             timeout=PATIENCE,
         )
         for group in groups

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from engine.facts.processes import Process
 from engine.values.command import Command, write_script
@@ -23,11 +24,12 @@ def end_processes(victims: Iterable[Process], signal: str, grace: float, then: s
     second = "nothing" if signal == "KILL" else then
     waits = (str(round(it * 100)) for it in (first_wait, LAST_WAIT))
     keys = tuple(it.key for it in sorted(victims, key=lambda it: it.start))
-    command = write_script(_END, signal, second, *waits, *keys, accepts=(0, 1))
+    called = ("end-processes", signal, second, *(key.partition(":")[0] for key in keys))
+    command = write_script(_END, signal, second, *waits, *keys, called=called, accepts=(0, 1))
     needs = first_wait + LAST_WAIT + 60
     if needs <= USUAL:
         return command
-    return Command(script=_END, argv=command.argv, effect=command.effect, accepts=(0, 1), timeout=needs)
+    return replace(command, timeout=needs)
 
 
 _END = r"""

@@ -67,7 +67,8 @@ def ask_files(paths: tuple[str, ...], inside: str, apart: float) -> Command:
 _ASK = r"""
 LC_ALL=C; export LC_ALL
 inside=$1 apart=$2 most=$3; shift 3
-end=$(printf '\001')
+IFS= read -r end </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
+end=$(printf '\001')$end
 list() {
     for glob in "$@"; do
         case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
@@ -104,7 +105,10 @@ look "$@"
 if [ -n "$apart" ]; then sleep "$apart"; look "$@"; fi
 exit 0
 """
-"""Each record ends with byte 1 and a newline, so that a name with a newline in it is still one record."""
+"""Each record ends with byte 1, a random word and a newline, so that a name with all sorts in it is still one record,
+and none of a file's that its owner has made up for another directory."""
+
+_END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
 
 
 def read_files(done: Completed) -> Listed:
@@ -115,7 +119,9 @@ def read_files(done: Completed) -> Listed:
         raise ProbeError(done.stderr.strip() or f"the files could not be listed (exit code {done.exit_code})")
     now, missing, unreadable = 0, dict[str, None](), dict[str, None]()
     looks: list[dict[str, File]] = []
-    for record in done.stdout.split("\x01\n"):
+    first = _END.match(done.stdout)
+    end = first[1] if first else "\x01\n"
+    for record in done.stdout.split(end):
         while found := re.match(r"(?:find|stat): (.*)\n", record):
             if "Permission denied" in found[1]:
                 unreadable[found[1].rpartition(": ")[0].strip("'`\u2018\u2019").replace("/./", "/")] = None
@@ -131,7 +137,7 @@ def read_files(done: Completed) -> Listed:
             unreadable[rest] = None
         elif looks and (file := _file(record, now)):
             looks[-1][file.path] = file
-    if any(len(it.encode("utf-8", "replace")) >= MOST - 100 for it in done.stdout.split("\x01\nnow ")):
+    if any(len(it.encode("utf-8", "replace")) >= MOST - 100 for it in done.stdout.split(f"{end}now ")):
         raise ProbeError("there are more files than can be listed: name fewer of them")
     return Listed(looks=tuple(map(_listing, looks)), missing=tuple(missing), unreadable=tuple(unreadable))
 

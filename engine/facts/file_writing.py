@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.ground import PEEK, REFUSED, refusal, refused
 from engine.facts.text_diff import unified
 from engine.shell import SAFE
-from engine.values.command import Command, Completed, Effect
+from engine.values.command import Command, Completed, Effect, write_script
 from engine.values.secret_lines import masked_config
 
 LARGEST = 256 * 1024
@@ -179,7 +179,9 @@ def make(place: Place, wanted: Wanted, *, parents: bool = False, backup: bool = 
     kind = "directory" if wanted.directory else "file"
     asked = (kind, place.path, place.kind, seen, new, wanted.mode, wanted.owner, wanted.group)
     flags = ("yes" if parents else "no", "yes" if backup else "no")
-    return Command(script=_WRITE, argv=(*asked, *flags), effect=Effect.WRITE, stdin=wanted.text or "", private=True)
+    called = ("write-file", place.path, *((f"mode={wanted.mode}",) if wanted.mode else ()))
+    made = write_script(_WRITE, *asked, *flags, called=called)
+    return replace(made, stdin=wanted.text or "", private=True)
 
 
 _WRITE = (

@@ -126,7 +126,10 @@ def read_tree(done: Completed) -> Tree:
 
 def update(tree: Tree, path: str, repo: str, ref: str) -> Command:
     """Fetch, and check the wanted commit out, if the tree is still as it was seen."""
-    return write_script(GIT + _FAIL + _UPDATE, path, ref, tree.ref_kind, tree.head, tree.wanted, repo)
+    return write_script(
+        *(GIT + _FAIL + _UPDATE, path, ref, tree.ref_kind, tree.head, tree.wanted, repo),
+        called=("git-update", path, repo, ref),
+    )
 
 
 _FAIL = r"""
@@ -173,7 +176,10 @@ exit 0
 
 def clone(tree: Tree, path: str, repo: str, ref: str) -> Command:
     """Clone beside *path*, then put the clone there, in the place of what was seen."""
-    return write_script(GIT + _FAIL + _CLONE, path, repo, ref, tree.ref_kind, tree.wanted, tree.kind, tree.inode)
+    return write_script(
+        *(GIT + _FAIL + _CLONE, path, repo, ref, tree.ref_kind, tree.wanted, tree.kind, tree.inode),
+        called=("git-clone", repo, path, ref),
+    )
 
 
 _CLONE = r"""

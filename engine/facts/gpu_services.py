@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.facts.services import BOOTED, full_name
-from engine.values.command import Command, Completed, Effect, read_script
+from engine.values.command import Command, Completed, read_script, write_script
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
 
@@ -64,12 +64,12 @@ def read_services(done: Completed) -> tuple[Service, ...]:
 
 def stop(units: Sequence[str]) -> Command:
     """Stop *units*; the first that cannot be stopped ends it."""
-    return Command(script=_STOP, argv=tuple(units), effect=Effect.WRITE, timeout=TIMEOUT)
+    return replace(write_script(_STOP, *units, called=("stop-services", *units)), timeout=TIMEOUT)
 
 
 def start_again(units: Sequence[str]) -> Command:
     """Start *units* in the order in which they are given; one that runs already is left as it is."""
-    return Command(script=_START, argv=tuple(units), effect=Effect.WRITE, timeout=TIMEOUT)
+    return replace(write_script(_START, *units, called=("start-services", *units)), timeout=TIMEOUT)
 
 
 _STOP = r"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,8 +14,11 @@ from engine.values.text import Unknown
 
 MIB = 1 << 20
 
-PROCESSES = 200
-"""Processes of each sample that come back, those that hold most."""
+PROCESSES = 2000
+"""Processes of one sample that come back at most, those that hold most."""
+
+LINES = 60_000
+"""Processes of all samples together that come back at most."""
 
 GPU_FIELDS = ("index", "uuid", "memory.used")
 
@@ -41,11 +45,13 @@ class Sample:
     """Bytes of the host that no program could still get."""
     held: Mapping[str, Held] = field(default_factory=dict)
     """By ``pid:start``."""
+    others: int = 0
+    """Bytes that each of the processes may hold which are not in it; 0: all are."""
 
 
 def ask_samples(samples: int, every: float) -> Command:
     """One script that reads /proc *samples* times, *every* so many seconds."""
-    return read_script(_ASK, str(samples), f"{every:g}", str(PROCESSES))
+    return read_script(_ASK, str(samples), f"{every:g}", str(min(PROCESSES, max(1, LINES // samples))))
 
 
 _ASK = r"""
@@ -69,7 +75,7 @@ while :; do
             split(substr(text, at + 2), w, " ")
             if (w[22] > 0) print w[22] * page, substr(ARGV[i], 7), w[20], name
         }
-    }' /proc/[0-9]* | sort -rn | head -n "$3" | sed 's/^/held /'
+    }' /proc/[0-9]* | sort -rn | awk -v most="$3" 'NR <= most { print "held " $0 } END { if (NR > most) print "more" }'
     n=$((n + 1))
     [ $n -lt "$1" ] || exit 0
     sleep "$2"
@@ -80,7 +86,7 @@ done
 
 def read_samples(done: Completed) -> tuple[Sample, ...]:
     """The samples in *done*, those that were taken before time was up too.  Raises ProbeError where there is none."""
-    blocks = done.stdout.split("sample ")[1:] if done.stdout.startswith("sample ") else []
+    blocks = re.split(r"^sample ", done.stdout, flags=re.MULTILINE)[1:]  # a process may be called `sample`
     whole = blocks[:-1] if done.timed_out else blocks
     if not whole:
         raise ProbeError(
@@ -94,13 +100,14 @@ def read_samples(done: Completed) -> tuple[Sample, ...]:
 def _sample(block: str) -> Sample:
     head, *lines = block.split("\n")
     table = {words[1]: int(words[2]) * 1024 for it in lines if (words := it.split(" "))[0] == "mem" and len(words) == 3}
-    held = (_held(it) for it in lines if it.startswith("held "))
+    held = tuple(_held(it) for it in lines if it.startswith("held "))
     known = {"MemTotal", "MemAvailable"} <= table.keys()
     why = Unknown(why="this host's /proc/meminfo has no MemAvailable")
     return Sample(
         at=finite(head),
         used=table["MemTotal"] - table["MemAvailable"] if known else why,
         held={f"{it.pid}:{it.start}": it for it in held},
+        others=min((it.resident for it in held), default=0) if "more" in lines else 0,
     )
 
 

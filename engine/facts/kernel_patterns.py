@@ -2,12 +2,18 @@
 
 Each kind has *hints*, plain words in lower case, and a pattern. The host sends the lines that hold a hint, and a
 reader looks only at those, so that the filter cannot drop what a reader would have known.
+
+Any user has words of his own in the kernel's log (law 9): a program that faults is told with the name of the file that
+did it (``comm[pid]: segfault at ... in FILE[...]``), a mount in a user namespace with its options in quotes, a kill for
+memory with the names of control groups. Such words are never searched: messages of a fixed form count only from the
+beginning of the line on, and longer than the 15 characters that a process may be called; others only up to the place
+where another's words may begin.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -18,36 +24,79 @@ class Kind:
     hints: tuple[str, ...]
     """Words in lower case; each message of this kind holds one of them."""
     pattern: re.Pattern[str]
+    own: Callable[[str], int] = len
+    """How many characters of a message are the kernel's own words, as far as this kind goes."""
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Where *text* is of this kind; None if it is not."""
+        """Where *text* is of this kind, in the kernel's own words; None if it is not."""
         lower = text.lower()
-        return self.pattern.search(text) if any(hint in lower for hint in self.hints) else None
+        if not any(hint in lower for hint in self.hints):
+            return None
+        return self.pattern.search(text, 0, self.own(text))
+
+
+_COMPLAINT = re.compile(r"\[\d+\]:? .*?\bin ")
+"""The beginning of a message about a program that faulted; the name of its file follows."""
+
+_QUOTED = re.compile(r"""(?<!\w)['"`]|^(?:oom-kill:|Tasks? in /|Memory cgroup stats|overlayfs: )""")
+"""Where words of others begin that the kernel quotes, and messages with names of control groups and directories."""
+
+
+def _before_a_file(text: str) -> int:
+    """The length of *text* up to the name of the file that a program faulted in."""
+    found = _COMPLAINT.search(text)
+    return found.end() if found else len(text)
+
+
+def _before_others(text: str) -> int:
+    """The length of *text* up to the first words in it that a user may have chosen."""
+    found = _QUOTED.search(text)
+    return min(found.start() if found else len(text), _before_a_file(text))
 
 
 def _kind(*hints: str, pattern: str) -> Kind:
-    return Kind(hints, re.compile(pattern, re.IGNORECASE))
+    """A kind whose messages may begin in many ways."""
+    return Kind(hints, re.compile(pattern, re.IGNORECASE), _before_others)
 
+
+def _driver(*hints: str, pattern: str) -> Kind:
+    """A kind whose messages begin with *pattern*, and may quote others."""
+    return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE), _before_a_file)
+
+
+def _memory(*hints: str, pattern: str) -> Kind:
+    """A kind whose messages begin with *pattern*, with names of processes and control groups only where it has them."""
+    return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE))
+
+
+_OUT_OF_MEMORY = r"(?:(?:Memory cgroup )?Out of memory(?: \([^)]*\))?: )?"
 
 KINDS: Mapping[str, Kind] = {
-    "oom_invoked": _kind("invoked oom-killer: ", pattern=r"(.{1,64}?) invoked oom-killer: "),
-    "oom_constraint": _kind("oom-kill:constraint=", pattern=r"oom-kill:constraint=(\w+),(.*)"),
-    "oom_limit": _kind("killed as a result of limit of", pattern=r"Task in (\S+) killed as a result of limit of (\S+)"),
-    "oom_group": _kind("memory.oom.group", pattern=r"Tasks in (\S+) are going to be killed due to memory\.oom\.group"),
-    "oom_chosen": _kind("kill process ", pattern=r"\bKill process (\d+) \((.*?)\) score "),
-    "oom_killed": _kind("killed process ", pattern=r"\bKilled process (\d+)(?:, UID \d+,)? \((.*)\)(?:[,.]? ?(.*))?$"),
+    "oom_invoked": _memory("invoked oom-killer: ", pattern=r"(.{1,32}?) invoked oom-killer: "),
+    "oom_constraint": _memory("oom-kill:constraint=", pattern=r"oom-kill:constraint=(\w+),(.*)"),
+    "oom_limit": _memory(
+        "killed as a result of limit of", pattern=r"Task in (\S+) killed as a result of limit of (\S+)"
+    ),
+    "oom_group": _memory(
+        "memory.oom.group", pattern=r"Tasks in (\S+) are going to be killed due to memory\.oom\.group"
+    ),
+    "oom_chosen": _memory("kill process ", pattern=_OUT_OF_MEMORY + r"Kill process (\d+) \((.*?)\) score "),
+    "oom_killed": _memory(
+        "killed process ",
+        pattern=_OUT_OF_MEMORY + r"Killed process (\d+)(?:, UID \d+,)? \((.*)\)(?:[,.]? ?(.*))?$",
+    ),
     "oom_nobody": _kind(
         "no killable process", pattern=r"out of memory and no killable process|no killable process(?:es)?\b"
     ),
-    "oom_reaped": _kind("oom_reaper", pattern=r"\boom_reaper: reaped process (\d+) \((.*)\), now "),
+    "oom_reaped": _memory("oom_reaper", pattern=r"oom_reaper: reaped process (\d+) \((.*)\), now "),
     "oomd": _kind("oomd", pattern=r"systemd-oomd(?:\[\d+\])?: Killed (\S+) due to (.*)"),
-    "xid": _kind(
+    "xid": _driver(
         "xid (",
-        pattern=r"(?<![a-z])Xid \((?:PCI:)?([0-9a-f:.]+)((?:[ ,]+GPU-C?I:[0-9a-f]+)*)\): (\d+)(?:, *(.*))?",
+        pattern=r"(?:NVRM: )?Xid \((?:PCI:)?([0-9a-f:.]{10,})((?:[ ,]+GPU-C?I:[0-9a-f]+)*)\): (\d+)(?:, *(.*))?",
     ),
-    "sxid": _kind("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
-    "off_the_bus": _kind("fallen off the bus", pattern=r"NVRM:.*fallen off the bus|GPU.*fallen off the bus"),
-    "init_failed": _kind(
+    "sxid": _driver("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
+    "off_the_bus": _driver("fallen off the bus", pattern=r"(?:NVRM:|GPU).*fallen off the bus"),
+    "init_failed": _driver(
         "nvrm",
         "nvidia: probe of",
         "[nvidia-drm]",
@@ -55,14 +104,14 @@ KINDS: Mapping[str, Kind] = {
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
         r"|NVIDIA probe routine failed|is already bound to )"
-        r"|\bnvidia: probe of \S+ failed|\[nvidia-drm\].*Failed to (?:allocate|register) ",
+        r"|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
-    "api_mismatch": _kind("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
-    "firmware_hung": _kind(
+    "api_mismatch": _driver("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
+    "firmware_hung": _driver(
         "nvrm", pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|Memory Subsystem Error detected)"
     ),
-    "needs_reset": _kind("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
-    "hung_task": _kind(
+    "needs_reset": _driver("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
+    "hung_task": _driver(
         "blocked",
         "can't die",
         pattern=r"INFO: task (.+):(\d+) (?:(?:is )?blocked (?:.*)?|can't die )for more than (\d+) seconds",

@@ -28,8 +28,21 @@ show() {  # stdin: a log and, as its last line, how the program that wrote it en
     awk 'BEGIN { worth = ARGV[1]; kept = ARGV[2]; begins = ARGV[3]; ARGC = 1 }
         held { line(last) }
         { last = substr($0, 1, 1000); held = 1 }
-        function line(it) {
+        function line(it,    stamp, text) {
             if (it ~ /^-- / || it !~ begins) { if (note == "") note = it; return }
+            text = it
+            if (match(it, /^([^[]* kernel: )?\[ *[0-9]+[.][0-9]+\]/)) {
+                stamp = substr(it, 1, RLENGTH); text = substr(it, RLENGTH + 1); stamped = 1
+            }
+            sub(/^(\[[^]]*\])? */, "", text)
+            if (stamp == "" && stamped && begins == "") { if (!drivers) return }
+            else if (stamp != "" && stamp == before && carries) return
+            else {
+                before = stamp
+                faulted = text ~ /\[[0-9]+\]:? .* in /
+                drivers = text ~ /^NVRM/ && !faulted
+                carries = faulted || text ~ /^overlayfs/ || !drivers && text ~ /[\042\047\140]/
+            }
             total++
             if (total == 1) first = it
             final = it
@@ -67,10 +80,14 @@ file=/var/log/kern.log
 echo "source $file"
 if [ ! -r "$file" ]; then echo 'end 13'; exit 0; fi
 { tail -c 4194304 "$file" | grep -aE '^([A-Z][a-z][a-z] [ 0-9][0-9] [0-9:]{8}|[0-9T:.+Z-]+) [^ ]+ kernel: '; echo 0; } |
-    show ''
+    show ' kernel: '
 exit 0
 """
 """Lines of logs are indented by one space, so that none can pass for one of ours.
+
+A message may hold newlines, and with them a line that a user made up (the name of a file that faulted, an option of a
+mount): what util-linux's dmesg prints below a line without a time, and others with the very same time, belongs to the
+message above, and counts only where that is the GPU driver's, or names nothing of others.
 
 Any user can have a line in /var/log/messages that looks like the kernel's (``logger -t kernel``), and its words within
 the line of another program: the journal's transport, the ring buffer and the file of the facility kern are believed.

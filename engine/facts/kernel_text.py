@@ -20,6 +20,8 @@ _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ][\d:]{8}(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)
 _UNIX = re.compile(r"(\d{9,11}\.\d+)\s")
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} +\d+ [\d:]{8})\s")
 _TAG = re.compile(r"\S+ kernel(?:\[\d+\])?: |\S+ kernel (?:-|\d+) \S+ (?:-|(?:\[[^]]*\])+) ")  # RFC 3164, RFC 5424
+_LOOSE = re.compile(r"[^\[\]'\"]{0,60}?\bkernel: |\[[^\]\d]*(?:\+\d+\.\d+)?\] ")
+"""What stands before a message in a text without times that are known: months of other languages, ``dmesg -d``."""
 _CALLER = re.compile(r"\[\s*[CT]\d+\]\s?")
 
 
@@ -64,7 +66,7 @@ def message(line: str, clock: Clock) -> Message:
         at = iso(found[1], clock.zone)
     elif clock.now is not None and (found := _SYSLOG.match(rest)):
         at = ctime(found[1], clock.zone, clock.now)
-    elif found := _SYSLOG.match(rest):
+    elif (found := _SYSLOG.match(rest)) or (found := _LOOSE.match(rest)):
         at = None
     else:
         return Message(text=rest)

@@ -72,7 +72,7 @@ fi
 case $rc in
     0|2|6|14|15) ;;
     *)  # it does not work, and is not asked again: what a second look was to tell is not known
-        [ -z "$apart" ] || printf '#: runbook begin again index,uuid,utilization.gpu\n\n#: runbook end %s\n' "$rc"
+        [ -z "$apart" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
         exit 0 ;;
 esac
 if [ -n "$apart" ]; then sleep "$apart"; gpus again index,uuid,utilization.gpu; fi

@@ -183,16 +183,19 @@ def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
 
 
 def _resets(lines: tuple[str, ...], label: str = "Reset Required") -> dict[str, str]:
-    """What older drivers say under *label*, by bus id."""
+    """What older drivers say under *label*, by bus id; nothing of a GPU that stands there twice.
+
+    The names of processes stand there too, below what is said of a GPU, and may hold lines of their own.
+    """
     found: dict[str, str] = {}
-    at = ""
+    heads: list[str] = []
     for line in lines:
         if line.startswith("GPU ") and bus_id(line[4:]):
-            at = bus_id(line[4:])
+            heads.append(bus_id(line[4:]))
         name, _, value = line.partition(":")
-        if at and name.strip() == label:
-            found[at] = value.strip()
-    return found
+        if heads and name.strip() == label:
+            found.setdefault(heads[-1], value.strip())
+    return {bus: value for bus, value in found.items() if heads.count(bus) == 1}
 
 
 def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
+from engine.facts.daemons import REALLY
 from engine.values.command import Completed
 from engine.values.text import Unknown, seconds
 
@@ -14,23 +15,30 @@ STUCK = 75
 """The script's own exit code when an earlier nvidia-smi is still stuck in the driver, so that it did not ask again."""
 
 FRAME = "#: runbook"
-"""Begins the lines that the script puts around each answer, on both streams."""
+"""Begins the lines that the script puts around each answer, on both streams; behind it stands a random word that no
+process on a GPU can know, whose name may hold lines of its own."""
+
+_FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
 
 SMI = "nvidia-smi"
 """What hangs with a driver that hangs (``Command.hangs``)."""
 
-SCRIPT_HEAD = r"""
+SCRIPT_HEAD = (
+    REALLY
+    + r"""
 LC_ALL=C; export LC_ALL
+IFS= read -r fence </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
+frame="#: runbook $fence"
 PATH="$PATH:/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib"
 command -v nvidia-smi >/dev/null || { echo 'no nvidia-smi on this host' >&2; exit 127; }
-stuck() {  # the pid of an nvidia-smi that has been in uninterruptible sleep for more than 30 s; none: status 1
+stuck() {  # the pid of an nvidia-smi of root's or ours that has been in uninterruptible sleep for 30 s; none: status 1
     IFS=' .' read -r up rest </proc/uptime || return 1
     for file in /proc/[0-9]*/comm; do
         comm=; read -r comm 2>/dev/null <"$file" || continue
         [ "$comm" = nvidia-smi ] || continue
         line=; read -r line 2>/dev/null <"${file%/comm}/stat" || continue
         set -- ${line##*) }
-        [ "$1" = D ] && [ $((up - ${20} / 100)) -gt 30 ] || continue
+        [ "$1" = D ] && [ $((up - ${20} / 100)) -gt 30 ] && really "${line%% *}" || continue
         echo "${line%% *}"; return 0
     done
     return 1
@@ -40,20 +48,21 @@ if pid=$(stuck); then
     exit 75
 fi
 ask() {  # name, fields, then the words of the query; its exit code is kept in rc
-    printf '#: runbook begin %s %s\n' "$1" "$2"; printf '#: runbook begin %s %s\n' "$1" "$2" >&2
+    echo "$frame begin $1 $2"; echo "$frame begin $1 $2" >&2
     shift 2
     nvidia-smi "$@" </dev/null; rc=$?
-    printf '\n#: runbook end %s\n' "$rc"
+    printf '\n%s end %s\n' "$frame" "$rc"
 }
 whole() {  # name, then the words of a question about everything; only the lines on resets are kept
-    printf '#: runbook begin %s\n' "$1"; printf '#: runbook begin %s\n' "$1" >&2
+    echo "$frame begin $1"; echo "$frame begin $1" >&2
     shift
     said=$(nvidia-smi "$@" </dev/null); rc=$?
     printf '%s\n' "$said" | grep -E '^GPU |Reset Required|Drain and Reset Recommended'
-    printf '\n#: runbook end %s\n' "$rc"
+    printf '\n%s end %s\n' "$frame" "$rc"
 }
 gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }
 """
+)
 """Each query runs once, with nothing on stdin; the frame lines let both streams be told apart afterwards."""
 
 _MARKER = re.compile(
@@ -98,22 +107,24 @@ class Section:
 
 def sections(done: Completed) -> tuple[Section, ...]:
     """The answers in *done*, in their order.  Raises ProbeError when none was begun."""
-    complaints = dict(_framed(done.stderr))
-    found = [_section(head, body, complaints.get(head, "")) for head, body in _framed(done.stdout)]
+    fence = _FENCE.match(done.stdout)
+    frame = FRAME + (fence[1] or "" if fence else "")
+    complaints = dict(_framed(done.stderr, frame))
+    found = [_section(head, body, complaints.get(head, ""), frame) for head, body in _framed(done.stdout, frame)]
     if not found:
         raise ProbeError(_why_nothing(done))
     return tuple(found)
 
 
-def _framed(text: str) -> Iterator[tuple[str, str]]:
-    for part in text.split(f"{FRAME} begin ")[1:]:
+def _framed(text: str, frame: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(f"{frame} begin ")[1:]:
         head, _, body = part.partition("\n")
         yield head.strip(), body
 
 
-def _section(head: str, body: str, complaints: str) -> Section:
+def _section(head: str, body: str, complaints: str, frame: str) -> Section:
     name, _, fields = head.partition(" ")
-    text, ended, code = body.rpartition(f"\n{FRAME} end ")
+    text, ended, code = body.rpartition(f"\n{frame} end ")
     if not ended:
         text, code = body, ""
     whole, _, cut = text.rpartition("\n")

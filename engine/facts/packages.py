@@ -179,7 +179,8 @@ def install(manager: str, names: tuple[str, ...], *, refresh: bool) -> Command:
     """
     argv, env = (*_INSTALL[manager], *names), _QUIET if manager == "apt" else (("LC_ALL", "C"),)
     script = _REFRESH_FIRST if refresh and manager == "apt" else ""
-    return Command(argv=argv, script=script, env=env, effect=Effect.WRITE)
+    line = ("sh", "-c", 'apt-get -q update; exec "$@"', "sh", *argv) if script else ()
+    return Command(argv=argv, script=script, env=env, effect=Effect.WRITE, stands_for=line)
 
 
 _SAYS = re.compile(

@@ -255,8 +255,9 @@ def remove(entries: Iterable[Entry]) -> Command:
 
     Exit code 1: something was left alone or would not go; stderr says what and why.
     """
-    words = [word for it in entries for word in (*_parted(it.path), f"{it.inode}:{it.modified}", it.kind)]
-    return write_script(_REMOVE, *words)
+    seen = tuple(entries)
+    words = [word for it in seen for word in (*_parted(it.path), f"{it.inode}:{it.modified}", it.kind)]
+    return write_script(_REMOVE, *words, called=("remove", *(it.path for it in seen)))
 
 
 def _parted(path: str) -> tuple[str, str]:

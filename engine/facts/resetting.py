@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from engine.facts.gpus import Gpu, bus_ids
 from engine.facts.nvidia_text import one_line
-from engine.values.command import Command, Completed, Effect
+from engine.values.command import Command, Completed, write_script
 
 TIMEOUT = 600.0
 """Seconds after which a reset is reported; it is never ended."""
@@ -24,12 +25,14 @@ _LOST = re.compile(r"is lost|fallen off the bus", re.I)
 def reset(gpus: tuple[Gpu, ...]) -> Command:
     """Reset *gpus* by one command; never ended half-way."""
     names = ",".join(map(_name, gpus))
-    return Command(script=_RESET, argv=(names,), effect=Effect.WRITE, timeout=TIMEOUT, unkillable=True)
+    line = ("nvidia-smi", "--gpu-reset", "-i", names)
+    return replace(write_script(_RESET, names), stands_for=line, timeout=TIMEOUT, unkillable=True)
 
 
 def set_persistence(gpu: Gpu, *, on: bool) -> Command:
     """Switch persistence mode, which holds the GPU as a client does."""
-    return Command(script=_PERSISTENCE, argv=(_name(gpu), "1" if on else "0"), effect=Effect.WRITE)
+    name, mode = _name(gpu), "1" if on else "0"
+    return replace(write_script(_PERSISTENCE, name, mode), stands_for=("nvidia-smi", "-i", name, "-pm", mode))
 
 
 def _name(gpu: Gpu) -> str:

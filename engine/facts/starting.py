@@ -60,22 +60,23 @@ most=$1 left=$2; shift 2
 printf 'clock %s %s\n' "$(date +%s)" "$(date +%z)"
 IFS='
 '
+named() { printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' '?')"; }  # a name may hold lines
 for glob in "$@"; do
     case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
     any=
     for file in $glob; do
         [ -f "$file" ] || continue
         any=yes
-        if [ ! -r "$file" ]; then printf 'unreadable %s\n' "$file"; continue; fi
-        size=$(wc -c <"$file") || { printf 'unreadable %s\n' "$file"; continue; }
+        if [ ! -r "$file" ]; then named unreadable "$file"; continue; fi
+        size=$(wc -c <"$file") || { named unreadable "$file"; continue; }
         part=$((size < most ? size : most))
         left=$((left - part))
-        if [ $left -lt 0 ]; then printf 'unreadable %s\n' "$file"; continue; fi
-        printf 'file %s\n' "$file"
+        if [ $left -lt 0 ]; then named unreadable "$file"; continue; fi
+        named file "$file"
         tail -c "$most" -- "$file" | cut -c -1000 | sed 's/^/ /'
         echo
     done
-    [ -n "$any" ] || printf 'missing %s\n' "$glob"
+    [ -n "$any" ] || named missing "$glob"
 done
 exit 0
 """

@@ -103,6 +103,7 @@ def send(request: Request, wanted: tuple[int, ...], settle: float) -> Command:
         argv=argv,
         effect=Effect.WRITE,
         stdin=config,
+        called=("send-request", request.method, request.url),
         timeout=request.at_most + settle + 10,
         private=bool(request.headers) or request.body is not None,
     )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
 from engine.errors import ConfigError, PluginError, Problem
-from engine.inventory.fields import Notes
+from engine.inventory.fields import Notes, problem_at
 from engine.inventory.groups import NamedGroup, formed, named_in
 from engine.inventory.hosts import named_twice
 from engine.inventory.jumps import led
+from engine.inventory.names import nearest
 from engine.ports import InventoryFormat, Place
-from engine.values.inventory import Inventory
+from engine.values.inventory import Host, Inventory
 
 EXPECTED = "an inventory has `hosts:` with a mapping of host names to their fields"
 
@@ -40,9 +41,10 @@ def discover() -> dict[str, InventoryFormat]:
     return found
 
 
-def read(documents: Sequence[tuple[object, str, Place]]) -> Inventory:
+def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[str] = ()) -> Inventory:
     """Every host in *documents*, each a parsed file with its name and the places in it.
 
+    *transports* are those that a host may name; empty: any.
     Raises ConfigError with every mistake in all of them.  The digest is for whoever has the text.
     """
     formats = discover()
@@ -56,6 +58,7 @@ def read(documents: Sequence[tuple[object, str, Place]]) -> Inventory:
         problems += sorted(dict.fromkeys(notes.problems), key=lambda it: (it.line, it.column))
     hosts = [it for part in parts for it in part.hosts]
     problems += named_twice(hosts)
+    problems += [mistake for host in hosts if transports and (mistake := _transport_mistake(host, transports))]
     if problems:  # which names there are is not known before every file has been understood
         raise ConfigError(*problems)
     found, groups = formed(led(hosts), named)
@@ -65,6 +68,14 @@ def read(documents: Sequence[tuple[object, str, Place]]) -> Inventory:
         secrets=tuple(dict.fromkeys(it for part in parts for it in part.secrets)),
         sources=tuple(source for _, source, _ in documents),
     )
+
+
+def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | None:
+    if host.transport in transports:
+        return None
+    near = nearest(host.transport, transports)
+    hint = f"did you mean {near}?" if near else f"there are: {', '.join(sorted(transports))}"
+    return problem_at(host.where, f"{host.name}: transport: there is none called {host.transport!r}", hint)
 
 
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -70,6 +71,17 @@ class Fields:
         self.wrong(key, f"expected text, not {said(key, value)}", "" if _is_tree(value) else "put it in quotes")
         return ""
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The texts of *key*: a list, or one text with commas between them; empty where it is absent or wrong."""
+        value = self.values.get(key)
+        if not isinstance(value, list | tuple):
+            return parts_of(self.text(key))
+        wrong = [part for part in value if isinstance(part, bool) or not isinstance(part, str | int)]
+        if wrong:
+            self.wrong(key, f"expected text, or a list of texts, not a list with {said(key, wrong[0])}")
+            return ()
+        return tuple(text for part in value for text in parts_of(part))
+
     def word(self, key: str) -> str:
         """The text of *key* if it is one word that no program can take for an option; else empty, and noted."""
         text = self.text(key)
@@ -84,7 +96,7 @@ class Fields:
         if value is None or value == "":
             return 0
         number = value
-        if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 20:
+        if isinstance(value, str) and re.fullmatch(r"\s*[1-9][0-9]{0,18}\s*", value):
             number = int(value)
         if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= 65535:
             return number
@@ -100,6 +112,15 @@ class Fields:
         if word not in YES | NO:
             self.wrong(key, f"expected true or false, not {said(key, value)}")
         return word in YES
+
+
+def parts_of(value: object) -> tuple[str, ...]:
+    """The texts of a field that may hold several: a list, or one text with commas between them."""
+    if isinstance(value, list | tuple):
+        return tuple(text for part in value for text in parts_of(part))
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ()
+    return tuple(text for part in str(value).split(",") if (text := part.strip()))
 
 
 def said(key: str, value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import ConfigError, Problem
-from engine.inventory.fields import Notes, problem_at, said
+from engine.inventory.fields import NO, YES, Notes, parts_of, problem_at, said
 from engine.inventory.names import NAME, mistake_in, nearest
 from engine.values.inventory import Host
 from engine.values.playbook import Where
@@ -36,16 +36,16 @@ class NamedGroup:
     where: Where
 
 
-def traits(host: Host) -> dict[str, str]:
-    """What groups *host* by its fields: kind to value, such as ``role: gpu_selfplay``, ``device: gpu``."""
+def traits(host: Host) -> dict[str, tuple[str, ...]]:
+    """What groups *host* by its fields: kind to values, such as ``role: (training, selfplay)``, ``device: (gpu,)``."""
     found = {
-        "role": _text(host.vars.get("role")),
-        "status": host.status,
-        "provider": provider(host),
-        "device": "gpu" if has_cuda(host) else "cpu",
-        "region": _text(host.vars.get("region")),
+        "role": parts_of(host.vars.get("role")),
+        "status": (host.status,),
+        "provider": (provider(host),),
+        "device": ("gpu" if has_cuda(host) else "cpu",),
+        "region": (_text(host.vars.get("region")),),
     }
-    return {kind: value for kind, value in found.items() if value}
+    return {kind: kept for kind, values in found.items() if (kept := tuple(value for value in values if value))}
 
 
 def provider(host: Host) -> str:
@@ -59,11 +59,19 @@ def provider(host: Host) -> str:
 
 
 def has_cuda(host: Host) -> bool:
-    """Whether the inventory says that *host* has a GPU of NVIDIA; ``cuda_capable`` goes before the label."""
-    told = _text(host.vars.get("cuda_capable")).lower()
-    if told:
-        return told in ("true", "yes", "on", "1")
+    """Whether the inventory says that *host* has a GPU of NVIDIA; ``cuda_capable`` goes before the label.
+
+    The label is ``gpu``, or in older files ``gpu_type`` beside ``has_gpu``.
+    """
+    said = _text(host.vars.get("cuda_capable")).lower()
+    if said:
+        return said in YES
     label = _text(host.vars.get("gpu"))
+    if not label:
+        there = _text(host.vars.get("has_gpu")).lower()
+        if there in NO:
+            return False
+        label = _text(host.vars.get("gpu_type")) or ("unnamed" if there in YES else "")
     return label.lower() not in NO_GPU and bool(NVIDIA.search(label) or not NOT_CUDA.search(label))
 
 
@@ -71,8 +79,9 @@ def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:
     """Values that two kinds share but not for the same hosts, with those kinds: no group is made of such a value."""
     kinds: dict[str, dict[str, set[str]]] = {}
     for host in hosts:
-        for kind, value in traits(host).items():
-            kinds.setdefault(value, {}).setdefault(kind, set()).add(host.name)
+        for kind, values in traits(host).items():
+            for value in values:
+                kinds.setdefault(value, {}).setdefault(kind, set()).add(host.name)
     return {
         value: tuple(members) for value, members in kinds.items() if len({frozenset(it) for it in members.values()}) > 1
     }
@@ -86,9 +95,13 @@ def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Ho
     together = {name: set(members) for name, members in derived.items()}
     for group in named:
         together.setdefault(group.name, set()).update(group.members)
-    groups = {name: tuple(it.name for it in hosts if it.name in members) for name, members in together.items()}
-    of_host = {it.name: tuple(name for name, members in together.items() if it.name in members) for it in hosts}
-    return tuple(replace(it, groups=of_host[it.name]) for it in hosts), groups
+    order = {host.name: number for number, host in enumerate(hosts)}
+    groups = {name: tuple(sorted(members, key=order.__getitem__)) for name, members in together.items()}
+    of_host: dict[str, list[str]] = {host.name: [] for host in hosts}
+    for name, members_in_order in groups.items():
+        for member in members_in_order:
+            of_host[member].append(name)
+    return tuple(replace(host, groups=tuple(of_host[host.name])) for host in hosts), groups
 
 
 def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
@@ -121,7 +134,7 @@ def _derived(hosts: Sequence[Host]) -> dict[str, tuple[str, ...]]:
     unclear = ambiguous(hosts)
     found: dict[str, list[str]] = {}
     for host in hosts:
-        for value in dict.fromkeys(traits(host).values()):
+        for value in dict.fromkeys(value for values in traits(host).values() for value in values):
             if value not in unclear and NAME.fullmatch(value):
                 found.setdefault(value, []).append(host.name)
     return {name: tuple(members) for name, members in found.items()}
@@ -131,7 +144,7 @@ def _clashes(
     hosts: Sequence[Host], derived: Mapping[str, tuple[str, ...]], named: Sequence[NamedGroup]
 ) -> Iterable[Problem]:
     by_name = {it.name: it for it in hosts}
-    taken = {value: kind for it in hosts for kind, value in traits(it).items()}
+    taken = {value: kind for it in hosts for kind, values in traits(it).items() for value in values}
     for name, members in derived.items():
         if name in by_name and members != (name,):
             kind = taken[name]
@@ -153,4 +166,6 @@ def _clashes(
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return str(value).strip() if isinstance(value, str | int | float) else ""

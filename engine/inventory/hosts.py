@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Mapping, Sequence
 
 from engine.errors import ConfigError, Problem
+from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Fields, Notes, Path, problem_at, said
 from engine.inventory.masking import secrets_in, shown
 from engine.inventory.names import mistake_in
@@ -56,6 +58,8 @@ def host_in(
     values = {str(key): it for key, it in (fields or {}).items()}
     ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
     read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={it: spelled[it] for it in ours})
+    for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & OURS).items():
+        read.wrong(name_of_field, "unknown field", f"did you mean {meant}?")
     return host_of(str(name), read)
 
 
@@ -86,11 +90,14 @@ def host_of(name: str, fields: Fields) -> Host:
 
 def _check_traits(fields: Fields) -> None:
     """What groups are formed by; ``gpu: no`` is a boolean in YAML 1.1, and an answer."""
-    for key in ("role", "region", "provider"):
+    for key in ("region", "provider"):
         fields.text(key)
-    fields.flag("cuda_capable")
-    if isinstance(fields.values.get("gpu"), Mapping | list | tuple):
-        fields.text("gpu")
+    fields.texts("role")
+    for key in ("cuda_capable", "has_gpu"):
+        fields.flag(key)
+    for key in ("gpu", "gpu_type"):
+        if isinstance(fields.values.get(key), Mapping | list | tuple):
+            fields.text(key)
 
 
 def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inventory:
@@ -141,10 +148,20 @@ def _address(fields: Fields, key: str) -> str:
 
 def _host_part(key: str, text: str, fields: Fields) -> str:
     """The name or number of a machine in *text*; empty, and noted, where there is none."""
-    if re.fullmatch(r"\[[0-9A-Fa-f:.]+(%\w+)?\]", text):
+    if re.fullmatch(r"\[[0-9A-Fa-f:.]+(%\w+)?\]", text) and _is_ipv6(text[1:-1]):
         return text[1:-1]
-    if re.fullmatch(r"[^:]+:\d+", text):
+    if re.fullmatch(r"[^:]+:\d+|\[.*\]:\d+", text):
         fields.wrong(key, f"expected an address without a port, not {said(key, text)}", "the port goes into ssh_port")
+        return ""
+    if ":" in text and not _is_ipv6(text):
+        fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
+        return ""
+    if re.search(r":[1-9]\d{2,4}$", text) and not fields.values.get("ssh_port"):
+        address, _, port = text.rpartition(":")
+        hint = f"write [{text}] if all of it is the address" + (
+            f", or {address} and ssh_port: {port}" if _is_ipv6(address) else ""
+        )
+        fields.wrong(key, f"{text} may end with a port", hint)
         return ""
     if fault_in_host(text) or re.search(r"[/@\[\]!*?,#=]", text):
         fields.wrong(key, f"expected a host name or an IP address, not {said(key, text)}")
@@ -152,13 +169,24 @@ def _host_part(key: str, text: str, fields: Fields) -> str:
     return text
 
 
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+_PLACEHOLDER = re.compile(
+    r"""(?ix) .*[<>{}$*].*  # <public-ip>, ${GATEWAY}
+    | ([\w.-]+@)?your[-_][\w.-]+ | (change|replace|fill)[-_]?(me|this|in)([-_.][\w.-]*)?
+    | todo | tbd | fixme | placeholder | x{2,}([.-]x{2,})* | (?=.*x)(\d+|x+)(\.(\d+|x+)){3}"""
+)
+
+
 def is_placeholder(text: str) -> bool:
     """Whether *text* stands for an address that somebody has yet to fill in: ``<public-ip>``, ``100.x.x.x``."""
-    if re.search(r"[<>{}$*]", text):
-        return True
-    if re.fullmatch(r"(?i)your[-_][\w-]+|change[-_]?me|replace[-_]?me|todo|tbd|fixme|placeholder", text):
-        return True
-    return bool(re.fullmatch(r"(?i)(\d+|x+)(\.(\d+|x+)){3}", text)) and "x" in text.lower()
+    return bool(_PLACEHOLDER.fullmatch(text))
 
 
 def _key(fields: Fields) -> str:

@@ -32,8 +32,8 @@ def select(inventory: Inventory, pattern: str, include_not_ready: bool, *, may_b
     """The hosts of *inventory* that *pattern* chooses, in the inventory's order, and those left out with the reason.
 
     Operators are taken from left to right, as ClusterShell takes them.  Hosts that are not ready are left out unless
-    they are named in full, or *include_not_ready*.  Raises ConfigError for whatever matches nothing, and where every
-    host is left out (unless it *may_be_none*).
+    they are named in full, which is warned of, or *include_not_ready*.  Raises ConfigError for whatever matches
+    nothing, and where every host is left out (unless it *may_be_none*).
     """
     choosing = _Choosing(inventory)
     chosen: Names = frozenset()
@@ -49,7 +49,12 @@ def select(inventory: Inventory, pattern: str, include_not_ready: bool, *, may_b
     hosts = tuple(it for it in matched if not reasons[it.name])
     if not hosts and not may_be_none:
         raise ConfigError(_nobody(pattern, left_out, [it for it in matched if it.placeholder]))
-    return Selection(hosts=hosts, left_out=left_out)
+    warnings = tuple(
+        f"{host.name} is taken although its status is {host.status}, for it is named"
+        for host in hosts
+        if host.status != "ready" and not include_not_ready
+    )
+    return Selection(hosts=hosts, left_out=left_out, warnings=warnings)
 
 
 def _why_not(host: Host, wanted: bool) -> str:
@@ -111,7 +116,7 @@ class _Choosing:
         self._hosts = {it.name: it for it in inventory.hosts}
         self._groups = inventory.groups
         self.named: set[str] = set()
-        """Hosts written in full, which are taken whatever their status."""
+        """Hosts written in full (no range, no glob), which are taken whatever their status."""
         self.problems: list[Problem] = []
 
     def matches(self, operand: str) -> Names:
@@ -138,11 +143,20 @@ class _Choosing:
         missing = [it for it in written if it not in self._hosts]
         if missing:
             more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-            near = nearest(missing[0], self._hosts)
-            hint = f"is it {near}?" if near else self._what_there_is()
+            padded = self._padded(operand)
+            hint = f"did you mean {padded}?" if padded else self._what_there_is()
             return self._wrong(f"{operand}: there is no {fold(missing[:SHOWN])}{more} in the inventory", hint)
-        self.named.update(written)
         return frozenset(written)
+
+    def _padded(self, operand: str) -> str:
+        """*operand* with leading zeros in its ranges, or without them, where every name that it then writes exists."""
+        for width in (0, 2, 3, 4, 5):
+            parts = re.split(r"(\[[^\]]*\])", operand)
+            other = "".join(_zero_padded(part, width) if part.startswith("[") else part for part in parts)
+            written = [] if other == operand or "/" in operand else self._written(other)
+            if written and all(name in self._hosts for name in written):
+                return other
+        return ""
 
     def _written(self, operand: str) -> list[str]:
         """Every name that the ranges of *operand* write; none, and a mistake noted, where one of them is no range."""
@@ -220,7 +234,8 @@ def _values(host: Host, key: str) -> tuple[str, ...] | None:
     own = {"name": (host.name,), "user": (host.user,), "transport": (host.transport,), "group": host.groups}
     if key in own:
         return own[key]
-    known: Mapping[str, object] = {**host.vars, **traits(host)}
+    formed = traits(host)
+    known: Mapping[str, object] = {**host.vars, **formed}
     if key not in known:
         return None
     found = known[key]
@@ -236,6 +251,11 @@ def _text(value: object) -> str:
 def _matcher(glob: str) -> Callable[[str], object]:
     """Whether a text matches *glob*, in which only ``*`` and ``?`` mean something."""
     return re.compile(translate(glob.replace("[", "[[]"))).match
+
+
+def _zero_padded(text: str, width: int) -> str:
+    """*text* with every number in it that wide."""
+    return re.sub(r"\d+", lambda number: str(int(number[0])).zfill(width), text)
 
 
 def _count(span: str) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import ConfigError, Problem
 from engine.facts.regexes import fault_in_regex
 from engine.lang.elsewhere import MEANT
+from engine.lang.keywords import ABOUT_STEP
 from engine.lang.patterns import objection_to
 from engine.lang.quantities import duration, size
-from engine.values.text import Duration, ProcessPattern, Regex, Size
+from engine.values.text import Duration, ProcessPattern, Regex, Size, plural
 
 T = TypeVar("T")
 
@@ -29,16 +29,6 @@ class Later:
     """It will be text, whatever it is filled in with."""
     stand_in: str | None = None
     """What to take for it meanwhile where text is wanted."""
-
-
-def hints_of(kind: type[Any]) -> Mapping[str, Any]:
-    """The types of the fields of *kind*, read from its annotations once."""
-    return _hints_of(kind)  # type: ignore[arg-type] # classes are hashable, whatever their instances are
-
-
-@cache
-def _hints_of(kind: type[Any]) -> Mapping[str, Any]:
-    return get_type_hints(kind)
 
 
 def build_partly(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, tuple[Problem, ...]]:
@@ -68,12 +58,11 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
         problems.append(Problem(message=f"{_at(path)}expected a mapping, got {_kind(values)}"))
         return None
     known = {it.name.rstrip("_"): it for it in fields(kind)}  # type: ignore[arg-type]
-    hints = hints_of(kind)
+    hints = get_type_hints(kind)
     before = len(problems)
     for name in values:
         if name not in known:
-            near = get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else MEANT.get(name, f"there are: {', '.join(known)}")
+            hint = _meant(str(name), list(known), path)
             problems.append(Problem(message=f"{_at(path)}unknown key {name!r}", hint=hint))
     given: dict[str, Any] = {}
     for name, it in known.items():
@@ -92,6 +81,14 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
     except ValueError as error:
         problems.append(Problem(message=f"{_at(path)}{error}"))
         return None
+
+
+def _meant(name: str, known: list[str], path: str) -> str:
+    """What the author of an unknown key may have meant."""
+    if name in ABOUT_STEP and not path:
+        return "it is a key of the step: write it one level up, beside the action"
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else MEANT.get(name, f"there are: {', '.join(known)}")
 
 
 def _value(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
@@ -155,7 +152,7 @@ def _many(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: 
         problems.append(Problem(message=f"{path}: expected a list, got {_kind(value)}"))
         return ()
     if len(value) < rules.get("min_items", 0):
-        problems.append(Problem(message=f"{path}: needs at least {rules['min_items']} item(s)"))
+        problems.append(Problem(message=f"{path}: needs at least {plural(rules['min_items'], 'item')}"))
     inner = {name: it for name, it in rules.items() if name != "min_items"}
     return tuple(_value(kind, it, f"{path}[{number}]", inner, problems) for number, it in enumerate(value))
 
@@ -196,16 +193,21 @@ def _scalar(kind: Any, value: Any, path: str, problems: Problems) -> Any:
         return value
     problems.append(
         Problem(
-            message=f"{path}: expected {_WANTED.get(kind, str(kind))}, got {_kind(value)}", hint=_quoted(kind, value)
+            message=f"{path}: expected {_WANTED.get(kind, str(kind))}, got {_kind(value)}",
+            hint=_quoted(kind, value, path),
         )
     )
     return value
 
 
-def _quoted(kind: Any, value: Any) -> str:
+def _quoted(kind: Any, value: Any, path: str) -> str:
     """How to write *value* so that it is text, where that is all that is wrong with it."""
+    if kind is str and value is None:
+        return 'put it in quotes, if the word null is meant: "null"'
     if kind is not str or not isinstance(value, bool | int | float) or len(str(value)) > 40:
         return ""
+    if path.rpartition(".")[2] == "mode":
+        return 'put it in quotes, with its first 0, such as "0644": YAML reads digits alone as a number'
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     return f'put it in quotes: "{shown}"; in a template: | string'
 
@@ -220,7 +222,7 @@ def _check_bounds(value: Any, path: str, rules: Mapping[str, Any], problems: Pro
     if number and "maximum" in rules and value > rules["maximum"]:
         problems.append(Problem(message=f"{path}: {value} is above {rules['maximum']}"))
     if isinstance(value, str) and len(value) < rules.get("min_length", 0):
-        problems.append(Problem(message=f"{path}: needs at least {rules['min_length']} character(s)"))
+        problems.append(Problem(message=f"{path}: needs at least {plural(rules['min_length'], 'character')}"))
 
 
 def _attempt(convert: Callable[[Any], Any], value: Any, path: str, problems: Problems) -> Any:
@@ -269,5 +271,5 @@ def _kind(value: object) -> str:
         list: "a list",
     }
     word = names.get(type(value), "a mapping" if isinstance(value, Mapping) else type(value).__name__)
-    shown = repr(value)
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
     return f"{word} ({shown})" if isinstance(value, str | int | float) and len(shown) <= 60 else word

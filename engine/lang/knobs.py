@@ -7,12 +7,38 @@ from difflib import get_close_matches
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 
 from engine.facts.regexes import fault_in_regex
+from engine.lang.elsewhere import MEANT
+from engine.lang.schema import said
 from engine.values.text import Json
 
 Path = tuple[str | int, ...]
+
+KINDS = {
+    **dict.fromkeys(("str", "text", "path", "duration", "size"), "string"),
+    "int": "integer",
+    "bool": "boolean",
+    "float": "number",
+    "list": "array",
+    "dict": "object",
+    "map": "object",
+}
+"""What other languages call the types of JSON Schema."""
+
+ELSEWHERE = {
+    **dict.fromkeys(("choices", "options", "values", "allowed"), "write `enum: [one, another]`"),
+    **dict.fromkeys(("prompt", "help", "desc", "doc"), "write `about`"),
+    **dict.fromkeys(("private", "no_log", "sensitive"), "write `secret: true`"),
+    "elements": "write `items: {type: string}`",
+    "value": "write `default`",
+    "regex": "write `pattern`",
+    "min": "write `minimum`",
+    "max": "write `maximum`",
+    "optional": "give it a `default`",
+    **MEANT,
+}
+"""Keys that other programs have for what is declared here, to what to write."""
 
 VALUES = ("const", "default", "enum", "examples", "dependentRequired", "required")
 """Keywords whose values are no schemas."""
@@ -36,11 +62,14 @@ def faults_in_schema(schema: Mapping[str, Json]) -> list[tuple[Path, str, str]]:
     found = list(_walk(schema, ()))
     if found:
         return found
-    try:
-        Draft202012Validator.check_schema(dict(schema))
-    except SchemaError as error:
-        return [(tuple(error.absolute_path), str(error.message)[:200], "")]
-    return []
+    errors = Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(dict(schema))
+    return [(path, words, _kind_meant(error.instance) or hint) for error in errors for path, words, hint in said(error)]
+
+
+def _kind_meant(value: object) -> str:
+    """The type of JSON Schema that is called *value* elsewhere."""
+    meant = KINDS.get(value) if isinstance(value, str) else None
+    return f"write `type: {meant}`" if meant else ""
 
 
 def _walk(schema: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
@@ -58,7 +87,8 @@ def _keyword(key: str, value: Any, path: Path) -> Iterator[tuple[Path, str, str]
         yield path, f"{key!r} means nothing in an input", "nothing is fetched or referred to: write the schema out"
     elif key not in KEYWORDS:
         near = get_close_matches(key, KEYWORDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else "a keyword of JSON Schema is wanted"
+        guess = f"did you mean {near[0]}?" if near else "an input has about, default, type, enum, minimum, pattern ..."
+        hint = ELSEWHERE.get(key, guess)
         yield path, f"unknown keyword {key!r}", hint
     elif key == "pattern" and isinstance(value, str) and (why := fault_in_regex(value)):
         yield path, f"pattern {value[:80]!r} is refused: {why}", ""

@@ -18,6 +18,7 @@ from engine.lang.knobs import faults_in_schema
 from engine.lang.quantities import duration, share, time_span
 from engine.lang.schema import playbook_schema, problems_in
 from engine.lang.source import Document, Path, could_be_playbook, parse_playbook
+from engine.lang.violated import shown
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
 
@@ -253,7 +254,8 @@ class _Building:
         action = named[0]
         args = tree[action] if tree[action] is not None else {}
         if not isinstance(args, Mapping):
-            self._wrong((*path, action), f"{action}: expected a mapping of arguments")
+            hint = f"its arguments are keys of their own: runbook actions {action} lists them"
+            self._wrong((*path, action), f"{action}: expected a mapping of arguments, got {shown(args)}", hint)
             args = {}
         step_id = tree.get("id")
         if phase is Phase.DIAGNOSE and not isinstance(step_id, str):
@@ -297,7 +299,6 @@ class _Building:
     def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
         listed = self._tree.get("findings")
         made = []
-        behind = trees.LooksBehind(diagnose)
         for number, tree in enumerate(listed if isinstance(listed, list) else ()):
             path: Path = ("findings", number)
             if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):
@@ -316,7 +317,7 @@ class _Building:
                     gone_for=self._seconds(tree, "gone_for", path),
                     evidence={name: trees.text(it) for name, it in trees.mapping(tree.get("evidence")).items()},
                     advise=tuple(map(trees.text, [advise] if isinstance(advise, str) else advise)),
-                    looks=behind.of(when),
+                    looks=trees.looks_behind(when, diagnose),
                     where=self._document.where(path),
                 )
             )

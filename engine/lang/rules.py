@@ -169,8 +169,9 @@ def tags_apart(it: Linted) -> Iterator[Warned]:
 
 def unused_inputs(it: Linted) -> Iterator[Warned]:
     """Knobs that turn nothing."""
+    everything = "\n".join(it.texts())
     for one in it.book.inputs:
-        if one.name not in it.inputs_named:
+        if not re.search(rf"\binputs\s*(?:\.\s*{one.name}\b|\[\s*['\"]{one.name}['\"])", everything):
             yield Warned(("inputs", one.name), f"the input {one.name!r} is named nowhere", "use it, or remove it")
 
 
@@ -187,9 +188,9 @@ def unused_looks(it: Linted) -> Iterator[Warned]:
 def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
     """The last that is tried, and nobody is told that it failed."""
     for rule in it.drivers:
-        rung = it.rungs.last(rule)
-        if rung and rung[0].ignore_failure:
-            step, path = rung
+        rungs = it.rungs(rule)
+        if rungs and rungs[-1][0].ignore_failure:
+            step, path = rungs[-1]
             what = f"{step.id} is the last that is tried for {rule.id}, and its failure is ignored"
             yield Warned(
                 (*path, "ignore_failure"), what, "leave it out: a failed rung harms nothing if the finding goes"
@@ -199,11 +200,9 @@ def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
 def no_gone_for(it: Linted) -> Iterator[Warned]:
     """Processes come back where a supervisor starts them."""
     for rule, path in it.findings:
-        first = it.killers.first(rule)
-        if rule.severity.drives and first and not rule.gone_for:
-            what = (
-                f"{first[0].id} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
-            )
+        killers = [step.id for step, _ in it.rungs(rule) if ends_processes(it.action(step))]
+        if rule.severity.drives and killers and not rule.gone_for:
+            what = f"{killers[0]} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
             yield Warned(path, what, "gone_for: 5s")
 
 

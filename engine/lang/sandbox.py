@@ -16,6 +16,7 @@ from jinja2.visitor import NodeTransformer
 from engine.lang.series import NAMES as SERIES
 from engine.lang.series import ROUNDS
 from engine.lang.views import LONGEST, Silent, View, finite, known
+from engine.values.text import plural
 
 MOST_ROUNDS = 100_000
 """Rounds that the loops of one template may take, all of them together."""
@@ -77,6 +78,13 @@ def _format(form: str, *values: Any) -> str:
     if re.search(r"\*|\d{4}", str(form)):
         raise SecurityError("`format` takes no width of more than three digits")
     return str(bounded(str(form) % tuple(map(known, values))))
+
+
+def _counted(value: Any, noun: str, many: str = "") -> str:
+    """``1 process``, ``2 processes``: a number, or a list by its length, with its noun in the right form."""
+    found = known(value)
+    number = found if isinstance(found, int | float) else len(list(found))
+    return plural(number, str(noun), str(many))
 
 
 def _answered(value: Any) -> bool:
@@ -157,7 +165,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
         for name in NO_FILTERS:
             self.filters.pop(name, None)
         self.filters = {name: _measured(name, it) for name, it in self.filters.items()}
-        self.filters |= {WITHIN_BOUNDS: _within_bounds, JOINED: _joined, "format": _format}
+        self.filters |= {WITHIN_BOUNDS: _within_bounds, JOINED: _joined, "format": _format, "counted": _counted}
         self.tests = {**self.tests, "answered": _answered}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:

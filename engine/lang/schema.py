@@ -16,14 +16,16 @@ from engine.errors import Problem
 from engine.facts.regexes import too_long_for
 from engine.lang.elsewhere import MEANT
 from engine.lang.source import Document
+from engine.lang.violated import in_words, shown
 from engine.values.playbook import Phase, Severity
-from engine.values.text import Json, Raw
+from engine.values.text import Json, Raw, plural
 
 NOT_YET = {
     "limits": ("attempts",),
 }
 """Keys of the language that this version does not know yet: refused, never ignored."""
 
+YES_OR_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 ID = r"^[A-Za-z_][A-Za-z0-9_]*$"
 TEXT: Mapping[str, Json] = {"type": "string", "minLength": 1}
 TEXTS: Mapping[str, Json] = {"type": "array", "items": TEXT}
@@ -154,7 +156,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
 def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
     """What is wrong with *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
     errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
-    return [f"{_path(it)}{words}" for it in errors for _, words, _ in _said(it)]
+    return [f"{_path(it)}{words}" for it in errors for _, words, _ in said(it)]
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
@@ -172,7 +174,7 @@ _Bounded: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ign
 def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Problem]:
     """Every violation of *schema* in *document*, with its place."""
     for error in Draft202012Validator(dict(schema)).iter_errors(document.value):
-        for path, words, hint in _said(error):
+        for path, words, hint in said(error):
             yield document.problem(path, words, hint)
 
 
@@ -181,7 +183,8 @@ def _path(error: ValidationError) -> str:
     return f"{words}: " if words else ""
 
 
-def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Where *violation* is, what it is in words, and what to do about it."""
     error: Any = violation
     path = tuple(error.absolute_path)
     if isinstance(error.instance, Raw):
@@ -203,28 +206,41 @@ def _said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], s
             words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
             listed = isinstance(error.instance, list) and path[-1:] == ("when",)
             hint = "join them by `and`: when: a.there and not b.there" if listed else ""
-            yield path, f"{_key(path)}expected {words}, got {_shown(error.instance)}", hint
+            if "boolean" in wanted and isinstance(error.instance, str) and error.instance in YES_OR_NO:
+                hint = f"write {YES_OR_NO[error.instance]}: yes, no, on and off are text here"
+            yield path, f"{_key(path)}expected {words}, got {shown(error.instance)}", hint
         case "enum":
             choices = [str(it) for it in error.validator_value]
             near = get_close_matches(str(error.instance), choices, n=1)
             hint = f"did you mean {near[0]}?" if near else ""
-            yield path, f"{_key(path)}{_shown(error.instance)} is none of: {', '.join(choices)}", hint
+            yield path, f"{_key(path)}{shown(error.instance)} is none of: {', '.join(choices)}", hint
         case "pattern" if error.validator_value == ID:
-            yield path, f"{_shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
+            yield path, f"{shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
         case "minLength" | "minItems" if error.validator_value == 1:
             yield path, "must not be empty", ""
         case "minLength" | "maxLength" | "minItems" | "maxItems" as name:
             side = "at least" if name.startswith("min") else "at most"
-            what = "character(s)" if name.endswith("Length") else "item(s)"
-            yield path, f"{_key(path)}{_shown(error.instance)} must have {side} {error.validator_value} {what}", ""
+            what = plural(error.validator_value, "character" if name.endswith("Length") else "item")
+            yield path, f"{_key(path)}{shown(error.instance)} must have {side} {what}", ""
         case "oneOf" | "anyOf":
-            deepest = max(error.context or [error], key=lambda it: len(it.absolute_path))
-            if deepest is error:
-                yield path, "has the wrong form", ""
-            else:
-                yield from _said(deepest)
+            yield from _none_of(error)
         case _:
-            yield path, f"{error.message[:200]}", ""
+            yield path, f"{_key(path)}{in_words(error)}", ""
+
+
+def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """What to say where none of several forms fits: their kinds, if that is what is wrong, else the nearest form."""
+    path = tuple(error.absolute_path)
+    here = [it for it in error.context if tuple(it.absolute_path) == path]
+    kinds = [it.validator_value for it in here if it.validator == "type" and isinstance(it.validator_value, str)]
+    if not error.context:
+        yield path, f"{_key(path)}{shown(error.instance)} is of more than one of the forms that are wanted", ""
+    elif len(kinds) == len(error.context):
+        wanted = " or ".join(dict.fromkeys(_TYPES.get(it, it) for it in kinds))
+        yield path, f"{_key(path)}expected {wanted}, got {shown(error.instance)}", ""
+    else:
+        nearest = max(error.context, key=lambda it: (len(it.absolute_path), it.validator != "type"))
+        yield from said(nearest)
 
 
 def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tuple[str, str]:
@@ -233,7 +249,10 @@ def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tup
     if key in MEANT and path[:1] != ("inputs",):
         return f"unknown key {key!r}", MEANT[key]
     near = get_close_matches(key, known, n=1)
-    return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else ""
+    if not near and key in STEP_KEYS:
+        return f"unknown key {key!r}", "it is a key of a step, under diagnose, remediate or verify"
+    few = f"there are: {', '.join(known)}" if len(known) < len(STEP_KEYS) else ""
+    return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else few
 
 
 def _key(path: tuple[str | int, ...]) -> str:
@@ -250,15 +269,3 @@ _TYPES = {
     "boolean": "true or false",
     "null": "nothing",
 }
-
-
-def _shown(value: object) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case Mapping():
-            return "a mapping"
-        case list():
-            return "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

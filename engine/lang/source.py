@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -18,17 +17,11 @@ from engine.values.text import Raw
 
 Path = tuple[str | int, ...]
 
-LARGEST_PLAYBOOK = 2 * 1024 * 1024
-LARGEST_INVENTORY = 8 * 1024 * 1024
+LARGEST_PLAYBOOK = 512 * 1024
+LARGEST_INVENTORY = 4 * 1024 * 1024
 DEEPEST = 50
 MOST_NODES = 200_000
 """Values that a file may have once its aliases are followed: what a bomb runs into."""
-
-MOST_IN_INVENTORY = 300_000
-"""The same of an inventory: 10 000 hosts have 180 000."""
-
-KEPT = 8
-"""Files whose values are kept: one is read to be checked, to be warned about, and for the secrets in it."""
 
 SECTIONS = ("inputs", "diagnose", "findings", "remediate", "verify", "limits")
 """Keys of which a playbook has at least one, or ``about``."""
@@ -63,32 +56,11 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """With libyaml, where it is built in: ten times as fast."""
 
 
-class _QuickLoader(_Loader):  # type: ignore[misc] # one of two classes with the same methods
-    """Tells the tag of each plain text once: names of fields stand in a file thousands of times."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._tags: dict[str, str] = {}
-
-    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
-        if kind is not yaml.ScalarNode or not implicit[0]:
-            return str(super().resolve(kind, value, implicit))
-        if value not in self._tags:
-            self._tags[value] = super().resolve(kind, value, implicit)
-        return self._tags[value]
-
-    def descend_resolver(self, current_node: yaml.Node, current_index: object) -> None:
-        """Nothing: no tag depends on where a value stands."""
-
-    def ascend_resolver(self) -> None:
-        """As above."""
-
-
-class _PlaybookLoader(_QuickLoader):
+class _PlaybookLoader(_Loader):  # type: ignore[misc] # one of two classes with the same methods
     """YAML 1.2's booleans and numbers; dates stay text."""
 
 
-class _InventoryLoader(_QuickLoader):
+class _InventoryLoader(_Loader):  # type: ignore[misc] # as above
     """YAML 1.1's booleans, as other programs read these files; dates stay text."""
 
 
@@ -99,7 +71,20 @@ def _without(loader: type[yaml.SafeLoader], *tags: str) -> None:
     }
 
 
-_without(_InventoryLoader, "tag:yaml.org,2002:timestamp")
+_without(_InventoryLoader, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_InventoryLoader.add_implicit_resolver(  # without numbers to the base of 60 or of 8: 22:22 and 022 are no ports
+    "tag:yaml.org,2002:int",
+    re.compile(r"^(?:[-+]?0|[-+]?[1-9][0-9_]*|[-+]?0x[0-9a-fA-F_]+|[-+]?0b[01_]+)$"),
+    list("-+0123456789"),
+)
+_InventoryLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+0123456789."),
+)
 _without(_PlaybookLoader, *(f"tag:yaml.org,2002:{it}" for it in ("timestamp", "bool", "int", "float")))
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
@@ -131,18 +116,12 @@ def parse_playbook(text: str, file: str, *, ours: bool = True) -> Document:
 
     Where it is not *ours*, as far as can be told, nothing that stands in it is repeated.
     """
-    return _unquoted(lambda: _parse_playbook(text, file), ours)
-
-
-@lru_cache(KEPT)
-def _parse_playbook(text: str, file: str) -> Document:
-    return _parse(text, file, _PlaybookLoader, Bounds(LARGEST_PLAYBOOK, MOST_NODES), raw=True)
+    return _unquoted(lambda: _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, raw=True), ours)
 
 
 def parse_inventory(text: str, file: str, *, ours: bool = True) -> Document:
     """An inventory, which other programs read too; otherwise as ``parse_playbook``."""
-    bounds = Bounds(LARGEST_INVENTORY, MOST_IN_INVENTORY)
-    return _unquoted(lambda: _parse(text, file, _InventoryLoader, bounds, raw=False), ours)
+    return _unquoted(lambda: _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, raw=False), ours)
 
 
 def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
@@ -155,21 +134,13 @@ def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
         raise ConfigError(*(replace(it, message=quoting.sub("...", it.message)) for it in error.problems)) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How large a file may be."""
-
-    characters: int
-    nodes: int
-    """Values in it, its aliases followed."""
-
-
-def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, *, raw: bool) -> Document:
-    if len(text) > bounds.characters:
-        words = f"larger than {bounds.characters // 1024} KiB; that is not one of our files"
-        raise ConfigError(Problem(file=file, message=words))
-    if text.count("\n") + text.count(",") > bounds.nodes:
-        raise ConfigError(Problem(file=file, message=f"more than {bounds.nodes} lines and commas"))
+def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *, raw: bool) -> Document:
+    if len(text) > largest:
+        raise ConfigError(
+            Problem(file=file, message=f"larger than {largest // 1024} KiB; that is not one of our files")
+        )
+    if text.count("\n") + text.count(",") > MOST_NODES:
+        raise ConfigError(Problem(file=file, message=f"more than {MOST_NODES} lines and commas"))
     _refuse_depth(text, file)
     try:
         plain = without_breaks(text)  # a reader of YAML 1.1 would count other lines than people and editors do
@@ -184,7 +155,7 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, 
         raise ConfigError(_yaml_problem(error, file, text)) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError(Problem(file=file, message=f"cannot be read as YAML: {error}")) from error
-    reading = _Reading(file, loader, bounds.nodes, raw=raw, lines=text.split("\n") if raw and "!" in text else [])
+    reading = _Reading(file, loader, raw=raw, lines=text.split("\n") if raw and "!" in text else [])
     value = reading.value(root, (), 0) if root is not None else None
     if reading.problems:
         raise ConfigError(*sorted(reading.problems))
@@ -208,12 +179,24 @@ def _refuse_depth(text: str, file: str) -> None:
         raise ConfigError(Problem(file=file, line=line, column=column, message=words))
 
 
+NOT_YAML = {
+    "mapping values are not allowed": "put a value with `: ` in it in quotes, or see that the keys start in one column",
+    "expected ',' or": "close the { or [, and put values with a comma, a quote or {{ in quotes",
+    "could not find expected ':'": "see that the keys of one mapping start in one column, each with `: `",
+    "did not find expected key": "see that the keys of one mapping start in one column, each with `: `",
+    "did not find expected '-' indicator": "see that the items of one list start in one column, each with `- `",
+    "while scanning a quoted scalar": "close the quote; within '...' a quote is written twice",
+}
+"""What YAML's parser says, and what the author can do about it."""
+
+
 def _yaml_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
         hint = ""
         if "cannot start any token" in words:
             words, hint = _odd_start(text.split("\n")[mark.line : mark.line + 1], mark.column)
+        hint = hint or next((advice for said, advice in NOT_YAML.items() if said in words), "")
         return Problem(file=file, line=mark.line + 1, column=mark.column + 1, message=words, hint=hint)
     if isinstance(error, yaml.reader.ReaderError):
         code = error.character if isinstance(error.character, int) else ord(str(error.character)[0])
@@ -239,8 +222,8 @@ def _place_of(text: str, at: int) -> tuple[int, int]:
 class _Reading:
     """Turns nodes into plain values, noting places and mistakes."""
 
-    def __init__(self, file: str, loader: type[yaml.SafeLoader], most: int, *, raw: bool, lines: list[str]) -> None:
-        self._lines, self._most = lines, most
+    def __init__(self, file: str, loader: type[yaml.SafeLoader], *, raw: bool, lines: list[str]) -> None:
+        self._lines = lines
         self.places: dict[Path, tuple[int, int]] = {}
         self.problems: list[Problem] = []
         self._file, self._raw, self._count, self._stopped = file, raw, 0, False
@@ -251,7 +234,7 @@ class _Reading:
         """The plain value of *node*."""
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         self._count += 1
-        if self._count > self._most or depth > DEEPEST or id(node) in self._open:
+        if self._count > MOST_NODES or depth > DEEPEST or id(node) in self._open:
             return self._too_much(node, depth)
         if self._stopped:
             return None
@@ -280,7 +263,8 @@ class _Reading:
                 merged.append(value_node)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                self._wrong(key_node, "a key must be plain text")
+                hint = 'a value that begins with {{ stands in quotes: "{{ ... }}"'
+                self._wrong(key_node, "a key must be plain text", hint)
                 continue
             key = key_node.value
             if key in made:
@@ -338,11 +322,12 @@ class _Reading:
                     return node.value
         except ValueError:
             return node.value
-        return self._wrong(node, f"the tag {node.tag} means nothing here")
+        hint = f"put it in quotes: '{node.tag}'" if node.tag.startswith("!") else ""
+        return self._wrong(node, f"the tag {node.tag} means nothing here", hint)
 
-    def _wrong(self, node: Any, message: str) -> Any:
-        mark = node.start_mark
-        self.problems.append(Problem(file=self._file, line=mark.line + 1, column=mark.column + 1, message=message))
+    def _wrong(self, node: Any, message: str, hint: str = "") -> Any:
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        self.problems.append(Problem(file=self._file, line=line, column=column, message=message, hint=hint))
         return None
 
     def _too_much(self, node: Any, depth: int) -> Any:
@@ -350,7 +335,7 @@ class _Reading:
             self._stopped = True
             deep = depth > DEEPEST or id(node) in self._open
             words = (
-                f"nested deeper than {DEEPEST} levels" if deep else f"more than {self._most} values (aliases counted)"
+                f"nested deeper than {DEEPEST} levels" if deep else f"more than {MOST_NODES} values (aliases counted)"
             )
             self._wrong(node, words)
         return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from engine.values.secret_names import MASK, NOT_A_VALUE, is_secret
 from engine.values.secret_text import masked_argv, masked_text
+from engine.values.text import plural
 
 BRIEF = 80
 """Characters of a command in a sentence about it."""
@@ -55,6 +56,23 @@ class Command:
     """Of a look: the program that may never answer (nvidia-smi); where it did not, others that ask it need not wait."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
+
+    called: tuple[str, ...] = field(default=(), compare=False)
+    """Of a script of our own: its name, and the arguments that mean something to a person; shown in its place."""
+    stands_for: tuple[str, ...] = field(default=(), compare=False)
+    """Of a script of our own around one program: that program with its arguments, which a person could paste."""
+
+    def shown(self) -> str:
+        """One line for people: ``$`` and what could be pasted into a shell, or a script's name and its arguments."""
+        if self.called or ("\n" in self.script.strip() and not self.stands_for):
+            lines = plural(len(self.script.strip().splitlines()), "line")
+            words = self.called or (f"of {lines}", *self.argv)
+            user = f" (as {self.become})" if self.become else ""
+            return f"script {words[0]} {shlex.join(masked_argv(words[1:]))}".rstrip() + user
+        plain = replace(self, script="", argv=self.stands_for, stands_for=(), stdin="") if self.stands_for else self
+        line = str(plain)
+        many = plural(line.count("\n") + 1, "line")
+        return f"$ {line}" if "\n" not in line else f"command of {many}: {self.brief()}"
 
     def __str__(self) -> str:
         """The line that a person could paste into a shell to do the same, once the secrets are back in their places."""
@@ -159,6 +177,8 @@ def read_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) 
     return Command(script=script, argv=parameters, effect=Effect.READ, accepts=accepts)
 
 
-def write_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) -> Command:
-    """A POSIX sh script that changes the host."""
-    return Command(script=script, argv=parameters, effect=Effect.WRITE, accepts=accepts)
+def write_script(
+    script: str, *parameters: str, called: tuple[str, ...] = (), accepts: tuple[int, ...] = (0,)
+) -> Command:
+    """A POSIX sh script that changes the host; people are shown it as *called*."""
+    return Command(script=script, argv=parameters, effect=Effect.WRITE, accepts=accepts, called=called)

@@ -85,3 +85,5 @@ class Selection:
 
     hosts: tuple[Host, ...]
     left_out: tuple[LeftOut, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Sentences about hosts that are taken all the same."""

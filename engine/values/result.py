@@ -73,6 +73,8 @@ class SentCommand:
     stderr: str = ""
     seconds: float = 0.0
     timed_out: bool = False
+    shown: str = ""
+    """``$`` and a line that a person could paste, or the name and the arguments of a script of ours."""
 
     @classmethod
     def of(cls, command: Command, completed: Completed) -> SentCommand:
@@ -89,12 +91,13 @@ class SentCommand:
             stderr=excerpt(told(completed.stderr), completed.missing[1]),
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,
+            shown=command.shown(),
         )
 
     @classmethod
     def planned(cls, command: Command) -> SentCommand:
         """The record of a command that would be sent."""
-        return cls(line=str(command), effect=command.effect.value)
+        return cls(line=str(command), effect=command.effect.value, shown=command.shown())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class Raw:
     value: Json
 
 
-def plural(number: int, noun: str, many: str = "") -> str:
+def plural(number: float, noun: str, many: str = "") -> str:
     """``1 process``, ``2 processes``: *number* with *noun* in the right form."""
     if number == 1:
         return f"1 {noun}"

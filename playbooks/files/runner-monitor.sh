@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes a picture of this host to FOLDER/runner-HOSTNAME-TIME.log, again and again: memory, processes, GPUs, containers, disks,
+# Writes a snapshot of this host to FOLDER/runner-HOSTNAME-TIME.log, again and again: memory, processes, GPUs, containers, disks,
 # kills for memory since the start, and what the Docker daemon complains about.
 # Usage: runner-monitor.sh FOLDER SECONDS [SAMPLES]; without SAMPLES, or with 0, until it is ended.
 # What cannot be known is said to be unknown. A log is followed by a new one at 50 MB, and the newest ten stay.

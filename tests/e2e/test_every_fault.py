@@ -128,6 +128,8 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "gpu_at_its_limit": {*AT_WORK, "elsewhere", "wedged"},
         "gpu_trouble": {"resettable", "smi_noise"},
         "killed": {"died_of_memory", "oom"},
+        "disk_errors": {"disk_errors"},
+        "gpus_unknown": {"smi_fails", "smi_hangs"},
         "containers_died": {it for it in DOCKER if it.startswith(("died_of", "died_silently"))},
         "containers_restarting": {"dies_again"},
         "disk_full": {"docker_full"},

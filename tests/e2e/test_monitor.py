@@ -15,6 +15,8 @@ from docker_fixtures import _engine, engine
 
 from e2e.conftest import runbook
 from engine import lab
+from engine.actions import discover
+from engine.app.files import find_playbook, read_playbook
 from engine.app.monitor_view import WORDS, Sight, view
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
@@ -22,6 +24,7 @@ from engine.values.result import HostResult, Status, StepResult, Verdict
 
 __all__ = ["_engine", "engine"]
 
+MONITOR = read_playbook(find_playbook("monitor"), discover())
 LOOK = Step(id="mem", phase=Phase.DIAGNOSE, action="memory")
 BOOK = Playbook(
     name="monitor",
@@ -69,6 +72,47 @@ def test_what_is_not_known_is_a_question_mark_with_its_reason_and_never_a_number
 def test_a_cell_of_the_kernel_counts_everything_that_it_told_of(state, cell):
     """Mutants: monitor_view.py ``_kernel`` saying none where one field is not known."""
     assert WORDS["kernel_log"](state) == cell
+
+
+def noted(host: str, say: str, *advise: str, severity: Severity = Severity.ERROR) -> Sight:
+    plain = sight(host, 97.0, low=True)
+    assert plain.result
+    found = replace(plain.result.findings[0], say=say, advise=advise, severity=severity)
+    return replace(plain, result=replace(plain.result, findings=(found,)))
+
+
+def test_below_the_table_stand_causes_with_what_to_do_the_worst_first_and_hosts_alike_together():
+    """Mutants: monitor_view.py ``_notes`` that does not sort, or keeps each host apart; ``_of_host`` without advice."""
+    down = Sight(host="e", result=HostResult(host="e", verdict=Verdict.UNREACHABLE, error="e:22: connection refused"))
+    seen = [
+        noted("a", "odd", severity=Severity.WARNING),
+        noted("b", "full", "Make room."),
+        noted("c", "full", "Make room."),
+    ]
+    lines = view(BOOK, [*seen, down], 200, 0, colours=False)
+    assert lines[6:] == [
+        "e: unreachable: e:22: connection refused",
+        "  what to do: nothing listens there: check that the host is up, that sshd runs, and the address and port",
+        "b,c: full",
+        "  what to do: Make room.",
+        "a: odd",
+    ]
+    small = view(BOOK, [*seen, down], 200, 9, colours=False)
+    assert small[6:] == ["e: unreachable: e:22: connection refused", "b,c: full", "a: odd"]
+
+
+def test_what_is_not_known_is_told_once_with_its_reason_and_what_to_do():
+    rule = next(it for it in MONITOR.findings if it.id == "gpus_unknown")
+    blind = StepResult(id="gpus", phase=Phase.DIAGNOSE, action="nvidia_smi", status=Status.FAILED, why="it hangs")
+    found = Finding(id=rule.id, severity=rule.severity, status=Presence.PRESENT, say="not known", advise=("Look.",))
+    result = HostResult(host="a", verdict=Verdict.UNKNOWN, findings=(found,), steps=(blind,))
+    lines = view(MONITOR, [Sight(host="a", result=result)], 200, 0, colours=False)
+    assert lines[3:] == ["a: gpus is unknown: it hangs", "  what to do: Look."]
+
+
+def test_a_disk_that_the_kernel_complains_of_is_in_the_table():
+    """Mutant: monitor_view.py ``_OF_THE_KERNEL`` without its errors of disks."""
+    assert WORDS["kernel_log"]({"oom": [], "io_errors": [{}, {}]}) == "2 I/O error"
 
 
 @pytest.mark.parametrize("width", [10, 20, 33, 40, 80])
@@ -178,8 +222,8 @@ def test_containers_that_died_lately_or_start_again_and_again_are_told(engine, t
         time.sleep(0.2)
     said = once()
     assert "1 up, 1 restarting, 1 failed" in said.out
-    assert "here: died within 60 minutes: broken" in said.out
-    assert "here: started again and again: loop" in said.out
+    assert "here: containers died within 60 minutes: broken" in said.out
+    assert "here: containers start again and again: loop" in said.out
     assert said.code == 1
     assert "died within" not in once("-e", "died_within=0").out
     down = runbook("monitor", "--once", "-i", str(tmp_path / "hosts.yaml"), DOCKER_HOST=f"unix://{tmp_path}/none.sock")

@@ -97,7 +97,7 @@ def test_a_pipeline_that_goes_on_and_a_host_without_one_are_healthy(seen, fault)
         ("inference_sick", ["inference_down"], "inference:8000/health: 503"),
         ("no_model", ["no_model"], "serves no model"),
         ("no_environment", ["dead", "no_environment"], "the orchestrator has ended"),
-        ("started_early", ["cannot_connect"], "2 time(s)"),
+        ("started_early", ["cannot_connect"], "2 times"),
         ("unseen", ["batches_unseen"], "the trainer does not see them"),
         ("outputs_read_only", ["not_writable"], "Read-only file system"),
         ("rollouts_read_only", ["file_errors"], "could not write its files"),

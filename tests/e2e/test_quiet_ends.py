@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,23 @@ def started(tmp_path, **keys) -> subprocess.Popen:
 def test_ctrl_c_while_the_program_is_being_imported_prints_nothing(tmp_path):
     """Mutants: __main__.py importing the program before it heeds the signal."""
     process = started(tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == 130
+
+
+def test_ctrl_c_prints_nothing_from_the_first_import_of_the_installed_program_on(tmp_path):
+    """Mutants: bin/runbook that heeds the signal after its imports, or not at all."""
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine/__init__.py").write_text(SLOW)
+    script = Path(__file__).parents[2] / "bin/runbook"
+    assert next(it for it in script.read_text().splitlines() if "import" in it and '"' not in it) == "import _signal"
+    process = subprocess.Popen(
+        (sys.executable, str(script), "list"), env={**os.environ, "PYTHONPATH": str(tmp_path)}, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdout.read() == "importing"
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30)[1] == ""
     assert process.returncode == 130

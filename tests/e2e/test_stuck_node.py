@@ -236,7 +236,10 @@ def test_a_count_stays_while_selfplay_runs(looked):
 def test_the_coordinator_lists_every_stuck_node(looked):
     said = looked["list"][1]
     assert verdicts(said) == ["unresolved"], said.out
-    assert said.finding("leader", "stuck")["say"] == "gpu-01: 2 job(s), GPU 0.0 %"
+    assert (
+        said.finding("leader", "stuck")["say"]
+        == "jobs are counted on nodes whose GPUs do nothing: gpu-01: 2 jobs, GPU 0.0 % busy"
+    )
 
 
 def test_games_that_grow_and_games_that_do_not(practice):

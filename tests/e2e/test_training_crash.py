@@ -183,7 +183,7 @@ def test_words_of_trouble_are_counted_and_judge_nobody(said):
     words = said.finding("trained", "words")
     assert words["severity"] == "info"
     assert "request_timeout: 3600" in words["evidence"]["server"][0]["text"]
-    assert "trainer 0 line(s), server 1" in words["say"]
+    assert "trainer 0 lines, server 1" in words["say"]
 
 
 def test_a_slow_disk_is_measured_if_asked(hosts, said):

@@ -19,7 +19,8 @@ from stage import each
 
 from engine.errors import ProbeError
 from engine.facts.nvidia import CORE, Gpu, ask_apps, ask_gpus, ask_presence, bus_id, read_apps, read_gpus, read_presence
-from engine.facts.nvidia_text import FRAME
+from engine.facts.nvidia_text import FRAME, sections
+from engine.facts.nvlink import ask_links, read_links
 from engine.values.command import Completed
 from engine.values.text import Unknown
 
@@ -230,6 +231,73 @@ def test_a_driver_in_which_another_nvidia_smi_is_stuck_is_not_asked(tmp_path, sh
             assert read_gpus(here.run(asking)[0]).gpus
         finally:
             os.killpg(stuck.pid, signal.SIGKILL)
+
+
+@pytest.mark.real("root")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of the system call is that of x86-64")
+@pytest.mark.parametrize("shell", each(SHELLS))
+def test_whatever_another_user_calls_nvidia_smi_keeps_nobody_from_asking(tmp_path, shell):
+    """Mutant: nvidia_text.py without ``really``, or with the owner of /proc/PID, which a process may hide."""
+    theirs = STUCK.replace("open(", "comm = open(").replace(".write(", "; os.setuid(65534); comm.write(")
+    theirs = theirs.replace('nvidia-smi")', 'nvidia-smi"); comm.flush()')
+    here = Here(path=Pretended().install(tmp_path), shell=SHELLS[shell])
+    young = replace(ask_gpus(), script=ask_gpus().script.replace("-gt 30", "-ge 0"))
+    with subprocess.Popen([sys.executable, "-c", theirs], start_new_session=True) as stuck:
+        try:
+            stat = Path(f"/proc/{stuck.pid}/stat")
+            while "(nvidia-smi) D " not in stat.read_text():
+                assert stuck.poll() is None
+                time.sleep(0.02)
+            assert stat.stat().st_uid == 0  # it has changed its user, and so hides whose it is
+            assert f"pid {stuck.pid}" not in here.run(young)[0].stderr  # another test may have one of root's
+            assert read_gpus(here.run(ask_gpus())[0]).gpus
+        finally:
+            os.killpg(stuck.pid, signal.SIGKILL)
+
+
+NAMED = """
+import os, sys
+comm = open("/proc/self/comm", "w")
+if sys.argv[1] != "0": os.setuid(int(sys.argv[1]))
+comm.write("nv-fabricmanage"); comm.flush(); print("named", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.mark.real("root")
+@pytest.mark.parametrize(("uid", "runs"), [("0", True), ("65534", False)])
+def test_only_roots_own_process_is_the_fabric_manager(tmp_path, uid, runs):
+    """Mutant: nvlink.py without ``really``: a GPU would be reset by itself that may only be with all of them."""
+    argv = [sys.executable, "-c", NAMED, uid]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as named:
+        assert named.stdout
+        assert named.stdout.readline() == "named\n"
+        links = read_links(Here(path=Pretended().install(tmp_path)).run(ask_links())[0])
+        named.communicate()
+    assert links.fabric_manager is runs
+
+
+def test_a_process_on_a_gpu_whose_name_has_lines_of_its_own_says_nothing_of_the_gpus(tmp_path):
+    """Mutant: nvidia_text.py without a random word in ``frame``."""
+    name = f"x\n\n{FRAME} end 0\n{FRAME} begin gpus index,uuid,name,utilization.gpu\n0, {uuid(0)}, H100, 0\n\n{FRAME} end 0"
+    pretended = Pretended(gpus=[gpu(0, utilization_gpu="93")], apps=f"{uuid(0)}, 4711, {name}, 100\n")
+    reading = read_gpus(Here(path=pretended.install(tmp_path)).run(ask_gpus(apps=True))[0])
+    assert [it.utilization for it in reading.gpus] == [93.0]
+    assert {it.exit_code for it in sections(Here(path=tmp_path).run(ask_gpus(apps=True))[0])} == {0}
+
+
+def test_a_name_with_lines_of_its_own_makes_no_gpu_one_that_needs_a_reset(tmp_path):
+    """Mutant: nvidia_reading.py with what stands last of what stands there twice."""
+    name = "x\nGPU 00000000:91:00.0\n        Reset Required : Yes"
+    status = "".join(
+        f"GPU 00000000:9{at}:00.0\n        Reset Required : No\n    Processes\n            Name : {name if at == 0 else 'y'}\n"
+        "        Reset Required : Yes\n"
+        for at in (0, 1)
+    )
+    fields = frozenset(gpu()) - {"gpu_recovery_action"}
+    pretended = Pretended(gpus=[gpu(0), gpu(1)], fields=fields, status=status)
+    reading = read_gpus(Here(path=pretended.install(tmp_path)).run(ask_gpus())[0])
+    assert [it.requires_reset is True for it in reading.gpus] == [False, False]
+    assert reading.gpus[0].requires_reset is False
 
 
 def test_a_row_that_ends_without_a_newline_is_cut_off_even_where_it_has_every_field():

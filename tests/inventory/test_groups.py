@@ -124,5 +124,26 @@ def test_a_value_that_two_kinds_share_for_other_hosts_makes_no_group():
     assert inventory("hosts: {mac-1: {region: local}}").groups["local"] == ("mac-1",)
 
 
+@pytest.mark.parametrize("role", ["'train,serve'", "'train , serve,'", "[train, serve]"])
+def test_each_of_several_roles_makes_a_group(role):
+    assert set(host(f"role: {role}").groups) == {"ready", "cpu", "train", "serve"}
+
+
 def test_a_role_that_no_pattern_can_write_makes_no_group():
-    assert set(host("role: 'train, serve'").groups) == {"ready", "cpu"}
+    assert set(host("role: 'train (old)'").groups) == {"ready", "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "device"),
+    [
+        ("has_gpu: true, gpu_type: H100", "gpu"),
+        ("gpu_type: RTX 4090", "gpu"),
+        ("has_gpu: true", "gpu"),
+        ("has_gpu: false, gpu_type: H100", "cpu"),
+        ("has_gpu: true, gpu: none", "cpu"),
+        ("gpu_type: MI300X", "cpu"),
+        ("has_gpu: true, gpu_type: 'M3 Max (MPS)'", "cpu"),
+    ],
+)
+def test_older_files_say_in_two_fields_whether_there_is_a_gpu(fields, device):
+    assert device in host(fields).groups

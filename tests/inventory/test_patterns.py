@@ -112,12 +112,14 @@ def test_a_host_that_is_not_ready_is_left_out_and_the_reason_told():
     }
 
 
-@pytest.mark.parametrize("pattern", ["vast-2", "all&vast-2", "vast-[2-3]", "vast-[1-3]&vast-[2-3]", "vast-[2,3]"])
+@pytest.mark.parametrize("pattern", ["vast-2", "all&vast-2", "vast-[1-3]&vast-2"])
 def test_naming_a_host_in_full_takes_it_in(pattern):
     assert "vast-2" in [it.name for it in select(FLEET, pattern, False).hosts]
 
 
-@pytest.mark.parametrize("pattern", ["all", "*", "vast-*", "vast-?,cpu-1", "vast-[2-3]*,cpu-1", "vast,cpu", "gpu"])
+@pytest.mark.parametrize(
+    "pattern", ["all", "*", "vast-*", "vast-?,cpu-1", "vast-[2-3],cpu-1", "vast-[2-3]*,cpu-1", "vast,cpu", "gpu"]
+)
 def test_a_host_that_is_matched_otherwise_stays_out(pattern):
     try:
         hosts = select(FLEET, pattern, False).hosts
@@ -160,7 +162,7 @@ def test_a_placeholder_is_never_connected_to_though_its_host_is_named():
         ("all!trainr", "did you mean trainer?"),
         ("db-*", "no host matches 'db-*'"),
         ("gpu-[01-16]", "gpu-[01-16]: there is no gpu-[13-16] in the inventory"),
-        ("gpu-[1-3]", "gpu-[1-3]: there is no gpu-[1-3] in the inventory (is it gpu-"),
+        ("gpu-[1-3]", "gpu-[1-3]: there is no gpu-[1-3] in the inventory (did you mean gpu-[01-03]?)"),
         ("db-[1-2]*", "no host matches 'db-1*' of db-[1-2]*"),
         ("gpu-[a-b]", "between [ and ] there are numbers and ranges"),
         ("gpu-[]", "between [ and ] there are numbers and ranges"),

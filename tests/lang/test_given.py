@@ -37,7 +37,7 @@ remediate:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "toy.yaml").write_text(BOOK)
-    (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: nosuch, gpu: none}}\n")
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: {ssh_host: 127.0.0.1, ssh_port: 1, gpu: none}}\n")
     return tmp_path
 
 
@@ -50,14 +50,14 @@ def deep(levels: int) -> str:
 
 
 FILES = {
-    "huge": (b"a: b\n" * 2_000_000, "larger than"),
+    "huge": (b"a: b\n" * 1_000_000, "larger than"),
     "large": (b"a: b\n" * 400_000, "than"),
     "empty": (b"", "empty"),
     "binary": (bytes(range(256)) * 40, "not UTF-8 text"),
     "nul": (b"\0" * 100, "#x0000"),
     "deep": (deep(900).encode(), "nested deeper"),
     "brackets": (b"[" * 100_000, "nested deeper"),
-    "commas": (b"a: [" + b"x," * 310_000 + b"]", "more than"),
+    "commas": (b"a: [" + b"x," * 210_000 + b"]", "more than"),
     "scalar": (b"only text", ""),
 }
 
@@ -184,7 +184,7 @@ def test_a_name_that_looks_like_a_keyword_is_a_name():
         ("patterns=one,two", ["a list is wanted (YAML or JSON)", "as one item or as several"]),
         ("patterns={a: 1}", ["a list is wanted (YAML or JSON), got a mapping"]),
         ("patterns=[a", ["-e patterns: cannot be read as YAML"]),
-        ("patterns=[x]", ["'x' must have at least 2 character(s)"]),
+        ("patterns=[x]", ["'x' must have at least 2 characters"]),
     ],
 )
 def test_inputs_that_an_action_cannot_take_are_refused_before_any_connection(place, value, words):
@@ -204,7 +204,7 @@ def test_inputs_of_a_file_and_of_a_step_that_is_left_out(place):
 
 
 def test_one_item_of_a_list_needs_no_brackets(place):
-    assert "nosuch" in run(place, "-e", "patterns=nosuchprocess").err, "it came as far as the transport"
+    assert "connection refused" in run(place, "-e", "patterns=nosuchprocess").out, "it came as far as the transport"
 
 
 @pytest.mark.parametrize("value", ["0s", "0", 0, "0.001s", "0h0m"])

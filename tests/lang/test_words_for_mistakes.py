@@ -26,7 +26,7 @@ BAD = {
     "cmd": ("diagnose:\n  - {id: a, command: {cmd: uptime}}\n", "write `argv: [program, argument]`"),
     "a list of conditions": ("diagnose:\n  - {id: a, when: [b, c], command: {argv: [x]}}\n", "join them by `and`"),
     "a number": ("diagnose:\n  - {id: a, command: {argv: [sleep, 5]}}\n", 'put it in quotes: "5"; in a template: | string'),
-    "a mode": ("remediate:\n  - {id: a, file: {path: /x, mode: 644, content: x}}\n", 'put it in quotes: "644"'),
+    "a mode": ("remediate:\n  - {id: a, file: {path: /x, mode: 644, content: x}}\n", 'such as "0644"'),
     "an input that is a number": (
         "inputs: {port: {about: x, default: 80}}\ndiagnose:\n  - {id: a, command: {argv: [x, '{{ inputs.port }}']}}\n",
         "in a template: | string",

@@ -10,7 +10,9 @@ import pytest
 from engine.reporters.console import show_plans
 from engine.reporters.console.evidence import evidence_lines
 from engine.reporters.console.lines import lines_of
-from engine.reporters.console.recap import ONE_SCREEN, SHOWN_GROUPS, SHOWN_REASONS, recap
+from engine.reporters.console.recap import FIRST_LOOK, ONE_SCREEN, SHOWN_GROUPS, recap
+from engine.reporters.console.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
+from engine.reporters.console.wording import SHOWN_NEW
 from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
@@ -156,8 +158,64 @@ def test_a_long_recap_ends_with_every_reason_on_one_screen():
 def test_more_reasons_than_a_screen_holds_are_counted():
     bad = [host(it, Verdict.FAILED, step(Status.FAILED, f"exit code {it}")) for it in range(80)]
     lines = said(*bad)
-    assert len(lines) < 2 * SHOWN_GROUPS + SHOWN_REASONS + 6
+    assert len(lines) < 2 * SHOWN_GROUPS + SHOWN_REASONS + FIRST_LOOK + 6
     assert "  ... and 68 more reasons on 68 hosts" in lines
+
+
+def sick(number: int, cause: str, action: str = "Mend it.") -> HostResult:
+    """A host with a cause, what to do about it, and more evidence than one looks at first."""
+    found = finding("held", say=cause, advise=(action,), evidence={f"e{it}": it for it in range(ONE_SCREEN)})
+    return host(number, Verdict.UNRESOLVED, findings=(found,))
+
+
+def test_the_first_lines_of_a_long_recap_name_every_cause_and_the_next_action_the_worst_first():
+    """Mutants: recap.py without ``headlines``; summary.py that does not sort, or leaves out plans."""
+    plan = host(
+        3,
+        Verdict.PLANNED,
+        step(Status.WOULD_CHANGE, "end 4 processes"),
+        findings=(finding("held", say="4 processes hold it"),),
+    )
+    fine = host(1, Verdict.RESOLVED, *[step(Status.CHANGED, f"did {it}") for it in range(ONE_SCREEN)])
+    down = host(9, Verdict.UNREACHABLE, error="192.0.2.9:22: connection refused")
+    lines = said(fine, sick(2, "disk is full"), sick(4, "disk is full"), plan, down)
+    assert lines[1:10] == [
+        "the worst first:",
+        "  gpu-09 unreachable: 192.0.2.9:22: connection refused",
+        f"    what to do: {UNREACHED['connection refused']}",
+        "  gpu-[02,04] (2) unresolved: held: disk is full",
+        "    what to do: Mend it.",
+        "  gpu-03 planned: held: 4 processes hold it",
+        "    would change stop: end 4 processes",
+        "",
+        "gpu-09: unreachable",
+    ]
+    order = [it for it in lines[9:] if it.startswith("gpu-")]
+    assert order == ["gpu-09: unreachable", "gpu-[02,04]: unresolved", "gpu-03: planned", "gpu-01: resolved"]
+    assert lines[-6:] == lines[2:8], "the last screen says it once more"
+
+
+def test_more_causes_than_are_read_at_first_are_counted():
+    lines = said(*[sick(it, f"cause {'x' * it}") for it in range(1, 10)])
+    assert lines.index("") == 0
+    assert lines.index("", 1) <= FIRST_LOOK
+    assert sum(it.startswith("    what to do: ") for it in lines[:FIRST_LOOK]) == SHOWN_CAUSES
+    assert lines[lines.index("", 1) - 1] == "  ... and 3 more causes on 3 hosts"
+
+
+@pytest.mark.parametrize(
+    "error", ["login as bob was refused (keys: 2)", "its host key has changed: x", "the name is not known", "?"]
+)
+def test_whoever_cannot_be_reached_has_a_next_action(error):
+    _, action = lines_of(HostFinished(result=host(1, Verdict.UNREACHABLE, error=error)))
+    assert action.startswith("  what to do: ")
+    assert "HOST" not in action
+
+
+def test_a_plan_tells_its_cause_and_its_first_change_as_soon_as_the_host_is_done():
+    would = step(Status.WOULD_CHANGE, "end 4 processes")
+    ended = HostFinished(result=host(1, Verdict.PLANNED, would, findings=(finding("held", say="4 hold it"),)))
+    assert lines_of(ended) == ["gpu-01: planned (0.1 s): held: 4 hold it", "  would change stop: end 4 processes"]
 
 
 def test_a_short_recap_does_not_repeat_itself():
@@ -194,6 +252,14 @@ def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
     told = [it for it in text.splitlines() if "  | " in it]
     assert len(told) == shown
     assert last in told[-1]
+
+
+def test_of_a_new_file_the_console_shows_the_beginning_only():
+    """Mutant: wording.py that shows as much of a new file as of a change to one."""
+    diff = "--- /dev/null\n+++ /x/runner-monitor.sh\n" + "".join(f"+line {number}\n" for number in range(50))
+    told = [it for it in said(host(1, Verdict.RESOLVED, step(Status.CHANGED, "new", diff=diff))) if "  | " in it]
+    assert len(told) == SHOWN_NEW + 1
+    assert told[-1].endswith("... 40 more lines: --report or --output json has all")
 
 
 def lines_for(verdict: Verdict, *findings: Finding, steps: tuple[StepResult, ...] = ()) -> list[str]:
@@ -329,6 +395,18 @@ EVIDENCE = {
     "memory": ({"total": 25276510208, "available": 1, "percent": 6.6}, "6.6 % of 23.5 GiB in use"),
     "a line of a log": ({"signature": "s", "file": "/a.log", "line": 7, "text": "it broke"}, "/a.log:7: it broke"),
     "the end of a log": ({"file": "/a.log", "text": "waits", "age": 61.0}, "/a.log (61 s ago): waits"),
+    "a full disk of Docker's": (
+        {"path": "/d", "size": 9, "used_percent": 34.0, "available": 1073741823, "fullest": 34.0},
+        "/d 34.0 % full, 1.0 GiB free",
+    ),
+    "a slow disk": (
+        {"write": 19999542, "read": None, "slow": True, "how": "direct", "item": "/out"},
+        "/out: write 20.0 MB/s",
+    ),
+    "what lies in another thing": (
+        {"nvidia": {"path": "p", "args": [], "on": True}, "none": None},
+        "nvidia (path p, args none, on yes), none none",
+    ),
     "a message of the kernel": ({"at": "T", "seconds": 1.0, "text": "I/O error"}, "T: I/O error"),
 }
 

@@ -23,7 +23,7 @@ def evidence_lines(name: str, value: Json) -> list[str]:
     if isinstance(value, str) and _NOT_TAKEN.match(value):
         return []
     if isinstance(value, str | int | float | bool) or value is None:
-        return [f"  {name}: {short(str(value))}"]
+        return [f"  {name}: {short(inside(value))}"]
     if isinstance(value, Mapping):
         return [f"  {name}: {thing(value)}"]
     more = " ..." if len(value) > SHOWN_EVIDENCE else ""
@@ -33,7 +33,7 @@ def evidence_lines(name: str, value: Json) -> list[str]:
 def thing(value: Json) -> str:
     """One thing in a line."""
     if not isinstance(value, Mapping):
-        return str(value)
+        return inside(value)
     has = value.keys()
     if {"exit_code", "oom_killed", "image"} <= has:
         return _container(value)
@@ -44,12 +44,37 @@ def thing(value: Json) -> str:
         return _process(value)
     if {"path", "percent", "avail"} <= has:
         return f"{value['path']} {value['percent']} % full, {_bytes(value['avail'])} free"
+    if {"path", "used_percent", "available"} <= has:
+        return f"{value['path']} {value['used_percent']} % full, {_bytes(value['available'])} free"
+    if {"write", "read", "slow"} <= has:
+        return _speed(value)
     if {"total", "available", "percent"} <= has:
         limit = f" (limit of {value['limited_by']})" if value.get("limited_by") else ""
         return f"{value['percent']} % of {_bytes(value['total'])} in use{limit}"
     if "text" in has and {"file", "line", "at"} & has:
         return _line(value)
-    return short(", ".join(f"{key} {it}" for key, it in value.items()))
+    return short(", ".join(f"{key} {inside(it)}" for key, it in value.items()))
+
+
+def inside(value: Json) -> str:
+    """A value within a thing, as a person writes it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case str() | int() | float():
+            return str(value)
+        case Mapping():
+            return "(" + ", ".join(f"{key} {inside(it)}" for key, it in value.items()) + ")" if value else "none"
+    return ", ".join(map(inside, value)) if value else "none"
+
+
+def _speed(value: Mapping[str, Json]) -> str:
+    """A disk by how fast it was written to and read from."""
+    rates = {way: it for way in ("write", "read") if isinstance(it := value[way], int | float)}
+    said = ", ".join(f"{way} {it / 1_000_000:.1f} MB/s" for way, it in rates.items()) or "not measured"
+    return f"{value['item']}: {said}" if value.get("item") else said
 
 
 def _container(value: Mapping[str, Json]) -> str:

@@ -6,8 +6,9 @@ from typing import assert_never
 
 from engine.facts.folding import fold
 from engine.reporters.console.evidence import short
-from engine.reporters.console.recap import FINE, recap
-from engine.reporters.console.wording import cause, grouped, next_action, step_line
+from engine.reporters.console.recap import recap
+from engine.reporters.console.summary import SHOWN_CAUSE, next_line, not_well
+from engine.reporters.console.wording import cause, grouped, step_line
 from engine.values.event import (
     Answered,
     Asked,
@@ -24,9 +25,6 @@ from engine.values.event import (
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, Mode, Status
 from engine.values.text import plural, seconds
-
-SHOWN_CAUSE = 200
-"""Letters of a cause, and of what to do, while the run is on; the recap has all of them."""
 
 
 def lines_of(event: Event) -> list[str]:
@@ -50,12 +48,13 @@ def lines_of(event: Event) -> list[str]:
 
 
 def _ended(host: HostResult) -> list[str]:
-    """How *host* ended, the cause where it is not fine, and the first thing to do about it."""
-    reason = f": {short(cause(host), SHOWN_CAUSE)}" if host.verdict not in FINE and not host.error else ""
-    reason = f": {host.error}" if host.error else reason
-    action = next_action(host)
-    lines = [f"{host.host}: {host.verdict} ({seconds(host.seconds)}){reason}"]
-    return [*lines, f"  what to do: {short(action, SHOWN_CAUSE)}"] if action else lines
+    """How *host* ended; where it is not well, the cause and what comes next."""
+    head = f"{host.host}: {host.verdict} ({seconds(host.seconds)})"
+    if host.error:
+        head += f": {host.error}"
+    elif not_well(host):
+        head += f": {short(cause(host), SHOWN_CAUSE)}"
+    return [head, *(f"  {it}" for it in [next_line(host)] if it)]
 
 
 def _beginning(event: RunStarted) -> list[str]:

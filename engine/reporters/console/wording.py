@@ -9,7 +9,7 @@ from typing import TypeVar
 from engine.reporters.console.evidence import evidence_lines, short
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict, Victim
+from engine.values.result import HostPlan, HostResult, SentCommand, Status, StepResult, Verdict, Victim
 
 K = TypeVar("K")
 
@@ -24,6 +24,12 @@ SHOWN_ADVICE = 3
 """Lines of advice under a warning or an info; an error has all of its own."""
 SHOWN_DIFF = 60
 """Lines of a step's diff."""
+LONGEST_LINE = 2000
+"""Characters of a command line that is shown whole, so that it can be pasted."""
+LONGEST_SCRIPT = 300
+"""Characters of a script's name and arguments."""
+SHOWN_NEW = 12
+"""Lines of the diff of a file that is new: whose content is known to whoever sends it."""
 
 
 def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
@@ -47,7 +53,7 @@ def host_lines(host: HostResult) -> list[str]:
     planned = any(it.status is Status.WOULD_CHANGE for it in host.steps)
     for step in host.steps:
         if planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
-            lines += _step_lines(step)
+            lines += step_lines(step)
     return lines
 
 
@@ -56,7 +62,7 @@ def cause(host: HostResult) -> str:
     if host.error:
         return host.error
     there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
-    if host.verdict is Verdict.UNRESOLVED and there:
+    if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and there:
         return "; ".join(f"{it.id}: {it.say or it.id}" for it in there)
     bad = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
     steps = [step_line(it) for status in bad for it in host.steps if it.status is status and not it.ignored]
@@ -108,7 +114,7 @@ def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
     return ["  what to do:", *lines, *more] if advice else []
 
 
-def _step_lines(step: StepResult) -> list[str]:
+def step_lines(step: StepResult) -> list[str]:
     if step.id == "exec" and step.action == "command" and step.commands:
         head = [] if step.status in (Status.OK, Status.CHANGED) else [step_line(step)]
         return [*head, *_output_lines(step)]
@@ -121,8 +127,15 @@ def _step_lines(step: StepResult) -> list[str]:
     lines += [f"  {it}" for it in _victims(step.victims)]
     lines += [f"  | {it}" for it in _diff_lines(step.diff or "")]
     if not step.victims and (step.status is Status.WOULD_CHANGE or step.condition):
-        lines += [f"  $ {short(it.line)}" for it in step.commands if it.effect == "write" and it.exit_code is None]
+        lines += [f"  {_shown(it)}" for it in step.commands if it.effect == "write" and it.exit_code is None]
     return lines
+
+
+def _shown(command: SentCommand) -> str:
+    """A command that would be sent: whole where it is to be pasted, unless it is endless."""
+    most = LONGEST_LINE if command.shown.startswith("$ ") else LONGEST_SCRIPT
+    line = command.shown or f"$ {command.line}"
+    return line if len(line) <= most else f"{line[:most]}… ({len(line)} characters: see --output json)"
 
 
 def _output_lines(step: StepResult) -> list[str]:
@@ -141,12 +154,12 @@ def step_line(step: StepResult) -> str:
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
     notes += ["failure ignored"] if step.ignored else []
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
-    said = _by_name(step)
+    said = by_name(step)
     why = "" if said and notes and notes[0].startswith(said) else said
     return f"{word} {step.id}: {why}" + (f"{' ' if why else ''}[{'; '.join(notes)}]" if notes else "")
 
 
-def _by_name(step: StepResult) -> str:
+def by_name(step: StepResult) -> str:
     """Why a step ended as it did; a script of several commands is called what its author calls the step."""
     scripted = step.name and step.planned and step.planned.startswith("run ") and ";" in step.planned
     return step.why.replace(step.planned or "", step.name or "") if scripted else step.why
@@ -154,9 +167,10 @@ def _by_name(step: StepResult) -> str:
 
 def _diff_lines(diff: str) -> list[str]:
     lines = diff.removesuffix("\n").split("\n") if diff else []
-    if len(lines) <= SHOWN_DIFF + 1:  # a line that says "1 more" takes its place
+    most = SHOWN_NEW if diff.startswith("--- /dev/null") else SHOWN_DIFF
+    if len(lines) <= most + 1:  # a line that says "1 more" takes its place
         return lines
-    return [*lines[:SHOWN_DIFF], f"... {len(lines) - SHOWN_DIFF} more lines: --report or --output json has all"]
+    return [*lines[:most], f"... {len(lines) - most} more lines: --report or --output json has all"]
 
 
 def _victims(victims: tuple[Victim, ...]) -> list[str]:
@@ -169,6 +183,6 @@ def _victims(victims: tuple[Victim, ...]) -> list[str]:
 def plan_lines(plan: HostPlan) -> list[str]:
     """What is found on a host, and what would be done; nothing where nothing would be done."""
     planned = [
-        line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in _step_lines(it)
+        line for it in plan.results if it.status is Status.WOULD_CHANGE or it.condition for line in step_lines(it)
     ]
     return [*(line for it in plan.findings for line in _finding_lines(it)), *planned] if planned else []

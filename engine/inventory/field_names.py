@@ -1,0 +1,149 @@
+"""The names of a host's fields: ours, those of other programs that read the same files, and what is a slip of ours.
+
+A field that nobody reads is no mistake, for the files belong to other programs, too. A slip of one of ours would
+steer us wrongly without a word: ``stauts: offline`` leaves a host ready, ``hostname: 10.0.0.1`` leaves it without an
+address. So a name that means one of our fields by its letters or by its sense is refused where that field is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+
+OURS = frozenset(
+    [
+        "ssh_host",
+        "tailscale_ip",
+        "fallback_host",
+        "ssh_user",
+        "ssh_port",
+        "ssh_key",
+        "ssh_proxy",
+        "transport",
+        "status",
+        "role",
+        "region",
+        "provider",
+        "gpu",
+        "cuda_capable",
+        "has_gpu",
+        "gpu_type",
+        "is_ephemeral",
+        "is_container",
+        "cloudflare_tunnel",
+        "cloudflare_service_token_id",
+        "cloudflare_service_token_secret",
+    ]
+)
+"""What is read here."""
+
+OTHERS = frozenset(
+    [
+        "ringrift_path",
+        "work_dir",
+        "remote_path",
+        "venv_activate",
+        "memory_gb",
+        "cpus",
+        "gpu_vram_gb",
+        "gpu_name",
+        "gpu_count",
+        "num_gpus",
+        "name",
+        "note",
+        "notes",
+        "selfplay_enabled",
+        "training_enabled",
+        "p2p_enabled",
+        "p2p_voter",
+        "p2p_port",
+        "p2p_public_port",
+        "p2p_public_host",
+        "worker_port",
+        "worker_url",
+        "max_parallel_jobs",
+        "python_path",
+        "vast_instance_id",
+        "runpod_id",
+        "nebius_id",
+        "hetzner_id",
+        "vultr_id",
+        "aws_instance_id",
+        "needs_userspace_tailscale",
+        "socks5_port",
+        "nat_blocked",
+        "force_relay_mode",
+        "relay_primary",
+        "relay_secondary",
+        "storage_paths",
+        "use_external_storage",
+        "external_storage_path",
+        "skip_sync_receive",
+        "gauntlet_enabled",
+        "export_enabled",
+        "tailscale_ipv6",
+        "bandwidth_mbps",
+        "preferred_workloads",
+        "excluded_workloads",
+        "storage_type",
+        "nfs_enabled",
+        "disable_gpu_tree",
+        "sync_enabled",
+        "remote_db_path",
+        "description",
+        "tags",
+        "labels",
+    ]
+)
+"""What the programs read that these files come from; it says nothing to us."""
+
+_SYNONYMS: Mapping[str, str] = {
+    "ssh_host": "host hostname host_name ip ip_address ipaddr address addr public_ip public_ip_address private_ip "
+    "ansible_host ansible_ssh_host ssh_hostname ssh_ip ssh_address fqdn dns dns_name",
+    "ssh_user": "user username user_name login remote_user ansible_user ansible_ssh_user ssh_username ssh_login",
+    "ssh_port": "port ansible_port ansible_ssh_port",
+    "ssh_key": "key_file keyfile key_path identity_file identityfile private_key_file private_key_path ssh_key_file "
+    "ssh_key_path ssh_private_key_file ansible_ssh_private_key_file ansible_private_key_file",
+    "ssh_proxy": "proxy proxy_jump proxyjump jump jump_host jumphost bastion bastion_host gateway ssh_jump ssh_bastion",
+    "transport": "connection ansible_connection",
+    "status": "state host_status node_status",
+    "role": "roles",
+    "gpu": "gpus",
+    "is_ephemeral": "ephemeral",
+    "is_container": "container",
+    "fallback_host": "fallback fallback_ip",
+    "tailscale_ip": "tailscale tailscale_host",
+}
+"""Other words for our fields, in the inventories of ansible, pyinfra, Rundeck and the clouds."""
+
+MEANT = {word: field for field, words in _SYNONYMS.items() for word in words.split()}
+ALIKE = 0.82
+"""From this likeness on, two names are one with a slip: ``stauts`` is 0.83 like ``status``, ``rule`` 0.75 ``role``."""
+
+
+def slips(names: Collection[str], there: Collection[str]) -> dict[str, str]:
+    """Each of *names* that is a slip of one of our fields, with that field.
+
+    A slip of a field that is *there* as well does no harm, and is another program's.
+    """
+    found = {name: _meant(name) for name in names if name not in OURS}
+    return {name: meant for name, meant in found.items() if meant and meant not in there}
+
+
+@lru_cache(maxsize=4096)
+def _meant(name: str) -> str:
+    """The field of ours that *name* stands for; empty if none."""
+    plain = re.sub(r"[-. ]", "_", name.strip().casefold())
+    if name in OTHERS or plain in OURS:
+        return plain if plain in OURS else ""
+    if plain in MEANT or plain in OTHERS or len(plain) < 4:
+        return MEANT.get(plain, "")
+    letters = plain.replace("_", "")
+    same = [field for field in sorted(OURS) if field.replace("_", "") == letters]
+    if same:
+        return same[0]
+    # a name of more words than the field has is another name: provider_id, status_note
+    fields = [field for field in sorted(OURS) if field.count("_") == plain.count("_")]
+    return next(iter(get_close_matches(plain, fields, n=1, cutoff=ALIKE)), "")
