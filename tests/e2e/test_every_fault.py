@@ -61,7 +61,11 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "disk_full": {"disk_full"},
         "loop_clone_over": LOOPS,
     },
-    "restart-loop": {"clone_over": LOOPS, "has_work": {"unsaved", "broken_clone"}},
+    "restart-loop": {
+        "no_log": FAULTS - TRAINED - LOOPS - {"git_aware"},
+        "clone_over": LOOPS,
+        "has_work": {"unsaved", "broken_clone"},
+    },
     "raise-timeouts": {"short": {"short_timeouts"}, "no_config": FAULTS - TRAINED - {"short_timeouts"}},
     "disk-slow": {"full": {"disk_full"}, "errors": {"disk_errors"}},
     "pipeline-hang": {

@@ -321,6 +321,15 @@ CAUSES = {
         ),
         "unknown: held is not known: gpus: no answer",
     ),
+    "a step that only waits for what is not known": (
+        host(
+            1,
+            Verdict.UNKNOWN,
+            step(Status.BLOCKED, "`when` is unknown: no file matches"),
+            findings=(finding("loop", Presence.UNKNOWN, why="no file matches"),),
+        ),
+        "unknown: loop is not known: no file matches",
+    ),
     "a debt": (host(1, Verdict.UNKNOWN, step(Status.OWED, "put back later")), "unknown: owed stop: put back later"),
     "nothing at all": (host(1, Verdict.UNKNOWN), "unknown: no step and no finding says why: see --output json"),
 }
@@ -399,6 +408,10 @@ EVIDENCE = {
         {"path": "/d", "size": 9, "used_percent": 34.0, "available": 1073741823, "fullest": 34.0},
         "/d 34.0 % full, 1.0 GiB free",
     ),
+    "what Docker keeps": (
+        {"kind": "image", "id": "sha256:5f08b83ddcf65ec5", "name": "<none>", "note": "", "bytes": 4194304, "logs": 0},
+        "image <none> (5f08b83ddcf6), 4.0 MiB",
+    ),
     "a slow disk": (
         {"write": 19999542, "read": None, "slow": True, "how": "direct", "item": "/out"},
         "/out: write 20.0 MB/s",
@@ -421,4 +434,5 @@ def test_evidence_is_told_by_what_matters_of_it(what):
 
 def test_evidence_of_a_look_that_was_not_called_for_is_left_out():
     assert evidence_lines("usage", "unknown: usage: when: containers.running") == []
+    assert evidence_lines("there_now", "") == []
     assert evidence_lines("usage", "unknown: usage: docker did not answer") != []

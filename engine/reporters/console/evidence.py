@@ -23,7 +23,7 @@ def evidence_lines(name: str, value: Json) -> list[str]:
     if isinstance(value, str) and _NOT_TAKEN.match(value):
         return []
     if isinstance(value, str | int | float | bool) or value is None:
-        return [f"  {name}: {short(inside(value))}"]
+        return [f"  {name}: {short(inside(value))}"] if value != "" else []
     if isinstance(value, Mapping):
         return [f"  {name}: {thing(value)}"]
     more = " ..." if len(value) > SHOWN_EVIDENCE else ""
@@ -46,6 +46,9 @@ def thing(value: Json) -> str:
         return f"{value['path']} {value['percent']} % full, {_bytes(value['avail'])} free"
     if {"path", "used_percent", "available"} <= has:
         return f"{value['path']} {value['used_percent']} % full, {_bytes(value['available'])} free"
+    if {"kind", "id", "bytes"} <= has:
+        note = f", {value['note']}" if value.get("note") else ""
+        return f"{value['kind']} {value.get('name') or ''} ({_id(str(value['id']))}), {_bytes(value['bytes'])}{note}"
     if {"write", "read", "slow"} <= has:
         return _speed(value)
     if {"total", "available", "percent"} <= has:
@@ -68,6 +71,11 @@ def inside(value: Json) -> str:
         case Mapping():
             return "(" + ", ".join(f"{key} {inside(it)}" for key, it in value.items()) + ")" if value else "none"
     return ", ".join(map(inside, value)) if value else "none"
+
+
+def _id(text: str) -> str:
+    """The first letters of an id, as Docker shows it."""
+    return text.removeprefix("sha256:")[:12]
 
 
 def _speed(value: Mapping[str, Json]) -> str:

@@ -64,11 +64,14 @@ def cause(host: HostResult) -> str:
     there = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
     if host.verdict in (Verdict.UNRESOLVED, Verdict.PLANNED) and there:
         return "; ".join(f"{it.id}: {it.say or it.id}" for it in there)
-    bad = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED, Status.BLOCKED, Status.CANCELLED)
-    steps = [step_line(it) for status in bad for it in host.steps if it.status is status and not it.ignored]
+    broken = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
+    held_up = (Status.BLOCKED, Status.CANCELLED)
+    ours = [it for it in host.steps if not it.ignored]
+    steps = [step_line(it) for status in broken for it in ours if it.status is status]
     unknown = [f"{it.id} is not known: {it.why}" for it in host.findings if it.status is Presence.UNKNOWN]
-    ignored = [step_line(it) for status in bad for it in host.steps if it.status is status and it.ignored]
-    return next(iter([*steps, *unknown, *ignored]), "no step and no finding says why: see --output json")
+    blocked = [step_line(it) for status in held_up for it in ours if it.status is status]
+    ignored = [step_line(it) for status in (*broken, *held_up) for it in host.steps if it.status is status]
+    return next(iter([*steps, *unknown, *blocked, *ignored]), "no step and no finding says why: see --output json")
 
 
 def next_action(host: HostResult) -> str:
