@@ -63,6 +63,8 @@ class _Draft:
     doubt: Blocked | None = None
     """What it must not do anything risky on: a finding that is unknown."""
     fault: Fault = Fault.NONE
+    inapplicable: bool = False
+    """Whether the host has not got what the step is about."""
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
     reach: tuple[Target, ...] = ()
@@ -84,6 +86,7 @@ class _Draft:
                 self.reach = action.reach(args, state) if action.reach else own
                 if isinstance(self.decision, NoChange) and action.latent:
                     self.would = action.latent(args)
+                self.inapplicable = bool(absent)
         if self.doubt and (too_risky(self.decision) or isinstance(self.decision, Blocked)):
             self.decision, self.fault = self.doubt, Fault.LOOK
         if self.dormant:
@@ -263,7 +266,7 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
             hinge = f"; {planned.condition}{_then(draft)}" if planned.condition and draft.would else ""
             return replace(plain, status=Status.OK, why=f"{why}{hinge}", verified=draft.request is not None)
         case Skip(why=why):
-            return replace(plain, status=Status.SKIPPED, why=why)
+            return replace(plain, status=Status.SKIPPED, why=why, inapplicable=draft.inapplicable and not draft.dormant)
         case Blocked(why=why):
             return replace(plain, status=Status.BLOCKED, why=why)
         case Change():

@@ -200,7 +200,7 @@ class _Run:
         planned_change = isinstance(planned.decision, Change)
         if fresh.absent:
             self.needless = self.needless or planned_change
-            return replace(plain, status=Status.SKIPPED, why=fresh.absent)
+            return replace(plain, status=Status.SKIPPED, why=fresh.absent, inapplicable=True)
         decision = action.decide(fresh.args, fresh.state)
         self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
         if self.doubt and too_risky(decision):

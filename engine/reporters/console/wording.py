@@ -51,8 +51,11 @@ def host_lines(host: HostResult) -> list[str]:
     for why, ids in grouped((it.why, it.id) for it in host.findings if it.status is Presence.UNKNOWN).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
     planned = any(it.status is Status.WOULD_CHANGE for it in host.steps)
+    changing = planned or any(it.planned for it in host.steps)
     for step in host.steps:
-        if planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
+        if step.inapplicable and changing and step.phase is Phase.REMEDIATE:  # a restart that its author counts on
+            lines.append(step_line(step))
+        elif planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
             lines += step_lines(step)
     return lines
 

@@ -1,0 +1,30 @@
+"""A step that does not apply to a host is told where its author counts on it."""
+
+from __future__ import annotations
+
+from e2e.conftest import runbook
+
+SKIPS = """\
+name: skips
+diagnose:
+  - {id: conf, file: {path: "%(here)s/conf", content: "a\\n"}}
+findings:
+  - {id: stale, when: conf.needs, severity: error, say: stale, advise: [look]}
+remediate:
+  - {id: write, for: stale, file: {path: "%(here)s/conf", content: "a\\n"}}
+  - {id: free, if_changed: write, fuser: {paths: ["%(here)s/no-such-device"]}}
+  - {id: other, for: stale, if_failed: write, fuser: {paths: ["%(here)s/no-such-device"]}}
+"""
+
+
+def test_a_step_whose_object_the_host_has_not_got_is_told_where_something_changes(tmp_path):
+    (tmp_path / "skips.yaml").write_text(SKIPS % {"here": tmp_path})
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local, gpu: none}}\n")
+    argv = ("run", "skips.yaml", "--hosts", "here", "-i", "hosts.yaml")
+    skipped = f"  skipped free: there is no {tmp_path}/no-such-device"
+    planned = runbook(*argv, "--dry-run", cwd=tmp_path).out
+    assert skipped in planned, planned
+    done = runbook(*argv, "--yes", cwd=tmp_path).out
+    assert "resolved" in done and skipped in done, done
+    again = runbook(*argv, "--yes", cwd=tmp_path).out
+    assert "skipped" not in again, again
