@@ -12,7 +12,7 @@ from typing import Literal
 from engine.facts import holding
 from engine.facts.holding import Holding, look_at
 from engine.facts.paths import objection_to_paths
-from engine.facts.victims import Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.facts.victims import AT_WORK_BY_HAND, Manner, Processes, Seen, decision, disagreement, gone, said
 from engine.ports import Probe
 from engine.values.plan import Decision
 from engine.values.text import Duration, Unknown
@@ -96,7 +96,8 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Look first; `fuser -k` would end every holder, monitoring daemons too."""
-    lines = (f"fuser -v {' '.join(args.paths)} 2>&1", f"kill -s {args.signal} PID...")
+    spared = (AT_WORK_BY_HAND,) if args.only == "leftover" else ()
+    lines = (f"fuser -v {' '.join(args.paths)} 2>&1", *spared, f"kill -s {args.signal} PID...")
     return (
         lines
         if args.then == "nothing" or args.signal == "KILL"

@@ -13,7 +13,7 @@ from typing import Literal
 
 from engine.facts import matching
 from engine.facts.matching import Matching, look_for
-from engine.facts.victims import Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.facts.victims import AT_WORK_BY_HAND, Manner, Processes, Seen, decision, disagreement, gone, said
 from engine.ports import Probe
 from engine.values.plan import Decision
 from engine.values.text import Duration, ProcessPattern, Unknown
@@ -95,6 +95,8 @@ def without(state: State, keys: frozenset[str]) -> State:
 def by_hand(args: Args) -> tuple[str, ...]:
     """Look first; then signal the pids that were looked at, not the pattern."""
     lines = [f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns]
+    if args.only == "leftover":
+        lines.append(AT_WORK_BY_HAND)
     lines.append(f"kill -s {args.signal} PID...")
     return (*lines, f"sleep {args.grace:g}; kill -s KILL PID...") if args.then == "KILL" else tuple(lines)
 

@@ -22,6 +22,8 @@ from engine.values.text import Duration, Json, Raw, Unknown, seconds
 
 WIDTH = 110
 _SHAPES = Masking(())
+SPARES = frozenset({"lost"})
+"""Arguments that only spare more processes, by what a look has seen: the lines to do it by hand go without them."""
 ITEM = "ITEM"
 """What stands for the item of an ``each`` in the lines to do it by hand."""
 
@@ -40,7 +42,7 @@ def told(book: Playbook, path: str, actions: Mapping[str, Action]) -> list[str]:
     lines = [f"{book.name}: {book.about}" if book.about else book.name]
     lines += [f"({path}; for hosts: {book.hosts or 'as told by --hosts'})"]
     if book.inputs:
-        lines += ["", "KNOBS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it))]
+        lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it))]
     writer = _Writer(book, actions)
     if book.diagnose:
         lines += ["", "1. LOOK (changes nothing; all of it also happens in a dry run)"]
@@ -101,11 +103,15 @@ class _Writer:
             lines += wrapped(sentence, "      ")
         args = self._args(step, action)
         hints = get_type_hints(action.Args)
+        open_ = {name for name, value in step.args.items() if self._stands_in(value, step)}
         for name, value in step.args.items():
+            if name in open_ | SPARES:
+                lines += wrapped(f"{name}: {plain(value)}", "        ")
+                continue
             shown = masked({name: getattr(args, name, value) if args is not None else value}, _SHAPES)[name]
             words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
             lines += wrapped(f"{name}: {words}", "        ")
-        lines += self._by_hand(step, action, args)
+        lines += self._by_hand(step, action, None if open_ else args)
         if step.action in ("command", "script") and step.phase is Phase.DIAGNOSE:
             lines.append("      (read-only by the author's word)")
         return lines
@@ -129,8 +135,19 @@ class _Writer:
         except ConfigError:
             return text
 
+    def _stands_in(self, value: Any, step: Step) -> bool:
+        """Whether *value* is a template that falls back on something because an input is empty by default."""
+        given = self._inputs.get(step.part, {})
+        if not isinstance(value, str) or not re.search(r"\{\{.*\b(or|else|default)\b", value):
+            return False
+        named = re.findall(r"\binputs\.(\w+)", value)
+        return any(name in given and given[name] in ("", [], {}, None) for name in named)
+
     def _by_hand(self, step: Step, action: Action, args: Any) -> list[str]:
-        lines = action.by_hand(args) if action.by_hand and args is not None else ()
+        shown = (
+            action.by_hand and args is not None and not (step.phase is not Phase.REMEDIATE and _changes(action, args))
+        )
+        lines = action.by_hand(args) if action.by_hand and shown else ()
         before = [f"cd {shlex.quote(step.cwd)}"] if step.cwd else []
         before += [f"export {name}={shlex.quote(shown_variable(name, value))}" for name, value in step.env]
         return ["      by hand:", *(f"        {line}" for line in (*before, *lines))] if lines else []
@@ -142,8 +159,9 @@ class _Writer:
 
         looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in self._book.diagnose}
         item = ITEM if step.each else None
+        wanted = {name: value for name, value in step.args.items() if name not in SPARES}
         try:
-            rendered = render(step.args, Scope(inputs=self._inputs.get(step.part, {}), looks=looks, item=item))
+            rendered = render(wanted, Scope(inputs=self._inputs.get(step.part, {}), looks=looks, item=item))
             return build(action.Args, rendered) if isinstance(rendered, Mapping) else None
         except (UnknownTouched, ConfigError):
             return None
@@ -160,6 +178,14 @@ class _Writer:
             indent = "      if it stays: " if count == 1 else "                   "
             lines += wrapped(f"{count}. {_spoken(advice)}", indent)
         return lines
+
+
+def _changes(action: Action, args: Any) -> bool:
+    """Whether the lines to do it by hand change the host, although the step only looks where it stands."""
+    if action.decide is None:
+        return False
+    looks = getattr(args, "method", "") in ("GET", "HEAD") or action.name in ("command", "script")
+    return not looks or bool(getattr(args, "do", None))
 
 
 def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:

@@ -65,7 +65,7 @@ def cli() -> None:
     """
 
 
-@cli.command(context_settings=CONTEXT)
+@cli.command(context_settings=CONTEXT, short_help="Watch hosts: memory, GPUs, containers, disks, the kernel.")
 @monitor_options
 def monitor(**options: Any) -> int:
     """Watch hosts: memory, GPUs, containers, disks, kills for memory; ends with Ctrl-C.
@@ -79,15 +79,15 @@ def monitor(**options: Any) -> int:
     return monitor_hosts(options, Terminal())
 
 
-@cli.command(context_settings=CONTEXT)
+@cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: look, show the plan, ask, do it, look again.")
 @playbook_argument
 @run_options
 def run(playbook: str, **options: Any) -> int:
     """Run PLAYBOOK on hosts: look, show the plan, ask, do it, look again.
 
     Exit code: 0 fine, 1 a host failed, is unresolved or unknown, 2 a mistake in a file or on the command line,
-    3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 deadline or stop_after, 6 drift,
-    130 interrupted or declined.
+    3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 deadline or stop_after,
+    6 a host had changed since its plan was shown, 130 interrupted or declined.
     """
     from engine.app.commands import run_playbook
     from engine.app.person import Terminal
@@ -95,7 +95,7 @@ def run(playbook: str, **options: Any) -> int:
     return run_playbook(playbook, options, Terminal())
 
 
-@cli.command("exec", context_settings=CONTEXT)
+@cli.command("exec", context_settings=CONTEXT, short_help="Run one command on the hosts of PATTERN.")
 @click.argument("pattern", shell_complete=completes("hosts"))
 @click.option("--read", is_flag=True, help="The command only looks: no plan, no question.")
 @fleet_options
@@ -104,6 +104,8 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     """Run one command on the hosts of PATTERN: runbook exec all --read -- uptime.
 
     Every argument reaches the host unchanged. Without --read it counts as an unchecked change: it asks, or wants --yes.
+    No shell is between: for a pipe or a glob, write -- sh -c 'df -h | grep nvme'. With --read a host is `healthy` if
+    the command exits with 0, and `unknown` if not; without, it is `resolved` or `failed`.
     """
     from engine.app.commands import exec_command
     from engine.app.person import Terminal
@@ -123,7 +125,7 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbo
     tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
 
 
-@cli.command(context_settings=CONTEXT)
+@cli.command(context_settings=CONTEXT, short_help="Validate playbooks: every mistake at once, with its place.")
 @click.argument("playbook", nargs=-1, shell_complete=completes("playbooks", or_a_file=True))
 @click.option("--strict", is_flag=True, help="A warning counts as a mistake (exit code 2).")
 @click.option("--rules", is_flag=True, help="List what is warned about, and why.")
@@ -145,7 +147,7 @@ def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
     return 2 if faulty else 0
 
 
-@cli.command(context_settings=CONTEXT)
+@cli.command(context_settings=CONTEXT, short_help="Show what PLAYBOOK does, in words to follow by hand.")
 @playbook_argument
 def show(playbook: str) -> None:
     """Show what PLAYBOOK does, in words that a person could follow by hand."""
@@ -156,9 +158,12 @@ def show(playbook: str) -> None:
 
 @cli.command(context_settings=CONTEXT)
 def schema() -> None:
-    """Print the JSON Schema of playbooks, for editors: runbook schema > playbook.schema.json.
+    """Print the JSON Schema of playbooks, for editors.
 
-    Then begin a playbook with: # yaml-language-server: $schema=playbook.schema.json
+    \b
+    runbook schema > playbook.schema.json
+    and as the first line of a playbook:
+    # yaml-language-server: $schema=playbook.schema.json
     """
     from engine.app.showing import schema_text
 
@@ -167,7 +172,7 @@ def schema() -> None:
 
 @cli.command("list", context_settings=CONTEXT)
 def list_() -> None:
-    """List the playbooks that a bare name can mean."""
+    """List the playbooks that can be run by their name."""
     from engine.app.showing import list_text
 
     tell(list_text())
@@ -176,16 +181,16 @@ def list_() -> None:
 @cli.command(context_settings=CONTEXT)
 @click.argument("name", default="", shell_complete=completes("actions"))
 def actions(name: str) -> None:
-    """List the actions; with NAME, what it takes and what it sees."""
+    """List what steps can do; with NAME, its arguments and fields."""
     from engine.app.showing import actions_text
 
     tell(actions_text(name))
 
 
-@cli.command(context_settings=CONTEXT)
+@cli.command(context_settings=CONTEXT, short_help="Print the script for completion in bash, zsh or fish.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes SHELL complete our words.
+    """Print the script with which SHELL completes commands, playbooks and hosts.
 
     \b
     bash:  runbook completion bash > ~/.local/share/bash-completion/completions/runbook

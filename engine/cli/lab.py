@@ -86,3 +86,8 @@ def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any
     from engine.app.practice import run_in_lab
 
     return run_in_lab(playbook, directory, faults, options, Terminal())
+
+
+for _option in lab_run.params:
+    if isinstance(_option, click.Option) and _option.name == "inventory":
+        _option.hidden = True  # the lab has its own; who gives one is told so

@@ -40,13 +40,13 @@ inventory_option = click.option(
     help="Inventory; may be given again. Default: $RUNBOOK_INVENTORY, then ./inventory/distributed_hosts.yaml.",
 )  # fmt: skip
 playbook_argument = click.argument("playbook", shell_complete=completes("playbooks", or_a_file=True))
-not_ready_option = click.option("--include-not-ready", is_flag=True, help="Take hosts too whose status is not ready.")
+not_ready_option = click.option("--include-not-ready", is_flag=True, help="Also take hosts whose status is not ready.")
 hosts_option = click.option(
     "--hosts",
     metavar="PATTERN",
     default=None,
     shell_complete=completes("hosts"),
-    help="Who: all, a name, gpu-[01-16], a group, key=value, a,b,!c.",
+    help="Which hosts: all, a name, gpu-[01-16], gpu-*, a group, key=value; a,b is both, a!b is a without b.",
 )
 input_option = click.option(
     "-e",
@@ -55,7 +55,7 @@ input_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     shell_complete=completes("inputs"),
-    help="Set an input of the playbook.",
+    help="Set an input of the playbook; may be given again.",
 )
 shell_timeout_option = click.option(
     "--shell-timeout", metavar="DURATION", default="20s", show_default=True,
@@ -64,15 +64,26 @@ shell_timeout_option = click.option(
 secret_options = (
     click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password that sudo wants on the hosts."),
     click.option(
-        "--become-password-file", metavar="FILE", type=FILE, default="", help="Take it from this file (mode 600)."
+        "--become-password-file",
+        metavar="FILE",
+        type=FILE,
+        default="",
+        help="Take that password from this file (mode 600).",
     ),
 )
 fleet_options = shared(
     inventory_option,
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
-    click.option("--timeout", metavar="DURATION", default="", help="Per look, where a step sets none (30s)."),
+    click.option(
+        "--timeout",
+        metavar="DURATION",
+        default="",
+        help="For each look that sets none itself: 500ms, 30s, 5m or 2h. Default: 30s.",
+    ),
     click.option("--deadline", metavar="DURATION", default="", help="For the whole run; nothing is begun after it."),
-    click.option("--yes", is_flag=True, help="Do not ask. Without a terminal, nothing is changed without it."),
+    click.option(
+        "--yes", is_flag=True, help="Do not ask. Where there is no terminal to ask on, nothing is changed without it."
+    ),
     click.option(
         "--output",
         default="console",
@@ -81,11 +92,17 @@ fleet_options = shared(
         help="console, json or jsonl, on stdout.",
     ),
     click.option(
-        "--report", multiple=True, metavar="FILE", type=FILE, help="Also write this file (.json .jsonl .txt)."
+        "--report",
+        multiple=True,
+        metavar="FILE",
+        type=FILE,
+        help="Also write this file; its ending says in which form: .json, .jsonl or .txt.",
     ),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
     *secret_options,
-    click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
+    click.option(
+        "--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="For each address of a host."
+    ),
     shell_timeout_option,
     not_ready_option,
 )
@@ -93,8 +110,19 @@ run_options = shared(
     hosts_option,
     click.option("--dry-run", "plan_only", is_flag=True, help="Look, and say what would be done; nothing is changed."),
     input_option,
-    click.option("--inputs", "inputs_file", metavar="FILE", default="", type=FILE, help="Inputs from a YAML file."),
-    click.option("--only", type=click.Choice(["diagnose"]), help="Run only this part."),
+    click.option(
+        "--inputs",
+        "inputs_file",
+        metavar="FILE",
+        default="",
+        type=FILE,
+        help="Inputs from a YAML file; -e goes before it.",
+    ),
+    click.option(
+        "--only",
+        type=click.Choice(["diagnose"]),
+        help="Only look, and report the findings; no change is planned or made.",
+    ),
     click.option(
         "--tags",
         multiple=True,
@@ -109,7 +137,11 @@ run_options = shared(
         shell_complete=completes("tags"),
         help="Leave out the steps that carry one of these.",
     ),
-    click.option("--force", is_flag=True, help="Let steps run whose finding is unknown. Think twice."),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Let steps that end processes, or do worse, run although their finding is unknown. Think twice.",
+    ),
     click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when a dry run would change something."),
     fleet_options,
 )
@@ -127,10 +159,14 @@ monitor_options = shared(
         help="console; json and jsonl look once.",
     ),
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
-    click.option("--timeout", metavar="DURATION", default="", help="Per look, where a step sets none."),
+    click.option(
+        "--timeout", metavar="DURATION", default="", help="For each look that sets none itself: 500ms, 30s, 5m or 2h."
+    ),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
     *secret_options,
-    click.option("--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="Per address."),
+    click.option(
+        "--connect-timeout", metavar="DURATION", default="10s", show_default=True, help="For each address of a host."
+    ),
     shell_timeout_option,
     not_ready_option,
 )

@@ -10,6 +10,9 @@ from engine.facts.processes import Process
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.text import Unknown, plural, seconds
 
+AT_WORK_BY_HAND = "nvidia-smi  # twice; leave out every job that keeps a GPU busy, with its launcher and helpers"
+"""What a person does who ends by hand only what is left over."""
+
 Processes = tuple[Process, ...] | Unknown
 
 

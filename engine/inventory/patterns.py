@@ -61,7 +61,10 @@ def _why_not(host: Host, wanted: bool) -> str:
     """Why *host* is left out; empty if it is taken."""
     if host.placeholder:
         return f"address is a placeholder: {host.placeholder}"
-    return "" if wanted or host.status == "ready" else f"status: {host.status}"
+    if wanted or host.status == "ready":
+        return ""
+    slip = "; did you mean ready?" if nearest(host.status, ["ready"]) else ""
+    return f"status: {host.status}{slip}"
 
 
 def _nobody(pattern: str, left_out: tuple[LeftOut, ...], unfilled: list[Host]) -> Problem:
@@ -142,10 +145,12 @@ class _Choosing:
             return frozenset().union(*(self._by_glob(it, operand) for it in written))
         missing = [it for it in written if it not in self._hosts]
         if missing:
-            more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+            said = fold(missing)
+            if len(said) > 200:
+                said = f"{fold(missing[:SHOWN])} and {len(missing) - SHOWN} more"
             padded = self._padded(operand)
             hint = f"did you mean {padded}?" if padded else self._what_there_is()
-            return self._wrong(f"{operand}: there is no {fold(missing[:SHOWN])}{more} in the inventory", hint)
+            return self._wrong(f"{operand}: there is no {said} in the inventory", hint)
         return frozenset(written)
 
     def _padded(self, operand: str) -> str:
@@ -206,11 +211,15 @@ class _Choosing:
             return self._wrong(f"{operand} can mean several things; write {words}", "")
         if operand == "gpu":
             return self._wrong("no host of the inventory has an NVIDIA GPU, by its field `gpu`", self._what_there_is())
-        if len(several := operand.split()) > 1:
+        known = {"all", *self._hosts, *self._groups}
+        several = operand.split()
+        if len(several) == 1 and known.issuperset(parts := [it for it in operand.split(":") if it]):
+            several = [*parts, *(["!..."] if len(parts) == 1 else [])]  # Ansible's all:!gpu-01 comes here as `all:`
+        if len(several) > 1:
             return self._wrong(
                 f"no host and no group is called {operand!r}", f"join several by commas: {','.join(several)}"
             )
-        near = nearest(operand, ("all", *self._hosts, *self._groups))
+        near = nearest(operand, known)
         return self._wrong(
             f"no host and no group is called {operand!r}", f"did you mean {near}?" if near else self._what_there_is()
         )

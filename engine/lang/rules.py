@@ -11,7 +11,7 @@ from engine.lang.naming import broken
 from engine.lang.quantities import duration
 from engine.lang.source import Path
 from engine.lang.templates import over_samples
-from engine.lang.trees import unraw
+from engine.lang.trees import texts_in, unraw
 from engine.values.text import seconds
 
 
@@ -169,7 +169,8 @@ def tags_apart(it: Linted) -> Iterator[Warned]:
 
 def unused_inputs(it: Linted) -> Iterator[Warned]:
     """Knobs that turn nothing."""
-    everything = "\n".join(it.texts())
+    filled = (text for step, _ in it.steps for text in texts_in(step.args))  # also what a template's file names
+    everything = "\n".join([*it.texts(), *filled])
     for one in it.book.inputs:
         if not re.search(rf"\binputs\s*(?:\.\s*{one.name}\b|\[\s*['\"]{one.name}['\"])", everything):
             yield Warned(("inputs", one.name), f"the input {one.name!r} is named nowhere", "use it, or remove it")

@@ -30,4 +30,5 @@ def for_file(path: str) -> str:
     for name in names():
         if ending in import_module(f"{__name__}.{name}").ENDINGS:
             return name
-    raise ConfigError(f"--report {path}: what to write is told by the file's ending, and {ending!r} is none of ours")
+    known = " ".join(f".{it}" for name in names() for it in import_module(f"{__name__}.{name}").ENDINGS)
+    raise ConfigError(f"--report {path}: the file's ending says what is written; write one of: {known}")

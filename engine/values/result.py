@@ -124,7 +124,7 @@ class StepResult:
     """The step failed, and ``ignore_failure`` keeps that out of the verdict."""
     fault: Fault = Fault.NONE
     inapplicable: bool = False
-    """Skipped because the host has not got what the step is about (no systemd, no GPU), not because nothing called for it."""
+    """Skipped because the host has not got what the step is about (no systemd, no GPU); something did call for it."""
     verified: bool = False
     """A second look agreed (changed), or the look itself answered (ok)."""
     seconds: float = 0.0

@@ -310,6 +310,7 @@ def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, cod
     assert "touch" in said
     assert got == code
     assert mark.exists() is done
+    assert ("s; nothing was changed\n" in said.replace("\r", "")) is not done
 
 
 def test_a_wait_is_waited_for_on_a_terminal_too(inventory, tmp_path):

@@ -102,6 +102,9 @@ def test_a_plain_name_takes_what_is_not_ready_and_warns_of_it():
         ("gpu-[001-003]", "did you mean gpu-[01-03]?"),
         ("gpu-01 gpu-02", "join several by commas: gpu-01,gpu-02"),
         ("gpu-[1-9]", "hosts: gpu-[01-04]"),
+        ("gpu-[01-90]", "there is no gpu-[05-90] in the inventory"),
+        ("gpu-01:gpu-02", "join several by commas: gpu-01,gpu-02"),
+        ("all:!gpu-01", "join several by commas: all,!..."),
     ],
 )
 def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, hint):
@@ -110,6 +113,13 @@ def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, 
     with pytest.raises(ConfigError) as caught:
         select(inventory(FLEET), pattern, False)
     assert hint in str(caught.value)
+
+
+def test_a_slip_in_a_status_is_said_where_the_host_is_left_out():
+    from engine.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=r"a \(status: redy; did you mean ready\?\); b \(status: offline\)"):
+        select(inventory("hosts: {a: {status: redy}, b: {status: offline}}"), "all", False)
 
 
 PLACEHOLDERS = (

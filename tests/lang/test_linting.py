@@ -91,6 +91,16 @@ def test_a_broken_rule_is_named_with_its_place(rule, text, line):
     assert ": warning: " in found[0]
 
 
+def test_an_input_that_only_a_template_file_names_is_used(tmp_path):
+    (tmp_path / "conf.j2").write_text("{% for one in inputs.knobs %}{{ one }}{% endfor %}")
+    book = f"{HEAD}inputs: {{knobs: {{about: x, default: [a]}}, idle: {{about: x, default: 1}}}}\n"
+    book += "remediate:\n  - {file: {path: /etc/x.conf, template: conf.j2}}\n"
+    (tmp_path / "toy.yaml").write_text(book)
+    said = runbook("check", "toy.yaml", cwd=tmp_path).out
+    assert "'idle' is named nowhere" in said
+    assert "'knobs'" not in said
+
+
 @pytest.mark.parametrize(("rule", "text", "line"), BROKEN)
 def test_a_comment_on_the_line_or_above_it_switches_a_rule_off_there(rule, text, line):
     lines = text.splitlines()

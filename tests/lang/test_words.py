@@ -119,11 +119,54 @@ def test_nothing_of_our_own_shows_through():
 def test_a_section_that_is_empty_is_left_out():
     text = shown("name: toy\ndiagnose:\n  - {id: a, processes: {patterns: [some_thing]}}\n")
     assert "1. LOOK" in text
-    for heading in ("KNOBS", "2. WHAT IT MEANS", "3. DO", "4. PROVE"):
+    for heading in ("INPUTS", "2. WHAT IT MEANS", "3. DO", "4. PROVE"):
         assert heading not in text
     alone = shown("name: toy\nremediate:\n  - {pkill: {patterns: [some_thing]}}\n")
     assert "each decides for itself" in alone
     assert "while an error is found" not in alone
+
+
+CHANGING = (
+    "  - {id: pack, package: {names: [psmisc]}}\n"
+    '  - {id: conf, file: {path: /etc/x.conf, content: "a"}}\n'
+    "  - {id: unit, service: {name: x, state: restarted}}\n"
+    "  - {id: dead, docker_prune: {what: [containers]}}\n"
+)
+
+
+def test_what_only_looks_is_no_advice_to_change_anything():
+    looked = shown("name: toy\ndiagnose:\n" + CHANGING)
+    for words in ("apt-get", "vi /etc", "systemctl restart", "docker rm", "by hand"):
+        assert words not in looked, looked
+    done = shown("name: toy\nremediate:\n" + CHANGING)
+    for words in ("apt-get", "vi /etc", "systemctl restart", "docker rm"):
+        assert words in done, done
+
+
+def test_who_ends_what_is_left_over_by_hand_is_told_to_spare_jobs_at_work():
+    step = (
+        "name: toy\nremediate:\n  - {pkill: {patterns: [train], only: %s}}\n  - {fuser: {paths: [/dev/x], only: %s}}\n"
+    )
+    assert shown(step % ("leftover", "leftover")).count("leave out every job that keeps a GPU busy") == 2
+    assert "leave out" not in shown(step % ("all", "all"))
+
+
+def test_what_a_look_has_yet_to_see_keeps_no_line_from_being_shown():
+    book = (
+        "name: toy\ndiagnose:\n  - {id: kernel, kernel_log: {}}\nremediate:\n"
+        '  - {pkill: {patterns: [train], lost: "{{ kernel.lost_gpus }}"}}\n'
+    )
+    assert "pgrep -af -- train" in shown(book)
+    assert "lost: {{ kernel.lost_gpus }}" in shown(book)
+
+
+def test_what_stands_in_for_an_empty_input_is_not_shown_as_what_will_be_run():
+    book = (
+        "name: toy\ninputs: {program: {about: x, type: array, items: {type: string}, default: []}}\nremediate:\n"
+        "  - {when: inputs.program, tmux: {session: a, argv: \"{{ inputs.program or ['true'] }}\"}}\n"
+    )
+    assert "argv: {{ inputs.program or ['true'] }}" in shown(book)
+    assert "by hand" not in shown(book)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ from engine.reporters.console.summary import FINE, headlines, rank, reasons
 from engine.reporters.console.together import together
 from engine.reporters.console.wording import host_lines, plan_lines
 from engine.values.plan import Presence
-from engine.values.result import HostPlan, HostResult, RunResult
+from engine.values.result import HostPlan, HostResult, Mode, RunResult
 from engine.values.text import plural, seconds
 
 SHOWN_GROUPS = 40
 """Groups of hosts that are told in full; the rest is counted."""
 FIRST_LOOK = 15
 """Lines that are read at first; where all of it is longer, they hold each cause and the next action."""
+INTERRUPTED = 130
 ONE_SCREEN = 20
 """Lines after which the causes are told once more, in short, at the very end."""
 
@@ -44,6 +45,8 @@ def recap(result: RunResult) -> list[str]:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
     head = headlines(result.hosts) if len(told) > FIRST_LOOK else []
     counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
+    if result.mode is Mode.PLAN and result.exit_code == INTERRUPTED:  # the plan was declined, or Ctrl-C came first
+        counted += "; nothing was changed"
     lines = ["", *head, *([""] if head else []), *told, "", counted]
     if len(told) > ONE_SCREEN:
         lines += reasons(result.hosts)
