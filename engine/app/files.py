@@ -19,7 +19,9 @@ from engine.values.text import Json
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
 LARGEST = 4 * 1024 * 1024
-"""Bytes that any file of ours may have."""
+"""Bytes that any file of ours may have, but for an inventory."""
+LARGEST_INVENTORY = 8 * 1024 * 1024
+"""Bytes of an inventory: that of 10 000 hosts has 5 MB."""
 LARGEST_SENT = 256 * 1024
 """Bytes that a file may have whose text goes to every host."""
 
@@ -114,17 +116,17 @@ def read_beside(name: str, playbook: str) -> str:
     return text
 
 
-def read_text(path: Path) -> str:
-    """The text of *path*.  Raises ConfigError when it cannot be had."""
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
             raise ConfigError(f"cannot read {path}: {_kind(path)}")
         with path.open("rb") as file:
-            raw = file.read(LARGEST + 1)
+            raw = file.read(largest + 1)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if len(raw) > LARGEST:
-        raise ConfigError(f"{path} is larger than {LARGEST // 1024 // 1024} MiB; that is not one of our files")
+    if len(raw) > largest:
+        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB; that is not one of our files")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -157,7 +159,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     from engine.inventory import could_be_inventory, read
     from engine.lang.source import parse_inventory
 
-    texts = [(read_text(it), str(it)) for it in paths]
+    texts = [(read_text(it, LARGEST_INVENTORY), str(it)) for it in paths]
     documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
     parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
     inventory = read(parsed, transports.names())

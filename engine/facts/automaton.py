@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from re import _constants as op  # type: ignore[attr-defined] # the names of what the parser gives
 from re import _parser as parser  # type: ignore[attr-defined] # the only one that reads them as `re` does
@@ -178,22 +179,31 @@ class _Building:
         )
 
     def _set(self, kind: Any, value: Any) -> int:
-        bits = 0
-        for at, character in enumerate(self.made.alphabet):
-            forms = {character, character.lower(), character.upper()}
-            if any(self._reads(kind, value, it) for it in (forms if self._flags & re.IGNORECASE else {character})):
-                bits |= 1 << at
-        return bits
+        given = tuple(value) if isinstance(value, list) else value
+        flags = int(self._flags)
+        return _bits(self.made.alphabet, kind, given, bool(flags & re.IGNORECASE), bool(flags & re.DOTALL))
 
-    def _reads(self, kind: Any, value: Any, character: str) -> bool:
-        if kind is op.LITERAL:
-            return character == chr(value)
-        if kind is op.NOT_LITERAL:
-            return character != chr(value)
-        if kind is op.ANY:
-            return character != "\n" or bool(self._flags & re.DOTALL)
-        negated = bool(value) and value[0][0] is op.NEGATE
-        return negated != any(_in_class(one, it, character) for one, it in value if one is not op.NEGATE)
+
+@lru_cache(4096)
+def _bits(alphabet: str, kind: Any, value: Any, ignore_case: bool, dot_all: bool) -> int:
+    """The characters of *alphabet* that an item of a pattern reads, as bits of their places in it."""
+    bits = 0
+    for at, character in enumerate(alphabet):
+        forms = {character, character.lower(), character.upper()} if ignore_case else {character}
+        if any(_reads(kind, value, it, dot_all) for it in forms):
+            bits |= 1 << at
+    return bits
+
+
+def _reads(kind: Any, value: Any, character: str, dot_all: bool) -> bool:
+    if kind is op.LITERAL:
+        return character == chr(value)
+    if kind is op.NOT_LITERAL:
+        return character != chr(value)
+    if kind is op.ANY:
+        return character != "\n" or dot_all
+    negated = bool(value) and value[0][0] is op.NEGATE
+    return negated != any(_in_class(one, it, character) for one, it in value if one is not op.NEGATE)
 
 
 def _in_class(kind: Any, value: Any, character: str) -> bool:

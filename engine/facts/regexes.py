@@ -20,6 +20,9 @@ LONGEST = 2000
 BUDGET = 3e7
 """Steps that one search may take at worst; about a second."""
 
+MOST_STEPS = BUDGET * 1e3
+"""With more the growth is not estimated any further: it is refused."""
+
 REACHES = tuple(1 << it for it in range(16, 7, -1))
 """Characters that are searched at once: as many of these as the budget allows."""
 
@@ -109,13 +112,21 @@ def _reach(pattern: str, flags: int) -> tuple[int, bool]:
 
 def _hard_words(made: Automaton) -> Iterator[list[int]]:
     """Texts that are hard for it, as bits of characters: its kinds of characters, alone and in turns."""
-    kinds: dict[tuple[int, ...], int] = {}
-    for at in range(len(made.alphabet)):
-        bit = 1 << at
-        kinds.setdefault(tuple(number for number, reads in enumerate(made.reads) if reads & bit), bit)
-    hard = [bit for positions, bit in kinds.items() if made.looping & set(positions) or len(positions) > 1]
+    hard = []
+    for bit in _kinds(made):
+        positions = [number for number, reads in enumerate(made.reads) if reads & bit]
+        if len(positions) > 1 or not made.looping.isdisjoint(positions):
+            hard.append(bit)
     yield from ([bit] for bit in hard)
     yield from (list(it) for it in islice(combinations(hard, 2), PAIRS))
+
+
+def _kinds(made: Automaton) -> list[int]:
+    """One character of each kind: characters that the same positions read are of one kind."""
+    kinds = [(1 << len(made.alphabet)) - 1]
+    for reads in set(made.reads):
+        kinds = [part for kind in kinds for part in (kind & reads, kind & ~reads) if part]
+    return sorted(kind & -kind for kind in kinds)
 
 
 def _own_words(made: Automaton) -> Iterator[list[int]]:
@@ -131,7 +142,7 @@ class _Cost:
     def __init__(self, made: Automaton, word: list[int]) -> None:
         times = max(ROUNDS, 48 // len(word))
         self._length = 2 * times * len(word)
-        self._half, self._whole = _steps(made, word * times * 2)
+        self._half, self._whole = _steps(made, word, times)
 
     def of(self, length: int) -> float:
         """Estimated for a text of *length* characters, by how the steps grow."""
@@ -141,20 +152,33 @@ class _Cost:
         return float(self._whole * (length / self._length) ** degree)
 
 
-def _steps(made: Automaton, text: list[int]) -> tuple[float, float]:
-    """Steps of a search in the first half of *text*, and in all of it: the ways to read every part of it."""
+def _steps(made: Automaton, word: list[int], times: int) -> tuple[float, float]:
+    """Steps of a search in *word* written *times* times, and in twice as much: the ways to read every part of it."""
     ways: dict[int, int] = {}  # a way that comes to an end of the pattern ends the search
-    total = half = 0.0
-    for at, bit in enumerate(text):
-        now = {it: 1 for it in made.first if it not in made.ends and made.reads[it] & bit}
-        for one, count in ways.items():
-            for it, times in made.follow[one].items():
-                if it not in made.ends and made.reads[it] & bit:
-                    now[it] = now.get(it, 0) + count * times
-        ways = now
-        total += 1 + sum(ways.values())
-        if total > BUDGET * 1e3:
-            return inf, inf
-        if at + 1 == len(text) // 2:
+    total = half = 0
+    for done in range(1, 2 * times + 1):
+        before, so_far = ways, total
+        for bit in word:
+            ways = _next_ways(made, ways, bit)
+            total += 1 + sum(ways.values())
+            if total > MOST_STEPS:
+                return inf, inf
+        if ways == before:  # each further word costs what this one did
+            each, left = total - so_far, 2 * times - done
+            half = half if done > times else total + (times - done) * each
+            total += left * each
+            break
+        if done == times:
             half = total
-    return half, total
+    return (inf, inf) if total > MOST_STEPS else (float(half), float(total))
+
+
+def _next_ways(made: Automaton, ways: dict[int, int], bit: int) -> dict[int, int]:
+    """The positions that read the character of *bit*, with the ways to come there from *ways*, or to begin there."""
+    reads, ends = made.reads, made.ends
+    found = {it: 1 for it in made.first if it not in ends and reads[it] & bit}
+    for one, count in ways.items():
+        for it, routes in made.follow[one].items():
+            if reads[it] & bit and it not in ends:
+                found[it] = found.get(it, 0) + count * routes
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -29,6 +30,16 @@ class Later:
     """It will be text, whatever it is filled in with."""
     stand_in: str | None = None
     """What to take for it meanwhile where text is wanted."""
+
+
+def hints_of(kind: type[Any]) -> Mapping[str, Any]:
+    """The types of the fields of *kind*, read from its annotations once."""
+    return _hints_of(kind)  # type: ignore[arg-type] # classes are hashable, whatever their instances are
+
+
+@cache
+def _hints_of(kind: type[Any]) -> Mapping[str, Any]:
+    return get_type_hints(kind)
 
 
 def build_partly(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, tuple[Problem, ...]]:
@@ -58,7 +69,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
         problems.append(Problem(message=f"{_at(path)}expected a mapping, got {_kind(values)}"))
         return None
     known = {it.name.rstrip("_"): it for it in fields(kind)}  # type: ignore[arg-type]
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     before = len(problems)
     for name in values:
         if name not in known:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from hashlib import sha256
-from typing import Any, get_type_hints
+from typing import Any
 
 from engine.errors import ConfigError
+from engine.lang.arguments import hints_of
 from engine.lang.source import Document, Path
 from engine.lang.templates import is_template
 from engine.values.text import Json, Raw
@@ -86,7 +87,7 @@ def _to_the_end(tree: Json | Raw) -> Json | Raw:
 
 
 def _nested(kind: type[Any]) -> Iterator[tuple[Field[Any], type[Any]]]:
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     for it in fields(kind):
         if is_dataclass(hints[it.name]) and isinstance(hints[it.name], type):
             yield it, hints[it.name]

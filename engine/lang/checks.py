@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from engine.errors import Problem
-from engine.lang.given import faults_in_arguments, faults_in_samples
-from engine.lang.naming import ROOTS, Allowed, Naming, broken, near
+from engine.lang.given import faults_in_arguments, faults_in_samples, unseen
+from engine.lang.naming import ROOTS, Allowed, Naming, broken
 from engine.lang.schema import ONLY_IN
 from engine.lang.source import Document, Path
 from engine.lang.templates import is_template, names
 from engine.lang.trees import texts_in
 from engine.ports import Action
-from engine.values.playbook import FindingRule, Phase, Playbook, Step
+from engine.values.playbook import Phase, Playbook, Step
 from engine.values.sampling import Series
 
 
@@ -38,6 +38,12 @@ class _Checking:
         self._lists = frozenset(it.id for it in book.diagnose if it.each)
         self._series = {it.id: self._own_fields(it) for it in book.diagnose if it.samples}
         self._paths = {id(step): path for step, path in self._placed()}
+        self._finding_paths = dict(self._placed_findings())
+        self._input_names = tuple(it.name for it in book.inputs)
+        self._unseen = unseen(book, "")
+        self._looks = frozenset(it.id for it in book.diagnose)
+        self._hosts_own = self._looks - {it.id for it in book.diagnose if it.once}
+        """Looks that are taken for each host."""
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
         """Every step with its path in the file; steps that could not be built are not there."""
@@ -53,7 +59,7 @@ class _Checking:
         """An id names one thing only."""
         seen: dict[str, Path] = {}
         everything = [(it.id, (*path, "id")) for it, path in self._placed()]
-        everything += [(it.id, (*self._finding_path(it), "id")) for it in self._book.findings]
+        everything += [(it.id, (*self._finding_paths[id(it)], "id")) for it in self._book.findings]
         everything += [(it, (*path, "id")) for it, path in self._brought.items()]
         for name, path in everything:
             if name in seen:
@@ -63,25 +69,22 @@ class _Checking:
                 yield self._problem(path, f"{name!r} means something else in expressions", "choose another id")
             seen.setdefault(name, path)
 
-    def _finding_path(self, rule: FindingRule) -> Path:
-        own = [it for it in self._book.findings if not it.part]
-        return self._brought[rule.part] if rule.part else ("findings", self._number(rule, own))
-
-    def _number(self, rule: FindingRule, own: list[FindingRule]) -> int:
-        """The place of *rule* in the file, where findings without an id were left out of *own*."""
+    def _placed_findings(self) -> Iterator[tuple[int, Path]]:
+        """The identity of every finding with its path in the file; those without an id could not be built."""
         listed = self._document.value.get("findings")
-        there = [
+        there = (
             number
             for number, it in enumerate(listed if isinstance(listed, list) else ())
             if isinstance(it, Mapping) and isinstance(it.get("id"), str)
-        ]
-        return there[own.index(rule)]
+        )
+        for rule in self._book.findings:
+            yield id(rule), self._brought[rule.part] if rule.part else ("findings", next(there))
 
     def references(self) -> Iterator[Problem]:
         """``for``, ``after`` and ``unless`` name things that are there, and come before."""
-        findings = [it.id for it in self._book.findings]
+        findings = dict.fromkeys(it.id for it in self._book.findings)
         for section, steps in (("remediate", self._book.remediate), ("verify", self._book.verify)):
-            earlier = [it.id for it in self._book.remediate] if section == "verify" else []
+            earlier = dict.fromkeys(it.id for it in self._book.remediate) if section == "verify" else {}
             for step in steps:
                 path = self._paths[id(step)]
                 if not step.part:
@@ -89,31 +92,29 @@ class _Checking:
                     for key, given in (("after", step.after), ("if_changed", step.if_changed)):
                         yield from self._known(given, earlier, (*path, key), "earlier step")
                     yield from self._known(step.if_failed, earlier, (*path, "if_failed"), "earlier step")
-                earlier.append(step.id)
-        for number, rule in enumerate(self._book.findings):
+                earlier[step.id] = None
+        before: dict[str, None] = {}
+        for rule in self._book.findings:
             if not rule.part:
-                path = (*self._finding_path(rule), "unless")
-                yield from self._known(rule.unless, findings[:number], path, "earlier finding")
+                path = (*self._finding_paths[id(rule)], "unless")
+                yield from self._known(rule.unless, before, path, "earlier finding")
+            before[rule.id] = None
 
-    def _known(self, given: Iterable[str], known: list[str], path: Path, what: str) -> Iterator[Problem]:
+    def _known(self, given: Iterable[str], known: Mapping[str, None], path: Path, what: str) -> Iterator[Problem]:
         for name in given:
             if name not in known:
-                yield self._problem(path, f"no {what} is called {name!r}", near(name, known))
+                yield self._problem(path, f"no {what} is called {name!r}", self._naming.hints.near(name, known))
 
     def steps(self) -> Iterator[Problem]:
         """Actions stand where they may, keys mean something, and arguments are right."""
         every = {it.id: self._state_fields(it) for it in self._book.diagnose}
         seen: dict[str, tuple[str, ...]] = {}
         for step in self._book.diagnose:
-            later = frozenset(every.keys() - seen.keys())
-            yield from self._step(step, Allowed(seen, self._input_names(), later, self._lists, self._series))
+            yield from self._step(step, Allowed(seen, self._input_names, self._looks, self._lists, self._series))
             seen[step.id] = every[step.id]
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
         for step in (*self._book.remediate, *self._book.verify):
-            yield from self._step(step, Allowed(every, self._input_names(), acts, self._lists, self._series))
-
-    def _input_names(self) -> tuple[str, ...]:
-        return tuple(it.name for it in self._book.inputs)
+            yield from self._step(step, Allowed(every, self._input_names, acts, self._lists, self._series))
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -132,8 +133,7 @@ class _Checking:
         if step.once:
             yield from self._shared(step, path)
         if is_template(step.on):
-            only_inputs = Allowed({}, allowed.inputs, frozenset({*allowed.looks, *allowed.later, "host", "run"}))
-            yield from self._naming.templates(step.on, (*path, "on"), only_inputs)
+            yield from self._naming.templates(step.on, (*path, "on"), allowed.only_inputs())
         if step.samples:
             yield from self._samples(step, (*path, "samples"), allowed)
         if step.when:
@@ -148,10 +148,11 @@ class _Checking:
         placed += [(step.cwd, (*path, "cwd"))] if is_template(step.cwd) else []
         for text, place in placed:
             late = {} if broken(text) else {root: 0 for root, _ in sorted(names(text))}
-            for root in late.keys() & {*allowed.looks, *allowed.later, "item"}:
+            wrong = [root for root in late if root == "item" or allowed.is_step(root)]
+            for root in wrong:
                 words = f"{root!r} may not be named in `{place[len(path)]}`: only inputs, host and run"
                 yield self._problem(place, words, "give what a look saw as an argument: script with params")
-            if not late.keys() & {*allowed.looks, *allowed.later, "item"}:
+            if not wrong:
                 yield from self._naming.templates(text, place, allowed)
 
     def _section(self, step: Step, path: Path) -> Iterator[Problem]:
@@ -207,10 +208,9 @@ class _Checking:
         elif "while" in step.samples:
             inner = str(step.samples["while"])
             yield from self._naming.within_sample(inner, (*path, "while"), self._own_fields(step), allowed)
-        only_inputs = Allowed({}, allowed.inputs, frozenset({*allowed.looks, *allowed.later, "host", "run"}))
         amounts = {key: it for key, it in step.samples.items() if key != "while"}
-        yield from self._naming.templates(amounts, path, only_inputs)
-        for fault in faults_in_samples(step, self._defaults(), self._book):
+        yield from self._naming.templates(amounts, path, allowed.only_inputs())
+        for fault in faults_in_samples(step, self._defaults(), self._unseen):
             yield self._problem((*path, *fault.path), fault.message)
 
     def _defaults(self) -> dict[str, Any]:
@@ -219,10 +219,9 @@ class _Checking:
 
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
         """A look that all hosts share rests on nothing that is a host's own."""
-        shared = {it.id for it in self._book.diagnose if it.once}
         for text in (step.when, step.each, *texts_in([step.args, dict(step.env), step.cwd])):
             for root, _ in sorted(names(text)) if text and not broken(text) else ():
-                if root == "host" or (root in {it.id for it in self._book.diagnose} - shared):
+                if root == "host" or root in self._hosts_own:
                     words = f"a look that is taken once for all hosts cannot rest on {root!r}"
                     yield self._problem(path, words, "only inputs, run, and looks with once: true are the same for all")
 
@@ -234,18 +233,18 @@ class _Checking:
 
     def _arguments(self, step: Step, path: Path) -> Iterator[Problem]:
         """Arguments that are known with every input at its default."""
-        for it in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._book):
+        for it in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._unseen):
             yield self._problem((*path, *it.path), f"{step.action}: {it.message}", it.hint)
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name looks and their fields."""
         every = {it.id: self._state_fields(it) for it in self._book.diagnose}
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
-        allowed = Allowed(every, self._input_names(), acts, self._lists, self._series)
+        allowed = Allowed(every, self._input_names, acts, self._lists, self._series)
         for rule in self._book.findings:
             if rule.part:
                 continue
-            path = self._finding_path(rule)
+            path = self._finding_paths[id(rule)]
             if rule.when:
                 yield from self._naming.expression(rule.when, (*path, "when"), allowed)
             yield from self._naming.templates(rule.say, (*path, "say"), allowed)

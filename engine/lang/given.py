@@ -37,9 +37,15 @@ class Fault:
     hint: str = ""
 
 
-def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], playbook: Playbook) -> Iterator[Fault]:
-    """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later."""
-    scope = Scope(inputs=inputs, looks=_unseen(step, playbook))
+Looks = Mapping[str, Json | Unknown]
+
+
+def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], looks: Looks) -> Iterator[Fault]:
+    """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later.
+
+    *looks* are ``unseen``.
+    """
+    scope = Scope(inputs=inputs, looks=looks)
     seen: set[Fault] = set()
     for one, free in _scopes(step, scope):
         off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
@@ -49,9 +55,9 @@ def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], 
                 yield fault
 
 
-def faults_in_samples(step: Step, inputs: Mapping[str, Json], playbook: Playbook) -> Iterator[Fault]:
+def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> Iterator[Fault]:
     """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
-    scope = Scope(inputs=inputs, looks=_unseen(step, playbook))
+    scope = Scope(inputs=inputs, looks=looks)
     amounts = {key: it for key, it in step.samples.items() if key != "while"}
     off = bool(step.when) and _is_false(step.when, scope)
     if not step.samples or _rests_on(amounts, inputs, ANY if off else ("host", "run", "item")):
@@ -64,9 +70,9 @@ def faults_in_samples(step: Step, inputs: Mapping[str, Json], playbook: Playbook
             yield Fault((key,) if key in step.samples else (), it.message)
 
 
-def _unseen(step: Step, playbook: Playbook) -> dict[str, Json | Unknown]:
-    """Every look that *step* could name, none of which has been taken yet."""
-    return {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
+def unseen(playbook: Playbook, part: str) -> Looks:
+    """Every look that a step of *part* could name, none of which has been taken yet."""
+    return {it.id.removeprefix(f"{part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
 
 
 def problems_with_inputs_given(
@@ -74,12 +80,13 @@ def problems_with_inputs_given(
 ) -> list[Problem]:
     """What is wrong with the arguments of *playbook*, once every input has its value (by part; ``""`` its own)."""
     found = []
+    looks = {part: unseen(playbook, part) for part in {it.part for it in playbook.steps}}
     for step in playbook.steps:
         at = step.where
-        for it in faults_in_arguments(step, actions[step.action], inputs[step.part], playbook):
+        for it in faults_in_arguments(step, actions[step.action], inputs[step.part], looks[step.part]):
             message = f"{step.action}: {it.message}"
             found.append(Problem(file=at.file, line=at.line, column=at.column, message=message, hint=it.hint or GIVEN))
-        for it in faults_in_samples(step, inputs[step.part], playbook):
+        for it in faults_in_samples(step, inputs[step.part], looks[step.part]):
             found.append(Problem(file=at.file, line=at.line, column=at.column, message=it.message, hint=GIVEN))
     return found
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from engine.errors import ConfigError
+from engine.lang.arguments import hints_of
 from engine.lang.sampling import sampling
 from engine.lang.source import Document, Path
 from engine.lang.templates import Scope, evaluate, is_template, names
-from engine.lang.trees import unraw
+from engine.lang.trees import texts_in, unraw
 from engine.ports import Action
 from engine.values.playbook import FindingRule, Playbook, Step
 from engine.values.sampling import Sampling
@@ -60,13 +61,16 @@ class Linted:
         except ConfigError:
             return None
 
-    def rungs(self, rule: FindingRule) -> list[tuple[Step, Path]]:
-        """The remediate steps of this file that are for *rule*."""
-        return [
-            (it, path)
-            for it, path in self.steps
-            if path[0] == "remediate" and (rule.id in it.for_ or (not it.for_ and not follows(it) and not rule.part))
-        ]
+    @cached_property
+    def rungs(self) -> Rungs:
+        """The remediate steps of this file."""
+        return Rungs([(step, path) for step, path in self.steps if path[0] == "remediate"])
+
+    @cached_property
+    def killers(self) -> Rungs:
+        """The remediate steps of this file that end processes."""
+        own = [(step, path) for step, path in self.steps if path[0] == "remediate"]
+        return Rungs([(step, path) for step, path in own if ends_processes(self.action(step))])
 
     def patterns(self, step: Step, path: Path) -> Iterator[tuple[str, Path]]:
         """The patterns by which *step* chooses processes, also those that are defaults of an input."""
@@ -86,6 +90,14 @@ class Linted:
             yield from _texts(self.document.value.get(section))
 
     @cached_property
+    def inputs_named(self) -> frozenset[str]:
+        """The inputs that stand in any text of the file."""
+        used = re.compile(r"""\binputs(?=\s*(?:\.\s*(\w+)|\[\s*(['"])(\w+)['"]))""")
+        filled = (text for step, _ in self.steps for text in texts_in(step.args))  # also what a template's file names
+        found = used.findall("\n".join([*self.texts(), *filled]))
+        return frozenset(attribute or key for attribute, _, key in found)
+
+    @cached_property
     def words(self) -> Mapping[str, set[Path]]:
         """Every word that could be a name, with the steps and findings in which it stands."""
         found: dict[str, set[Path]] = {}
@@ -95,6 +107,31 @@ class Linted:
                     for word in re.findall(r"(?<![\w.])\w+", text):
                         found.setdefault(word, set()).add((section, number))
         return found
+
+
+class Rungs:
+    """Steps of remediate, found by the finding that they are for."""
+
+    def __init__(self, steps: Sequence[tuple[Step, Path]]) -> None:
+        self._steps = steps
+        self._for_any = [number for number, (step, _) in enumerate(steps) if not step.for_ and not follows(step)]
+        self._own: dict[str, list[int]] = {}
+        for number, (step, _) in enumerate(steps):
+            for name in step.for_:
+                self._own.setdefault(name, []).append(number)
+
+    def first(self, rule: FindingRule) -> tuple[Step, Path] | None:
+        """The first step that is for *rule*."""
+        numbers = [some[0] for some in self._both(rule) if some]
+        return self._steps[min(numbers)] if numbers else None
+
+    def last(self, rule: FindingRule) -> tuple[Step, Path] | None:
+        """The last step that is for *rule*."""
+        numbers = [some[-1] for some in self._both(rule) if some]
+        return self._steps[max(numbers)] if numbers else None
+
+    def _both(self, rule: FindingRule) -> tuple[list[int], list[int]]:
+        return self._own.get(rule.id, []), [] if rule.part else self._for_any
 
 
 def _texts(tree: Any) -> Iterator[str]:
@@ -111,7 +148,7 @@ def _texts(tree: Any) -> Iterator[str]:
 
 def pattern_arguments(action: Action) -> list[str]:
     """The arguments of *action* that are patterns of processes."""
-    hints = get_type_hints(action.Args)
+    hints = hints_of(action.Args)
     return [it.name for it in fields(action.Args) if ProcessPattern in (hints[it.name], *get_args(hints[it.name]))]
 
 

@@ -299,6 +299,7 @@ class _Building:
     def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
         listed = self._tree.get("findings")
         made = []
+        behind = trees.LooksBehind(diagnose)
         for number, tree in enumerate(listed if isinstance(listed, list) else ()):
             path: Path = ("findings", number)
             if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):
@@ -317,7 +318,7 @@ class _Building:
                     gone_for=self._seconds(tree, "gone_for", path),
                     evidence={name: trees.text(it) for name, it in trees.mapping(tree.get("evidence")).items()},
                     advise=tuple(map(trees.text, [advise] if isinstance(advise, str) else advise)),
-                    looks=trees.looks_behind(when, diagnose),
+                    looks=behind.of(when),
                     where=self._document.where(path),
                 )
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -22,8 +22,8 @@ class Allowed:
     looks: Mapping[str, tuple[str, ...]]
     """Look id to the fields of its State; no fields where the action is not known."""
     inputs: tuple[str, ...]
-    later: frozenset[str] = frozenset()
-    """Ids that exist but may not be named here."""
+    later: Container[str] = frozenset()
+    """Names that exist but may not be used here; those of *looks* are usable all the same."""
     lists: frozenset[str] = frozenset()
     """Looks with ``each``: a list, which has no fields."""
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -31,12 +31,31 @@ class Allowed:
     item: bool = False
     """Whether ``item`` means something here."""
 
+    def is_step(self, name: str) -> bool:
+        """Whether a step has the id *name*, wherever it stands."""
+        return name in self.looks or name in self.later
+
+    def only_inputs(self) -> Allowed:
+        """What may be named where nothing of a host is known: inputs."""
+        return Allowed({}, self.inputs, _NotYet(self))
+
+
+@dataclass(frozen=True, slots=True)
+class _NotYet:
+    """The names that mean something, but not before a host is known."""
+
+    inner: Allowed
+
+    def __contains__(self, name: object) -> bool:
+        return name in ("host", "run") or (isinstance(name, str) and self.inner.is_step(name))
+
 
 @dataclass(frozen=True, slots=True)
 class Naming:
     """Finds the mistakes in the expressions of one file."""
 
     document: Document
+    hints: Hints = field(default_factory=lambda: Hints())
 
     def templates(self, tree: Any, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistakes in every template of a tree of arguments."""
@@ -83,12 +102,14 @@ class Naming:
             if root in ROOTS:
                 yield from self._name(root, attribute, path, allowed)
             elif root not in (*known, "at"):
-                yield self.document.problem(path, f"a sample has no field {root!r}", near(root, known))
+                yield self.document.problem(path, f"a sample has no field {root!r}", self.hints.near(root, known))
 
     def _name(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         if root == "inputs":
             if attribute and attribute not in allowed.inputs:
-                yield self.document.problem(path, f"there is no input {attribute!r}", near(attribute, allowed.inputs))
+                yield self.document.problem(
+                    path, f"there is no input {attribute!r}", self.hints.near(attribute, allowed.inputs)
+                )
         elif root in allowed.looks:
             known = allowed.looks[root]
             if attribute and root in allowed.lists:
@@ -99,7 +120,7 @@ class Naming:
                 yield self.document.problem(path, f"the look {root!r} has `samples`, each with its own fields", hint)
             elif attribute and attribute not in known:
                 yield self.document.problem(
-                    path, f"the look {root!r} has no field {attribute!r}", near(attribute, known)
+                    path, f"the look {root!r} has no field {attribute!r}", self.hints.near(attribute, known)
                 )
         elif root in allowed.later:
             yield self.document.problem(
@@ -109,7 +130,7 @@ class Naming:
             yield self.document.problem(path, "`item` means something only in a step with `each`")
         elif root not in (*ROOTS, "item"):
             known = (*allowed.looks, *ROOTS)
-            yield self.document.problem(path, f"the name {root!r} is not defined", near(root, known))
+            yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
 
 
 def broken(text: str) -> bool:
@@ -123,4 +144,25 @@ def near(name: str, known: Iterable[str]) -> str:
     found = get_close_matches(name, options, n=1)
     if found:
         return f"did you mean {found[0]}?"
-    return f"there are: {', '.join(options)}" if options else "there are none"
+    more = f", and {len(options) - MOST_NAMED} more" if len(options) > MOST_NAMED else ""
+    return f"there are: {', '.join(options[:MOST_NAMED])}{more}" if options else "there are none"
+
+
+MOST_NAMED = 100
+"""Names that one hint lists."""
+
+MOST_COMPARED = 50_000
+"""Names that a wrong one is held against, for all mistakes of a file; of very many mistakes only the first are told."""
+
+
+class Hints:
+    """Proposes what may have been meant by the wrong names of one file, until that would take too long."""
+
+    def __init__(self) -> None:
+        self._left = MOST_COMPARED
+
+    def near(self, name: str, known: Iterable[str]) -> str:
+        """As ``near``; empty once too many names have been compared."""
+        options = list(known)
+        self._left -= len(options)
+        return near(name, options) if self._left > 0 else ""

@@ -11,7 +11,7 @@ from engine.lang.naming import broken
 from engine.lang.quantities import duration
 from engine.lang.source import Path
 from engine.lang.templates import over_samples
-from engine.lang.trees import texts_in, unraw
+from engine.lang.trees import unraw
 from engine.values.text import seconds
 
 
@@ -169,10 +169,8 @@ def tags_apart(it: Linted) -> Iterator[Warned]:
 
 def unused_inputs(it: Linted) -> Iterator[Warned]:
     """Knobs that turn nothing."""
-    filled = (text for step, _ in it.steps for text in texts_in(step.args))  # also what a template's file names
-    everything = "\n".join([*it.texts(), *filled])
     for one in it.book.inputs:
-        if not re.search(rf"\binputs\s*(?:\.\s*{one.name}\b|\[\s*['\"]{one.name}['\"])", everything):
+        if one.name not in it.inputs_named:
             yield Warned(("inputs", one.name), f"the input {one.name!r} is named nowhere", "use it, or remove it")
 
 
@@ -189,9 +187,9 @@ def unused_looks(it: Linted) -> Iterator[Warned]:
 def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
     """The last that is tried, and nobody is told that it failed."""
     for rule in it.drivers:
-        rungs = it.rungs(rule)
-        if rungs and rungs[-1][0].ignore_failure:
-            step, path = rungs[-1]
+        rung = it.rungs.last(rule)
+        if rung and rung[0].ignore_failure:
+            step, path = rung
             what = f"{step.id} is the last that is tried for {rule.id}, and its failure is ignored"
             yield Warned(
                 (*path, "ignore_failure"), what, "leave it out: a failed rung harms nothing if the finding goes"
@@ -201,9 +199,11 @@ def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
 def no_gone_for(it: Linted) -> Iterator[Warned]:
     """Processes come back where a supervisor starts them."""
     for rule, path in it.findings:
-        killers = [step.id for step, _ in it.rungs(rule) if ends_processes(it.action(step))]
-        if rule.severity.drives and killers and not rule.gone_for:
-            what = f"{killers[0]} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
+        first = it.killers.first(rule)
+        if rule.severity.drives and first and not rule.gone_for:
+            what = (
+                f"{first[0].id} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
+            )
             yield Warned(path, what, "gone_for: 5s")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -17,11 +18,17 @@ from engine.values.text import Raw
 
 Path = tuple[str | int, ...]
 
-LARGEST_PLAYBOOK = 512 * 1024
-LARGEST_INVENTORY = 4 * 1024 * 1024
+LARGEST_PLAYBOOK = 2 * 1024 * 1024
+LARGEST_INVENTORY = 8 * 1024 * 1024
 DEEPEST = 50
 MOST_NODES = 200_000
 """Values that a file may have once its aliases are followed: what a bomb runs into."""
+
+MOST_IN_INVENTORY = 300_000
+"""The same of an inventory: 10 000 hosts have 180 000."""
+
+KEPT = 8
+"""Files whose values are kept: one is read to be checked, to be warned about, and for the secrets in it."""
 
 SECTIONS = ("inputs", "diagnose", "findings", "remediate", "verify", "limits")
 """Keys of which a playbook has at least one, or ``about``."""
@@ -56,11 +63,32 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """With libyaml, where it is built in: ten times as fast."""
 
 
-class _PlaybookLoader(_Loader):  # type: ignore[misc] # one of two classes with the same methods
+class _QuickLoader(_Loader):  # type: ignore[misc] # one of two classes with the same methods
+    """Tells the tag of each plain text once: names of fields stand in a file thousands of times."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._tags: dict[str, str] = {}
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        if kind is not yaml.ScalarNode or not implicit[0]:
+            return str(super().resolve(kind, value, implicit))
+        if value not in self._tags:
+            self._tags[value] = super().resolve(kind, value, implicit)
+        return self._tags[value]
+
+    def descend_resolver(self, current_node: yaml.Node, current_index: object) -> None:
+        """Nothing: no tag depends on where a value stands."""
+
+    def ascend_resolver(self) -> None:
+        """As above."""
+
+
+class _PlaybookLoader(_QuickLoader):
     """YAML 1.2's booleans and numbers; dates stay text."""
 
 
-class _InventoryLoader(_Loader):  # type: ignore[misc] # as above
+class _InventoryLoader(_QuickLoader):
     """YAML 1.1's booleans, as other programs read these files; dates stay text."""
 
 
@@ -116,12 +144,18 @@ def parse_playbook(text: str, file: str, *, ours: bool = True) -> Document:
 
     Where it is not *ours*, as far as can be told, nothing that stands in it is repeated.
     """
-    return _unquoted(lambda: _parse(text, file, _PlaybookLoader, LARGEST_PLAYBOOK, raw=True), ours)
+    return _unquoted(lambda: _parse_playbook(text, file), ours)
+
+
+@lru_cache(KEPT)
+def _parse_playbook(text: str, file: str) -> Document:
+    return _parse(text, file, _PlaybookLoader, Bounds(LARGEST_PLAYBOOK, MOST_NODES), raw=True)
 
 
 def parse_inventory(text: str, file: str, *, ours: bool = True) -> Document:
     """An inventory, which other programs read too; otherwise as ``parse_playbook``."""
-    return _unquoted(lambda: _parse(text, file, _InventoryLoader, LARGEST_INVENTORY, raw=False), ours)
+    bounds = Bounds(LARGEST_INVENTORY, MOST_IN_INVENTORY)
+    return _unquoted(lambda: _parse(text, file, _InventoryLoader, bounds, raw=False), ours)
 
 
 def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
@@ -134,13 +168,21 @@ def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
         raise ConfigError(*(replace(it, message=quoting.sub("...", it.message)) for it in error.problems)) from None
 
 
-def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *, raw: bool) -> Document:
-    if len(text) > largest:
-        raise ConfigError(
-            Problem(file=file, message=f"larger than {largest // 1024} KiB; that is not one of our files")
-        )
-    if text.count("\n") + text.count(",") > MOST_NODES:
-        raise ConfigError(Problem(file=file, message=f"more than {MOST_NODES} lines and commas"))
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How large a file may be."""
+
+    characters: int
+    nodes: int
+    """Values in it, its aliases followed."""
+
+
+def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, *, raw: bool) -> Document:
+    if len(text) > bounds.characters:
+        words = f"larger than {bounds.characters // 1024} KiB; that is not one of our files"
+        raise ConfigError(Problem(file=file, message=words))
+    if text.count("\n") + text.count(",") > bounds.nodes:
+        raise ConfigError(Problem(file=file, message=f"more than {bounds.nodes} lines and commas"))
     _refuse_depth(text, file)
     try:
         plain = without_breaks(text)  # a reader of YAML 1.1 would count other lines than people and editors do
@@ -155,7 +197,7 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], largest: int, *,
         raise ConfigError(_yaml_problem(error, file, text)) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError(Problem(file=file, message=f"cannot be read as YAML: {error}")) from error
-    reading = _Reading(file, loader, raw=raw, lines=text.split("\n") if raw and "!" in text else [])
+    reading = _Reading(file, loader, bounds.nodes, raw=raw, lines=text.split("\n") if raw and "!" in text else [])
     value = reading.value(root, (), 0) if root is not None else None
     if reading.problems:
         raise ConfigError(*sorted(reading.problems))
@@ -222,8 +264,8 @@ def _place_of(text: str, at: int) -> tuple[int, int]:
 class _Reading:
     """Turns nodes into plain values, noting places and mistakes."""
 
-    def __init__(self, file: str, loader: type[yaml.SafeLoader], *, raw: bool, lines: list[str]) -> None:
-        self._lines = lines
+    def __init__(self, file: str, loader: type[yaml.SafeLoader], most: int, *, raw: bool, lines: list[str]) -> None:
+        self._lines, self._most = lines, most
         self.places: dict[Path, tuple[int, int]] = {}
         self.problems: list[Problem] = []
         self._file, self._raw, self._count, self._stopped = file, raw, 0, False
@@ -234,7 +276,7 @@ class _Reading:
         """The plain value of *node*."""
         self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         self._count += 1
-        if self._count > MOST_NODES or depth > DEEPEST or id(node) in self._open:
+        if self._count > self._most or depth > DEEPEST or id(node) in self._open:
             return self._too_much(node, depth)
         if self._stopped:
             return None
@@ -335,7 +377,7 @@ class _Reading:
             self._stopped = True
             deep = depth > DEEPEST or id(node) in self._open
             words = (
-                f"nested deeper than {DEEPEST} levels" if deep else f"more than {MOST_NODES} values (aliases counted)"
+                f"nested deeper than {DEEPEST} levels" if deep else f"more than {self._most} values (aliases counted)"
             )
             self._wrong(node, words)
         return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 from jinja2 import TemplateError, Undefined, meta, nodes, pass_context
@@ -19,8 +19,6 @@ from engine.lang.unparsed import plainly
 from engine.lang.views import LONGEST, UnknownTouched, finite, known, plain, view
 from engine.values.text import Json, Raw, Unknown
 
-MOST_PARSED = 8192
-"""Expressions whose names are kept; every author writes the same ones again and again."""
 ROOTS = frozenset({"inputs", "host", "run", "item"})
 """Names that every expression may use, besides the looks."""
 
@@ -39,10 +37,11 @@ class Scope:
     looks: Mapping[str, Json | Unknown] = field(default_factory=dict)
     item: Json = None
 
-    def names(self) -> dict[str, Any]:
-        """The variables of a template."""
+    def names(self, mentioned: Iterable[str]) -> dict[str, Any]:
+        """The variables of a template in which *mentioned* stand: of very many looks it names a few."""
         own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", self.host), ("run", self.run))}
-        return {**own, "item": view(self.item), **{name: view(it) for name, it in self.looks.items()}}
+        looks = {name: view(self.looks[name]) for name in mentioned if name in self.looks}
+        return {**own, "item": view(self.item), **looks}
 
 
 @pass_context
@@ -95,7 +94,7 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
 def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
     """Whether *condition* is true of one sample.  Raises ConfigError."""
     try:
-        return bool(_inside(condition, {**scope.names(), ROUNDS: Rounds(), SAMPLE: view(sample)}))
+        return bool(_inside(condition, {**scope.names(()), ROUNDS: Rounds(), SAMPLE: view(sample)}))
     except UnknownTouched as error:
         return Unknown(why=str(error))
     except FAULTS as error:
@@ -152,7 +151,7 @@ def _as_template(expression: str) -> str:
 def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
     try:
         template = _compiled(text)
-        context = template.new_context({**scope.names(), ROUNDS: Rounds()})
+        context = template.new_context({**scope.names(_parsed(text).mentioned), ROUNDS: Rounds()})
         return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole, gaps=gaps)
     except UnknownTouched:
         raise
@@ -163,7 +162,7 @@ def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False)
 def _explained(text: str, error: Exception, scope: Scope) -> str:
     """Why *text* cannot be filled in, in words that name the value and the look."""
     environment = _environment()
-    names = {**scope.names(), ROUNDS: Rounds()}
+    names = {**scope.names(scope.looks), ROUNDS: Rounds()}
 
     def value(node: nodes.Node) -> Any:
         tree = nodes.Template([nodes.Output([node], lineno=1)], lineno=1)
@@ -226,15 +225,16 @@ def _reason(text: str, error: Exception) -> str:
     return f"`{shown}`: {error}"
 
 
-@cache
 def _compiled(text: str) -> Any:
-    return _environment().from_string(text)
+    """The template that *text* is.  Raises what Jinja has against it."""
+    return _parsed(text).compiled or _environment().from_string(text)
 
 
 def fault_in(text: str) -> str:
     """Why *text* is no template; empty when it is one."""
     try:
-        _compiled(text)
+        if not _parsed(text).plain:
+            _compiled(text)
     except SecurityError as error:  # in our own words
         return str(error.message or error)
     except (TemplateError, RecursionError, SyntaxError, ValueError) as error:
@@ -250,32 +250,100 @@ def fault_in_expression(expression: str) -> str:
     return fault_in(_as_template(expression))
 
 
-@lru_cache(MOST_PARSED)
 def names(text: str) -> frozenset[tuple[str, str]]:
     """Every free name in an expression or a template with its first attribute, or an empty text without one.
 
     Raises ConfigError when *text* cannot be parsed.
     """
-    source = text if is_template(text) else _as_template(text)
+    return _understood(text).names
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """What is read from the tree of a template."""
+
+    names: frozenset[tuple[str, str]]
+    mentioned: frozenset[str]
+    """Every name in it, also those that it binds itself."""
+    over_samples: tuple[OverSamples, ...]
+    plain: bool
+    """It is so simple that nothing can be wrong with it."""
+    tree: Any
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The compiled template, which the tree is changed by; None where it can be parsed and not compiled."""
+        try:
+            return _environment().from_string(self.tree)
+        except (TemplateError, RecursionError, SyntaxError, ValueError):
+            return None
+
+
+def _understood(text: str) -> _Parsed:
+    """As ``_parsed``, of an expression or a template.  Raises ConfigError."""
     try:
-        tree = _environment().parse(source)
-        free = _free(tree)
+        return _parsed(text if is_template(text) else _as_template(text))
     except (TemplateError, RecursionError) as error:
         raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
-    found = {(it.name, "") for it in tree.find_all(nodes.Name) if it.name in free}
-    deeper = {
-        pair for it in tree.find_all((nodes.Getattr, nodes.Getitem)) if (pair := _first_step(it)) and pair[0] in free
-    }
+
+
+@cache
+def _parsed(template: str) -> _Parsed:
+    """*template* parsed; every author writes the same ones again and again.
+
+    Raises TemplateError or RecursionError where it cannot be parsed.
+    """
+    tree = _environment().parse(template)
+    everything = list(_within(tree))
+    found = _names_in(tree, everything)
+    mentioned = frozenset(node.name for node in everything if isinstance(node, nodes.Name))
+    uses = tuple(_over_samples(everything))
+    return _Parsed(found, mentioned, uses, len(everything) <= FEW and all(map(_is_plain, everything)), tree)
+
+
+FEW = 40
+"""Nodes of a template in which nothing can be nested too deep."""
+PLAIN = (
+    *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const),
+    *(nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
+)
+
+
+def _is_plain(node: Any) -> bool:
+    """Whether *node* can be compiled wherever it stands.
+
+    Its parts are known, none needs Python's own check, and no value is computed while it is compiled.
+    """
+    if isinstance(node, nodes.Filter):
+        known_filter = node.name in _environment().filters
+        return known_filter and not (node.kwargs or node.dyn_args or node.dyn_kwargs) and _is_of_name(node)
+    return isinstance(node, PLAIN) or (isinstance(node, nodes.Getattr | nodes.Getitem) and _is_of_name(node))
+
+
+def _is_of_name(node: Any) -> bool:
+    """Whether *node* is a part of the value of a name, or what filters make of that."""
+    while isinstance(node, nodes.Getattr | nodes.Getitem | nodes.Filter):
+        node = node.node
+    return isinstance(node, nodes.Name)
+
+
+def _within(node: Any) -> Iterator[Any]:
+    """Every node below *node*, in the order of the text."""
+    for child in node.iter_child_nodes():
+        yield child
+        yield from _within(child)
+
+
+def _names_in(tree: Any, everything: list[Any]) -> frozenset[tuple[str, str]]:
+    used = [node for node in everything if isinstance(node, nodes.Name)]
+    if any(name.ctx != "load" for name in used):
+        free = meta.find_undeclared_variables(tree)
+    else:
+        free = {name.name for name in used} - _environment().globals.keys()
+    steps = (_first_step(node) for node in everything if isinstance(node, nodes.Getattr | nodes.Getitem))
+    deeper = {pair for pair in steps if pair and pair[0] in free}
     with_attribute = {name for name, _ in deeper}
-    return frozenset(deeper | {it for it in found if it[0] not in with_attribute})
-
-
-def _free(tree: Any) -> set[str]:
-    """The names in *tree* that nothing in it binds."""
-    used = list(tree.find_all(nodes.Name))
-    if any(it.ctx != "load" for it in used):
-        return meta.find_undeclared_variables(tree)
-    return {it.name for it in used} - set(_environment().globals)
+    return frozenset(deeper | {(name, "") for name in free & {it.name for it in used} if name not in with_attribute})
 
 
 def _first_step(node: Any) -> tuple[str, str] | None:
@@ -298,14 +366,14 @@ class OverSamples:
 
 def over_samples(text: str) -> Iterator[OverSamples]:
     """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
-    if "|" not in text:
-        return
-    source = text if is_template(text) else _as_template(text)
-    try:
-        found = list(_environment().parse(source).find_all(nodes.Filter))
-    except (TemplateError, RecursionError) as error:
-        raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
-    for it in found:
+    if "|" in text:
+        yield from _understood(text).over_samples
+
+
+def _over_samples(everything: list[Any]) -> Iterator[OverSamples]:
+    for it in everything:
+        if not isinstance(it, nodes.Filter):
+            continue
         given = tuple(arg.value if isinstance(arg, nodes.Const) else None for arg in it.args)
         if it.name in NAMES:
             yield OverSamples(it.node.name if isinstance(it.node, nodes.Name) else "", it.name, given)

@@ -12,23 +12,35 @@ from engine.values.playbook import Step
 from engine.values.text import Json, Raw
 
 
-def looks_behind(when: str, diagnose: tuple[Step, ...]) -> tuple[str, ...]:
-    """The looks that *when* names, and those that their arguments and conditions name."""
-    by_id = {it.id: it for it in diagnose}
-    wanted = [when]
-    found: list[str] = []
-    while wanted:
-        text = wanted.pop()
+class LooksBehind:
+    """Which looks an expression rests on, among those of *diagnose*."""
+
+    def __init__(self, diagnose: tuple[Step, ...]) -> None:
+        self._steps = {step.id: step for step in diagnose}
+        self._place = {step.id: number for number, step in enumerate(diagnose)}
+        self._named: dict[str, frozenset[str]] = {}
+
+    def of(self, when: str) -> tuple[str, ...]:
+        """The looks that *when* names, and those that their arguments and conditions name, in their order."""
+        found: set[str] = set()
+        wanted = self._in(when)
+        while wanted:
+            found |= wanted
+            wanted = frozenset(inner for look in wanted for inner in self._named_by(look)) - found
+        return tuple(sorted(found, key=self._place.__getitem__))
+
+    def _named_by(self, look: str) -> frozenset[str]:
+        if look not in self._named:
+            step = self._steps[look]
+            texts = [it for it in (step.when, step.each) if it] + texts_in(step.args)
+            self._named[look] = frozenset(name for text in texts for name in self._in(text))
+        return self._named[look]
+
+    def _in(self, text: str) -> frozenset[str]:
         try:
-            roots = {root for root, _ in names(text)}
+            return frozenset(root for root, _ in names(text) if root in self._steps)
         except ConfigError:
-            continue
-        for root in sorted(roots & by_id.keys() - set(found)):
-            found.append(root)
-            step = by_id[root]
-            wanted += [it for it in (step.when, step.each) if it]
-            wanted += texts_in(step.args)
-    return tuple(it.id for it in diagnose if it.id in found)
+            return frozenset()
 
 
 def texts_in(tree: Any) -> list[str]:

@@ -9,7 +9,7 @@ from faults.place import LOCAL, LOOK, Place, Told
 NOT_ALMIGHTY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 """What makes root mind the modes of files."""
 
-HUGE = f"name: toy\nabout: {'x' * 5_000_000}\n{LOOK}"
+HUGE = f"name: toy\nabout: {'x' * 9_000_000}\n{LOOK}"
 DEEP = f"name: toy\ndiagnose: {'[' * 5000}{']' * 5000}\n"
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{it}: &a{it} [{', '.join([f'*a{it - 1}'] * 10)}]\n" for it in range(1, 10)

@@ -71,7 +71,7 @@ FILES = (
     refused("empty inventory", "An empty inventory is told what an inventory has.",
             "inventory.yaml:1:1: the file is empty", "`hosts:`", by=files.inventory("")),
     refused("huge inventory", "An inventory of 5 MB is not read to its end.",
-            "inventory.yaml is larger than 4 MiB", by=files.inventory(HUGE)),
+            "inventory.yaml is larger than 8 MiB", by=files.inventory(HUGE)),
     refused("deeply nested inventory", "An inventory of 5000 brackets is refused before the parser breaks.",
             "inventory.yaml:2:", "nested deeper than 50 levels", by=files.inventory(DEEP)),
     refused("YAML bomb in an inventory", "Aliases that multiply are counted, not followed.",

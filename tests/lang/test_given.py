@@ -50,14 +50,14 @@ def deep(levels: int) -> str:
 
 
 FILES = {
-    "huge": (b"a: b\n" * 1_000_000, "larger than"),
+    "huge": (b"a: b\n" * 2_000_000, "larger than"),
     "large": (b"a: b\n" * 400_000, "than"),
     "empty": (b"", "empty"),
     "binary": (bytes(range(256)) * 40, "not UTF-8 text"),
     "nul": (b"\0" * 100, "#x0000"),
     "deep": (deep(900).encode(), "nested deeper"),
     "brackets": (b"[" * 100_000, "nested deeper"),
-    "commas": (b"a: [" + b"x," * 210_000 + b"]", "more than"),
+    "commas": (b"a: [" + b"x," * 310_000 + b"]", "more than"),
     "scalar": (b"only text", ""),
 }
 
