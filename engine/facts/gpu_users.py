@@ -112,6 +112,4 @@ def _blind(walk: Walk) -> str:
         return walk.table.hidden
     if not walk.unseen:
         return ""
-    named = [f"pid {pid} ({walk.table.rows[pid].name})" for pid in sorted(walk.unseen)]
-    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-    return f"what {', '.join(named[:3])}{more} has open could not be looked at: it needs root"
+    return walk.not_seen()

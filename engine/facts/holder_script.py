@@ -75,27 +75,69 @@ IFS=
 for glob; do for node in $glob; do add "$node" asked; done; done
 for node in /dev/nvidia*; do add "$node" ''; done
 identified() {  # type, device, inode and numbers of each, with its path
-    printf '%s' "$pins"
-    for node in $plain; do stat -c '%f %d %i %t %T %n' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
-    for node in $linked; do stat -L -c '%f %d %i %t %T %n' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
+    printf '%s' "$pins" | sed 's/$/|/'
+    for node in $plain; do stat -c '%f %d %i %t %T %n|' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
+    for node in $linked; do stat -L -c '%f %d %i %t %T %n|' "$node" 2>/dev/null; [ $? -lt 2 ] || echo fault; done
 }
 """
 """Goes after ``PROCESSES``; ``$1`` ... are globs: finds the files that are meant."""
+
+SLOTS = 65536
+"""Places for open files (64 at least of each process) from which on a user's processes are looked into last."""
 
 HOLDERS = (
     NODES
     + r"""
 [ -n "$nodes$pins" ] || { echo 'walked none'; exit 0; }
-deep=
-IFS=$nl
-case $rows in *' Z '*)  # a thread that outlives the first one keeps its files open
-    for row in $rows; do
-        IFS=' '; set -- $row; IFS=$nl
-        case $1.$3.$7 in p.Z.[01]) ;; p.Z.*) deep="$deep$(echo /proc/$2/task/[0-9]*/fd | tr ' ' '\n')$nl" ;; esac
+places() {  # where the open files of every process are listed: `light` or `heavy`, and the directory
+    printf '%s\n' "$rows" | awk -v own="$uid" -v most=@SLOTS@ '
+        function owner(uid,    i) {
+            for (i = 1; i <= lent; i++) if (uid >= first[i] && uid < first[i] + long[i]) return whose[i]
+            return uid
+        }
+        BEGIN {
+            while ((getline l < "/etc/subuid") > 0) {
+                split(l, w, ":"); whose[++lent] = w[1]; first[lent] = w[2] + 0; long[lent] = w[3] + 0
+            }
+            while ((getline l < "/etc/passwd") > 0) { split(l, w, ":"); number[w[1]] = w[3] }
+            for (i = 1; i <= lent; i++) if (whose[i] in number) whose[i] = number[whose[i]]
+        }
+        $1 == "p" {
+            file = "/proc/" $2 "/status"; size = 0
+            while ((getline l < file) > 0) if (l ~ /^FDSize:/) { split(l, w); size = w[2]; break }
+            close(file)
+            pid[++n] = $2; who[n] = owner($9)
+            slots[who[n]] += size
+            if ($3 == "Z" && $7 > 1) deep[n]
+        }
+        END {
+            for (i = 1; i <= n; i++) {
+                free = who[i] == 0 || who[i] == own
+                print (free || slots[who[i]] <= most ? "light" : "heavy"), "/proc/" pid[i] "/fd"
+                if (i in deep) print (free ? "light" : "heavy"), "/proc/" pid[i] "/task"
+            }
+        }'
+}
+try=0
+until dirs=$(places 2>/dev/null); do  # a process that ends meanwhile makes some awks give up
+    try=$((try + 1)); [ "$try" -lt 20 ] || { echo fault; break; }
+done
+of() {  # light or heavy: those directories; a thread that outlives the first one keeps its files open
+    printf '%s\n' "$dirs" | sed -n "s/^$1 //p" | while IFS= read -r dir; do
+        case $dir in */task) for dir in "$dir"/[0-9]*/fd; do echo "$dir"; done ;; *) echo "$dir" ;; esac
     done
-esac
+}
+IFS=$nl
 q=q; ls -q / >/dev/null 2>&1 || q=
-found=$(ls -ln$q /proc/self/fd /proc/[0-9]*/fd $deep 2>/dev/null | awk '
+found=$({
+    of light | "$xargs" -n 500 ls -ln$q /proc/self/fd 2>/dev/null
+    case $nl$dirs in *"${nl}heavy "*)  # whoever has very many files open comes last, and has no more time than this
+        of heavy | briefly "$xargs" -n 500 ls -ln$q /proc/self/fd 2>/dev/null
+        case $? in 124|137|143)
+            printf '\n%s\nlate\n' "$(printf '%s\n' "$dirs" | sed -n 's|^heavy /proc/\([0-9]*\)/task|unsure \1|p')" ;;
+        esac
+    esac
+} | awk '
     function over() {
         if (at == "" || at ~ /self/) return
         split(at, w, "/")
@@ -118,7 +160,9 @@ found=$(ls -ln$q /proc/self/fd /proc/[0-9]*/fd $deep 2>/dev/null | awk '
         return i
     }
     /^\/proc\/[0-9a-z\/]+\/fd:$/ { over(); at = substr($0, 1, length($0) - 1); some = links = 0; next }
-    /^l/ {
+    /^late$/ { at = ""; exit }  # the list that was cut off is none; who still writes it (busybox) has nobody to read it
+    /^unsure [0-9]+$/ { print; next }
+    /^l/ && at != "" {
         some++
         k = index($0, " -> "); if (!k) next
         links++
@@ -136,16 +180,17 @@ held=$(
     {
         printf 'open %s\n' $open
         identified
-        printf '%s\n' $open | briefly "$xargs" -n 1000 stat -L -c '%f %d %i %t %T %n' 2>/dev/null
-        case $? in 0|1|123) ;; 124|137|143) echo late ;; *) echo fault ;; esac
+        printf '%s\n' $open | briefly "$xargs" -n 1000 stat -L -c '%f %d %i %t %T %n|' 2>/dev/null
+        case $? in 0|1|123) ;; 124|137|143) printf '\nlate\n' ;; *) echo fault ;; esac
     } | awk '
         $1 == "fault" { print; next }
         $1 == "open" { if ($2 != "") want[++wants] = $2; next }
-        $1 == "late" { late = 1; next }
+        $1 == "late" { late = 1; exit }
+        !/[|]$/ { next }  # it was cut off
         {
             kind = substr($1, 1, length($1) - 3)
             key = kind == "2" || kind == "6" ? kind ":" $4 ":" $5 : "i:" $2 ":" $3
-            name = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ /, "", name)
+            name = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ /, "", name); sub(/[|]$/, "", name)
         }
         { told[name] }
         name !~ /^\/proc\// { known[key]; print "node", key, $2, $3, name; next }
@@ -183,14 +228,37 @@ done
 marks=$(printf '%s\n' "$held" | awk '$1 == "node" {
     printf "%02x:%02x %s \n", int($3 / 256) % 4096, $3 % 256 + int($3 / 1048576) * 256, $4
 }' | sort -u)
-mapped=; [ -z "$marks" ] || mapped=$(timeout 5 grep -lsF -- "$marks" /proc/[0-9]*/maps)
+mapping() {  # seconds; pids on stdin: the maps of those that have one of the files in their memory
+    set -- "$1" "$xargs" -n 1000 grep -lsF -- "$marks"
+    if [ -z "$limit" ]; then shift; else set -- timeout "$@"; fi
+    sed 's|.*|/proc/&/maps|' | "$@"
+    case $? in 124|137|143) return 1 ;; esac
+}
+groups() {  # the pids of each user on a line, who has fewest first
+    printf '%s\n' "$rows" | awk -v own="$uid" '
+        $1 == "p" { of[$9] = of[$9] " " $2; many[$9]++ }
+        END { for (who in of) print (who == 0 || who == own ? 0 : many[who]), of[who] }
+    ' | sort -n | cut -d ' ' -f 2-
+}
+mapped=
+if [ -n "$marks" ] && ! mapped=$(printf '%s\n' "$rows" | sed -n 's/^p \([0-9]*\) .*/\1/p' | mapping 5); then
+    mapped= turn=0
+    for group in $(groups); do  # there is not time enough for all: what one user maps must not hide what others do
+        turn=$((turn + 1))
+        if [ "$turn" -le 8 ] && more=$(printf '%s\n' "$group" | tr ' ' '\n' | grep . | mapping 1); then
+            mapped=$mapped$nl$more
+            continue
+        fi
+        printf '%s\n' "$group" | tr ' ' '\n' | sed -n 's/^[0-9]/unsure &/p'
+    done
+fi
 for file in $mapped; do
     pid=${file#/proc/}; pid=${pid%/maps}
     case $nl$held in *"${nl}holds $pid "*) continue ;; esac
     timeout 5 grep -F -- "$marks" "$file" | awk -v p="$pid" '{ print "maps", p, $4, $5 }' | sort -u
 done
 echo "walked $me"
-"""
+""".replace("@SLOTS@", str(SLOTS))
 )
 """Goes after ``PROCESSES``; ``$1`` ... are globs.  Lines:
 

@@ -12,7 +12,7 @@ from engine.facts.process_script import PROCESSES
 from engine.facts.processes import Row, Table, read_processes
 from engine.facts.protected import protection
 from engine.values.command import Command, Completed, read_script
-from engine.values.text import Unknown
+from engine.values.text import Unknown, plural
 
 GPUS = "/dev/nvidia*"
 """Always looked at: whether a process is at work rests on it."""
@@ -89,6 +89,17 @@ class Walk:
     def everybodys(self) -> tuple[str, ...]:
         """What was asked for and is a device that any process has open, under whatever name."""
         return tuple(it.path for it in self.nodes if it.asked and it.dull)
+
+    def not_seen(self) -> str:
+        """In words, whose processes could not be looked into, and why."""
+        users: dict[str, int] = {}
+        for pid in self.unseen:
+            user = self.table.rows[pid].process.user
+            users[user] = users.get(user, 0) + 1
+        worst = sorted(users, key=lambda it: (-users[it], it))[:3]
+        named = ", ".join(f"{users[it]} of user {it}" for it in worst)
+        why = " in time (their users have too much open)" if self.table.uid == 0 else ": give `become: true`"
+        return f"{plural(len(self.unseen), 'process')} ({named}) could not be looked into{why}"
 
     def asked(self, pid: int) -> tuple[Node, ...]:
         """What *pid* has open of what was asked for."""

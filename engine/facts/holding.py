@@ -16,7 +16,7 @@ from engine.facts.processes import Process
 from engine.facts.protected import Protected, misplaced, protection, shown
 from engine.ports import Absent
 from engine.values.command import Command
-from engine.values.text import Unknown, plural
+from engine.values.text import Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +171,7 @@ def _blind(walk: Walk) -> Unknown | None:
     if walk.table.hidden:
         return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
     if walk.unseen:
-        number = plural(len(walk.unseen), "process")
-        return Unknown(why=f"nobody is seen to hold it, but {number} could not be looked into: give `become: true`")
+        return Unknown(why=f"nobody is seen to hold it, but {walk.not_seen()}")
     return None
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from stage import NOBODY, Machine, computed
@@ -242,3 +243,104 @@ def test_an_open_file_that_hangs_whoever_looks_makes_only_its_process_unsure(sta
     assert paths(seen, holder.pid) == (f"{tmp_path}/lock",)
     assert hung.pid in seen.unseen
     assert holder.pid not in seen.unseen
+
+
+def slow(folder, program, when, before=":"):
+    """An xargs whose *program* hangs once it comes to what matches *when*; it has done *before*, and all other lines."""
+    real = shutil.which("xargs")
+    (folder / "xargs").write_text(
+        f'#!/bin/sh\ncase " $* " in *" {program} "*) ;; *) exec {real} "$@" ;; esac\n'
+        f"grep -v '{when}' >{folder}/others; cp {folder}/others {folder}/all; {real} \"$@\" <{folder}/others\n"
+        f"{before}\n"
+        f"[ -e {folder}/over ] || exec sleep 60\n"
+    )
+    (folder / "xargs").chmod(0o755)
+    return Machine(path=folder)
+
+
+def test_a_line_that_the_time_limit_cuts_off_hides_nobody(stage, tmp_path):
+    """Mutants: holder_script.py with ``echo late``; without the mark behind each name."""
+    for name in ("lock", "far"):
+        (tmp_path / name).write_text("x")
+    holder, hung = stage.job(f"{tmp_path}/lock"), stage.job(f"{tmp_path}/far")
+    kept = (tmp_path / "lock").stat()
+    cut = f"printf '81a4 {kept.st_dev} {kept.st_ino} 0 0 /proc/{hung.pid!s}'"
+    seen = walk(slow(tmp_path, "stat", f"^/proc/{hung.pid}/fd/3$", cut), f"{tmp_path}/lock")
+    assert paths(seen, holder.pid) == (f"{tmp_path}/lock",)
+    assert hung.pid in seen.unseen
+    assert paths(seen, hung.pid) == ()
+    assert holder.pid not in seen.unseen
+
+
+def among_many(*globs):
+    """A look for which everybody but root has very many files open."""
+    asked = ask_holders(*globs)
+    assert "most=65536" in asked.script
+    return replace(asked, script=asked.script.replace("most=65536", "most=0"))
+
+
+@pytest.mark.real("root", "setpriv")
+def test_who_has_very_many_files_open_is_looked_into_last_and_hides_no_other(stage, tmp_path):
+    """Mutants: holder_script.py with all processes in one list; without ``late`` behind the list that was cut off."""
+    for name in ("lock", "far"):
+        (tmp_path / name).write_text("x")
+    become = f"exec {' '.join(NOBODY)} sh -c 'echo up; exec sleep 600'"
+    theirs, last = (stage.start(["bash", "-c", f"exec 3<{tmp_path}/{it}; {become}"]) for it in ("far", "lock"))
+    holder = stage.job(f"{tmp_path}/lock")
+    machine = slow(tmp_path, "ls", f"^/proc/{theirs.pid}/fd$")
+    (tmp_path / "xargs").write_text(
+        (tmp_path / "xargs")
+        .read_text()
+        .replace("[ -e", f"grep -q '^/proc/{last.pid}/fd$' {tmp_path}/all || exit 0; [ -e")
+    )
+    seen = read_holders(machine.run(among_many(f"{tmp_path}/lock"))[0])
+    assert paths(seen, holder.pid) == (f"{tmp_path}/lock",)
+    assert theirs.pid in seen.unseen
+    assert holder.pid not in seen.unseen
+    assert "of user nobody) could not be looked into in time" in seen.not_seen()
+    (tmp_path / "over").touch()
+    (tmp_path / "xargs").unlink()
+    seen = read_holders(Machine().run(among_many(f"{tmp_path}/lock"))[0])
+    assert {holder.pid, last.pid} <= set(seen.open)
+    assert not seen.unseen
+
+
+@pytest.mark.real("root", "setpriv")
+def test_who_has_very_much_in_memory_hides_nobody_who_maps_a_file(stage, tmp_path):
+    """Mutants: holder_script.py without ``groups``; without the ``unsure`` of those for whom there was no time."""
+    (tmp_path / "lock").write_bytes(b"x" * 4096)
+    mapper = stage.start([sys.executable, "-c", MAPS, f"{tmp_path}/lock"])
+    theirs = stage.start([*NOBODY, "bash", "-c", "echo up; exec sleep 600"])
+    real = shutil.which("xargs")
+    (tmp_path / "xargs").write_text(
+        f'#!/bin/sh\ncase " $* " in *" grep "*) ;; *) exec {real} "$@" ;; esac\n'
+        f"pids=$(cat); case $pids in */proc/{theirs.pid}/maps*) exec sleep 60 ;; esac\n"
+        f'printf "%s\\n" "$pids" | {real} "$@"\n'
+    )
+    (tmp_path / "xargs").chmod(0o755)
+    seen = walk(Machine(path=tmp_path), f"{tmp_path}/lock")
+    assert paths(seen, mapper.pid) == (f"{tmp_path}/lock",)
+    assert theirs.pid in seen.unseen
+    assert mapper.pid not in seen.unseen
+
+
+THREADS = """
+import os, sys, threading
+held = open(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    threading.Thread(target=threading.Event().wait).start()
+print("up", flush=True)
+import ctypes
+ctypes.CDLL(None).syscall(60, 0)  # the first thread ends, and the others go on
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number of the system call is that of x86-64")
+def test_threads_that_outlive_their_process_are_found_however_many(stage, tmp_path):
+    """Mutant: holder_script.py without ``task``."""
+    (tmp_path / "lock").write_text("x")
+    left = stage.start([sys.executable, "-c", THREADS, f"{tmp_path}/lock", "40"])
+    while "Z" not in Path(f"/proc/{left.pid}/stat").read_text().rpartition(")")[2]:
+        time.sleep(0.02)
+    seen = walk(Machine(), f"{tmp_path}/lock")
+    assert paths(seen, left.pid) == (f"{tmp_path}/lock",)
