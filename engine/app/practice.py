@@ -27,6 +27,7 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
         raise ConfigError(f"no lab is made for {playbook!r} (for: {', '.join(sorted({*lab.SCENES, OF_ALL}))})")
     scene = lab.SCENES.get(playbook, lab.Scene(hosts=()))
     with lab.held(_directory(directory)):
+        before = [host.name for host in lab.status(_directory(directory)) if host.lives]
         it = lab.up(_options(directory, faults or scene.hosts, embedded))
     given = _as_options(lab.inputs_of(scene, it.hosts))
     rows = [
@@ -34,6 +35,11 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
     ]
     return "\n".join(
         [
+            *(
+                [f"ended: {', '.join(before)} (a lab was up in {it.directory}; --dir DIR keeps two apart)"]
+                if before
+                else []
+            ),
             f"{plural(len(rows), 'host')} up:",
             *rows,
             "",

@@ -126,6 +126,52 @@ def schema_text() -> str:
     return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)
 
 
+def keys_text() -> str:
+    """Every key of a playbook, with what it is for."""
+    from engine.lang import keywords
+    from engine.lang.exporting import exported_schema
+
+    exported: Any = exported_schema(discover())
+    sections = {name: _keys_of(exported["properties"][name]["items"]) for name in ("diagnose", "remediate", "verify")}
+    lines = ["A playbook"]
+    lines += _about(keywords.ABOUT_PLAYBOOK)
+    lines += ["", "An input, besides the keywords of JSON Schema (type, enum, minimum, pattern ...)"]
+    lines += _about(keywords.ABOUT_INPUT)
+    lines += ["", "A step of diagnose, remediate or verify, besides its action (runbook actions lists them)"]
+    for key, about in keywords.ABOUT_STEP.items():
+        allowed = [name for name, keys in sections.items() if key in keys]
+        where = f" ({' and '.join(allowed)} only)" if 0 < len(allowed) < len(sections) else ""
+        lines += _about({key: f"{about}{where}"})
+    lines += ["", "A finding"]
+    lines += _about(keywords.ABOUT_FINDING)
+    lines += ["", "limits"]
+    lines += _about(keywords.ABOUT_LIMITS)
+    return "\n".join([*lines, "", *textwrap.wrap(OF_VALUES, WIDTH)])
+
+
+OF_VALUES = (
+    "Durations are 500ms, 30s, 5m, 2h or a number of seconds. Expressions and {{ templates }} are Jinja's; they know "
+    "inputs, host, run, every look by its id, and item in a step with each. A template on a line of its own leaves the "
+    "line's end behind, as trim_blocks is off: write {%- ... %} to take it away."
+)
+
+
+def _keys_of(tree: Any) -> set[str]:
+    """Every key that a step of one section may have."""
+    found = set(tree.get("properties", ()))
+    for part in ("then", "else"):
+        found |= _keys_of(tree[part]) if isinstance(tree.get(part), Mapping) else set()
+    return found
+
+
+def _about(keys: Mapping[str, str]) -> list[str]:
+    return [
+        line
+        for key, about in keys.items()
+        for line in textwrap.wrap(about, WIDTH, initial_indent=f"  {key:15} ", subsequent_indent=" " * 18)
+    ]
+
+
 def _uses(action: Action) -> str:
     if action.decide:
         return "change"

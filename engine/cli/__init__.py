@@ -156,18 +156,19 @@ def show(playbook: str) -> None:
     tell(show_text(playbook))
 
 
-@cli.command(context_settings=CONTEXT)
-def schema() -> None:
-    """Print the JSON Schema of playbooks, for editors.
+@cli.command(context_settings=CONTEXT, short_help="Print the JSON Schema of playbooks, or their keys in words.")
+@click.option("--keys", is_flag=True, help="Print every key of a playbook in words, for people.")
+def schema(keys: bool) -> None:
+    """Print the JSON Schema of playbooks, for editors; with --keys, every key in words.
 
     \b
     runbook schema > playbook.schema.json
     and as the first line of a playbook:
     # yaml-language-server: $schema=playbook.schema.json
     """
-    from engine.app.showing import schema_text
+    from engine.app.showing import keys_text, schema_text
 
-    tell(schema_text())
+    tell(keys_text() if keys else schema_text())
 
 
 @cli.command("list", context_settings=CONTEXT)

@@ -8,7 +8,7 @@ ABOUT_PLAYBOOK: Mapping[str, str] = {
     "name": "The file's name without its ending.",
     "about": "What the playbook is for, in a sentence.",
     "hosts": "The default target: a name, a group, a pattern; --hosts overrides it.",
-    "inputs": "Every knob, with what it is about, JSON Schema keywords, and a default (or required: true).",
+    "inputs": "What -e can set: each with what it is about, JSON Schema keywords, and a default (or required: true).",
     "diagnose": "Looks. They change nothing, and are taken in a dry run too.",
     "findings": "What the looks mean, in order.",
     "remediate": "What helps, gentlest first. A step runs only while what it is for is still found.",
@@ -18,16 +18,19 @@ ABOUT_PLAYBOOK: Mapping[str, str] = {
 
 ABOUT_STEP: Mapping[str, str] = {
     "id": "A name, unique in the playbook; looks need one, so that findings can name them.",
-    "name": "For people.",
+    "name": "What the step does, in words for people.",
     "when": "An expression, without {{ }}; if it is false, the step is skipped.",
-    "for": "The findings it is for; it runs only while one of them is there. Default: any error or critical finding.",
+    "for": (
+        "The findings it is for; it runs only while one of them is there. Default: any error or critical finding. "
+        "Where that is unknown, only changes go on that end no process and do nothing worse (--force: all)."
+    ),
     "after": "Steps it hinges on; it is looked at afresh when they are done.",
     "if_changed": "It runs only if one of these steps changed something.",
     "if_failed": "It runs only if one of these steps failed, also where the host is stopped.",
     "always": "It runs whatever happened before; owed when the host cannot be reached.",
     "timeout": "For each command, enforced on the host. Default: 30s for looks, 10m for changes.",
     "within": "Look again for so long: until it answers (diagnose), the change shows (remediate), it holds (verify).",
-    "every": "How often within is looked.",
+    "every": "The time between two looks of `within`.",
     "retry": "Take a look again after a fault: so many times, so far apart. A change is sent once.",
     "samples": "Take the look so many `times`, or `for` so long, one `every` so often, as long as `while` holds.",
     "become": "Use sudo: true for root, or the name of a user.",
@@ -47,7 +50,7 @@ ABOUT_STEP: Mapping[str, str] = {
 ABOUT_FINDING: Mapping[str, str] = {
     "id": "A name, unique in the playbook.",
     "when": "An expression over the looks, without {{ }}; the finding is there when it is true.",
-    "severity": "Only error and critical make a verdict and drive remediation.",
+    "severity": "info, warning, error or critical; only the last two make a verdict and drive remediation.",
     "say": "The finding in words; {{ }} is filled in.",
     "unless": "Findings before it that make it superfluous: a cheaper cause.",
     "settle": "After a change, look for so long before the next step is taken.",
@@ -63,7 +66,7 @@ ABOUT_LIMITS: Mapping[str, str] = {
 }
 
 ABOUT_INPUT: Mapping[str, str] = {
-    "about": "What the knob does, in a sentence.",
+    "about": "What the input does, in a sentence.",
     "default": "Its value where none is given.",
     "required": "It must be given; it has no default.",
     "secret": "Its value is shown nowhere.",

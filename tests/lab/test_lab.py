@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from e2e.conftest import runbook
 from ordinary import ordinary_user
 
 from engine import lab
@@ -121,3 +122,15 @@ def test_an_ordinary_user_has_a_lab_too():
         assert host["verdict"] == "resolved"
         assert {it["id"]: it["status"] for it in host["findings"]}["in_use"] == "present"
         assert not (user.home / "lab").exists()
+
+
+@pytest.mark.real("lab")
+def test_a_lab_that_takes_the_place_of_another_says_whom_it_ends(tmp_path):
+    where = ("--dir", str(tmp_path / "lab"))
+    try:
+        first = runbook("lab", "up", *where, "--host", "one=healthy")
+        assert first.out.startswith("1 host up:"), first.err
+        second = runbook("lab", "up", *where, "--host", "two=healthy")
+        assert second.out.startswith(f"ended: one (a lab was up in {tmp_path / 'lab'}; --dir DIR keeps two apart)\n")
+    finally:
+        runbook("lab", "down", *where)
