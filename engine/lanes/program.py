@@ -35,9 +35,28 @@ GUARD = r"""
 runbook_bad=
 if [ "$(command -p id -u 2>/dev/null)" = 0 ]; then
   runbook_bad=:$(IFS=:; set -f
-    { command -p ls -ldn /proc; command -p ls -ldnL -- $PATH; } 2>/dev/null | command -p awk '
-      NR == 1 { root = $3; next }
-      $3 != 0 && $3 != root || $1 ~ /^........w/ { sub(/^[^\/]*/, ""); printf "%s:", $0 }')
+    { w=/
+    for d in $PATH; do
+      case $d in /*) r=$(cd -P -- "$d" && pwd -P);; *) continue;; esac
+      printf 'for %s\nreal %s\n' "$d" "$r"
+      for x in "$d" "$r"; do
+        while case $x in /?*) true;; *) false;; esac; do w=$w:$x; x=${x%/*}; done
+      done
+    done 2>/dev/null
+    command -p ls -ldn /proc; command -p ls -ldn -- $w; echo in; command -p ls -ldnL -- $PATH; } 2>/dev/null |
+    command -p awk '
+      function unsafe(p) { for (; p != ""; sub(/\/[^\/]*$/, "", p)) if (p in bad) return 1; return "/" in bad }
+      /^for / { d[++n] = substr($0, 5); next }
+      /^real / { r[n] = substr($0, 6); next }
+      !root { root = $3 "r"; next }
+      $0 == "in" { into = 1; next }
+      {
+        p = $0; sub(/^[^\/]*/, "", p); if ($1 ~ /^l/) sub(/ -> .*/, "", p)
+        if ($3 != 0 && $3 "r" != root || $1 ~ /^[^l].......w/ && (into || $1 !~ /^.........[tT]/)) {
+          if (into) full[p]; else bad[p]
+        }
+      }
+      END { for (i = 1; i <= n; i++) if (d[i] in full || unsafe(d[i]) || unsafe(r[i])) printf "%s:", d[i] }')
 fi
 runbook_path=$(IFS=:; set -f
   for d in $PATH; do case $d in /*) case $runbook_bad in *":$d:"*) ;; *) printf ':%s' "$d";; esac;; esac; done)
@@ -54,7 +73,8 @@ unset runbook_bad runbook_path runbook_name
 """What a shell takes from whoever logged in, made fit for the user that it runs as.
 
 Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
-of other users or which everybody may write to.  In a user namespace the machine's root may have another number than 0
+of other users or which everybody may write to, nor below such a directory (unless it has the sticky bit), by which name
+or link ever: its owner could put another one in their place.  In a user namespace the machine's root may have another number than 0
 (``overflowuid``): it is that of the owner of /proc, which is the kernel's own and which no user can make.  HOME, where programs have their configuration, is the user's own: some
 hosts' sudo leaves that of whoever logged in.
 """

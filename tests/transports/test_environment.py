@@ -56,6 +56,25 @@ def test_root_seeks_no_program_where_others_can_put_one(shell, tmp_path):
 
 @pytest.mark.real("root", "setpriv")
 @pytest.mark.parametrize("shell", SHELLS)
+def test_root_seeks_no_program_where_others_can_put_another_directory(shell, tmp_path):
+    """Mutants: GUARD without the directories above; without those that a link leads to; with links of others."""
+    home, shared, own = (tmp_path / it for it in ("home", "shared", "own"))
+    for it in (home / "venv/bin", shared / "venv/bin", own / "venv/bin", shared / "theirs"):
+        it.mkdir(parents=True)
+    os.chown(home, 4242, 4242)  # what root has made in a user's home can be renamed by that user
+    shared.chmod(0o1777)
+    (own / "to-home").symlink_to(home / "venv/bin")
+    (shared / "to-own").symlink_to(own / "venv/bin")
+    os.lchown(shared / "to-own", 4242, 4242)
+    (shared / "mine").symlink_to(own / "venv/bin")
+    bad = f"{home}/venv/bin:{home}/venv/bin/:{own}/to-home:{shared}/to-own:{home}/none"
+    good = f"{shared}/venv/bin:{own}/venv/bin:{shared}/mine:/nonexistent/x"
+    assert told(shell, PATH=f"{bad}:{good}:{USUAL}")[0] == f"{good}:{USUAL}"
+    assert told(shell, PATH=bad)[0] == USUAL
+
+
+@pytest.mark.real("root", "setpriv")
+@pytest.mark.parametrize("shell", SHELLS)
 def test_the_home_of_another_user_is_not_ours(shell, tmp_path):
     os.chown(tmp_path, 4242, 4242)
     root = os.path.expanduser("~root")
