@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from functools import cache
 from typing import Any
 
@@ -158,3 +160,37 @@ def test_what_is_not_known_is_not_counted():
         render("{{ gpus.wedged | counted('GPU') }}", Scope(looks={"gpus": {"wedged": Unknown(why="no answer")}}))
     with pytest.raises(ConfigError):
         render("{{ inputs | counted('x', 5, 6) }}", Scope())
+
+
+TORCH = "class cuda:\n    device_count = staticmethod(lambda: {count})\nclass backends:\n    class cuda:\n        is_built = staticmethod(lambda: {built})\n{more}"
+CREATES = "def zeros(*_, device):\n    {body}\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "code"),
+    [
+        ("raise ImportError('none')", 3),
+        (TORCH.format(count=0, built=False, more=""), 3),
+        (TORCH.format(count=0, built=True, more=""), 1),
+        (TORCH.format(count=2, built=True, more=CREATES.format(body="pass")), 0),
+        (TORCH.format(count=2, built=True, more=CREATES.format(body="raise RuntimeError('busy')")), 1),
+    ],
+)
+def test_a_cuda_probe_says_failed_only_where_torch_could_try(tmp_path, torch, code):
+    """Without a torch for CUDA nothing is known (3 is no answer); a torch that sees no device has not opened one.
+
+    Mutants: the probe that only imports torch, or that loops over no device.
+    """
+    look = next(it for it in book("zombie-gpu").diagnose if it.id == "cuda")
+    (tmp_path / "torch.py").write_text(torch)
+    argv = [sys.executable, *look.args["argv"][1:]]
+    done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, bool(done.stderr)) == (code, code != 0)
+    assert code == 3 or code in look.args["accepts"]
+
+
+def test_a_service_that_cannot_be_looked_at_has_a_next_action():
+    told = {way: {"about": {"value": ["root", "/r", way, "no"]}} for way in ("systemd", "tmux")}
+    there = rule("runner-monitor", "no_service")
+    assert evaluate(there.when, scope("runner-monitor", told["systemd"])) is True
+    assert evaluate(there.when, scope("runner-monitor", told["tmux"])) is False

@@ -199,7 +199,7 @@ def _diff(file: HostFile, text: str) -> str:
 def decide(args: Args, state: State) -> Decision:
     """Put the new text in the old one's place, if any value is not as it is wanted."""
     if not state.needs:
-        return NoChange(why=f"{state.path} has it all" if state.exists else f"there is no {state.path}")
+        return NoChange(why=f"{state.path} has every setting" if state.exists else f"there is no {state.path}")
     if state.conflict:
         return Blocked(why=state.conflict)
     command = replace_file(state.file, state.text, args.validate, backup=args.backup)
@@ -266,7 +266,7 @@ def refused(command: Command, completed: Completed) -> str:
 def holds(args: Args, state: State) -> Holds | Fails:
     """Whether every value is as it is wanted."""
     if not state.needs:
-        return Holds(why=f"{state.path} has it all")
+        return Holds(why=f"{state.path} has every setting")
     names = ", ".join(f"{key} is {_was(state, key)}" for key in state.needs[:SHOWN])
     return Fails(why=f"in {state.path}: {names}")
 

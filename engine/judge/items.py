@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.errors import ConfigError
 from engine.judge.site import Site, States
 from engine.lang.sampling import sampling
-from engine.lang.templates import Scope, evaluate, is_template, render, value_of
+from engine.lang.templates import Scope, evaluate, is_template, names, render, value_of
 from engine.lang.trees import scalar
 from engine.lang.views import UnknownTouched
 from engine.values.playbook import Step
@@ -60,6 +60,9 @@ def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
         return not_taken(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
     match found:
         case Unknown(why=why):
+            off = None if ("item", "") in names(step.when or "''") else _guarded(step, scope)
+            if off and off.status is Status.SKIPPED:
+                return off
             return not_taken(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)
         case list() if len(found) <= MOST:
             return found

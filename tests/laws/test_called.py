@@ -179,6 +179,18 @@ def test_what_follows_another_step_needs_no_finding_of_its_own():
     assert not results["p"].why.startswith("no longer called for")
 
 
+def test_a_step_that_is_switched_off_is_skipped_whatever_is_unknown_of_its_list():
+    """Mutants: items.py ``_items`` without the guard, or with it where `when` asks for the item."""
+    each = "seen.matches | map(attribute='word') | list"
+    off, item = paint("p", each=each, when="1 == 2"), paint("q", each=each, when="item == 2")
+    made = book(off, item, diagnose=(look_at("e"),))
+    plan, _ = make_plan(site(made, ToyHost(wanted="blue", blind=True)))
+    assert [(it.id, it.status) for it in plan.results if it.id in "pq"] == [
+        ("p", Status.SKIPPED),
+        ("q", Status.BLOCKED),
+    ]
+
+
 def test_an_item_that_is_not_in_the_list_any_more_is_dropped():
     """Mutants: items.py ``no_longer`` without the list; planner.py losing the item."""
     each = "seen.matches | map(attribute='word') | unique | list"

@@ -212,6 +212,22 @@ def test_whoever_cannot_be_reached_has_a_next_action(error):
     assert "HOST" not in action
 
 
+def test_what_was_not_permitted_says_how_to_permit_it():
+    """Mutant: summary.py ``next_line`` without --yes."""
+    refused = step(Status.BLOCKED, "needs --yes: it deletes-data, and nobody could be asked")
+    found = finding("full", say="the disk is full", advise=("Look at the disk.",))
+    _, action = lines_of(HostFinished(result=host(1, Verdict.UNRESOLVED, refused, findings=(found,))))
+    assert action.startswith("  what to do: run it again with --yes")
+
+
+def test_a_host_of_which_something_is_unknown_tells_what_is_found_before_what_could_not_be_told():
+    blind = finding("busy", Presence.UNKNOWN, why="`when` cannot be told: a.b has no value")
+    found = finding("unmeasured", severity=Severity.WARNING, say="the load is not known", advise=("Look there.",))
+    first, action = lines_of(HostFinished(result=host(1, Verdict.UNKNOWN, findings=(blind, found))))
+    assert first.endswith(": unmeasured: the load is not known")
+    assert action == "  what to do: Look there."
+
+
 def test_a_plan_tells_its_cause_and_its_first_change_as_soon_as_the_host_is_done():
     would = step(Status.WOULD_CHANGE, "end 4 processes")
     ended = HostFinished(result=host(1, Verdict.PLANNED, would, findings=(finding("held", say="4 hold it"),)))

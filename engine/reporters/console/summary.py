@@ -44,6 +44,8 @@ def next_line(host: HostResult) -> str:
     if host.verdict is Verdict.PLANNED:
         planned = [it for it in host.steps if it.status is Status.WOULD_CHANGE]
         return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
+    if any(it.status is Status.BLOCKED and it.why.startswith("needs --yes") for it in host.steps):
+        return "what to do: run it again with --yes, or on a terminal: nothing was changed, for nobody could be asked"
     action = next_action(host)
     return f"what to do: {short(action, SHOWN_CAUSE)}" if action else ""
 

@@ -71,7 +71,9 @@ def cause(host: HostResult) -> str:
     held_up = (Status.BLOCKED, Status.CANCELLED)
     ours = [it for it in host.steps if not it.ignored]
     steps = [step_line(it) for status in broken for it in ours if it.status is status]
+    found = [f"{it.id}: {it.say or it.id}" for it in advised(host) if it.severity is not Severity.INFO]
     unknown = [f"{it.id} is not known: {it.why}" for it in host.findings if it.status is Presence.UNKNOWN]
+    unknown = [*found, *unknown] if host.verdict is Verdict.UNKNOWN and unknown else unknown
     blocked = [step_line(it) for status in held_up for it in ours if it.status is status]
     ignored = [step_line(it) for status in (*broken, *held_up) for it in host.steps if it.status is status]
     return next(iter([*steps, *unknown, *blocked, *ignored]), "no step and no finding says why: see --output json")
@@ -82,9 +84,14 @@ def next_action(host: HostResult) -> str:
 
     Where no error is found, which may be because something is not known, a warning has to do.
     """
+    found = advised(host)
+    return found[0].advise[0] if found and host.verdict in ADVISED else ""
+
+
+def advised(host: HostResult) -> list[Finding]:
+    """What is found on *host* and has advice: errors first, then warnings."""
     there = [it for it in host.findings if it.status is Presence.PRESENT and it.advise]
-    advised = sorted(there, key=lambda it: (not it.severity.drives, it.severity is not Severity.WARNING))
-    return advised[0].advise[0] if advised and host.verdict in ADVISED else ""
+    return sorted(there, key=lambda it: (not it.severity.drives, it.severity is not Severity.WARNING))
 
 
 def _findings_with_advice(host: HostResult) -> list[str]:
