@@ -60,7 +60,8 @@ def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
         return not_taken(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
     match found:
         case Unknown(why=why):
-            off = None if ("item", "") in names(step.when or "''") else _guarded(step, scope)
+            of_each = step.when and any(root == "item" for root, _ in names(step.when))
+            off = None if of_each else _guarded(step, scope)
             if off and off.status is Status.SKIPPED:
                 return off
             return not_taken(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)

@@ -182,9 +182,9 @@ def test_what_follows_another_step_needs_no_finding_of_its_own():
 def test_a_step_that_is_switched_off_is_skipped_whatever_is_unknown_of_its_list():
     """Mutants: items.py ``_items`` without the guard, or with it where `when` asks for the item."""
     each = "seen.matches | map(attribute='word') | list"
-    off, item = paint("p", each=each, when="1 == 2"), paint("q", each=each, when="item == 2")
+    off, item = paint("p", each=each, when="1 == 2"), paint("q", each=each, when="item.x is defined")
     made = book(off, item, diagnose=(look_at("e"),))
-    plan, _ = make_plan(site(made, ToyHost(wanted="blue", blind=True)))
+    plan, _ = make_plan(site(made, ToyHost(procs={}, wanted="blue", blind=True)))
     assert [(it.id, it.status) for it in plan.results if it.id in "pq"] == [
         ("p", Status.SKIPPED),
         ("q", Status.BLOCKED),
