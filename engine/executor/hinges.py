@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from engine.values.plan import PlannedStep, Skip
 from engine.values.playbook import Step, written_id
 from engine.values.result import Status, StepResult
 
@@ -28,6 +29,14 @@ def hinge(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | Non
     if step.if_failed and not any(_failed(it) for it in _named(step.if_failed, earlier)):
         return Status.SKIPPED, f"{' and '.join(step.if_failed)} did not fail"
     return None
+
+
+def switched_off(planned: PlannedStep) -> str:
+    """The ``when`` that kept *planned* out of the plan, whatever becomes of other steps; empty where none did."""
+    decision = planned.decision
+    return (
+        decision.why if not planned.ready and isinstance(decision, Skip) and decision.why.startswith("when: ") else ""
+    )
 
 
 def _named(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:

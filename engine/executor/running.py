@@ -7,7 +7,7 @@ from enum import Enum
 
 from engine.errors import Cancelled, TransportError
 from engine.executor.called import Called
-from engine.executor.hinges import ended, hinge
+from engine.executor.hinges import ended, hinge, switched_off
 from engine.executor.locking import Lock
 from engine.executor.narrowing import named, narrowed
 from engine.executor.second_look import seen_twice
@@ -123,6 +123,8 @@ class _Run:
         return replace(result, seconds=round(self.site.clock.now() - began, 3))
 
     def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
+        if off := switched_off(planned):
+            return replace(plain, status=Status.SKIPPED, why=off)
         if self.lost and step.always and (self.dead or not planned.ready):
             return self._owing(planned, plain)
         if self.lost and not step.always:
