@@ -197,11 +197,11 @@ def _type(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"list of {_type(inner[0])}"
     if str(get_origin(kind)) == "typing.Literal":
-        return " | ".join(map(str, inner))
+        return " | ".join(str(it) for it in inner if it != "")
     if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
         return "mapping"
     if not inner:
-        return str(getattr(kind, "__name__", kind))
+        return "none" if kind is type(None) else str(getattr(kind, "__name__", kind))
     if {type(None), bool, str} <= set(inner):
         return "anything" if Unknown not in inner else "anything or Unknown"
     return " or ".join(sorted({_type(it) for it in inner}))

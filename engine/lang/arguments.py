@@ -142,7 +142,7 @@ def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], probl
     origin = get_origin(kind)
     if origin is Literal:
         if value not in get_args(kind):
-            choices = ", ".join(map(str, get_args(kind)))
+            choices = ", ".join(str(it) for it in get_args(kind) if it != "")
             near = get_close_matches(str(value), [str(it) for it in get_args(kind)], n=1)
             hint = f"did you mean {near[0]}?" if near else ""
             problems.append(Problem(message=f"{path}: {value!r} is none of: {choices}", hint=hint))

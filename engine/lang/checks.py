@@ -11,7 +11,7 @@ from engine.lang.given import faults_in_arguments, faults_in_samples, unseen
 from engine.lang.naming import ROOTS, Allowed, Naming, broken
 from engine.lang.schema import ONLY_IN
 from engine.lang.source import Document, Path
-from engine.lang.templates import is_template, names
+from engine.lang.templates import is_template, line_of_fault, names
 from engine.lang.trees import texts_in
 from engine.ports import Action
 from engine.values.playbook import Phase, Playbook, Step
@@ -139,7 +139,13 @@ class _Checking:
         if step.when:
             yield from self._naming.expression(step.when, (*path, "when"), allowed)
         yield from self._surroundings(step, path, allowed)
-        yield from self._naming.templates(step.args, (*path, step.action), allowed)
+        files = _template_files(self._actions[step.action], step.args)
+        own = {name: value for name, value in step.args.items() if name not in files}
+        yield from self._naming.templates(own, (*path, step.action), allowed)
+        for name, named_by in files.items():
+            text, place = str(step.args[name]), (*path, step.action, named_by)
+            for it in self._naming.templates(text, place, allowed):
+                yield _in_file(it, text, str(step.args[named_by]))
         yield from self._arguments(step, (*path, step.action))
 
     def _surroundings(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
@@ -258,6 +264,22 @@ class _Checking:
 
 def _unchecked(step: Step) -> bool:
     return step.action in _AUTHORS and "check" not in step.args
+
+
+def _template_files(action: Action, args: Mapping[str, Any]) -> dict[str, str]:
+    """The arguments of *action* that hold the template of a file, each with the argument that names the file."""
+    found = {it.name: it.metadata for it in fields(action.Args) if "rendered" in it.metadata and it.name in args}
+    return {name: str(metadata["content_of"]) for name, metadata in found.items()}
+
+
+def _in_file(problem: Problem, text: str, file: str) -> Problem:
+    """*problem* of the template *text* as one of *file*, with the line where that is known."""
+    line = line_of_fault(text)
+    if not line:
+        hint = "" if problem.hint.startswith("in: ") else problem.hint  # the beginning of the file says nothing
+        return replace(problem, message=f"in {file}: {problem.message}", hint=hint)
+    shown_line = " ".join(text.split("\n")[line - 1].split())[:80]
+    return replace(problem, message=f"in {file}, line {line}: {problem.message}", hint=f"in: {shown_line}")
 
 
 def shown(kind: type[Any]) -> tuple[str, ...]:

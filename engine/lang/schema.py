@@ -248,7 +248,10 @@ def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tup
         return f"not supported yet: {key!r}", "remove it; this version would otherwise ignore it"
     if key in MEANT and path[:1] != ("inputs",):
         return f"unknown key {key!r}", MEANT[key]
-    near = get_close_matches(key, known, n=1)
+    last = key.rpartition(".")[2]  # ansible.builtin.service
+    if last != key and last in MEANT:
+        return f"unknown key {key!r}", MEANT[last]
+    near = [last] if last in known else get_close_matches(key, known, n=1)
     if not near and key in STEP_KEYS:
         return f"unknown key {key!r}", "it is a key of a step, under diagnose, remediate or verify"
     few = f"there are: {', '.join(known)}" if len(known) < len(STEP_KEYS) else ""

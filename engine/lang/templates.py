@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from jinja2 import TemplateError, Undefined, meta, nodes, pass_context
-from jinja2.exceptions import SecurityError, UndefinedError
+from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
 from engine.errors import ConfigError
 from engine.lang.faulty import explained
@@ -241,6 +241,17 @@ def fault_in(text: str) -> str:
         said = str(getattr(error, "message", None) or error) or type(error).__name__
         return plainly(said, _environment().filters, _environment().tests)
     return ""
+
+
+def line_of_fault(text: str) -> int:
+    """The line of *text* in which it stops being a template; 0 where it is one, or nobody can tell."""
+    try:
+        _environment().parse(text)
+    except TemplateSyntaxError as error:
+        return error.lineno
+    except (TemplateError, RecursionError, ValueError):
+        return 0
+    return 0
 
 
 def fault_in_expression(expression: str) -> str:

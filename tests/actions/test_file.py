@@ -298,8 +298,21 @@ def test_a_source_is_sent_as_it_is_and_a_template_is_filled_in(tmp_path):
 
 
 def test_a_name_in_a_template_that_nobody_knows_is_a_mistake_in_the_playbook(tmp_path):
-    with pytest.raises(ConfigError, match="prot"):
+    with pytest.raises(ConfigError, match="in t: there is no input 'prot'"):
         book(tmp_path, f"{{path: {tmp_path}/b, template: t}}", t="port={{ inputs.prot }}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a\nb {{ c }\n", r"in t, line 2: cannot be understood: unexpected '}' \(in: b {{ c }\)"),
+        ("a\n{% for b in inputs %}\n{% endfr %}\n", r"in t, line 3: .*endfor.* \(in: {% endfr %}\)"),
+        ("{{ 1 | upcase }}", r"in t: cannot be understood: [^()]*upcase[^()]*$"),
+    ],
+)
+def test_a_template_that_is_none_is_told_with_its_file_and_line(tmp_path, text, words):
+    with pytest.raises(ConfigError, match=words):
+        book(tmp_path, f"{{path: {tmp_path}/b, template: t}}", t=text)
 
 
 @pytest.mark.parametrize(
