@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.facts.file_list import age_of
+from engine.facts.ground import unread
 from engine.facts.regexes import fault_in_regex, found_anywhere, reach
 from engine.ports import Probe
+from engine.shell import VIEW
 from engine.values.command import Completed, read_script
 from engine.values.text import Duration, Json, Unknown
 
@@ -130,8 +132,11 @@ def probe(args: Args) -> Probe[State]:
     return _searched(args, *_files(done.stdout))
 
 
-_READ = r"""
+_READ = (
+    VIEW
+    + r"""
 LC_ALL=C; export LC_ALL
+start=$(pwd)
 lines=$1 most=$2 left=$3 newest=$4 rotated=$5; shift 5
 now=$(date +%s)
 IFS='
@@ -143,6 +148,14 @@ for glob in "$@"; do
     for file in $glob; do
         [ -f "$file" ] || continue
         any=yes
+        case $file in
+            *"$IFS"*)
+                printf 'unreadable %s\n its name has a line break\n' "$(printf %s "$file" | tr '\n' '?')"
+                continue
+                ;;
+            /*) ;;
+            *) file=$start/$file ;;
+        esac
         case "$IFS$names" in *"$IFS$file$IFS"*) ;; *) names=$names$file$IFS ;; esac
     done
     [ -n "$any" ] || printf 'missing %s\n' "$glob"
@@ -151,14 +164,14 @@ set -f
 [ -n "$names" ] || exit 0
 if [ "$newest" -gt 0 ]; then names=$(ls -1td -- $names | head -n "$newest"); fi
 show() {  # file or rotated, and its path
-    if [ ! -r "$2" ]; then printf 'unreadable %s\n' "$2"; return; fi
-    size=$(wc -c <"$2") || { printf 'unreadable %s\n' "$2"; return; }
-    written=$(stat -L -c %Y -- "$2" 2>/dev/null)
+    if ! view_find "$2"; then printf 'unreadable %s\n' "$2"; view_reason | sed 's/^/ /'; return; fi
+    if [ ! -r "./$name" ] || ! size=$(view_size); then printf 'unreadable %s\n it may not be read\n' "$2"; return; fi
+    written=$(stat -c %Y -- "./$name" 2>/dev/null)
     part=$((size < most ? size : most))
     left=$((left - part))
-    if [ $left -lt 0 ]; then printf 'unreadable %s\n' "$2"; return; fi
+    if [ $left -lt 0 ]; then printf 'unreadable %s\n too much together with the files before it\n' "$2"; return; fi
     printf '%s %s %s %s\n' "$1" $((size > most)) "${written:+$((now - written))}" "$2"
-    tail -c "$most" -- "$2" | tail -n "$((lines + 1))" | sed 's/^/ /'
+    view_end "$part" "$size" | tail -n "$((lines + 1))" | sed 's/^/ /'
     echo
 }
 for file in $names; do
@@ -167,6 +180,7 @@ for file in $names; do
 done
 exit 0
 """
+)
 """Content is indented by one space, so that no line of a log can pass for one of ours."""
 
 
@@ -179,7 +193,13 @@ class _File:
     rotated: bool = False
 
 
-def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unread:
+    path: str
+    why: str
+
+
+def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[_Unread, ...]]:
     """The files, the globs without a match, and what could not be read."""
     heads: list[tuple[str, list[str]]] = []
     for line in output.split("\n"):
@@ -189,9 +209,14 @@ def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[str, 
             heads.append((line, []))
     told = [(head.partition(" "), lines) for head, lines in heads]
     missing = tuple(rest for (kind, _, rest), _ in told if kind == "missing")
-    unreadable = tuple(rest for (kind, _, rest), _ in told if kind == "unreadable")
+    unreadable = tuple(_unread(rest, lines) for (kind, _, rest), lines in told if kind == "unreadable")
     files = tuple(_file(kind, rest, lines) for (kind, _, rest), lines in told if kind in ("file", "rotated"))
     return files, missing, unreadable
+
+
+def _unread(path: str, lines: list[str]) -> _Unread:
+    """*lines*: why, and the user to become for it; either may be missing."""
+    return _Unread(path=path, why=unread(path, *lines[:2]))
 
 
 def _file(kind: str, head: str, lines: list[str]) -> _File:
@@ -206,7 +231,7 @@ def _file(kind: str, head: str, lines: list[str]) -> _File:
     )
 
 
-def _searched(args: Args, files: tuple[_File, ...], missing: tuple[str, ...], unreadable: tuple[str, ...]) -> State:
+def _searched(args: Args, files: tuple[_File, ...], missing: tuple[str, ...], unreadable: tuple[_Unread, ...]) -> State:
     flags = re.IGNORECASE if args.ignore_case else 0
     patterns = {name: re.compile(str(it), flags) for name, it in args.signatures.items()}
     hits = [it for file in files for it in _hits(file, patterns, args)]
@@ -217,7 +242,7 @@ def _searched(args: Args, files: tuple[_File, ...], missing: tuple[str, ...], un
     return State(
         files=tuple(it.path for it in files),
         missing=missing,
-        unreadable=unreadable,
+        unreadable=tuple(it.path for it in unreadable),
         matches=blind if blind and not hits else tuple(hits[-KEPT:]),
         counts=counts,
         found=blind
@@ -242,10 +267,12 @@ def _stalled(args: Args, files: tuple[_File, ...], blind: Unknown | None) -> tup
     return still or untold or blind or ()
 
 
-def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[str, ...]) -> Unknown | None:
+def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[_Unread, ...]) -> Unknown | None:
     """Why finding nothing would not mean that there is nothing."""
     if unreadable:
-        return Unknown(why=f"could not be read, or too much together: {', '.join(unreadable[:5])}")
+        shown = "; ".join(it.why for it in unreadable[:3])
+        more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
+        return Unknown(why=f"could not be read: {shown}{more}")
     if not files:
         return Unknown(why=f"no file matches {', '.join(args.files)}")
     return None

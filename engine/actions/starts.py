@@ -110,7 +110,7 @@ def probe(args: Args) -> Probe[State]:
         return (yield from _container(args))
     logs = timed(args.text) if args.text else read_logs((yield ask_logs(args.files)))
     if logs.unreadable:
-        return _unknown(logs, Unknown(why=f"could not be read, or too much: {', '.join(logs.unreadable[:5])}"))
+        return _unknown(logs, Unknown(why=f"could not be read: {'; '.join(logs.reasons[:3])}"))
     if not logs.files:
         return _unknown(logs, Unknown(why=f"no file matches {', '.join(args.files)}"))
     started = re.compile(args.started)

@@ -195,11 +195,14 @@ obstacles() {  # to a start of $name
     fi
     if [ -d "${dir:-/}" ] && ! log_place "$log"; then echo "no $name its log $log: $why$(instead)"; fi
 }
-log_size() { if [ -z "$exposed" ]; then wc -c <"$log"; else stat -c %s -- "$log"; fi; }
+log_size() {
+    if [ -z "$exposed" ]; then wc -c <"$log"
+    else (view_find "$log" && view_size) || stat -c %s -- "$log"
+    fi
+}
 log_end() {  # bytes, of how many: the last ones of the log; where others can exchange it, of a regular file only
     if [ -z "$exposed" ]; then tail -c "$1" -- "$log"; return; fi
-    dd if="$log" iflag=nofollow,nonblock,skip_bytes bs=4096 count=17 skip=$(($2 - $1)) 2>/dev/null ||
-        echo "(this log is not read: $exposed)"
+    (view_find "$log" && view_end "$1" "$2") || echo "(this log is not read: $exposed)"
 }
 set -f
 while [ $# -gt 0 ]; do

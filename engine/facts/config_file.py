@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.ground import PEEK, REFUSED, refusal, refused
-from engine.shell import SAFE
+from engine.shell import SAFE, VIEW
 from engine.values.command import Command, Completed, Effect, write_script
 
 LARGEST = 1 << 20
@@ -168,7 +168,7 @@ def octal(mode: str) -> str:
 
 
 _LOOK = (
-    SAFE
+    VIEW
     + PEEK
     + r"""
 set -f

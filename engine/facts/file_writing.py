@@ -8,7 +8,7 @@ from hashlib import sha256
 from engine.errors import ProbeError
 from engine.facts.ground import PEEK, REFUSED, refusal, refused
 from engine.facts.text_diff import unified
-from engine.shell import SAFE
+from engine.shell import SAFE, VIEW
 from engine.values.command import Command, Completed, Effect, write_script
 from engine.values.secret_lines import masked_config
 
@@ -118,7 +118,7 @@ def difference(place: Place, text: str | None) -> str:
 
 
 _LOOK = (
-    SAFE
+    VIEW
     + PEEK
     + r"""
 path=$1 follow=$2 most=$3 their_user=$4 their_group=$5

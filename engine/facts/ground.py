@@ -23,6 +23,12 @@ def refused(path: str, stderr: str) -> str:
     return f"{path} is not read: {refusal(why, owner.removeprefix('become '))}"
 
 
+def unread(path: str, why: str = "", owner: str = "") -> str:
+    """*path* and why it is not read; *why* and *owner* are those of ``view_reason``."""
+    reason = refusal(why, owner)
+    return reason if reason.startswith(path) else f"{path}: {reason}" if reason else path
+
+
 PEEK = r"""
 LC_ALL=C; export LC_ALL
 fail() { printf '%s\n' "$*" >&2; exit 3; }
@@ -42,9 +48,20 @@ peek() {  # path, `follow` or `stay`: goes to its directory, and sets what is sa
             target=$r
         fi
         name=${target##*/} dir=${target%/*}
-        if [ -d "${dir:-/}" ]; then peek_exposed; else unsafe='' become=''; fi
+        if [ -f "$target" ] && { [ -n "$last" ] || [ ! -L "$path" ]; }; then peek_file
+        elif [ -d "${dir:-/}" ]; then peek_exposed
+        else unsafe='' become=''
+        fi
     fi
     if [ $there = yes ] && [ -w . ] && [ -x . ]; then writable=yes; fi
+}
+peek_file() {  # goes to the regular file that is meant, unless whoever led us there may not read it
+    if ! view_find "$path"; then
+        printf '%s\nbecome %s\n' "$(printf %s "$why" | tr '\n' '?')" "$owner" >&2
+        exit 4
+    fi
+    there=yes kind=file exposed=yes
+    if [ -L "$path" ]; then target=$here/$name; fi
 }
 peek_exposed() {  # goes there all the same, for a look: nothing is ever opened but a regular file
     there=yes

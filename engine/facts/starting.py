@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from engine.errors import ProbeError
 from engine.facts.docker import epoch
+from engine.facts.ground import unread
 from engine.facts.host_json import finite
 from engine.facts.kernel_text import Clock, message
 from engine.facts.moments import iso, offset, written
+from engine.shell import VIEW
 from engine.values.command import Command, Completed, read_script
 
 FILE_BYTES = 1 << 20
@@ -47,6 +49,8 @@ class Logs:
     files: tuple[str, ...]
     missing: tuple[str, ...]
     unreadable: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """The unreadable ones again, each with why it is not read."""
 
 
 def ask_logs(globs: tuple[str, ...]) -> Command:
@@ -54,32 +58,46 @@ def ask_logs(globs: tuple[str, ...]) -> Command:
     return read_script(_READ, str(FILE_BYTES), str(ALL_BYTES), *globs)
 
 
-_READ = r"""
+_READ = (
+    VIEW
+    + r"""
 LC_ALL=C; export LC_ALL
-most=$1 left=$2; shift 2
+most=$1 left=$2 start=$(pwd); shift 2
 printf 'clock %s %s\n' "$(date +%s)" "$(date +%z)"
 IFS='
 '
 named() { printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' '?')"; }  # a name may hold lines
+unread() { named unreadable "$1"; printf 'because %s\n' "$2"; }
+show() {
+    if ! view_find "$1"; then named unreadable "$1"; view_reason | sed 's/^/because /'; return; fi
+    if [ ! -r "./$name" ] || ! size=$(view_size); then unread "$1" 'it may not be read'; return; fi
+    part=$((size < most ? size : most))
+    left=$((left - part))
+    if [ $left -lt 0 ]; then unread "$1" 'too much together with the files before it'; return; fi
+    named file "$1"
+    view_end "$part" "$size" | cut -c -1000 | sed 's/^/ /'
+    echo
+}
+names=
 for glob in "$@"; do
     case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
     any=
     for file in $glob; do
         [ -f "$file" ] || continue
         any=yes
-        if [ ! -r "$file" ]; then named unreadable "$file"; continue; fi
-        size=$(wc -c <"$file") || { named unreadable "$file"; continue; }
-        part=$((size < most ? size : most))
-        left=$((left - part))
-        if [ $left -lt 0 ]; then named unreadable "$file"; continue; fi
-        named file "$file"
-        tail -c "$most" -- "$file" | cut -c -1000 | sed 's/^/ /'
-        echo
+        case $file in
+            *"$IFS"*) unread "$file" 'its name has a line break' ;;
+            /*) names=$names$file$IFS ;;
+            *) names=$names$start/$file$IFS ;;
+        esac
     done
     [ -n "$any" ] || named missing "$glob"
 done
+set -f
+for file in $names; do show "$file"; done
 exit 0
 """
+)
 """Content is indented by one space, so that no line of a log can pass for one of ours."""
 
 
@@ -91,6 +109,7 @@ def read_logs(done: Completed) -> Logs:
         raise ProbeError(done.stderr.strip() or f"the log could not be read (exit code {done.exit_code})")
     clock, lines = Clock(now=0.0), list[tuple[str, str]]()
     named: dict[str, dict[str, None]] = {"file": {}, "missing": {}, "unreadable": {}}
+    reasons: dict[str, list[str]] = {}
     file = ""
     for line in done.stdout.split("\n"):
         word, _, rest = line.partition(" ")
@@ -99,6 +118,8 @@ def read_logs(done: Completed) -> Logs:
         elif word == "clock":
             now, _, zone = rest.partition(" ")
             clock = Clock(now=finite(now), zone=offset(zone))
+        elif word == "because":
+            reasons.setdefault(file, []).append(rest)
         elif word in named:
             named[word][rest] = None
             file = rest
@@ -108,6 +129,7 @@ def read_logs(done: Completed) -> Logs:
         files=tuple(named["file"]),
         missing=tuple(named["missing"]),
         unreadable=tuple(named["unreadable"]),
+        reasons=tuple(unread(path, *why[:2]) for path, why in reasons.items()),
     )
 
 

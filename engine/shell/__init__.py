@@ -19,6 +19,8 @@ SAFE = shell_part("safe")
 GIT = SAFE + shell_part("git")
 """Git in work trees, and from repositories, that are nobody's but ours, so that it runs no code of theirs (law 9)."""
 
+VIEW = SAFE + shell_part("view")
+"""Functions to read a file that other users may exchange, and nothing else in its place (law 9)."""
 
 LOCK = shell_part("lock")
 """The script, behind SAFE, that takes and gives back the locks of a user on a host."""

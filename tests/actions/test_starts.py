@@ -191,10 +191,12 @@ def test_docker_s_word_of_the_starts_counts_and_the_log_tells_why_each_ended(eng
     while min(int(engine.inspect(it, "{{.RestartCount}}")) for it in ("loop", "mute")) < 4:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    while engine.inspect("loop", "{{.State.Status}}") != "restarting":  # between two starts: the last has said all
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    made, state = seen("loop")
+    before, after = "", "none"
+    while before != after or not before.startswith("restarting"):  # between two starts: the last has said all
+        assert time.monotonic() < deadline + 60
+        before = engine.inspect("loop", "{{.State.Status}} {{.RestartCount}}")
+        made, state = seen("loop")
+        after = engine.inspect("loop", "{{.State.Status}} {{.RestartCount}}")
     assert state.loop is True
     assert state.count >= 4
     assert (state.failed, len(state.since)) == ((FATAL,), 2)
