@@ -63,19 +63,17 @@ while :; do
     read -r up rest </proc/uptime
     echo "sample $up"
     sed -n 's/^\(MemTotal\|MemAvailable\): *\([0-9]*\) kB.*/mem \1 \2/p' /proc/meminfo
-    awk -v page="${page:-4}" 'BEGIN {
-        for (i = 1; i < ARGC; i++) {
-            f = ARGV[i] "/stat"; text = ""
-            while ((getline l < f) > 0) text = text == "" ? l : text " " l
-            close(f)
-            at = 0
-            while (k = index(substr(text, at + 1), ")")) at += k
-            if (!at) continue
-            name = substr(text, index(text, "(") + 1, at - index(text, "(") - 1)
-            split(substr(text, at + 2), w, " ")
-            if (w[22] > 0) print w[22] * page, substr(ARGV[i], 7), w[20], name
-        }
-    }' /proc/[0-9]* | sort -rn | awk -v most="$3" 'NR <= most { print "held " $0 } END { if (NR > most) print "more" }'
+    printf '%s\n' /proc/[0-9]* | awk -v page="${page:-4}" '{
+        f = $0 "/stat"; text = ""
+        while ((getline l < f) > 0) text = text == "" ? l : text " " l
+        close(f)
+        at = 0
+        while (k = index(substr(text, at + 1), ")")) at += k
+        if (!at) next
+        name = substr(text, index(text, "(") + 1, at - index(text, "(") - 1)
+        split(substr(text, at + 2), w, " ")
+        if (w[22] > 0) print w[22] * page, substr($0, 7), w[20], name
+    }' | sort -rn | awk -v most="$3" 'NR <= most { print "held " $0 } END { if (NR > most) print "more" }'
     n=$((n + 1))
     [ $n -lt "$1" ] || exit 0
     sleep "$2"

@@ -18,6 +18,8 @@ _NO_TIME = Unknown(why="the line carries no time that can be told")
 _NOT_SAID = Unknown(why="the kernel's log does not say")
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
+_A_USERS = re.compile(r"/user\.slice/|/user@\d+\.service/")
+"""In the name of a control group that a user has made, and called as he likes."""
 _PID = re.compile(r"""\bpid=['"]?(\d+)""")
 _NAME = re.compile(r"\bname=(.+?)(?:, |,?$)")
 _DEVICE = re.compile(
@@ -264,7 +266,9 @@ def _unfinished(event: _Event | None) -> Iterator[tuple[OomKill, int, float | No
 
 def _kill(event: _Event, it: Message, pid: int, name: str, rest: str) -> OomKill:
     resident = re.search(r"anon-rss:(\d+)kB", rest)
-    container = _CONTAINER.findall(event.cgroup or "")
+    container: list[str | Unknown] = list(_CONTAINER.findall(event.cgroup or ""))
+    if container and _A_USERS.search(event.cgroup or ""):
+        container = [Unknown(why="the control group is one of a user's own, who may name it after any container")]
     return OomKill(
         **when(it),
         pid=pid,

@@ -88,9 +88,10 @@ say() { printf '%s\n' "$*" 2>/dev/null; }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
 lives() {
   kill -0 "-$1" 2>/dev/null || return 1
-  grep -s -h -E "\) [A-Za-z] [0-9]+ $1 " /proc/[0-9]*/stat 2>/dev/null | {
+  printf '%s\n' /proc/[0-9]*/stat | xargs grep -s -l -E "\) [A-Za-z] [0-9]+ $1 " 2>/dev/null | {
     r=1
-    while IFS= read -r s; do
+    while IFS= read -r f; do
+      s=; while IFS= read -r l || [ -n "$l" ]; do s=$s$l; done 2>/dev/null <"$f"
       p=${s%% *}; k=${s#* (}; k=${k%)*}; s=${s##*) }
       case $s in Z*|X*) continue;; esac
       g=${s#* }; g=${g#* }; g=${g%% *}
@@ -106,7 +107,7 @@ uids() {
 }
 uids self; me=${u#* }; me=${me%% *}
 escaped() {
-  grep -s -l "RUNBOOK_LANE=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r f; do
+  printf '%s\n' /proc/[0-9]*/environ | xargs grep -s -l "RUNBOOK_LANE=$1" 2>/dev/null | while IFS= read -r f; do
     p=${f#/proc/}; p=${p%/environ}
     uids "$p"; [ "$u" = "$me $me $me $me" ] || continue
     kill -s KILL "$p" 2>/dev/null
@@ -159,8 +160,9 @@ done
 """Ends process groups by ``kill -TERM -GROUP``: busybox's kill knows no ``--``.
 
 Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended.
-``escaped`` ends who left the group with the lane's mark, if that is a process of the user who runs this: anybody may
-write a mark that he has seen into his own environment."""
+What a process is called may hold lines, so that each is read whole.  ``escaped`` ends who left the group with the
+lane's mark, if that is a process of the user who runs this: anybody may write a mark that he has seen into his own
+environment."""
 
 GREETING = (
     GUARD.replace("%", "%%")

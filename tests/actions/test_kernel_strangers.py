@@ -88,3 +88,22 @@ def test_messages_of_one_moment_count_each_by_itself(tmp_path):
     lines = "[2.1] EXT4-fs error (device sda1): a\n[2.1] Buffer I/O error on dev sdb, logical block 1\n"
     state = drive(kernel_log.probe(build(kernel_log.Args, {})), ring(tmp_path, lines))
     assert [it.device for it in state.io_errors] == ["sda1", "sdb"]
+
+
+@pytest.mark.parametrize(
+    ("group", "container"),
+    [
+        (f"/system.slice/docker-{'ab' * 32}.scope", "ab" * 32),
+        (f"/kubepods/burstable/pod1/{'ab' * 32}", "ab" * 32),
+        (f"/user.slice/user-9.slice/user@9.service/app.slice/docker-{'ab' * 32}.scope", None),
+        (f"/user.slice/user-9.slice/session-1.scope/{'ab' * 32}", None),
+    ],
+)
+def test_a_user_who_names_a_group_after_a_container_has_killed_nothing_of_it(group, container):
+    """Mutant: kernel_events.py without ``_A_USERS``. Whose ids the containers have anybody can read in /proc."""
+    text = (
+        f"[1.0] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg={group},task_memcg={group},task=py,pid=7,uid=9\n"
+        "[1.0] Memory cgroup out of memory: Killed process 7 (py) total-vm:1kB, anon-rss:1kB\n"
+    )
+    (kill,) = drive(kernel_log.probe(build(kernel_log.Args, {"text": text})), Here()).oom
+    assert (kill.container == container) if container else ("a user's own" in kill.container.why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+import sys
 
 import pytest
 from stage import NOBODY, lives
@@ -35,3 +36,21 @@ def test_what_left_the_group_is_ended_and_another_user_s_process_with_the_same_m
     assert (group.wait(5), ours.wait(5)) == (-15, -9)
     assert lives(theirs.pid)
     assert lives(looks_like_root_s.pid)
+
+
+@pytest.mark.real("root")
+@pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda it: it[0])
+def test_a_process_called_like_a_line_of_the_kernels_is_no_survivor(stage, shell):
+    """Mutants: program.py reading lines of /proc/PID/stat by grep."""
+    lane = secrets.token_hex(8)
+    group = stage.start(["sh", "-c", "echo up; exec sleep 600"])
+    naming = (
+        "import os, sys, time; comm = open('/proc/self/comm', 'w'); os.setuid(65534); comm.write(sys.argv[1]); "
+        "comm.flush(); print('up', flush=True); time.sleep(600)"
+    )
+    stage.start([sys.executable, "-c", naming, f"\n1) S 1 {group.pid} \n"])
+    done = subprocess.run([*shell, "-c", LEASH], input=f"finish {group.pid} {lane} 3\n", capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert f"over {lane}" in done.stdout
+    assert "survivor" not in done.stdout, "the group is but a defunct process, and no name makes it live"
+    assert group.wait(5) == -15
