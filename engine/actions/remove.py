@@ -38,7 +38,7 @@ class Args:
     directories: bool = field(default=False, metadata={"about": "Remove directories too, with all that is in them."})
     keep_newest: int = field(
         default=0,
-        metadata={"about": "Keep so many of each path's matches, those that changed last.", "minimum": 0},
+        metadata={"about": "Keep so many of each path's matches, of each owner those that changed last.", "minimum": 0},
     )
     older_than: Duration = field(
         default=Duration(0), metadata={"about": "Keep what changed within this time.", "minimum": 0}
@@ -84,11 +84,16 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _going(args: Args, found: Found) -> tuple[Entry, ...]:
-    """What no pattern keeps, oldest first."""
+    """What no pattern keeps, oldest first.
+
+    The newest of each owner are kept: nobody's new entries make another user's go.
+    """
     ordered = sorted(found.entries, key=lambda it: (it.modified, it.moment, it.path))
     kept: set[str] = {it.path for it in ordered if args.older_than and found.now - it.modified < args.older_than}
     for number in range(len(args.paths)) if args.keep_newest else ():
-        kept |= {it.path for it in [it for it in ordered if number in it.patterns][-args.keep_newest :]}
+        matches = [it for it in ordered if number in it.patterns]
+        for owner in {it.owner for it in matches}:
+            kept |= {it.path for it in [it for it in matches if it.owner == owner][-args.keep_newest :]}
     return tuple(it for it in ordered if it.path not in kept)
 
 

@@ -43,6 +43,8 @@ class Entry:
     """On disk, with all that is in it."""
     patterns: tuple[int, ...]
     """The numbers of the patterns that it matches."""
+    owner: str = "0"
+    """The number of the user whose it is."""
     refusal: str = ""
     """Why it is not removed, with what to do: another user could lead the removal elsewhere (law 9)."""
 
@@ -122,7 +124,7 @@ for glob; do
     [ ! -d "${up:-/}" ] || [ -x "${up:-/}" ] || fail "$(id -un) may not look into $up, so $glob is not known"
     case $glob in *[*?[]*) set -- $glob ;; *) set -- "$glob" ;; esac
     if [ $# -gt 1 ] || [ -e "$1" ] || [ -L "$1" ]; then
-        all=$(stat -c '%f %d:%i %Y %b %B %y' -- "$@" 2>&1) || fail "$all"
+        all=$(stat -c '%f %d:%i %Y %b %B %u %y' -- "$@" 2>&1) || fail "$all"
         said stats $number "$all"
         for one; do
             if [ "${one%/*}/" != "$last" ]; then
@@ -207,13 +209,14 @@ def _take(words: list[str], at: int, found: dict[str, Entry]) -> int:
 
 
 def _entry(path: str, kib: str, newest: str, line: str, patterns: tuple[int, ...]) -> Entry:
-    raw, inode, modified, blocks, size, moment = line.split(" ", 5)
+    raw, inode, modified, blocks, size, owner, moment = line.split(" ", 6)
     return Entry(
         path=path,
         kind=_KINDS.get(raw[0] if len(raw) == 4 else "", "other"),
         inode=inode,
         modified=int(newest or modified),
         moment=moment,
+        owner=owner,
         bytes=int(kib) * 1024 if kib else int(blocks) * int(size),
         patterns=patterns,
     )

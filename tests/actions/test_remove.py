@@ -89,6 +89,21 @@ def test_what_one_pattern_keeps_no_other_removes(root):
     assert [it.name for it in root.iterdir()] == ["a2"]
 
 
+@pytest.mark.real("root")
+@pytest.mark.parametrize("tool", each(SHELLS))
+def test_new_entries_of_one_user_do_not_make_another_users_go(root, tool, tmp_path):
+    """Mutant: remove.py keeping the newest of all together: who can write there too had everything else removed."""
+    root.chmod(0o1777)
+    plant(root, "a", "b", "c")
+    for at, name in enumerate(("x", "y", "z")):
+        (root / name).touch()
+        os.utime(root / name, (4e9 + at, 4e9 + at))
+        os.chown(root / name, 65534, 65534)
+    probe = remove.probe(build(remove.Args, args(root, "*", keep_newest=2)))
+    state = drive(probe, Machine(shell=shell(tool, tmp_path)))
+    assert [it.path for it in state.entries] == [f"{root}/a", f"{root}/x"]
+
+
 def test_of_files_of_the_same_second_the_newest_is_kept(root):
     for at, name in enumerate(["z", "y", "x"]):
         (root / name).touch()
