@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
 from engine.inventory.fields import NO, YES, Notes, parts_of, problem_at, said
@@ -108,11 +109,26 @@ def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
     """The groups under ``groups:``; mistakes go to *notes*."""
     section = document.get("groups") if isinstance(document, Mapping) else None
     if section is None:
+        for key in _slips(document):
+            notes.add((key,), f"unknown key {key!r}, with lists of hosts as `groups` has them", "did you mean groups?")
         return ()
     if not isinstance(section, Mapping):
         notes.add(("groups",), f"groups: expected a mapping of group names to lists of hosts, not {said('', section)}")
         return ()
     return tuple(it for name, members in section.items() if (it := _named(name, members, notes)))
+
+
+def _slips(document: object) -> Iterable[str]:
+    """Keys of *document* that are most likely meant to be ``groups``: alike, and with lists of texts by name."""
+    for key, value in document.items() if isinstance(document, Mapping) else ():
+        lists = list(value.values()) if isinstance(value, Mapping) else []
+        alike = get_close_matches(str(key).casefold(), ["groups"], cutoff=0.82)
+        if (
+            alike
+            and lists
+            and all(isinstance(it, list | tuple) and all(isinstance(m, str) for m in it) for it in lists)
+        ):
+            yield str(key)
 
 
 def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:

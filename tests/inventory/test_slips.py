@@ -115,6 +115,19 @@ def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, 
     assert hint in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["group", "gruops", "Groups"])
+def test_groups_under_another_name_are_a_mistake(key):
+    (said,) = mistakes(f"hosts: {{a: {{}}}}\n{key}: {{rack: [a]}}\n")
+    assert said == f"a.yaml:2:1: unknown key {key!r}, with lists of hosts as `groups` has them (did you mean groups?)"
+
+
+@pytest.mark.parametrize(
+    "rest", ["group: training", "group: {a: 1}", "grouping: {rack: [a]}", "groups: {}\ngroup: {b: [c]}"]
+)
+def test_what_other_programs_keep_beside_hosts_is_theirs(rest):
+    assert len(inventory(f"hosts: {{a: {{}}}}\n{rest}\n").hosts) == 1
+
+
 def test_a_slip_in_a_status_is_said_where_the_host_is_left_out():
     from engine.errors import ConfigError
 
