@@ -23,6 +23,9 @@ class Effect(StrEnum):
     WRITE = "write"
 
 
+PREAMBLE = re.compile(r"(LC_ALL=|unset |export |set -|#)[^\n]*\n")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """Something to run on one host; never a string that somebody glued together.
@@ -91,7 +94,11 @@ class Command:
 
     def brief(self) -> str:
         """One short line by which a person knows which command is meant."""
+        if self.called:
+            return f"script {shlex.join(masked_argv(self.called))}"
         text = masked_text(self.script) or shlex.join(masked_argv(self.argv))
+        if PREAMBLE.match(text.lstrip()):  # how a script of our own begins says nothing
+            return f"a script of {plural(len(text.strip().splitlines()), 'line')}"
         first, *rest = [it.strip() for it in text.splitlines() if it.strip()] or [""]
         cut = len(first) > BRIEF
         return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first

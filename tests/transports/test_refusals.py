@@ -159,3 +159,5 @@ def test_words_about_a_command_are_one_short_line(connection, interrupt):
     assert str(caught.value) == "asked to stop before this was sent: echo the first line ..."
     assert Command(argv=("echo", "x" * 500), effect=Effect.READ).brief() == "echo " + "x" * 75 + " ..."
     assert Command(script="\n true\n", effect=Effect.READ).brief() == "true"
+    assert Command(script="\nLC_ALL=C; export LC_ALL\ndate\n", effect=Effect.READ).brief() == "a script of 2 lines"
+    assert Command(script="\ndate\ndate\n", effect=Effect.READ, called=("end", "12")).brief() == "script end 12"
