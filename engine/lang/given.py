@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from engine.errors import ConfigError, Problem
@@ -113,6 +113,10 @@ def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]
 def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[Fault]:
     ready = {key: _rendered(tree, scope, free) for key, tree in step.args.items()}
     args, problems = build_partly(action.Args, ready)
+    if args is None and not problems:  # the rest is right or wrong whatever a template's file says of a host
+        texts = {it.name for it in fields(action.Args) if "rendered" in it.metadata}
+        known = {key: step.args[key] if key in texts and isinstance(it, Later) else it for key, it in ready.items()}
+        args, problems = build_partly(action.Args, known) if known != ready else (args, problems)
     for it in problems:
         yield Fault(_place(it.message), it.message, it.hint)
     if args is not None and action.objection and (why := action.objection(args)):

@@ -339,3 +339,16 @@ def test_what_is_there_can_be_looked_at(tmp_path):
     outcome = see("file", {"path": str(tmp_path), "state": "directory"})
     assert isinstance(outcome, Seen)
     assert (outcome.state.kind, outcome.state.needs) == ("directory", ())
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("path: etc/x, template: t", "`path` is an absolute path"),
+        ("path: /x, template: t, content: a", "give one of `template` and `content`"),
+        ('path: /x, template: t, mode: "u=rw"', "`mode` is octal"),
+    ],
+)
+def test_what_is_wrong_beside_a_template_of_the_host_is_said_before_any_connection(tmp_path, args, words):
+    with pytest.raises(ConfigError, match=words):
+        book(tmp_path, f"{{{args}}}", t="{{ host.name }}\n")
