@@ -119,7 +119,7 @@ def test_a_gpu_busy_with_nobody_on_it_ends_in_honest_advice(practice, quick):
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     assert said.finding("gpu-01", "wedged")["status"] == "present"
-    assert any("stop the pod" in it for it in said.finding("gpu-01", "wedged")["advise"])
+    assert any("stop the whole pod" in it for it in said.finding("gpu-01", "wedged")["advise"])
     assert said.step("gpu-01", "reset")["ignored"] is True
 
 
