@@ -214,3 +214,17 @@ def test_a_slow_disk_explains_a_timeout_in_the_same_run(hosts):
     assert errors(said, "slow") in (["present disk_slow"], ["unknown disk_slow"]), (
         "unknown where there is not 2 GiB of room"
     )
+
+
+@pytest.mark.slow
+def test_what_kind_of_machine_it_stopped_on_is_written_down_and_read_back(hosts):
+    """Mutants: `write_down` that writes over the file; `tried_before` that reads only its last line."""
+    for kind in ("spot", "regular"):
+        said = hosts.run("training-crash", "--yes", *given(instance=kind), hosts="xid")
+        assert said.step("xid", "write_down")["status"] == "changed", said.out
+    told = said.finding("xid", "tried_before")
+    assert "on a spot instance" in told["say"]
+    assert "on a regular instance" in told["say"]
+    assert told["advise"] == [
+        "It stopped on a regular instance too, so that it is not a spot instance that was taken away."
+    ]

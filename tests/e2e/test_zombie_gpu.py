@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -172,6 +173,19 @@ def test_spare_busy_false_ends_what_is_at_work_too(practice, quick):
     said = lab.run(quick, "--yes", "-e", "spare_busy=false")
     assert there(lab.commands("gpu-01"), LIVE) == [False] * 3, said.out
     assert said.code == 0
+
+
+@pytest.mark.slow
+def test_the_server_that_is_started_as_a_test_must_answer_and_is_not_left_over(practice, quick):
+    """Its command line matches the patterns, as that of a real one does.  Mutant: `held` without `server.pids`."""
+    lab = practice("gpu-01=leftovers")
+    argv = ["python3", "-m", "http.server", "30000", "--bind", "127.0.0.1", "--directory", "/tmp/sglang"]
+    asked = ("-e", f"server_argv={json.dumps(argv)}", "-e", "server_url=http://127.0.0.1:30000/")
+    lab.exec("gpu-01", "mkdir /tmp/sglang")
+    said = lab.run(quick, "--yes", *asked)
+    assert said.host("gpu-01")["verdict"] == "resolved", said.out
+    assert said.step("gpu-01", "answers")["status"] == "ok"
+    assert there(lab.commands("gpu-01"), ("http.server 30000",)) == [True]
 
 
 JOB = """# four GPUs
