@@ -70,5 +70,5 @@ def document(result: RunResult) -> Mapping[str, Any]:
     whole = cast("dict[str, Any]", to_json(result))
     for host in whole["hosts"]:
         for step in host["steps"]:
-            del step["fault"]
+            del step["fault"], step["inapplicable"]
     return whole
