@@ -166,7 +166,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
             self.filters.pop(name, None)
         self.filters = {name: _measured(name, it) for name, it in self.filters.items()}
         self.filters |= {WITHIN_BOUNDS: _within_bounds, JOINED: _joined, "format": _format, "counted": _counted}
-        self.tests = {**self.tests, "answered": _answered}
+        self.tests = {name: _asked_of_known(it) for name, it in self.tests.items()} | {"answered": _answered}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
@@ -219,6 +219,18 @@ def bounded(value: Any) -> Any:
     if size > LONGEST:
         raise SecurityError(f"it makes a value of more than {LONGEST} characters or elements")
     return value
+
+
+def _asked_of_known(test: Any) -> Any:
+    """The test *test*, for what is known: whether something that is not known is a text, or none, nobody can tell."""
+    if hasattr(test, "jinja_pass_arg"):
+        return test
+
+    @wraps(test)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        return test(*map(known, args), **kwargs)
+
+    return asked
 
 
 def _measured(name: str, function: F) -> F:

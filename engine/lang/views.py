@@ -42,7 +42,13 @@ class View(Mapping[str, Any]):
         return hash(repr(self._inner))
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._inner == (other._inner if isinstance(other, View) else other))
+        """Raises UnknownTouched where that depends on what is not known."""
+        if not isinstance(other, Mapping) or set(self._inner) != set(other):
+            return False
+        theirs = other._inner if isinstance(other, View) else other
+        pairs = [(view(it), view(theirs[key])) for key, it in self._inner.items()]
+        unlike = [one != two for one, two in pairs if not isinstance(one, Silent) and not isinstance(two, Silent)]
+        return not any(unlike) and all(one == two for one, two in pairs)
 
     def __str__(self) -> str:
         if "pid" in self._inner and "command" in self._inner:

@@ -69,9 +69,9 @@ def calls_in(many: int) -> int:
 
 def test_what_check_does_grows_with_the_steps():
     """Mutants: given.py taking every look anew for each step, templates.py filling in names that nothing mentions."""
-    load_playbook(long_playbook(8), "long.yaml", discover())
-    few, many = calls_in(100), calls_in(600)
-    assert many < 6.15 * few, (few, many)
+    calls_in(50)
+    few, some, many = (calls_in(it) for it in (100, 300, 500))
+    assert many - some < 1.03 * (some - few), (few, some, many)  # without what is done once, whatever their number
 
 
 def test_a_wrong_name_is_held_against_a_bounded_number_of_names():
