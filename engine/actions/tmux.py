@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
+from engine.facts.ground import refusal
 from engine.ports import Fails, Holds, Probe
 from engine.shell import SAFE
 from engine.values.command import Completed, read_script, write_script
@@ -48,22 +49,27 @@ class State:
     exists: bool = field(default=False, metadata={"about": "Whether there is a session of that name."})
     pids: tuple[int, ...] = field(default=(), metadata={"about": "The processes that run in it."})
     created: int = field(default=0, metadata={"about": "When it was started: seconds since 1970."})
+    refused: str = field(
+        default="", metadata={"about": "Why root starts nothing in `folder`; empty: nothing forbids it."}
+    )
 
 
 def probe(args: Args) -> Probe[State]:
     """One look, as the user whose sessions these are."""
-    done: Completed = yield read_script(_IS_THERE + SAFE + _LOOK, args.session)
+    done: Completed = yield read_script(_IS_THERE + SAFE + _FOLDER + _LOOK, args.session, args.folder)
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(" ".join(done.stderr.split()) or "tmux does not say which sessions there are")
     lines = done.stdout.split("\n")
     if lines[0] == "absent":
         return State(installed=False)
     panes = [it.split() for it in lines if it.startswith("pane ")]
+    why = [it.removeprefix("refused ") for it in lines if it.startswith(("refused ", "become "))]
     return State(
         installed=True,
         exists=bool(panes),
         pids=tuple(int(it[1]) for it in panes if it[3] == "0"),
         created=min((int(it[2]) for it in panes), default=0),
+        refused=refusal(why[0], why[1].removeprefix("become ")) if why else "",
     )
 
 
@@ -72,8 +78,19 @@ LC_ALL=C; export LC_ALL
 command -v tmux >/dev/null || { echo absent; exit 0; }
 """
 
+_FOLDER = r"""
+folder_fits() {  # directory: whether root may start programs there; goes there, or sets why and owner
+    if [ "$safe_me" != 0 ]; then cd -- "$1"; return; fi
+    safe_enter "$1" || return 1
+    [ "$shared" = no ] || { why="everybody can put files in $1"; return 1; }
+}
+"""
+
 _LOOK = r"""
 unset TMUX
+if [ -d "$2" ] && [ "$safe_me" = 0 ] && ! folder_fits "$2"; then
+    printf 'refused %s\nbecome %s\n' "$(printf %s "$why" | tr '\n' '?')" "$owner"
+fi
 # tmux makes the directory of its sockets where there is none, whatever it is asked: then there is no session either.
 place=${TMUX_TMPDIR:-/tmp}
 [ -d "$place" ] || place=/tmp
@@ -96,7 +113,10 @@ exit 3
 _START = r"""
 unset TMUX RUNBOOK_LANE
 session=$1 folder=$2 wait=$3; shift 3
-if [ -n "$folder" ]; then cd -- "$folder" || exit; fi
+if [ -n "$folder" ] && ! folder_fits "$folder"; then
+    [ -z "$why" ] || printf '%s\n' "$why" >&2
+    exit 3
+fi
 tmux new-session -d -s "$session" -- "$@" || exit
 exec sleep "$wait"
 """
@@ -114,12 +134,14 @@ def decide(args: Args, state: State) -> Decision:
         return Blocked(why="there is no tmux on this host: the action `package` installs it")
     if state.exists:
         return NoChange(why=f"there is a session {args.session} ({_processes(state)})")
+    if state.refused:
+        return Blocked(why=state.refused)
     words = ("sh", "-c", args.script) if args.script else ("env", "--", *args.argv)
     words = tuple(f"{it[:-1]}\\;" if it.endswith(";") else it for it in words)  # tmux takes a ; at the end for its own
     argv = (args.session, args.folder, f"{args.steady:g}", *words)
     return Change(
         summary=f"start {_short(args)} in the tmux session {args.session}",
-        commands=(replace(write_script(_START, *argv), stands_for=_line(args, words)),),
+        commands=(replace(write_script(SAFE + _FOLDER + _START, *argv), stands_for=_line(args, words)),),
         targets=(Target(kind="service", key=f"tmux:{args.session}", say=f"the tmux session {args.session}"),),
         risk=Risk.EDITS_FILES,
     )

@@ -51,6 +51,12 @@ place() {  # where records lie: sets folder
 ours_alone() {  # directory: whether nobody else can exchange what is in it; sets real, or why and owner
     safe_resolve "$1" last && [ "$kind" = directory ] && safe_step "$real"
 }
+fit_to_work_in() {  # directory: whether root may start programs there; sets real, or why and owner
+    real=$1
+    [ "$safe_me" = 0 ] || return 0
+    ours_alone "$1" || return 1
+    [ "$shared" = no ] || { why="everybody can put files in $1"; return 1; }
+}
 instead() { [ -z "$owner" ] || printf ': give the step `become: %s`' "$owner"; }
 log_place() {  # log: whether nobody else can lead what is written there elsewhere; sets real and kind
     safe_resolve "$1" last || return 1
@@ -180,7 +186,9 @@ program_there() {  # program, folder, PATH
     esac
 }
 obstacles() {  # to a start of $name
-    if [ ! -d "$cwd" ] || [ ! -x "$cwd" ]; then echo "no $name there is no directory $cwd that $user may enter"; fi
+    if [ ! -d "$cwd" ] || [ ! -x "$cwd" ]; then echo "no $name there is no directory $cwd that $user may enter"
+    elif ! fit_to_work_in "$cwd"; then echo "no $name its directory $cwd: $why$(instead)"
+    fi
     if [ -z "$program" ]; then echo "no $name it has no \`argv\` to be started by"
     elif ! program_there "$program" "$cwd" "$path"; then
         echo "no $name there is no program $program (looked in ${path:-nothing})"

@@ -165,6 +165,8 @@ while field verb && [ "$verb" != end ]; do
         field log; home "$log"; log=$it
         own_log || { echo "$name: its log $log: $why" >&2; give_up; }
         field cwd; home "$cwd"; cwd=$it
+        fit_to_work_in "$cwd" || { echo "$name: its directory $cwd: $why" >&2; give_up; }
+        cwd=$real
         field spelled
         (
             unset RUNBOOK_LANE  # what ends this command shall leave the watcher alone, too

@@ -577,6 +577,25 @@ def test_a_host_without_setsid_is_told_so(tmp_path):
 
 
 @pytest.mark.real("root")
+def test_root_starts_nothing_in_a_directory_that_another_user_can_put_files_in(host, tmp_path):
+    """Mutants: component_scripts.py ``obstacles``, component_turns.py ``START`` without ``fit_to_work_in``."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "one", cwd=str(theirs))))
+    change = components.decide(args, looked(args, host))
+    assert isinstance(change, Change)
+    os.chown(theirs, 65534, 65534)
+    decision = components.decide(args, looked(args, host))
+    assert isinstance(decision, Blocked)
+    assert f"one: its directory {theirs}: {theirs} belongs to nobody" in decision.why
+    assert "give the step `become: nobody`" in decision.why
+    (done,) = host.run(change.commands[0])
+    assert done.exit_code not in (0, None)
+    assert f"{theirs} belongs to nobody" in done.stderr
+    assert marked(tmp_path) == []
+
+
+@pytest.mark.real("root")
 def test_records_of_another_user_are_not_believed(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
     done(args, host)

@@ -94,6 +94,26 @@ def test_a_look_leaves_no_directory_of_sockets(tmp_path):
 
 
 @pytest.mark.real("tmux", "root")
+@pytest.mark.parametrize("whose", ["another user's", "everybody's"])
+def test_root_starts_nothing_where_others_can_put_files(tmp_path, whose):
+    """Mutants: tmux.py ``_START``, and ``_LOOK``, going there by ``cd``."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    folder.chmod(0o1777 if whose == "everybody's" else 0o755)
+    args = {"session": "x", "argv": ["sleep", "9"], "folder": str(folder)}
+    if whose == "another user's":
+        os.chown(folder, 65534, 65534)
+    taken = take("tmux", args)
+    assert (taken.status, taken.writes) == ("blocked", [])
+    why = "belongs to nobody" if whose == "another user's" else "everybody can put files in"
+    assert why in taken.why
+    command = tmux.decide(build(tmux.Args, args), tmux.State(installed=True)).commands[0]  # it was safe a moment ago
+    (done,) = Machine().run(command)
+    assert done.exit_code == 3
+    assert why in done.stderr
+
+
+@pytest.mark.real("tmux", "root")
 def test_a_directory_of_sockets_that_is_another_user_s_is_not_believed(tmp_path):
     sockets = tmp_path / "tmux-0"
     sockets.mkdir(mode=0o700)
