@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from parts import PARTS, SLOW, LeftOut, basic, present, reason_of
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
 Path(LOCKS, ".runbook-locks").touch()
+TURNS = Path(os.environ.setdefault("RUNBOOK_TEST_TURNS", LOCKS))  # of the first process: its workers share it
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
 
@@ -63,8 +65,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, away = [], []
     for item in items:
         (kept if _belongs(item, config) else away).append(item)
+    kept.sort(key=lambda item: item.get_closest_marker("alone") is None)
+    items[:] = kept
     if away:
-        items[:] = kept
         config.hook.pytest_deselected(items=away)
 
 
@@ -106,6 +109,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     left_out.skipped.update(reason_of(report) for report in terminalreporter.stats.get("skipped", ()))
     for line in left_out.lines():
         terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Tests run beside each other, but for those marked `alone`: they wait for the others to end, who then wait for them."""
+    alone = item.get_closest_marker("alone") is not None
+    with (TURNS / "gate").open("w") as gate, (TURNS / "turn").open("w") as turn:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # nobody begins while one waits to be alone
+        fcntl.flock(turn, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -364,7 +364,7 @@ class _Reading:
                     return node.value
         except ValueError:
             return node.value
-        hint = f"put it in quotes: '{node.tag}'" if node.tag.startswith("!") else ""
+        hint = "put the whole value in quotes" if node.tag.startswith("!") else ""
         return self._wrong(node, f"the tag {node.tag} means nothing here", hint)
 
     def _wrong(self, node: Any, message: str, hint: str = "") -> Any:

@@ -176,6 +176,7 @@ def test_a_process_that_ends_while_it_is_read_does_no_harm(stage, tmp_path):
         table(Machine(path=tmp_path))
 
 
+@pytest.mark.alone
 def test_one_who_writes_a_lot_on_his_command_line_hides_nobody(machine, stage):
     """Mutants: process_script.py without the limit of one process; without the mark on what was cut."""
     lots = ["x" * 120_000] * 8
@@ -210,6 +211,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.alone
 @pytest.mark.real("root")
 def test_one_user_s_many_long_command_lines_hide_nobody_and_he_is_named(machine, stage):
     """What a look may say is 4 MiB: 70 processes with 130 kB each would be 9 MB.

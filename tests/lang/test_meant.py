@@ -48,7 +48,7 @@ MISTAKES = [
     (LOOK + "    command: {argv: [echo, true]}", "got true or false (true)", 'in quotes: "true"'),
     (LOOK + "    command: {argv: [echo, null]}", "expected text, got nothing", "in quotes"),
     (LOOK + "    command: {argv: [test, !, -e, x]}", "`!` alone is a mark of YAML", ""),
-    (LOOK + "    command: {argv: [test, !-e, x]}", "the tag !-e means nothing here", "'!-e'"),
+    (LOOK + "    command: {argv: [test, !-e, x]}", "the tag !-e means nothing here", "put the whole value in quotes"),
     (LOOK + "    command: {argv: [echo, {{ inputs.x }}]}", "a key must be plain text", "stands in quotes"),
     (LOOK + "    retry: {times: 0}\n    memory: {}", "times: 0 is below 1", ""),
     (LOOK + "    tags: 3\n    memory: {}", "tags: expected text or a list, got 3", ""),

@@ -19,7 +19,7 @@ TOKEN = "mark"
 
 @dataclass
 class SleptLane:
-    """A lane whose answer is on its way: it comes with the *at*-th wait."""
+    """A lane whose answer is on its way: it comes with the *at*-th wait, or, where that is 0, never."""
 
     at: int
     name: str = "lane"
@@ -82,6 +82,6 @@ def test_what_ended_before_the_watchdog_ended_its_shell_is_over(at):
 
 def test_without_an_answer_the_clock_counts():
     with pytest.raises(ConnectionLost, match="stopped answering"):
-        attempt(Effect.WRITE, SleptLane(10**6), SleptLeash(), 1000.0).write()
-    assert attempt(Effect.WRITE, SleptLane(10**6), SleptLeash(says="lane"), 0.0).write().timed_out
-    assert attempt(Effect.READ, SleptLane(10**6), SleptLeash(), 1000.0).look().timed_out
+        attempt(Effect.WRITE, SleptLane(0), SleptLeash(), 1000.0).write()
+    assert attempt(Effect.WRITE, SleptLane(0), SleptLeash(says="lane"), 0.0).write().timed_out
+    assert attempt(Effect.READ, SleptLane(0), SleptLeash(), 1000.0).look().timed_out
