@@ -409,7 +409,7 @@ def with_value(tree, path, value):
     return {**tree, path[0]: with_value(tree.get(path[0]) or {}, path[1:], value)}
 
 
-@pytest.mark.parametrize("form", ["yaml", "toml", "json"])
+@pytest.mark.parametrize("form", ["yaml", *(pytest.param(it, marks=pytest.mark.slow) for it in ("toml", "json"))])
 @given(draw=st.data())
 def test_any_text_gets_any_value_and_keeps_everything_else(form, draw):
     """Held by other parsers than the one that found the place."""

@@ -67,6 +67,7 @@ def calls_in(many: int) -> int:
     return calls
 
 
+@pytest.mark.slow
 def test_what_check_does_grows_with_the_steps():
     """Mutants: given.py taking every look anew for each step, templates.py filling in names that nothing mentions."""
     calls_in(50)

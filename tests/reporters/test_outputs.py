@@ -22,7 +22,7 @@ NOWHERE = {
 }
 
 
-@pytest.mark.parametrize("output", ["console", "json", pytest.param("jsonl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("output", ["console", *(pytest.param(it, marks=pytest.mark.slow) for it in ("json", "jsonl"))])
 @pytest.mark.parametrize("where", NOWHERE)
 def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
     """Mutants: outputs.py's code saying 0 for a document that nobody got; 1 for ``| head``."""
@@ -33,6 +33,7 @@ def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, 
     assert said.stderr.startswith("runbook: cannot write to stdout: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", NOWHERE)
 def test_the_exit_code_of_the_hosts_is_kept_when_stdout_is_lost(toy, where):
     toy.marks.chmod(0o700)
@@ -52,7 +53,7 @@ def test_a_pager_that_is_closed_in_the_middle_does_not_cut_the_run_off(toy):
     assert said.stderr.count("\n") <= 1
 
 
-@pytest.mark.parametrize("output", ["console", "jsonl"])
+@pytest.mark.parametrize("output", ["console", pytest.param("jsonl", marks=pytest.mark.slow)])
 def test_a_reader_that_stalls_holds_up_no_host_and_gets_everything_in_the_end(toy, output):
     """Mutants: outputs.py telling the reporter in the run's own threads; not waiting for what is still to be written."""
     there, here = os.pipe()
@@ -97,7 +98,9 @@ def until(true) -> None:
     assert true()
 
 
-@pytest.mark.parametrize(("output", "signals"), [("jsonl", 1), ("json", 1), ("console", 2)])
+@pytest.mark.parametrize(
+    ("output", "signals"), [("jsonl", 1), pytest.param("json", 1, marks=pytest.mark.slow), ("console", 2)]
+)
 def test_an_interrupted_run_does_not_wait_for_a_reader_that_stalls(toy, output, signals):
     """Mutants: outputs.py waiting without an end; for a signal too many; streams.py ending as a program usually does."""
     report = toy.folder / "good.json"
@@ -144,6 +147,7 @@ def test_a_stderr_that_nobody_reads_holds_up_no_interrupted_run(toy):
     os.close(there)
 
 
+@pytest.mark.slow
 def test_stderr_may_be_lost_too(toy):
     said = toy.sh('"$@" >&- 2>&- <&-', "--yes")
     assert said.returncode == 1
@@ -151,6 +155,7 @@ def test_stderr_may_be_lost_too(toy):
     assert toy.sh('"$@" 2>/dev/full', "--yes").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_report_that_fills_the_disk_costs_one_line_and_turns_0_into_1(toy):
     full = toy.folder / "full.json"
     full.symlink_to("/dev/full")
