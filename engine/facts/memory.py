@@ -91,11 +91,10 @@ climb() {  # $1: where the groups are, $2: the path of ours
     done
 }
 root=/sys/fs/cgroup
-leaf='s,/runbook-[0-9a-f]*$,,' # the control group of this look, which no limit is set for
 own=$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*:\(.*\)$/\3/p' /proc/self/cgroup 2>/dev/null)
 if [ -n "$own" ] && [ -d $root/memory ]; then climb $root/memory "$own" 1
-elif [ -e $root/cgroup.controllers ]; then climb $root "$(sed -n "$leaf;s/^0:://p" /proc/self/cgroup 2>/dev/null)" 2
-elif [ -e $root/unified/cgroup.controllers ]; then climb $root/unified "$(sed -n "$leaf;s/^0:://p" /proc/self/cgroup)" 2
+elif [ -e $root/cgroup.controllers ]; then climb $root "$(sed -n 's/^0:://p' /proc/self/cgroup 2>/dev/null)" 2
+elif [ -e $root/unified/cgroup.controllers ]; then climb $root/unified "$(sed -n 's/^0:://p' /proc/self/cgroup)" 2
 fi
 exit 0
 """

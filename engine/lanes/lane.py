@@ -36,8 +36,6 @@ class Lane(Shell):
     def __init__(self, opener: Opener, access: Access) -> None:
         self.name = token_hex(8)
         self.group = ""
-        self.cgroup = ""
-        """The directory of its control group; ``-``: it has none of its own."""
         self.user = ""
         self.used = 0
         self._secret = token_hex(16)
@@ -45,8 +43,9 @@ class Lane(Shell):
 
     def wait_until_ready(self, check: Check) -> None:
         """Read the greeting.  Raises Refused when no shell starts that can be a lane, and what *check* raises."""
-        words = (*self.await_line(f"lane {self.name} ", check).split(" ", 5), *("",) * 5)
-        _, _, whose, self.group, self.cgroup, self.user = words[:6]
+        _, _, whose, self.group, self.user = (*self.await_line(f"lane {self.name} ", check).split(" ", 4), *("",) * 4)[
+            :5
+        ]
         self.await_line(f"lane {self.name}", check, self.err)
         if whose in GROUPS:
             raise Refused(GROUPS[whose])
@@ -153,7 +152,5 @@ class Leash(Shell):
         if self.ended:
             why = f" ({self._why})" if self._why else ""
             raise ConnectionLost(f"the shell that holds our commands is gone{why}")
-        if lane.name not in self._known and lane.cgroup.startswith("/"):
-            self.send(f"in {lane.group} {lane.name} {lane.cgroup}\n".encode())
         self._known.add(lane.name)
         self.send(" ".join((verb, lane.group, lane.name, *words)).encode() + b"\n")

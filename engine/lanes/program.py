@@ -113,63 +113,12 @@ escaped() {
     kill -s KILL "$p" 2>/dev/null
   done
 }
-stat_of() {
-  s=; while IFS= read -r l || [ -n "$l" ]; do s=$l; done 2>/dev/null <"/proc/$1/stat"
-  set -- ${s##*) }
-  parent=${2:-}; pgrp=${3:-}; start=${20:-}
-  [ -n "$start" ]
-}
-kin() {
-  kin=; seen=" "; others=
-  for f in /proc/[0-9]*; do
-    p=${f#/proc/}
-    stat_of "$p" || continue
-    if [ "$pgrp" = "$1" ]; then seen="$seen$p "; else others="$others $p:$parent:$start"; fi
-  done
-  n=
-  while [ "$n" != "$seen" ]; do
-    n=$seen
-    for one in $others; do
-      p=${one%%:*}; parent=${one#*:}; parent=${parent%:*}
-      case $seen in *" $p "*) ;; *" $parent "*) seen="$seen$p "; kin="$kin $p:${one##*:}";; esac
-    done
-  done
-}
-outlived() {
-  for one in $kin; do
-    p=${one%%:*}
-    stat_of "$p" && [ "$start" = "${one#*:}" ] && [ "$p" != $$ ] && kill -s KILL "$p" 2>/dev/null
-  done
-}
-cage() {
-  eval "d=\${d_$1:-}"
-  [ -n "$d" ] && [ -O "$d/cgroup.procs" ]
-}
-caged() {
-  cage "$1" || return 0
-  { echo 1 >"$d/cgroup.kill"; } 2>/dev/null || for i in 1 2 3; do
-    while read -r p; do [ "$p" = $$ ] || kill -s KILL "$p" 2>/dev/null; done 2>/dev/null <"$d/cgroup.procs"
-  done
-}
-uncage() {
-  cage "$1" || return 0
-  for i in 1 2 3; do
-    while read -r p; do { echo "$p" >"${d%/*}/cgroup.procs"; } 2>/dev/null; done 2>/dev/null <"$d/cgroup.procs"
-    rmdir "$d" 2>/dev/null && break
-  done
-  for f in "${d%/*}"/runbook-????????????????; do
-    while read -r p s; do
-      [ "$p $s" != 'populated 0' ] || rmdir "$f"
-    done 2>/dev/null <"$f/cgroup.events"
-  done
-}
 finish() {
-  kin=; cage "$2" || kin "$1"
   kill -TERM "-$1" 2>/dev/null; kill -CONT "-$1" 2>/dev/null
   i=0; e=$(($(date +%s)+($3+19)/10))
   while [ "$i" -lt "$3" ] && lives "$1" '' && [ "$(date +%s)" -lt "$e" ]; do nap; i=$((i+1)); done
   kill -KILL "-$1" 2>/dev/null
-  escaped "$2"; escaped "$2"; outlived; caged "$2"
+  escaped "$2"; escaped "$2"
   i=0; while [ "$i" -lt 5 ] && lives "$1" ''; do nap; i=$((i+1)); done
   lives "$1" "$2"
   say "over $2"
@@ -180,12 +129,11 @@ begin() {
     i=0
     while [ "$i" -lt "$3" ]; do
       sleep 1 & z=$!; wait "$z"; i=$((i+1))
-      kill -0 "-$1" 2>/dev/null || { uncage "$2"; exit 0; }
+      kill -0 "-$1" 2>/dev/null || exit 0
     done
     trap '' TERM
     [ "$4" = never ] || finish "$1" "$2" "$5"
     say "late $2"
-    uncage "$2"
   ) &
   eval "t_$2=$!"
 }
@@ -196,17 +144,16 @@ done_() {
 printf '\nready\n'
 while IFS=' ' read -r verb group lane a b c; do
   case $verb in
-    in) case $a in /sys/fs/cgroup/*/runbook-"$lane"|/sys/fs/cgroup/runbook-"$lane") eval "d_$lane=\$a";; esac;;
     hold) all="$all $group:$lane:look";;
     write) all="$all $group:$lane:write"; begin "$group" "$lane" "$a" "$b" "$c";;
     begin) begin "$group" "$lane" "$a" "$b" "$c";;
     end) done_ "$lane";;
-    drop) done_ "$lane"; m=; for it in $all; do [ "${it#*:}" = "$lane:look" ] || [ "${it#*:}" = "$lane:write" ] || m="$m $it"; done; all=$m; uncage "$lane";;
-    finish) done_ "$lane"; finish "$group" "$lane" "$a"; uncage "$lane";;
+    drop) done_ "$lane"; m=; for it in $all; do [ "${it#*:}" = "$lane:look" ] || [ "${it#*:}" = "$lane:write" ] || m="$m $it"; done; all=$m;;
+    finish) done_ "$lane"; finish "$group" "$lane" "$a";;
   esac
 done
 for it in $all; do
-  case $it in *:look) it=${it%:look}; done_ "${it#*:}"; finish "${it%%:*}" "${it#*:}" 3; uncage "${it#*:}";; esac
+  case $it in *:look) it=${it%:look}; done_ "${it#*:}"; finish "${it%%:*}" "${it#*:}" 3;; esac
 done
 """
 )
@@ -215,39 +162,19 @@ done
 Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended.
 What a process is called may hold lines, so that each is read whole.  ``escaped`` ends who left the group with the
 lane's mark, if that is a process of the user who runs this: anybody may write a mark that he has seen into his own
-environment.
-
-A process can clear its environment and leave the group, too.  Where the lane has a control group of its own
-(``GREETING``), ``caged`` ends everything in that, and ``uncage`` takes what a change has left behind out of it.
-Elsewhere ``outlived`` ends what descends from the group (``kin``, seen before anything is ended): whose parent has
-already ended then is a child of process 1, and cannot be told from a stranger.  A process is a process id and a start
-time; the last line of its ``stat`` counts, for its name may have several.  An empty control group whose leash was killed
-is removed by the next one."""
+environment."""
 
 GREETING = (
     GUARD.replace("%", "%%")
     + r"""
 RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
-c=; d=-
-while IFS= read -r s; do case $s in 0::/*) c=${s#0::}; c=${c%%%%/};; esac; done 2>/dev/null </proc/self/cgroup
-for s in /sys/fs/cgroup /sys/fs/cgroup/unified; do
-  case $c in *[!A-Za-z0-9_.:@/-]*|*/../*|*/..) break;; esac
-  [ -O "$s$c/cgroup.procs" ] && [ -w "$s$c/cgroup.procs" ] && mkdir "$s$c/runbook-%(lane)s" || continue
-  d=$s$c/runbook-%(lane)s
-  echo $$ >"$d/cgroup.procs" && trap "{ echo $$ >'$s$c/cgroup.procs'; rmdir '$d'; } 2>/dev/null" EXIT && break
-  rmdir "$d"; d=-; break
-done 2>/dev/null
 IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }; s=${s%%%% *}
 g=shared; case $s in "") g=hidden;; $$|"${1:-}") g=own;; esac
-printf '\nlane %(lane)s %%s %%s %%s %%s\n' "$g" "$s" "$d" "$(id -un 2>/dev/null || id -u)"
+printf '\nlane %(lane)s %%s %%s %%s\n' "$g" "$s" "$(id -un 2>/dev/null || id -u)"
 printf '\nlane %(lane)s\n' >&2
-unset d
 """
 )
 """The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its user.
-
-Where it may (root, mostly, and cgroup v2), it enters a control group of its own, which none of its descendants leaves
-by itself; it is made below its own, which must not be another user's.
 
 It says so behind whatever the login shell, or sudo, has printed on either stream.
 Behind sudo the leader is sudo itself, which the shell before it became: ``$1`` is the process id of that.

@@ -526,7 +526,7 @@ def test_what_is_left_behind_is_ended_without_the_component_that_was_started_sin
     )
     _, _, after, _ = done(args, host)
     leader = after.parts[0].pid
-    (child,) = [it for it in marked(tmp_path) if os.getsid(it) == it != leader]
+    (child,) = [it for it in marked(tmp_path) if session_of(Path(f"/proc/{it}")) == it != leader]
     left = Remains(component="one", pid=child, start=start_of(child), state="S", user="", command="sh")
     host.run(end_components((), [left], args.records, after.turn, grace=5))
     assert (lives(child), lives(leader)) == (False, True)

@@ -61,7 +61,7 @@ def test_with_nothing_to_follow_the_survivor_is_left_and_named(machine, stage):
 @pytest.mark.parametrize("word", ["HUP", "QUIT", "USR1", "USR2", "KILL"])
 def test_every_signal_is_sent_by_its_name(machine, stage, word):
     job = stage.job()
-    assert end(machine, process(job.pid), signal=word).exit_code == 0
+    assert end(machine, process(job.pid), signal=word, grace=20).exit_code == 0
     assert job.wait() == -getattr(__import__("signal"), f"SIG{word}")
 
 

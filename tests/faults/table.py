@@ -75,7 +75,7 @@ FILES = (
     refused("deeply nested inventory", "An inventory of 5000 brackets is refused before the parser breaks.",
             "inventory.yaml:2:", "nested deeper than 50 levels", by=files.inventory(DEEP)),
     refused("YAML bomb in an inventory", "Aliases that multiply are counted, not followed.",
-            "inventory.yaml:", "more than 200000 values", by=files.inventory(BOMB)),
+            "inventory.yaml:", "more than 300000 values", by=files.inventory(BOMB)),
     refused("missing required input", "An input that must be given is named, with what it is for and how to give it.",
             "the input 'configs' is required", "-e configs=", "Configuration files on the host", by=files.missing_input),
 )  # fmt: skip

@@ -143,27 +143,6 @@ def test_what_leaves_the_group_of_a_look_is_ended_too(connection, mark):
     assert gone(mark)
 
 
-HIDES = "env -i {path} setsid sh -c '{path} sleep {mark} >/dev/null 2>&1 {end}'"
-"""Clears its environment, so that our mark is gone, and leaves the session."""
-
-
-def test_what_clears_its_environment_and_leaves_the_session_is_ended_with_its_command(connection, mark):
-    """Mutants: program.py without ``outlived``, and without ``caged``; ``kin`` seen after the group has ended."""
-    hidden = HIDES.format(path='PATH="$PATH"', mark=mark, end="")
-    assert connection.run(script(f"{hidden} & exec sleep {mark}", timeout=1.0))[0].timed_out
-    assert gone(mark)
-    assert connection.run(change(f"{hidden} & exec sleep {mark}", timeout=1.0))[0].timed_out
-    assert gone(mark)
-
-
-def test_a_daemon_that_hides_lives_on_after_a_change_that_succeeded(connection, mark):
-    """Mutants: program.py ending what a lane leaves behind on ``drop``; without ``uncage``."""
-    (done,) = connection.run(change(HIDES.format(path='PATH="$PATH"', mark=mark, end="&") + "; echo started"))
-    assert (done.exit_code, done.stdout) == (0, "started\n")
-    assert connection.run(look("sleep", "9", timeout=1.0))[0].timed_out
-    assert shows_up(mark)
-
-
 def test_what_goes_on_writing_harms_no_later_look(connection):
     noise = "(i=0; while [ $i -lt 200 ]; do echo noise; sleep 0.01; i=$((i+1)); done) & echo started; sleep 0.1"
     (done,) = connection.run(change(noise))
