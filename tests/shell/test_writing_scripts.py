@@ -26,10 +26,7 @@ WRITES = re.compile(
 NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
 """The lab makes hosts of its own; nothing of it is sent to others.  The shell room holds the safe ways themselves."""
 
-CONTROL_GROUP = "it makes, empties and removes a control group below its own, where nobody but its user can make any"
 EXEMPT = {
-    "engine.lanes.program.GREETING": CONTROL_GROUP,
-    "engine.lanes.lane.LEASH": CONTROL_GROUP,
     "engine.facts.locking.LOCK": "it follows SAFE in ask_lock, as a test below sees",
     "engine.lanes.program._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
     "engine.facts.git._CLONE": "it follows GIT, which begins with SAFE",
