@@ -54,6 +54,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
     },
     "training-crash": {
         "no_log": FAULTS - TRAINED,
+        "loop_no_log": FAULTS - TRAINED - LOOPS - {"git_aware"},
         **{it: {it} for it in ("update_timeout", "executor_crash", "server_crash", "silent_stop", "leak")},
         "out_of_memory": {"oom"},
         "maybe_out_of_memory": {"died_of_memory"},
@@ -202,7 +203,10 @@ def test_every_fault_is_seen_by_a_playbook():
     """But for hosts that are well, and for those of which something is unknown: a finding is no place for that."""
     well = {"healthy", "daemon", "trained", "under_way", "old_crash", "git_aware", "docker", "at_work"}
     unknown = {"mig", "disk_slow"}
-    everywhere = ({"no_docker", "not_watched", "no_script", "no_config", "no_log"}, {"died_silently", "short_timeouts"})
+    everywhere = (
+        {"no_docker", "not_watched", "no_script", "no_config", "no_log", "loop_no_log"},
+        {"died_silently", "short_timeouts"},
+    )
     seen = {
         it
         for findings in WHAT.values()
