@@ -91,6 +91,11 @@ class State:
     age: float | Unknown = field(metadata={"about": "Seconds since the last start."})
     since: tuple[str, ...] | Unknown = field(metadata={"about": "The last 50 lines since the last start, and its own."})
     failed: tuple[str, ...] | Unknown = field(metadata={"about": "Those of them with one of `never`."})
+    failed_before: tuple[str, ...] | Unknown = field(
+        metadata={
+            "about": "Lines with one of `never` between the start before and the last one, which may say nothing yet."
+        }
+    )
     lacking: tuple[str, ...] | Unknown = field(metadata={"about": "What of `expect` was not seen since then."})
     through: bool | Unknown = field(
         metadata={"about": "Whether the last start came through: all of `expect`, none of `never`."}
@@ -133,7 +138,8 @@ def _container(args: Args) -> Probe[State]:
     logs, at = of_container(it.name, log.lines, events.starts.get(it.id) or last, events.deaths.get(it.id, ()), log.now)
     state = _state(args, logs, at)
     blind = Unknown(why=log.refused)
-    unread = replace(state, since=blind, failed=blind, lacking=blind, through=blind, lived=blind, outlived=blind)
+    unread = replace(state, since=blind, failed=blind, failed_before=blind, lacking=blind)
+    unread = replace(unread, through=blind, lived=blind, outlived=blind)
     return unread if log.refused else state
 
 
@@ -150,6 +156,7 @@ def _unknown(logs: Logs, why: Unknown) -> State:
         age=why,
         since=why,
         failed=why,
+        failed_before=why,
         lacking=why,
         through=why,
         lived=why,
@@ -171,7 +178,7 @@ def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
     lines = _since(logs, at)
     since = tuple(line.text for line in lines)
     said = (*since, *(line.text for line in _elsewhere(logs, at)))
-    failed = tuple(it for it in since if any(_has(re.compile(p), it) for p in args.never))
+    failed, failed_before = (_failures(args, it) for it in (lines, _life_before(logs, at)))
     lacking = tuple(p for p in args.expect if not any(_has(re.compile(p), it) for it in said))
     through = bool(moments and args.expect) and not failed and not lacking
     enough = max(OUTLIVES * max(gaps, default=0.0), args.gap_below)
@@ -190,6 +197,7 @@ def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
         age=age,
         since=since[-KEPT:],
         failed=failed[-KEPT:],
+        failed_before=failed_before[-KEPT:],
         lacking=lacking,
         through=through,
         lived=lasted,
@@ -204,6 +212,20 @@ def _since(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
         return ()
     last = _latest(logs, at)
     return tuple(it for it in logs.lines[last:] if it.file == logs.lines[last].file and it.text.strip())
+
+
+def _life_before(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
+    """The lines from the start before the latest one up to that, in the file of both."""
+    if not at:
+        return ()
+    last = _latest(logs, at)
+    file = logs.lines[last].file
+    before = max((number for number in at if number < last and logs.lines[number].file == file), default=last)
+    return tuple(it for it in logs.lines[before:last] if it.file == file)
+
+
+def _failures(args: Args, lines: Sequence[Line]) -> tuple[str, ...]:
+    return tuple(it.text for it in lines if any(_has(re.compile(p), it.text) for p in args.never))
 
 
 def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:

@@ -93,6 +93,18 @@ def test_a_start_that_came_through_ends_it(tmp_path):
     assert state.loop is True
 
 
+def test_what_ended_the_start_before_is_known_while_the_last_one_says_nothing_yet(tmp_path):
+    """Mutants: starts.py with the lines of all starts before; with those of the last one."""
+    text = "".join(f"{stamp(it)} start container: begin\nfatal: {it}\n" for it in (50, 33, 16))
+    path = tmp_path / "log"
+    path.write_text(f"{text}{stamp(1)} start container: begin\n")
+    _, state = looked(path, **CAME_THROUGH)
+    assert (state.loop, state.failed, state.failed_before) == (True, (), ("fatal: 16",))
+    path.write_text(f"{stamp(1)} start container: begin\nfatal: 1\n")
+    _, state = looked(path, **CAME_THROUGH)
+    assert (state.failed, state.failed_before) == (("fatal: 1",), ())
+
+
 def test_what_was_not_seen_since_the_last_start_is_said(tmp_path):
     made, state = looked(log(tmp_path / "log", 5, after=()), **CAME_THROUGH)
     assert state.loop is False
