@@ -273,6 +273,8 @@ if has died_of_segfault; then # a stack that has no end
 fi
 if has died_of_kill; then
     box run-kill -d lab/areal:1 sh -c 'echo "Training step 57 of 250"; exec sleep 1000'
+    n=0 # it is killed at its work: what is killed sooner has not said anything yet
+    until docker logs run-kill 2>&1 | grep -q step || [ $n -gt 200 ]; do n=$((n + 1)); sleep 0.1; done
     docker kill run-kill >/dev/null
 fi
 if has died_of_memory; then
