@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -152,6 +154,18 @@ def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
     raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
 
 
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Hold up the collector of cycles, which would go through all values of a long file again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Every host in *paths*.  Raises ConfigError with every mistake in them."""
     from hashlib import sha256
@@ -160,9 +174,10 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     from engine.lang.source import parse_inventory
 
     texts = [(read_text(it, LARGEST_INVENTORY), str(it)) for it in paths]
-    documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
-    parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
-    inventory = read(parsed, transports.names())
+    with no_garbage_collection():
+        documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
+        parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
+        inventory = read(parsed, transports.names())
     digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
     return replace(inventory, digest=digest)
 

@@ -37,7 +37,11 @@ class NamedGroup:
     where: Where
 
 
-def traits(host: Host) -> dict[str, tuple[str, ...]]:
+Traits = dict[str, tuple[str, ...]]
+"""Kind of group to the values of one host."""
+
+
+def traits(host: Host) -> Traits:
     """What groups *host* by its fields: kind to values, such as ``role: (training, selfplay)``, ``device: (gpu,)``."""
     found = {
         "role": parts_of(host.vars.get("role")),
@@ -77,12 +81,17 @@ def has_cuda(host: Host) -> bool:
 
 
 def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:
+    """The values of ``ambiguous_in`` for *hosts*."""
+    return ambiguous_in({host.name: traits(host) for host in hosts})
+
+
+def ambiguous_in(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
     """Values that two kinds share but not for the same hosts, with those kinds: no group is made of such a value."""
     kinds: dict[str, dict[str, set[str]]] = {}
-    for host in hosts:
-        for kind, values in traits(host).items():
+    for name, found in traits_of.items():
+        for kind, values in found.items():
             for value in values:
-                kinds.setdefault(value, {}).setdefault(kind, set()).add(host.name)
+                kinds.setdefault(value, {}).setdefault(kind, set()).add(name)
     return {
         value: tuple(members) for value, members in kinds.items() if len({frozenset(it) for it in members.values()}) > 1
     }
@@ -90,8 +99,9 @@ def ambiguous(hosts: Iterable[Host]) -> dict[str, tuple[str, ...]]:
 
 def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Host, ...], dict[str, tuple[str, ...]]]:
     """*hosts*, each with its groups, and every group with its hosts.  Raises ConfigError with every clash of names."""
-    derived = _derived(hosts)
-    if clashes := tuple(_clashes(hosts, derived, named)):
+    traits_of = {host.name: traits(host) for host in hosts}
+    derived = _derived(traits_of)
+    if clashes := tuple(_clashes(hosts, traits_of, derived, named)):
         raise ConfigError(*clashes)
     together = {name: set(members) for name, members in derived.items()}
     for group in named:
@@ -146,21 +156,24 @@ def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
     return NamedGroup(name=str(name), members=names, where=notes.at(path))
 
 
-def _derived(hosts: Sequence[Host]) -> dict[str, tuple[str, ...]]:
-    unclear = ambiguous(hosts)
+def _derived(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
+    unclear = ambiguous_in(traits_of)
     found: dict[str, list[str]] = {}
-    for host in hosts:
-        for value in dict.fromkeys(value for values in traits(host).values() for value in values):
+    for host, kinds in traits_of.items():
+        for value in dict.fromkeys(value for values in kinds.values() for value in values):
             if value not in unclear and NAME.fullmatch(value):
-                found.setdefault(value, []).append(host.name)
+                found.setdefault(value, []).append(host)
     return {name: tuple(members) for name, members in found.items()}
 
 
 def _clashes(
-    hosts: Sequence[Host], derived: Mapping[str, tuple[str, ...]], named: Sequence[NamedGroup]
+    hosts: Sequence[Host],
+    traits_of: Mapping[str, Traits],
+    derived: Mapping[str, tuple[str, ...]],
+    named: Sequence[NamedGroup],
 ) -> Iterable[Problem]:
     by_name = {it.name: it for it in hosts}
-    taken = {value: kind for it in hosts for kind, values in traits(it).items() for value in values}
+    taken = {value: kind for kinds in traits_of.values() for kind, values in kinds.items() for value in values}
     for name, members in derived.items():
         if name in by_name and members != (name,):
             kind = taken[name]

@@ -24,6 +24,10 @@ def shown(fields: Mapping[str, object]) -> dict[str, Json]:
         if depth > DEEPEST or next(left, None) is None:
             raise ValueError("nested too deep, or more than a host has to say")
         match value:
+            case None | bool() | "":
+                return value
+            case str():
+                return MASK if secret or is_secret("", value) else value
             case Mapping():
                 return {
                     text_of(key): walk(it, secret or is_secret(text_of(key), it), depth + 1)
@@ -31,8 +35,6 @@ def shown(fields: Mapping[str, object]) -> dict[str, Json]:
                 }
             case list() | tuple() | set() | frozenset():
                 return [walk(it, secret, depth + 1) for it in value]
-            case None | bool() | "":
-                return value
         return MASK if secret or is_secret("", value) else _scalar(value)
 
     return {key: walk(it, is_secret(key, it), 1) for key, it in fields.items()}
@@ -49,13 +51,16 @@ def _secret_values(document: object) -> Iterator[str]:
     while waiting:
         value, secret = waiting.pop()
         match value:
+            case str():
+                if secret:
+                    yield value
+                elif "://" in value:
+                    yield from LOGIN_IN_URL.findall(value)
             case Mapping() | list() | tuple():
                 if (id(value), secret) in seen:
                     continue
                 seen.add((id(value), secret))
                 waiting.extend(_inside(value, secret))
-            case str() if not secret:
-                yield from LOGIN_IN_URL.findall(value)
             case None | bool():
                 continue
             case _ if secret:

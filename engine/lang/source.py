@@ -35,6 +35,7 @@ SECTIONS = ("inputs", "diagnose", "findings", "remediate", "verify", "limits")
 
 RAW = "!raw"
 MERGE = "tag:yaml.org,2002:merge"
+TEXT = "tag:yaml.org,2002:str"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +315,19 @@ class _Reading:
                     key_node, f"the key {key!r} stands twice; the first is on line {self.places[(*path, key)][0]}"
                 )
                 continue
-            self.places[(*path, key)] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-            made[key] = self.value(value_node, (*path, key), depth + 1)
+            mark, child = key_node.start_mark, (*path, key)
+            self.places[child] = (mark.line + 1, mark.column + 1)
+            made[key] = value_node.value if self._is_text(value_node) else self.value(value_node, child, depth + 1)
         for it in merged:
             made = {**self._merged(it, path, depth), **made}
         return made
+
+    def _is_text(self, node: Any) -> bool:
+        """Whether *node* is plain text, which most values of a long file are; it is counted then."""
+        if node.tag != TEXT or self._lines or self._count >= self._most or not isinstance(node, yaml.ScalarNode):
+            return False
+        self._count += 1
+        return True
 
     def _merged(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
         """What ``<<`` brings: a mapping, or a list of them, of which the first that has a key wins."""

@@ -25,11 +25,12 @@ NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "on",
 
 def is_secret(key: str, value: object) -> bool:
     """Whether the field *key* with *value* must not be shown."""
-    if isinstance(value, str) and "PRIVATE KEY-----" in value:
-        return True
-    if isinstance(value, Mapping) and not {"file", "path"}.isdisjoint(value):  # it says where the secret is
+    if isinstance(value, str):
+        if "PRIVATE KEY-----" in value:
+            return True
+    elif isinstance(value, Mapping) and not {"file", "path"}.isdisjoint(value):  # it says where the secret is
         return False
-    kind = _kind_of(key)
+    kind = _kind_of(key) if key else ""
     if kind == "tokens":
         return isinstance(value, str | list | tuple | Mapping)
     if kind == "key":
