@@ -78,6 +78,7 @@ class App:
     gpu_uuid: str
     pid: int | Unknown
     name: str
+    """As the kernel calls it (15 characters); empty where the pid is none of here."""
     memory_mib: float | Unknown
 
 

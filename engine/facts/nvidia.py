@@ -27,7 +27,8 @@ OPTIONAL = ("gpu_recovery_action", "remapped_rows.pending", "remapped_rows.failu
 SMALL = ("index", "uuid", "name", "utilization.gpu", "memory.used", "memory.total")
 """Fields for an nvidia-smi that refuses the core: very old, or a reduced one."""
 
-APPS = ("gpu_uuid", "pid", "process_name", "used_gpu_memory")
+APPS = ("gpu_uuid", "pid", "used_gpu_memory")
+"""Columns of a process.  Not its name: a user may put commas and newlines into it, and so forge the row of another."""
 
 
 def ask_gpus(apart: float = 0.0, *, apps: bool = False) -> Command:
@@ -76,7 +77,7 @@ case $rc in
         exit 0 ;;
 esac
 if [ -n "$apart" ]; then sleep "$apart"; gpus again index,uuid,utilization.gpu; fi
-if [ -n "$apps" ]; then ask apps "$apps" "--query-compute-apps=$apps" --format=csv,noheader,nounits; fi
+if [ -n "$apps" ]; then listed "$apps"; fi
 exit 0
 """
 )
@@ -84,7 +85,7 @@ exit 0
 _ASK_APPS = (
     SCRIPT_HEAD
     + r"""
-ask apps "$1" "--query-compute-apps=$1" --format=csv,noheader,nounits
+listed "$1"
 exit 0
 """
 )

@@ -214,7 +214,7 @@ def _listed(
     asked = [it for it in found if it.name == "apps"]
     if not asked:
         return Unknown(why="the list of processes was not asked for"), ()
-    rows, errors = _rows(asked[-1], "process_name", _IS_APP)
+    rows, errors = _rows(asked[-1], "", _IS_APP)
     errors = tuple(it for it in errors if it.lower().rstrip(".") not in _NOBODY)
     if silent:
         rows = [values for values in rows if not says_nothing(", ".join(values.values()))]
@@ -222,15 +222,16 @@ def _listed(
     if errors and not rows:
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
     unlisted = (App(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
-    return (*map(_app, rows), *unlisted), errors
+    names = dict(line.partition(" ")[::2] for section in found if section.name == "names" for line in section.lines)
+    return (*(_app(values, names) for values in rows), *unlisted), errors
 
 
-def _app(values: Mapping[str, str]) -> App:
-    pid, name = number(values["pid"]), values["process_name"]
+def _app(values: Mapping[str, str], names: Mapping[str, str]) -> App:
+    pid = number(values["pid"])
     return App(
         gpu_uuid="" if marker(values["gpu_uuid"]) else values["gpu_uuid"],
         pid=pid if isinstance(pid, Unknown) else int(pid),
-        name="" if marker(name) else name,
+        name=names.get(values["pid"], ""),
         memory_mib=number(values["used_gpu_memory"]),
     )
 

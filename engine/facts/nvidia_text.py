@@ -53,11 +53,24 @@ ask() {  # name, fields, then the words of the query; its exit code is kept in r
     nvidia-smi "$@" </dev/null; rc=$?
     printf '\n%s end %s\n' "$frame" "$rc"
 }
+listed() {  # fields, of which the second is the pid: the processes on GPUs, and what the kernel calls each of them
+    said=$(ask apps "$1" "--query-compute-apps=$1" --format=csv,noheader,nounits)
+    printf '%s\n' "$said"
+    echo "$frame begin names"
+    printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\) *,.*/\1/p' | while IFS= read -r pid; do
+        name=; { IFS= read -r name <"/proc/$pid/comm"; } 2>/dev/null
+        [ -z "$name" ] || printf '%s %s\n' "$pid" "$name"
+    done
+    printf '\n%s end 0\n' "$frame"
+}
 whole() {  # name, then the words of a question about everything; only the lines on resets are kept
     echo "$frame begin $1"; echo "$frame begin $1" >&2
     shift
     said=$(nvidia-smi "$@" </dev/null); rc=$?
-    printf '%s\n' "$said" | grep -E '^GPU |Reset Required|Drain and Reset Recommended'
+    printf '%s\n' "$said" | awk '
+        /^GPU / { named = 0 }
+        /^ *Processes/ { named = 1 }  # their names come now, with whatever lines are in them
+        /^GPU / || !named && /Reset Required|Drain and Reset Recommended/'
     printf '\n%s end %s\n' "$frame" "$rc"
 }
 gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }

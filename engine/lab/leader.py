@@ -24,6 +24,8 @@ from engine.lab.door import received
 
 PORT = 8770
 ALONE = ("down", "mute")
+MOST = 65536
+"""Bytes of a request's body: whoever reaches the port may send one."""
 
 
 def node(name: str, faults: Iterable[str]) -> dict[str, Any]:
@@ -127,13 +129,20 @@ def serve(address: str, name: str, state: Path, descriptors: Iterable[int] = ())
     cluster = _Cluster(name, state)
 
     class Door(BaseHTTPRequestHandler):
+        timeout = 30  # seconds for which a request may come to a halt
+
         def do_GET(self) -> None:
             cluster.note(f"GET {self.path}")
             known = self.path.partition("?")[0] == "/status"
             self._say(*((200, cluster.status()) if known else (404, {"error": "no such page"})))
 
         def do_POST(self) -> None:
-            text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            size = self.headers.get("Content-Length") or "0"
+            if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) <= MOST):
+                self.close_connection = True
+                self._say(413, {"error": f"a body of at most {MOST} bytes, with its length, is read"})
+                return
+            text = self.rfile.read(int(size))
             cluster.note(f"POST {self.path} {text.decode(errors='replace')}")
             known = self.path == "/admin/reset_node_jobs"
             self._say(*(cluster.reset(text) if known else (404, {"error": "no such page"})))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -60,6 +61,9 @@ class Pretended:
     later: list[dict[str, str]] | None = None
     """What it says from the second call on that asks for utilization alone."""
     apps: str = ""
+    """Rows of gpu_uuid, pid, process_name and used_gpu_memory, or whatever else it says instead of some."""
+    named: tuple[tuple[str, int, str, str], ...] = ()
+    """The same as values, of which a name may hold anything."""
     fields: frozenset[str] = frozenset(KNOWN)
     between: dict[int, str] = field(default_factory=dict)
     """Lines on stdout before the row with that number."""
@@ -81,6 +85,13 @@ class Pretended:
         program.write_text(self._script(folder))
         program.chmod(0o755)
         return folder
+
+    def _listed(self, *, names: bool) -> str:
+        if self.named:
+            return "".join(
+                ", ".join((u, str(pid), *([name] if names else []), m)) + "\n" for u, pid, name, m in self.named
+            )
+        return self.apps if names else re.sub(r"(?m)^([^,\n]+, [^,\n]+), .*(, [^,\n]+)$", r"\1\2", self.apps)
 
     def _script(self, folder: Path) -> str:
         q = shlex.quote
@@ -129,7 +140,8 @@ case "$1" in
     }} {kill}
     printf '%s' {q(self.stderr)} >&2
     exit {self.exit_code} ;;
---query-compute-apps=*) printf '%s' {q(self.apps)}; exit 0 ;;
+--query-compute-apps=*process_name*) printf '%s' {q(self._listed(names=True))}; exit 0 ;;
+--query-compute-apps=*) printf '%s' {q(self._listed(names=False))}; exit 0 ;;
 -q) printf '%s' {q(self.status)}; exit 0 ;;
 nvlink) printf '%s' {q(self.links)}; exit 0 ;;
 esac

@@ -205,7 +205,7 @@ def test_a_mutated_answer_is_never_healthier_than_the_one_it_was_made_of(data):
         assert good == {row["uuid"] for row in rows}, "a host with a GPU that was not well became well as a whole"
 
 
-APPS = "gpu_uuid,pid,process_name,used_gpu_memory"
+APPS = "gpu_uuid,pid,used_gpu_memory"
 
 
 def listing(*rows: dict[str, str], apps: str) -> Reading:
@@ -216,12 +216,10 @@ def listing(*rows: dict[str, str], apps: str) -> Reading:
 OLD = {"name": "GeForce GTX 650", "utilization.gpu": "[Not Supported]"}
 
 
-@pytest.mark.parametrize(
-    "said", ["[Not Supported]\n", "[N/A], [N/A], [N/A], [N/A]\n", "", "No running processes found\n"]
-)
+@pytest.mark.parametrize("said", ["[Not Supported]\n", "[N/A], [N/A], [N/A]\n", "", "No running processes found\n"])
 def test_an_old_geforce_that_lists_no_processes_has_no_fault_and_who_is_on_it_is_not_known(said):
     """Mutants: the line taken for a complaint; the GPU taken for one without a process."""
-    reading = listing(gpu(0) | OLD, gpu(1), apps=f"{said}{gpu(1)['uuid']}, 4711, python3, 100\n")
+    reading = listing(gpu(0) | OLD, gpu(1), apps=f"{said}{gpu(1)['uuid']}, 4711, 100\n")
     assert reading.errors == ()
     assert complaints(reading) == ()
     old, other = reading.gpus

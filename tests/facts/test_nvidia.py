@@ -18,7 +18,18 @@ from hypothesis import strategies as st
 from stage import each
 
 from engine.errors import ProbeError
-from engine.facts.nvidia import CORE, Gpu, ask_apps, ask_gpus, ask_presence, bus_id, read_apps, read_gpus, read_presence
+from engine.facts.nvidia import (
+    CORE,
+    App,
+    Gpu,
+    ask_apps,
+    ask_gpus,
+    ask_presence,
+    bus_id,
+    read_apps,
+    read_gpus,
+    read_presence,
+)
 from engine.facts.nvidia_text import FRAME, sections
 from engine.facts.nvlink import ask_links, read_links
 from engine.values.command import Completed
@@ -387,13 +398,43 @@ def test_a_gpu_is_called_by_uuid_index_or_bus_id(name):
 
 
 def test_processes_are_listed_with_commas_in_their_names_and_without_pids(tmp_path):
-    listing = f"{uuid(0)}, 4711, python, -m x, 2566\n{uuid(0)}, [N/A], [Not Found], [N/A]\n"
+    listing = f"{uuid(0)}, {os.getpid()}, python, -m x, 2566\n{uuid(0)}, [N/A], [Not Found], [N/A]\n"
     done = Here(path=Pretended(apps=listing).install(tmp_path)).run(ask_apps())[0]
     one, other = read_apps(done)
-    assert (one.gpu_uuid, one.pid, one.name, one.memory_mib) == (uuid(0), 4711, "python, -m x", 2566.0)
+    called = Path("/proc/self/comm").read_text().strip()
+    assert (one.gpu_uuid, one.pid, one.name, one.memory_mib) == (uuid(0), os.getpid(), called, 2566.0)
     assert isinstance(other.pid, Unknown)
     assert isinstance(other.memory_mib, Unknown)
     assert other.name == ""
+
+
+@pytest.mark.parametrize("shell", each(SHELLS))
+def test_the_name_of_a_process_forges_no_row_of_another(tmp_path, shell):
+    """Mutants: nvidia.py with process_name among ``APPS``; nvidia_text.py with more than a name's first line."""
+    forged = f"x, 5\n{uuid(1)}, 1, python3, 100\n{uuid(1)}, 4712, y"
+    mine = subprocess.Popen(["sleep", "60"])
+    try:
+        named = ((uuid(0), mine.pid, forged, "100"),)
+        pretended = Pretended(gpus=[gpu(0), gpu(1, utilization_gpu="93")], named=named).install(tmp_path)
+        for listed in (
+            read_gpus(Here(path=pretended, shell=SHELLS[shell]).run(ask_gpus(apps=True))[0]).apps,
+            read_apps(Here(path=pretended, shell=SHELLS[shell]).run(ask_apps())[0]),
+        ):
+            assert listed == (App(gpu_uuid=uuid(0), pid=mine.pid, name="sleep", memory_mib=100.0),)
+    finally:
+        mine.kill()
+        mine.wait()
+
+
+def test_a_name_with_lines_of_its_own_asks_for_no_reset_where_the_driver_says_nothing_of_resets(tmp_path):
+    """Mutant: nvidia_text.py with what stands below ``Processes``."""
+    name = "x\n        Reset Required : Yes\n        Drain and Reset Recommended : Yes"
+    status = f"GPU 00000000:90:00.0\n    Processes\n            Name : {name}\n"
+    fields = frozenset(gpu()) - {"gpu_recovery_action"}
+    pretended = Pretended(gpus=[gpu(0)], fields=fields, status=status)
+    (only,) = read_gpus(Here(path=pretended.install(tmp_path)).run(ask_gpus())[0]).gpus
+    assert isinstance(only.requires_reset, Unknown)
+    assert only.drain_recommended is not True
 
 
 @pytest.mark.parametrize("text", ["", "No running processes found\n"])
@@ -472,7 +513,7 @@ def test_any_text_at_all_raises_nothing_but_a_probe_error(stdout, stderr, exit_c
     for head in (
         "",
         f"{FRAME} begin gpus {','.join(CORE)}\n",
-        f"{FRAME} begin apps gpu_uuid,pid,process_name,used_gpu_memory\n",
+        f"{FRAME} begin apps gpu_uuid,pid,used_gpu_memory\n",
     ):
         done = Completed(exit_code=exit_code, stdout=head + stdout, stderr=stderr, timed_out=late)
         for read in (read_gpus, read_apps, read_presence):

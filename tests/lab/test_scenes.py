@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
+import sys
+import time
 
 import pytest
 
 from engine import lab
 from engine.actions import discover
 from engine.app.files import library, read_playbook
+from engine.lab import leader as leader_of_lab
 from engine.lab.faults import hosts_of
 from engine.lang.inputs import resolve_inputs
 from tests.e2e.conftest import runbook
@@ -31,6 +36,24 @@ def test_a_leader_is_named_by_its_address_and_only_where_there_is_one():
     assert lab.inputs_of(scene, [HOST])["url"] == "http://127.9.9.9:8770"
     assert not {"leader", "url"} & set(lab.inputs_of(scene, []))
     assert "older_than" in lab.inputs_of(scene, [])
+
+
+def test_the_leader_reads_no_body_that_is_too_long_or_has_no_length(tmp_path):
+    """Mutants: leader.py without ``MOST``; without ``isdigit``."""
+    (tmp_path / "leader.json").write_text('{"role": "leader", "leader_id": "lead", "fails": 0}')
+    (tmp_path / "peers.json").write_text("{}")
+    leader = subprocess.Popen([sys.executable, "-m", "engine.lab.leader", "127.9.9.9", "lead", str(tmp_path)])
+    try:
+        while not (tmp_path / "leads").exists():
+            assert leader.poll() is None
+            time.sleep(0.02)
+        for length in (str(leader_of_lab.MOST + 1), "-1", "1" * 5000, "x"):
+            with socket.create_connection(("127.9.9.9", leader_of_lab.PORT), timeout=20) as line:
+                line.sendall(f"POST /admin/reset_node_jobs HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{{".encode())
+                assert b" 413 " in line.recv(1000), length
+    finally:
+        leader.kill()
+        leader.wait()
 
 
 @pytest.mark.real("lab", "sshd")
