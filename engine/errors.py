@@ -8,6 +8,7 @@ RunbookError (1)
 │   ├── Unreachable (4)      we never got in: nothing was sent
 │   └── ConnectionLost (1)   we were in: a write may or may not have happened
 ├── ProbeError (1)           the host answered, but not with an answer
+│   └── NotInTime (1)        what was waited for did not come about in the time there was
 ├── Cancelled (130)          somebody asked us to stop
 └── ReadOnlyViolation (1)    a look tried to write: a bug, never a condition
 """
@@ -80,6 +81,10 @@ class ConnectionLost(TransportError):
 
 class ProbeError(RunbookError):
     """A look was taken and produced nothing that can be believed."""
+
+
+class NotInTime(ProbeError):
+    """What was waited for had not come about when its time was up; the host was asked, and answered."""
 
 
 class Cancelled(RunbookError):

@@ -183,7 +183,9 @@ class Action:
       ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing), and
       ``outcome(summary, outputs) -> str`` for one that was done, given what its commands printed;
     - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
-    - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan.
+    - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan; one whose
+      ``Args`` have ``at_most`` raises ``NotInTime`` when that has passed, and is given what is left of its step's
+      ``within`` or ``timeout`` instead, where that is less.
 
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from engine.errors import ProbeError
+from engine.errors import NotInTime, ProbeError
 from engine.ports import Probe
 from engine.values.command import Completed, read_script
 from engine.values.text import Duration, seconds
@@ -23,7 +23,11 @@ class Args:
     )
     gone: bool = field(default=False, metadata={"about": "Wait until it is no longer there."})
     at_most: Duration = field(
-        default=Duration(60), metadata={"about": "How long to wait before that is a failure.", "maximum": 86400}
+        default=Duration(60),
+        metadata={
+            "about": "How long to wait before that is a failure; or the `within` or `timeout` of its step, if less.",
+            "maximum": 86400,
+        },
     )
     every: Duration = field(default=Duration(1), metadata={"about": "How often to look.", "minimum": 0.1})
 
@@ -47,8 +51,10 @@ def probe(args: Args) -> Probe[State]:
     kind, what = ("path", args.path) if args.path else ("port", f"{args.port:04X}")
     script = read_script(_WAIT, kind, what, wanted, str(ceil(args.at_most)), f"{args.every:g}", accepts=(0, 1))
     done: Completed = yield replace(script, timeout=args.at_most + args.every + 10)
-    if done.exit_code == 1 or done.timed_out:
-        raise ProbeError(f"{_what(args)}: not so after {seconds(args.at_most)}")
+    if done.timed_out:
+        raise ProbeError(f"{_what(args)}: not seen when its command was ended after {seconds(round(done.seconds))}")
+    if done.exit_code == 1:
+        raise NotInTime(f"{_what(args)}: not so after {seconds(args.at_most)}")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the wait ended with exit code {done.exit_code}")
     return State(waited=round(done.seconds, 3))

@@ -9,7 +9,15 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from engine.actions import discover
-from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
+from engine.app.files import (
+    GivenInputs,
+    find_playbook,
+    inventory_paths,
+    places_of,
+    read_inputs,
+    read_inventory,
+    read_playbook,
+)
 from engine.app.hiding import Hiding, secrets_on_command_line
 from engine.app.outputs import outputs_for
 from engine.app.resolving import with_places, with_tags
@@ -91,7 +99,7 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
     if options["only"] == "diagnose":
         playbook = replace(playbook, remediate=(), verify=())
     parts = _or_problems(problems, lambda: inputs_of_parts(playbook, inputs)) or {}
-    problems += problems_with_inputs_given(playbook, discover(), parts) if parts else []
+    problems += problems_with_inputs_given(playbook, discover(), parts, places_of(given)) if parts else []
     playbook = _or_problems(problems, lambda: with_tags(playbook, options["tags"], options["skip_tags"])) or playbook
     if parts:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, inventory)) or playbook

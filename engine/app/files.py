@@ -193,6 +193,18 @@ class GivenInputs:
     """What holds where neither of these says anything."""
 
 
+def places_of(given: GivenInputs) -> Mapping[str, Where]:
+    """Where those values stand that a file gives and no option overrides; *given* was read without a mistake before."""
+    from engine.lang.source import parse_playbook
+
+    if not given.file:
+        return {}
+    document = parse_playbook(read_text(Path(given.file)), given.file)
+    options = {it.partition("=")[0] for it in given.options}
+    tree = document.value if isinstance(document.value, Mapping) else {}
+    return {name: document.where((name,)) for name in tree if name not in options}
+
+
 def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
     from engine.lang.inputs import parse_input_option, resolve_inputs

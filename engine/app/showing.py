@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from engine.actions import discover
 from engine.app.files import inventory_paths, playbook_files, read_inventory, read_playbook
-from engine.app.words import WIDTH, plain
+from engine.app.words import plain, width
 from engine.errors import ConfigError
 from engine.facts.folding import fold
 from engine.inventory.groups import traits
@@ -146,7 +146,7 @@ def keys_text() -> str:
     lines += _about(keywords.ABOUT_FINDING)
     lines += ["", "limits"]
     lines += _about(keywords.ABOUT_LIMITS)
-    return "\n".join([*lines, "", *textwrap.wrap(OF_VALUES, WIDTH)])
+    return "\n".join([*lines, "", *textwrap.wrap(OF_VALUES, width())])
 
 
 OF_VALUES = (
@@ -168,7 +168,7 @@ def _about(keys: Mapping[str, str]) -> list[str]:
     return [
         line
         for key, about in keys.items()
-        for line in textwrap.wrap(about, WIDTH, initial_indent=f"  {key:15} ", subsequent_indent=" " * 18)
+        for line in textwrap.wrap(about, width(), initial_indent=f"  {key:15} ", subsequent_indent=" " * 18)
     ]
 
 
@@ -188,7 +188,7 @@ def _fields(kind: type[Any]) -> list[str]:
             default = f"default {plain(it.default)}"
         about = str(it.metadata.get("about", ""))
         lines.append(f"  {it.name:14} {_type(hints[it.name])}" + (f", {default}" if default else ""))
-        lines += textwrap.wrap(about, WIDTH, initial_indent="      ", subsequent_indent="      ") if about else []
+        lines += textwrap.wrap(about, width(), initial_indent="      ", subsequent_indent="      ") if about else []
     return lines
 
 

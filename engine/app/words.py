@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -21,6 +22,8 @@ from engine.values.playbook import FindingRule, Input, Part, Phase, Playbook, St
 from engine.values.text import Duration, Json, Raw, Unknown, seconds
 
 WIDTH = 110
+"""Columns that texts have at most, and where no terminal says how wide it is."""
+NARROWEST = 40
 _SHAPES = Masking(())
 SPARES = frozenset({"lost"})
 """Arguments that only spare more processes, by what a look has seen: the lines to do it by hand go without them."""
@@ -34,43 +37,43 @@ def show_text(name: str) -> str:
     path = find_playbook(name)
     with Hiding(lambda: secrets_in_playbook_file(name)):
         book = read_playbook(path, actions)
-        return masked_by(secrets_of(book), "\n".join(told(book, str(path), actions)))
+        return masked_by(secrets_of(book), "\n".join(told(book, str(path), actions, width())))
 
 
-def told(book: Playbook, path: str, actions: Mapping[str, Action]) -> list[str]:
-    """The lines of *book*, in the file *path*."""
-    lines = [f"{book.name}: {book.about}" if book.about else book.name]
+def told(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
+    """The lines of *book*, in the file *path*, at most *wide* columns long where words can be parted."""
+    lines = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
     lines += [f"({path}; for hosts: {book.hosts or 'as told by --hosts'})"]
     if book.inputs:
-        lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it))]
-    writer = _Writer(book, actions)
+        lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it, wide))]
+    writer = _Writer(book, actions, wide)
     if book.diagnose:
-        lines += ["", "1. LOOK (changes nothing; all of it also happens in a dry run)"]
+        lines += ["", *wrapped("1. LOOK (changes nothing; all of it also happens in a dry run)", "", wide)]
         lines += writer.steps(1, book.diagnose)
     if book.findings:
         lines += ["", "2. WHAT IT MEANS"]
         lines += [line for number, it in enumerate(book.findings, 1) for line in writer.finding(f"2.{number}", it)]
     if book.remediate:
         each = "each only while what it is for is still found" if book.findings else "each decides for itself"
-        lines += ["", f"3. DO (in this order; {each})"]
+        lines += ["", *wrapped(f"3. DO (in this order; {each})", "", wide)]
         lines += writer.steps(3, book.remediate)
     if (book.remediate and book.diagnose) or book.verify:
-        lines += ["", "4. PROVE (after a change every look of part 1 is taken again)"]
+        lines += ["", *wrapped("4. PROVE (after a change every look of part 1 is taken again)", "", wide)]
         lines += writer.steps(4, book.verify)
     words = limits(book.limits)
-    return [*lines, *(["", *wrapped(words, "")] if words else [])]
+    return [*lines, *(["", *wrapped(words, "", wide)] if words else [])]
 
 
-def _input_lines(it: Input) -> list[str]:
+def _input_lines(it: Input, wide: int) -> list[str]:
     value = "required" if it.required else f"default {'***' if it.hides(it.default) else plain(it.default) or 'empty'}"
-    return textwrap.wrap(f"{it.name}: {it.about} ({value})", WIDTH, initial_indent="  ", subsequent_indent="      ")
+    return wrapped(f"{it.name}: {it.about} ({value})", "  ", wide, further="    ")
 
 
 class _Writer:
     """Puts steps and findings into words, with the inputs at their defaults."""
 
-    def __init__(self, book: Playbook, actions: Mapping[str, Action]) -> None:
-        self._book, self._actions = book, actions
+    def __init__(self, book: Playbook, actions: Mapping[str, Action], wide: int) -> None:
+        self._book, self._actions, self._wide = book, actions, wide
         self._parts = {it.id: it for it in book.parts}
         self._inputs = _inputs(book)
 
@@ -81,7 +84,7 @@ class _Writer:
         for number, it in enumerate(steps, 1):
             if it.part != part:
                 part = it.part
-                lines += wrapped(self._part(part), "  ") if part else ["  from this playbook itself:"]
+                lines += self._wrapped(self._part(part), "  ") if part else ["  from this playbook itself:"]
             lines += self._step(f"{section}.{number}", it)
         return lines
 
@@ -93,24 +96,24 @@ class _Writer:
     def _step(self, number: str, step: Step) -> list[str]:
         """A step, with the lines to do it by hand."""
         action = self._actions[step.action]
-        lines = wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
-        lines += wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
+        lines = self._wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
+        lines += self._wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
         samples = {key: self._rendered(str(it), step) for key, it in step.samples.items()}
         env = tuple((name, self._rendered(text, step)) for name, text in step.env)
         step = replace(step, env=env, cwd=self._rendered(step.cwd, step))
         known = replace(step, on=self._rendered(step.on, step), samples=samples)
         for sentence in conditions(known, found=bool(self._book.findings), items=self._items(step)):
-            lines += wrapped(sentence, "      ")
+            lines += self._wrapped(sentence, "      ")
         args = self._args(step, action)
         hints = get_type_hints(action.Args)
         open_ = {name for name, value in step.args.items() if self._stands_in(value, step)}
         for name, value in step.args.items():
             if name in open_ | SPARES:
-                lines += wrapped(f"{name}: {plain(value)}", "        ")
+                lines += self._wrapped(f"{name}: {plain(value)}", "        ")
                 continue
             shown = masked({name: getattr(args, name, value) if args is not None else value}, _SHAPES)[name]
             words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
-            lines += wrapped(f"{name}: {words}", "        ")
+            lines += self._wrapped(f"{name}: {words}", "        ")
         lines += self._by_hand(step, action, None if open_ else args)
         if step.action in ("command", "script") and step.phase is Phase.DIAGNOSE:
             lines.append("      (read-only by the author's word)")
@@ -166,17 +169,20 @@ class _Writer:
         except (UnknownTouched, ConfigError):
             return None
 
+    def _wrapped(self, text: str, indent: str) -> list[str]:
+        return wrapped(text, indent, self._wide)
+
     def finding(self, number: str, rule: FindingRule) -> list[str]:
         """A finding, with what people should do about it."""
-        lines = wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
-        lines += wrapped(f"when: {rule.when}", "      ")
-        lines += [f"      unless: {', '.join(rule.unless)}"] if rule.unless else []
+        lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
+        lines += self._wrapped(f"when: {rule.when}", "      ")
+        lines += self._wrapped(f"unless: {', '.join(rule.unless)}", "      ") if rule.unless else []
         words = [f"may take {seconds(rule.settle)} to go after a change"] if rule.settle else []
         words += [f"must then stay gone for {seconds(rule.gone_for)}"] if rule.gone_for else []
-        lines += [f"      {', '.join(words)}"] if words else []
+        lines += self._wrapped(", ".join(words), "      ") if words else []
         for count, advice in enumerate(rule.advise, 1):
             indent = "      if it stays: " if count == 1 else "                   "
-            lines += wrapped(f"{count}. {_spoken(advice)}", indent)
+            lines += self._wrapped(f"{count}. {_spoken(advice)}", indent)
         return lines
 
 
@@ -210,10 +216,22 @@ def _spoken(text: str) -> str:
     return re.sub(r"\{\{.*?\}\}", shorter, text, flags=re.DOTALL)
 
 
-def wrapped(text: str, indent: str) -> list[str]:
-    """*text* in lines that are not too long, each after *indent*."""
-    after = " " * len(indent) + "  "
-    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=indent, subsequent_indent=after) or [indent]
+def width() -> int:
+    """The columns that there are: by ``COLUMNS``, or of the terminal that is written to."""
+    return max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def wrapped(text: str, indent: str, wide: int, *, further: str = "  ") -> list[str]:
+    """*text* in lines of at most *wide* columns, each after *indent*; what is one word stays whole, to be pasted."""
+    after = " " * len(indent) + further
+    return textwrap.wrap(
+        " ".join(text.split()),
+        wide,
+        initial_indent=indent,
+        subsequent_indent=after,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [indent]
 
 
 def plain(value: Any) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.errors import Cancelled, TransportError
 from engine.executor.hinges import ended
 from engine.judge.looked import Blind, Looked, Request, Seen
-from engine.judge.patience import patiently
+from engine.judge.patience import LEAST, patiently
 from engine.judge.sampling import sample, shortened
 from engine.judge.site import Site
 from engine.ports import Fails, Holds
@@ -61,6 +61,8 @@ def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResu
     step, began = request.step, site.clock.now()
     commands: tuple[SentCommand, ...] = ()
     while True:
+        left = step.within - (site.clock.now() - began) if step.within else 0.0
+        request = replace(request, left=max(left, LEAST) if step.within else 0.0)
         looked, result = (_in_every_sample if step.samples else _once)(site, request, plain)
         commands = (*commands, *looked.commands)[-20:]
         if result.status is Status.SKIPPED:

@@ -215,7 +215,7 @@ def _remains(rows: Iterable[str], parts: Iterable[Part], user: str) -> tuple[Rem
         if name in down:
             it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
             found.append(it)
-    return tuple(found)
+    return tuple(sorted(found, key=lambda it: it.pid))
 
 
 def start_components(

@@ -160,7 +160,7 @@ def _open(told: list[tuple[str, str]], table: Table, nodes: tuple[Node, ...]) ->
         if kind == "maps" and len(words) == 3:
             found = [it for it in nodes if _mapped(words[1], words[2]) == it.file]
             held.setdefault(int(words[0]), {}).update(dict.fromkeys(found))
-    return {pid: tuple(it) for pid, it in held.items() if it and pid in table.rows}
+    return {pid: tuple(it) for pid, it in sorted(held.items(), key=lambda it: it[0]) if it and pid in table.rows}
 
 
 def _mapped(device: str, inode: str) -> tuple[int, int]:

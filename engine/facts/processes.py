@@ -164,7 +164,8 @@ def table_of(lines: list[str]) -> Table:
     cut = frozenset(rest for kind, rest in told if kind == "cut")
     left_out = {user: int(number) for number, _, user in (rest.partition(" ") for kind, rest in told if kind == "left")}
     uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
-    rows = dict(_rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, cut, uptime))
+    found = _rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, cut, uptime)
+    rows = dict(sorted(found, key=lambda it: it[0]))  # the shell's glob sorts pids as text: 1200 before 99
     named = _names_of(rows, str(uid), programs_of(told))
     rows = {pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row
             for pid, row in rows.items()}  # fmt: skip

@@ -75,7 +75,9 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
         return None
     near = nearest(host.transport, transports)
     hint = f"did you mean {near}?" if near else f"there are: {', '.join(sorted(transports))}"
-    return problem_at(host.where, f"{host.name}: transport: there is none called {host.transport!r}", hint)
+    return problem_at(
+        host.place_of("transport"), f"{host.name}: transport: there is none called {host.transport!r}", hint
+    )
 
 
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:

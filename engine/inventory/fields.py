@@ -52,6 +52,10 @@ class Fields:
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Our name of a field to the file's, where they differ."""
 
+    def place(self, key: str) -> Where:
+        """The place of the field *key* in the file."""
+        return self.notes.at((*self.path, self.spelled.get(key, key)))
+
     def wrong(self, key: str, message: str, hint: str = "") -> None:
         """Note a mistake in the field *key*."""
         written = self.spelled.get(key, key)

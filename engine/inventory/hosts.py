@@ -85,6 +85,7 @@ def host_of(name: str, fields: Fields) -> Host:
         host_keys=HostKeys.IGNORE if ephemeral or container else HostKeys.ACCEPT_NEW,
         vars=_vars(fields),
         where=fields.notes.at(fields.path),
+        places={key: fields.place(key) for key in ("transport", "ssh_proxy") if key in fields.values},
     )
 
 

@@ -30,14 +30,18 @@ def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
     if name and name not in by_name:
         near = nearest(name, by_name)
         hint = f"did you mean {near}?" if near else "for a host of your ssh_config, write ProxyJump there"
-        return problem_at(host.where, f"{host.name}: ssh_proxy: no host of the inventory is called {name}", hint)
+        return problem_at(
+            host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy: no host of the inventory is called {name}", hint
+        )
     way = [host.name]
     while name and name not in way:
         way.append(name)
         name = _named(by_name[name]) if name in by_name else ""
     if name != host.name:
         return None
-    return problem_at(host.where, f"{host.name}: ssh_proxy leads in a circle: {' by '.join([*way, name])}")
+    return problem_at(
+        host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy leads in a circle: {' by '.join([*way, name])}"
+    )
 
 
 def _led(host: Host, by_name: Mapping[str, Host]) -> Host:

@@ -18,6 +18,8 @@ class Request:
 
     step: Step
     args: Mapping[str, Json]
+    left: float = 0.0
+    """Seconds that are left of the step's ``within`` when it looks again; 0: all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

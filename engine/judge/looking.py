@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.errors import ConfigError, ProbeError, ReadOnlyViolation, TransportError
+from engine.errors import ConfigError, NotInTime, ProbeError, ReadOnlyViolation, TransportError
 from engine.judge.items import surroundings
 from engine.judge.looked import Blind, Looked, Request, Seen
 from engine.judge.site import Site
 from engine.lang.arguments import build
-from engine.ports import Absent, Probe
+from engine.ports import Absent, Action, Probe
 from engine.shields import ReadOnly
 from engine.values.command import Command, Completed, Effect
 from engine.values.playbook import Step
@@ -39,6 +39,7 @@ class _Driven:
         if objection and (why := objection(self._args)):  # what was filled in may be what is refused
             self.outcome = Blind(why=f"arguments: {why}")
             return
+        self._args, self._limit = _bounded(site.action(request.step), self._args, request)
         self._probe: Probe[Any] = site.action(request.step).probe(self._args)
         self._advance(None)
 
@@ -66,6 +67,8 @@ class _Driven:
                     self.outcome = Seen(args=self._args, state=state, absent=why)
                 case state:
                     self.outcome = Seen(args=self._args, state=state)
+        except NotInTime as error:
+            self.asked, self.outcome = (), Blind(why=f"{error} (the limit was its `{self._limit}`)")
         except ProbeError as error:
             self.asked, self.outcome = (), Blind(why=str(error))
         except (ValueError, ArithmeticError, RecursionError) as error:  # an answer that no parser was written for
@@ -118,6 +121,17 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
         )
         for it in driven
     )
+
+
+def _bounded(action: Action, args: Any, request: Request) -> tuple[Any, str]:
+    """*args* of something that waits, with no more time than its step has, and the name of the shortest limit."""
+    if not action.waits or not hasattr(args, "at_most"):
+        return args, ""
+    step = request.step
+    limits = {"at_most": args.at_most, "within": request.left or step.within, "timeout": step.timeout}
+    given = {name: limit for name, limit in limits.items() if limit or name == "at_most"}
+    shortest = min(given, key=given.__getitem__)
+    return (args if shortest == "at_most" else replace(args, at_most=given[shortest])), shortest
 
 
 def _short(error: Exception) -> str:

@@ -11,6 +11,9 @@ from engine.judge.looking import look
 from engine.judge.site import Site
 from engine.values.playbook import Step
 
+LEAST = 0.1
+"""Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
+
 
 def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) -> tuple[Looked, ...]:
     """Look; a step with ``within`` looks again until it answers, one with ``retry`` so many times.
@@ -31,8 +34,15 @@ def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) ->
             return tuple(looked)
         site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
         site.hangs.forget()
-        for number, it in zip(again, _shared_or_own([requests[it] for it in again], site, anew=True), strict=True):
+        spent = site.clock.now() - began
+        later = [_with_what_is_left(requests[it], spent) for it in again]
+        for number, it in zip(again, _shared_or_own(later, site, anew=True), strict=True):
             looked[number] = replace(it, commands=(*looked[number].commands, *it.commands))
+
+
+def _with_what_is_left(request: Request, spent: float) -> Request:
+    within = request.step.within
+    return replace(request, left=max(within - spent, LEAST)) if within else request
 
 
 def _may_repeat(step: Step, spent: float, tries: int, *, anew: bool) -> bool:

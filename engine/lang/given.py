@@ -14,12 +14,14 @@ from engine.lang.source import Path
 from engine.lang.templates import Scope, evaluate, fault_in, is_single, is_template, names, render, value_of
 from engine.lang.views import UnknownTouched
 from engine.ports import Action
-from engine.values.playbook import Playbook, Step
-from engine.values.text import Json, Raw, Unknown
+from engine.values.playbook import Playbook, Step, Where
+from engine.values.text import Json, Raw, Unknown, plural
 
 MOST_ITEMS = 100
 """Items of an ``each`` that are looked at beforehand."""
 
+MOST_PLACES = 4
+"""Places of a playbook that are named beside a mistake in an input."""
 
 ANY = ("host", "run", "item", "inputs")
 """Every template means nothing yet."""
@@ -76,19 +78,78 @@ def unseen(playbook: Playbook, part: str) -> Looks:
 
 
 def problems_with_inputs_given(
-    playbook: Playbook, actions: Mapping[str, Action], inputs: Mapping[str, Mapping[str, Json]]
+    playbook: Playbook,
+    actions: Mapping[str, Action],
+    inputs: Mapping[str, Mapping[str, Json]],
+    places: Mapping[str, Where] | None = None,
 ) -> list[Problem]:
-    """What is wrong with the arguments of *playbook*, once every input has its value (by part; ``""`` its own)."""
-    found = []
+    """What is wrong with the arguments of *playbook*, once every input has its value (by part; ``""`` its own).
+
+    What one value that was given spoils in several places is one mistake, which names that input.
+    *places* are those of the values that stand in a file.
+    """
+    found: list[tuple[Problem, str]] = []
     looks = {part: unseen(playbook, part) for part in {it.part for it in playbook.steps}}
     for step in playbook.steps:
         at = step.where
+        given = _given(playbook, inputs[""]) if not step.part else frozenset()
         for it in faults_in_arguments(step, actions[step.action], inputs[step.part], looks[step.part]):
-            message = f"{step.action}: {it.message}"
-            found.append(Problem(file=at.file, line=at.line, column=at.column, message=message, hint=it.hint or GIVEN))
+            words = Problem(file=at.file, line=at.line, column=at.column, message=f"{step.action}: {it.message}",
+                            hint=it.hint or GIVEN)  # fmt: skip
+            found.append((words, _cause(step.args, it.path, step, given)))
         for it in faults_in_samples(step, inputs[step.part], looks[step.part]):
-            found.append(Problem(file=at.file, line=at.line, column=at.column, message=it.message, hint=GIVEN))
-    return found
+            words = Problem(file=at.file, line=at.line, column=at.column, message=it.message, hint=GIVEN)
+            found.append((words, _cause(step.samples, it.path, step, given)))
+    return _once_for_each_cause(found, places or {})
+
+
+def _given(playbook: Playbook, values: Mapping[str, Json]) -> frozenset[str]:
+    """The inputs whose value is not their default."""
+    return frozenset(it.name for it in playbook.inputs if it.name in values and values[it.name] != it.default)
+
+
+def _cause(tree: Any, path: Path, step: Step, given: frozenset[str]) -> str:
+    """The one input of *given* that what stands at *path* in *tree* is filled in from; empty: none, or several."""
+    for key in path:
+        if isinstance(tree, Mapping) and key in tree:
+            tree = tree[str(key)]
+        elif isinstance(tree, list) and isinstance(key, int) and key < len(tree):
+            tree = tree[key]
+    used = _named(tree)
+    if any(root == "item" for root, _ in used):
+        used |= set(names(f"{{{{ {step.each} }}}}")) if step.each else set()
+    found = {name for root, name in used if root == "inputs" and name in given}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _named(tree: Any) -> set[tuple[str, str]]:
+    """The names in every template of *tree*."""
+    match tree:
+        case str() if is_template(tree):
+            return set() if fault_in(tree) else set(names(tree))
+        case Mapping():
+            return {name for it in tree.values() for name in _named(it)}
+        case list():
+            return {name for it in tree for name in _named(it)}
+    return set()
+
+
+def _once_for_each_cause(found: list[tuple[Problem, str]], places: Mapping[str, Where]) -> list[Problem]:
+    problems: list[Problem] = []
+    for cause in dict.fromkeys(cause for _, cause in found):
+        same = [problem for problem, it in found if it == cause]
+        if not cause:
+            problems += same
+            continue
+        first = same[0]
+        where = list(dict.fromkeys(f"{it.file}:{it.line}:{it.column}" for it in same))
+        more = f" and {plural(len(where) - MOST_PLACES, 'more place')}" if len(where) > MOST_PLACES else ""
+        used = f"used at {', '.join(where[:MOST_PLACES])}{more}"
+        hint = used if first.hint == GIVEN else f"{first.hint}; {used}"
+        at = places.get(cause, Where())
+        words = f"input {cause}: {first.message}"
+        problems.append(Problem(file=at.file, line=at.line, column=at.column, message=words, hint=hint))
+    return problems
 
 
 def _is_false(when: str, scope: Scope) -> bool:

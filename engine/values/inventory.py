@@ -55,6 +55,12 @@ class Host:
     vars: Mapping[str, Json] = field(default_factory=dict)
     """The host's fields as its file has them, secrets masked."""
     where: Where = field(default_factory=Where)
+    places: Mapping[str, Where] = field(default_factory=dict, compare=False, repr=False)
+    """Where its ``transport`` and its ``ssh_proxy`` stand: whether they are right is known once all files are read."""
+
+    def place_of(self, key: str) -> Where:
+        """The place of the field *key*, or of the host where that is not known."""
+        return self.places.get(key, self.where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,23 @@ import os
 import socket
 import subprocess
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from stage import each
 
 from actions.pretended import SHELLS, Here, drive
-from engine.actions import log_scan, note, pause, wait_for
+from engine.actions import discover, log_scan, note, pause, wait_for
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
+from engine.executor.verifying import verify
 from engine.lang.arguments import build
-from engine.values.command import Effect
+from engine.lang.loader import load_playbook
+from engine.planner import make_plan
+from engine.values.command import Completed, Effect
 from engine.values.text import Unknown
+from tests.laws.toys import ToyHost, site
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -222,3 +228,62 @@ def test_text_can_be_searched_instead_of_files():
 def test_a_mistake_in_a_search_is_refused(values):
     with pytest.raises(ConfigError):
         build(log_scan.Args, values)
+
+
+class Asked(ToyHost):
+    """A host on which nothing comes about: it notes for how long it was to wait, and has waited so long."""
+
+    clock: Any = None
+
+    def _run(self, command):
+        self.sent.append(command)
+        self.clock.sleep(float(command.argv[3]))
+        return Completed(exit_code=1, seconds=float(command.argv[3]))
+
+
+@pytest.mark.parametrize(
+    ("step", "waits", "ended_by"),
+    [
+        ("wait_for: {port: 9}", ["60"], "not so after 60 s (the limit was its `at_most`)"),
+        ("within: 10s, wait_for: {port: 9}", ["10"], "not so after 10 s (the limit was its `within`)"),
+        ("within: 90s, wait_for: {port: 9, at_most: 90s}", ["90"], "not so after 90 s (the limit was its `at_most`)"),
+        ("timeout: 5s, wait_for: {port: 9}", ["5"], "not so after 5 s (the limit was its `timeout`)"),
+        ("within: 10s, wait_for: {port: 9, at_most: 6s}", ["6", "2"], "not so after 2 s (the limit was its `within`)"),
+        (
+            "retry: {times: 1, every: 1s}, wait_for: {port: 9, at_most: 6s}",
+            ["6", "6"],
+            "not so after 6 s (the limit was its `at_most`)",
+        ),
+    ],
+)
+def test_the_shortest_limit_of_a_wait_ends_it_and_is_named(step, waits, ended_by):
+    """Mutants: `within` is not handed to the wait, or not what is left of it; the wrong limit is named."""
+    host = Asked(procs={})
+    text = f"name: toy\ndiagnose: [{{id: up, {step}}}]"
+    where = replace(site(load_playbook(text, "toy.yaml", discover()), host), actions=discover())
+    host.clock = where.clock
+    plan, _ = make_plan(where)
+    assert [it.argv[3] for it in host.sent] == waits
+    assert plan.looks[0].why == f"something listens on localhost:9: {ended_by}"
+
+
+def test_a_wait_under_verify_ends_with_its_within():
+    host = Asked(procs={})
+    text = "name: toy\nverify: [{id: up, within: 10s, wait_for: {port: 9, at_most: 7s}}]"
+    where = replace(site(load_playbook(text, "toy.yaml", discover()), host), actions=discover())
+    host.clock = where.clock
+    plan, _ = make_plan(where)
+    ((_, result),) = verify(where, plan, [], wrote=True, lost="")
+    assert [it.argv[3] for it in host.sent] == ["7", "1"]
+    assert result.why == "something listens on localhost:9: not so after 1 s (the limit was its `within`)"
+
+
+def test_a_wait_whose_command_was_ended_says_no_more_than_was_seen():
+    class Killed(ToyHost):
+        def _run(self, command):
+            return Completed(exit_code=None, timed_out=True, seconds=5.02)
+
+    text = "name: toy\ndiagnose: [{id: up, timeout: 5s, wait_for: {port: 9}}]"
+    where = replace(site(load_playbook(text, "toy.yaml", discover()), Killed(procs={})), actions=discover())
+    plan, _ = make_plan(where)
+    assert plan.looks[0].why == ("something listens on localhost:9: not seen when its command was ended after 5 s")

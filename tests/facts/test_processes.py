@@ -121,6 +121,14 @@ def test_the_pids_of_another_namespace_are_not_believed():
         table_of(lines)
 
 
+def test_processes_stand_in_the_order_of_their_numbers():
+    """Mutant: the order of the host's shell, which sorts pids as text."""
+    pids = (1, 1200, 2, 30, 99)
+    lines = [f"p {pid} S 1 {pid} 0 1 {pid} 0 - x" for pid in pids]
+    seen = table_of(["self 30 30 0 100.0 -", *lines, "a 30 sh", "a 1 init"])
+    assert [*seen.rows] == [1, 2, 99, 1200]
+
+
 def test_processes_that_may_not_be_seen_are_missed():
     seen = table_of(["self 30 30 7 100.0 -", "p 30 S 29 30 0 1 9 7 - sh", "a 30 sh"])
     assert "hidepid" in seen.hidden

@@ -73,7 +73,21 @@ def test_a_transport_that_there_is_not_is_a_mistake_of_the_file():
 
     with pytest.raises(ConfigError) as caught:
         read([document("hosts: {a: {transport: shh}}")], ("ssh", "local"))
-    assert str(caught.value) == "hosts.yaml:1:9: a: transport: there is none called 'shh' (did you mean ssh?)"
+    assert str(caught.value) == "hosts.yaml:1:13: a: transport: there is none called 'shh' (did you mean ssh?)"
+
+
+def test_a_transport_that_there_is_not_is_told_at_its_own_line():
+    from engine.errors import ConfigError
+
+    text = """
+    hosts:
+      a:
+        ssh_host: 10.0.0.1
+        transport: shh
+    """
+    with pytest.raises(ConfigError) as caught:
+        read([document(text)], ("ssh", "local"))
+    assert str(caught.value).startswith("hosts.yaml:5:5: a: transport:")
 
 
 FLEET = "hosts:\n" + "".join(

@@ -177,7 +177,7 @@ def test_a_name_that_looks_like_a_keyword_is_a_name():
         ("patterns=['good.one', '(a+)+$']", ["toy.yaml:10:5", "patterns[1]", "could take for ever"]),
         ("patterns=['.*']", ["toy.yaml:8:5", "it matches the empty text"]),
         (f"patterns=['{'a' * 600}']", ["toy.yaml:8:5", "500 characters"]),
-        ("grace=soon", ["toy.yaml:10:5", "pkill: grace: 'soon' is no duration", "with the inputs as they are given"]),
+        ("grace=soon", ["input grace: pkill: grace: 'soon' is no duration", "used at", "toy.yaml:10:5)"]),
         ("grace=99999999h", ["toy.yaml:10:5", "longer than a year"]),
         (f"grace={'9' * 5000}h", ["toy.yaml:10:5", "is no duration"]),
         ("patterns=x", ["a list is wanted (YAML or JSON)", """-e 'patterns=["one", "another"]'"""]),
@@ -200,7 +200,21 @@ def test_inputs_of_a_file_and_of_a_step_that_is_left_out(place):
     said = run(place, "--inputs", "in.yaml")
     assert "grace: 'never' is no duration" in said.err
     assert ":12:" not in said.err, "its `when` is false"
-    assert "toy.yaml:12:5: pkill: patterns[0]" in run(place, "-e", "word=(", "-e", "never=true").err
+    said = run(place, "-e", "word=(", "-e", "never=true").err
+    assert said.startswith("runbook: input word: pkill: patterns[0]")
+    assert "toy.yaml:12:5" in said
+
+
+def test_one_value_that_three_steps_cannot_take_is_one_mistake_at_its_own_place(place):
+    """Mutants: the place of the step, or none; one line for each step; an input with its default is blamed."""
+    said = run(place, "-e", "patterns=['x(']")
+    assert len(said.err.splitlines()) == 1, said.err
+    (place / "in.yaml").write_text("# ours\ngrace: soon\n")
+    said = run(place, "--inputs", "in.yaml")
+    assert said.err.startswith("runbook: in.yaml:2:1: input grace: pkill: grace: 'soon' is no duration")
+    assert len(said.err.splitlines()) == 1, said.err
+    said = run(place, "--inputs", "in.yaml", "-e", "grace=late")
+    assert said.err.startswith("runbook: input grace: pkill: grace: 'late' is no duration")
 
 
 def test_one_item_of_a_list_needs_no_brackets(place):

@@ -98,10 +98,7 @@ def test_a_mistake_with_samples_is_named_with_its_place(old, new, words):
 def test_a_value_of_an_input_is_held_against_samples_before_any_connection():
     book = load(BOOK)
     (problem,) = problems_with_inputs_given(book, ACTIONS, {"": {"n": 2000, "word": "zombie"}})
-    assert (
-        str(problem)
-        == "toy.yaml:4:5: samples: these are 2000, and 1000 are the most (with the inputs as they are given)"
-    )
+    assert str(problem) == "input n: samples: these are 2000, and 1000 are the most (used at toy.yaml:4:5)"
     assert problems_with_inputs_given(book, ACTIONS, {"": {"n": 5, "word": "zombie"}}) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.actions import discover
 from engine.app.files import read_playbook
-from engine.app.words import told
+from engine.app.words import told, width
 from engine.lang.loader import load_playbook
 
 INNER = """\
@@ -176,3 +176,26 @@ def test_every_playbook_that_ships_can_be_told(path):
     lines = told(read_playbook(path, discover()), str(path), discover())
     assert "Unknown(" not in "\n".join(lines)
     assert len(lines) > 10
+
+
+@pytest.mark.parametrize("columns", [50, 72, 110])
+def test_what_show_says_is_no_wider_than_the_terminal_but_for_lines_to_be_pasted(columns):
+    """Mutants: the width is not handed on to the steps, the inputs, the findings; long words are cut."""
+    actions = discover()
+    path = Path(__file__).parents[2] / "playbooks" / "zombie-gpu.yaml"
+    lines = told(read_playbook(path, actions), "zombie-gpu.yaml", actions, columns)
+    by_hand, long = False, []
+    for line in lines:
+        by_hand = line.strip() == "by hand:" or (by_hand and line.startswith(" " * 8))
+        code = by_hand or not line.startswith(" ") or " " not in line.strip()
+        if len(line) > columns and not code:
+            long.append(line)
+    assert not long
+    assert max(map(len, lines[:20])) > columns - 15, "the room is used"
+    assert any("--query-compute-apps=gpu_uuid,pid,process_name,used_gpu_memory --format=csv" in it for it in lines)
+
+
+@pytest.mark.parametrize(("columns", "wide"), [("60", 60), ("7", 40), ("500", 110), ("", 110), ("x", 110)])
+def test_the_width_is_that_of_columns(monkeypatch, columns, wide):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert width() == wide
