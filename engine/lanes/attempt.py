@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.errors import Cancelled, ConnectionLost
 from engine.lanes.channel import Opener
 from engine.lanes.lane import Lane, Leash
+from engine.lanes.program import REFUSED
 from engine.lanes.streams import KEPT, Part
 from engine.ports import Interrupt
 from engine.values.command import Command, Completed
@@ -112,6 +113,9 @@ class Attempt:
 
     def _completed(self) -> Completed:
         out, err = self.marks["out"], self.marks["err"]
+        if out.word == REFUSED:
+            why = err.text.strip() or "root must not run it there"
+            return Completed(exit_code=None, refused=why, seconds=self._spent())
         code = int(out.word) if out.word.isdigit() else None
         note = "" if code is not None else "\nrunbook: what passed its output on was killed on the host"
         return Completed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from engine.shell import SAFE
 from engine.values.command import Command, Effect
 
 BOOT = """sh -c 'IFS= read -r l;eval "$l"'"""
@@ -221,21 +222,112 @@ def command_text(command: Command, token: str) -> str:
     """
     body = _body(command)
     marks = f"r=$?; printf '\\n{token} %d\\n' \"$r\"; printf '\\n{token}\\n' >&2"
+    if fit := _fit(command):
+        marks = marks.replace("%d", "%s").replace("r=$?", f'r=$?; [ -n "$f" ] || r={REFUSED}')
+        body = f'{fit} || f=; [ -z "$f" ] || {body}'
     if command.effect is not Effect.WRITE:
-        return f"{body}\n{marks}\n"
+        return f"f=1\n{body}\n{marks}\n"
     if command.lock:
         body = _KEEP_LOCK % (shlex.quote(command.lock), body)
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
     lost = f"printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
     return (
-        f"exec 4>&2\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }} 6>&1 4>&4"
+        f"exec 4>&2\nf=1\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }} 6>&1 4>&4"
         f" | {relay} 4>&-; }}\n{lost}\n"
     )
 
 
+REFUSED = "!"
+"""Stands in a mark for the exit code of a command that was not begun; stderr says why."""
+
+_FIT = (
+    SAFE
+    + r"""
+no() {
+    case $owner in
+        '') ;;
+        *[!0-9]*) owner=": give the step \`become: $owner\`" ;;
+        *) owner='; the host has no name for that user: give the directory to root, or to a user with a name' ;;
+    esac
+    printf '%s%s\n' "$(printf %s "$why" | tr '\n' '?')" "$owner" >&2
+    exit 1
+}
+place() {  # path: sets at to it, from / on
+    case $1 in /*) at=$1 ;; *) at=$from/$1 ;; esac
+}
+folder() {  # directory: that nobody else can put a file there
+    place "$1"
+    safe_resolve "$at" last || no
+    if [ "$kind" = directory ]; then safe_step "$real" || no; fi
+    [ "$shared" = no ] || { why="everybody can put files in $real"; no; }
+}
+program() {  # program, or script for one: that nobody else can put another one there
+    place "$1"
+    safe_resolve "$at" last || case $shared:$why in "no:there is no directory "*) return 0 ;; *) no ;; esac
+    [ "$kind" != absent ] || [ "$shared" = no ] || { why="everybody can put a file there: $real"; no; }
+    [ "$kind" = file ] || return 0
+    safe_ours "$uid" || { safe_belongs "$real" "$uid" 'who could exchange what is in it meanwhile'; no; }
+    case $mode in
+        ????????w*) why="everybody can write to $real"; no ;;
+        ?????w*) safe_alone "$gid" "$mode" || { why="others (group $gid, or an ACL) can write to $real"; no; } ;;
+    esac
+}
+[ "$safe_me" = 0 ] || exit 0
+cwd=$1 paths=$2 from=$(pwd -P); shift 2
+if [ -n "$cwd" ]; then
+    place "$cwd"; cwd=$at
+    cd -- "$cwd" 2>/dev/null || exit 0  # that is told when it is tried
+    now=$(pwd -P)
+    folder "$cwd"
+    [ "$real" = "$now" ] || { why="$cwd leads elsewhere than a moment ago"; no; }
+    from=$now
+fi
+while [ -n "$paths" ]; do
+    one=${paths%%:*}
+    case $paths in *:*) paths=${paths#*:} ;; *) paths='' ;; esac
+    if [ -n "$one" ] && [ -d "$one" ]; then folder "$one"; fi
+done
+while [ $# -gt 0 ]; do  # programs that only start another one
+    case $1 in */*) program "$1" ;; esac
+    case ${1##*/} in env|nice|nohup|timeout|setsid|stdbuf|ionice|time) shift ;; *) break ;; esac
+    while case ${1-} in ''|*/*) false ;; -*|*=*|[0-9]*) true ;; *) ! command -v -- "$1" >/dev/null ;; esac; do shift; done
+done
+case ${1-} in '') exit 0 ;; esac
+case ${1##*/} in
+    perl*|ruby*|node|php*|lua*) code='-*[eEr]' ;;
+    python*|pypy*|sh|bash|dash|ash|ksh|zsh|fish) code='-[cm]' ;;
+    *) exit 0 ;;
+esac
+shift
+for word; do
+    case $word in $code) exit 0 ;; -*) continue ;; esac  # the text itself is the author's
+    place "$word"
+    if [ -f "$at" ] || [ -L "$at" ]; then program "$word"; exit 0; fi
+done
+exit 0
+"""
+)
+"""``$1``: the directory to run in, or empty, ``$2``: directories in which programs and libraries are sought, ``$3``
+...: the program and its arguments: fails, with the reason on stderr, where root would run in a directory that another
+user can change, or a program that he can exchange, or a script that is named to one that runs scripts.  What is in the
+text of a script is its author's matter."""
+
+_SOUGHT = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"})
+
+
+def _fit(command: Command) -> str:
+    """A subshell that fails where root must not run *command* (law 9); empty: nothing stands in its way."""
+    argv = () if command.script else command.argv
+    paths = ":".join(value for name, value in command.env if name in _SOUGHT)
+    if not command.foreign or not (command.cwd or paths or any("/" in word for word in argv)):
+        return ""
+    words = " ".join(map(shlex.quote, (command.cwd, paths, *argv)))
+    return f"( unset n c l N r s g f\nset -- {words}\neval {shlex.quote(_FIT)}\n) </dev/null"
+
+
 def _body(command: Command) -> str:
     """A subshell that runs *command* with its own stdin, and nothing of ours open."""
-    parts = ["unset n c l N r s g"]  # one of them holds this frame, and with it the token of its marks
+    parts = ["unset n c l N r s g f"]  # one of them holds this frame, and with it the token of its marks
     parts += [f"cd -- {shlex.quote(command.cwd)} || exit 126"] if command.cwd else []
     parts += [f"export {name}={shlex.quote(value)}" for name, value in command.env]
     if command.script:

@@ -1,0 +1,116 @@
+"""Root runs no author's command in a directory, or from a file, that another user can exchange (law 9)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from shell.test_safe import STRANGER, directory, give, ground
+from transports.test_conformance import script
+from transports.test_refusals import looked, sent
+
+from engine.judge.looked import Blind, Seen
+from engine.lanes.program import command_text
+from engine.values.command import Command, Effect
+from engine.values.result import Status
+
+__all__ = ["ground"]
+pytestmark = pytest.mark.real("root", "setpriv")
+
+SHELLS = [
+    pytest.param(("dash",), id="dash", marks=[] if shutil.which("dash") else pytest.mark.real("dash")),
+    pytest.param(("busybox", "sh"), id="busybox", marks=pytest.mark.real("busybox")),
+    pytest.param(("bash",), id="bash"),
+]
+
+
+def tool(path: Path, owner: int = 0, mode: int = 0o755) -> str:
+    path.write_text("#!/bin/sh\necho ran\n")
+    path.chmod(mode)
+    os.chown(path, owner, owner)
+    return str(path)
+
+
+def run(shell: tuple[str, ...], command: Command, user: int = 0) -> tuple[str, str]:
+    """What the frame of *command* prints on both streams, when *user* runs it."""
+    by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+    text = command_text(command, "TOKEN")
+    done = subprocess.run([*by, *shell], input=text, capture_output=True, text=True, timeout=60, cwd="/")
+    return done.stdout.strip(), done.stderr.replace("TOKEN", "").strip()
+
+
+def authors(*argv: str, **keys) -> Command:
+    return Command(argv=argv, effect=Effect.READ, foreign=True, **keys)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, ground):
+    """Mutants: program.py without the directory; the program; the script of an interpreter; PATH; ``shared``."""
+    theirs, wide = give(directory(ground / "theirs")), directory(ground / "wide", 0o1777)
+    inside = tool(theirs / "tool")  # root's own, where another user can put another one
+    given = tool(ground / "given", STRANGER)
+    open_ = tool(ground / "open", 0, 0o777)
+    give(theirs).joinpath("link").symlink_to("/usr")
+    refused = (
+        authors("pwd", cwd=str(theirs)),
+        authors("pwd", cwd=str(wide)),
+        authors("pwd", cwd="/tmp"),
+        authors("pwd", cwd=f"{theirs}/link"),
+        authors("./tool", cwd=str(theirs)),
+        authors(inside),
+        authors(given),
+        authors(open_),
+        authors(f"{wide}/none"),
+        authors("timeout", "-s", "KILL", "5", given),
+        authors("env", "A=b", "sh", "-e", given),
+        authors("bash", inside, "x"),
+        authors("pwd", env=(("PATH", f"/usr/bin:{theirs}"),)),
+        script("echo ran", cwd=str(theirs), foreign=True),
+        script("echo ran", cwd=str(theirs), foreign=True, stdin="x"),
+    )
+    for command in refused:
+        out, err = run(shell, command)
+        assert out == "TOKEN !", (command, out, err)
+        assert any(it in err for it in (f"belongs to {STRANGER}", "verybody can")), (command, err)
+        assert "ran" not in err
+    assert "no name for that user" in run(shell, authors(given))[1]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_is_roots_own_runs_as_before(shell, ground):
+    """Mutant: program.py with ``absent`` refused; with a variable of ours left to the author's script."""
+    mine = tool(ground / "mine")
+    (ground / "way").symlink_to(ground)
+    assert run(shell, authors(mine))[0] == "ran\n\nTOKEN 0"
+    assert run(shell, authors("./mine", cwd=f"{ground}/way"))[0] == "ran\n\nTOKEN 0"
+    assert run(shell, authors("timeout", "5", "sh", mine))[0] == "ran\n\nTOKEN 0"
+    theirs = tool(ground / "theirs", STRANGER)
+    for argv in (("cat", theirs), ("sh", "-c", 'cat "$1"', "sh", theirs), ("env", "cat", theirs)):
+        assert run(shell, authors(*argv))[0].endswith("TOKEN 0")
+    assert run(shell, authors(f"{ground}/no"))[0] == "TOKEN 127"
+    assert run(shell, authors(f"{ground}/no/no"))[0] == "TOKEN 127"
+    assert run(shell, authors("pwd", cwd=f"{ground}/no"))[0] == "TOKEN 126"
+    spy = script('printf "%s" "${why-}${owner-}${kind-}${real-}${f-}${cwd-}$PWD"', cwd="/usr", foreign=True)
+    assert run(shell, spy)[0] == "/usr\nTOKEN 0"
+
+
+def test_a_user_who_is_not_root_runs_what_they_like(ground):
+    theirs = give(directory(ground / "theirs"), STRANGER + 1)
+    assert run(("sh",), authors("pwd", cwd=str(theirs)), user=STRANGER)[0] == f"{theirs}\n\nTOKEN 0"
+
+
+def test_a_look_is_blind_and_a_change_failed_and_nothing_was_begun(connection, ground):
+    """Mutant: attempt.py that takes the mark for a lost exit code."""
+    theirs = give(directory(ground / "theirs"))
+    blind = looked(connection, "command", {"argv": ["./looked"]}, cwd=str(theirs)).outcome
+    assert isinstance(blind, Blind)
+    assert blind.why.startswith(f"{theirs} belongs to {STRANGER}, who could exchange what is in it meanwhile")
+    command = Command(script="echo >ran", effect=Effect.WRITE, foreign=True, cwd=str(theirs), timeout=10.0)
+    done = sent(connection, command)
+    assert (done.status, done.sent, done.commands) == (Status.FAILED, False, [])
+    assert done.why.startswith(f"nothing was sent: {theirs} belongs to {STRANGER}")
+    assert list(theirs.iterdir()) == []
+    assert isinstance(looked(connection, "command", {"argv": ["pwd"]}, cwd=str(ground)).outcome, Seen)
