@@ -16,7 +16,7 @@ safe_outside='' # in a user namespace, the number that stands for everybody outs
 if [ -r /proc/self/uid_map ]; then
     IFS=' ' read -r safe_first safe_base safe_count </proc/self/uid_map
     [ "${safe_first:-0} ${safe_base:-0} ${safe_count:-4294967295}" = '0 0 4294967295' ] ||
-        IFS= read -r safe_outside </proc/sys/kernel/overflowuid || safe_outside=''
+        safe_outside=$(cat /proc/sys/kernel/overflowuid 2>/dev/null) # a shell that reads byte by byte gets one digit
 fi
 
 safe_random() { # 16 hexadecimal digits that nobody can guess

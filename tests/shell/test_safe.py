@@ -232,3 +232,11 @@ def test_without_the_check_the_same_thief_wins(ground):
         line = 'i=0; while [ $i -lt 200 ]; do i=$((i+1)); ( cd -P -- "$1" && : >got ); done; true'
         subprocess.run(["bash", "-c", line, "sh", str(yard / "place")], capture_output=True, timeout=110)
     assert (roots / "got").exists()
+
+
+@pytest.mark.real("lab")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_machine_s_own_directories_are_roots_in_a_user_namespace_too(shell):
+    """Mutant: safe.sh with ``read`` for ``cat``: the number ends after its first digit."""
+    by = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "unshare", "-r")
+    assert ask((*by, *shell), 'safe_enter "$1" && pwd -P', "/usr") == (0, "/usr")

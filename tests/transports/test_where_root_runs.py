@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from shell.test_safe import STRANGER, directory, give, ground
-from transports.test_conformance import script
-from transports.test_refusals import looked, sent
 
 from engine.judge.looked import Blind, Seen
 from engine.lanes.program import command_text
 from engine.values.command import Command, Effect
 from engine.values.result import Status
+from transports.test_conformance import script
+from transports.test_refusals import looked, sent
 
 __all__ = ["ground"]
 pytestmark = pytest.mark.real("root", "setpriv")
