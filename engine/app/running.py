@@ -26,7 +26,7 @@ from engine.values.event import Answered, Asked, Event, HostFinished, RunFinishe
 from engine.values.inventory import Host, Inventory, Selection
 from engine.values.masking import masked, masking
 from engine.values.playbook import Playbook, Step
-from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict
+from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict, scripts_of
 from engine.values.text import Json
 
 
@@ -172,6 +172,7 @@ class Run:
             left_out=order.selection.left_out,
             hosts=tuple(hosts),
             totals={it.value: counted[it] for it in Verdict if counted[it]},
+            scripts=scripts_of(hosts),
         )
         self.emit(RunFinished(result=result))
         return code

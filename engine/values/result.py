@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
+from hashlib import sha256
 
 from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import LeftOut
@@ -12,6 +14,7 @@ from engine.values.plan import Finding, PlannedStep, Risk
 from engine.values.playbook import Phase
 from engine.values.record import excerpt
 from engine.values.secret_lines import without_secrets
+from engine.values.secret_text import masked_text
 from engine.values.text import Json
 
 
@@ -75,14 +78,22 @@ class SentCommand:
     timed_out: bool = False
     shown: str = ""
     """``$`` and a line that a person could paste, or the name and the arguments of a script of ours."""
+    script: str = ""
+    """Of a script of ours, of which *line* has only the name and the arguments: the digest of its text, under which
+    the record of the run has it once (``RunResult.scripts``)."""
+    text: str = field(default="", compare=False, repr=False, metadata={"private": True})
+    """The text of that script."""
 
     @classmethod
     def of(cls, command: Command, completed: Completed) -> SentCommand:
         """The record of a command that was sent."""
         hidden = command.private and command.effect is Effect.READ
         told = without_secrets if command.private else str  # a validation may quote the file that it refuses
+        line, digest, text = _recorded(command)
         return cls(
-            line=str(command),
+            line=line,
+            script=digest,
+            text=text,
             effect=command.effect.value,
             exit_code=completed.exit_code,
             stdout=f"({len(completed.stdout)} characters that are not shown)"
@@ -97,7 +108,31 @@ class SentCommand:
     @classmethod
     def planned(cls, command: Command) -> SentCommand:
         """The record of a command that would be sent."""
-        return cls(line=str(command), effect=command.effect.value, shown=command.shown())
+        line, digest, text = _recorded(command)
+        return cls(line=line, script=digest, text=text, effect=command.effect.value, shown=command.shown())
+
+
+LONG = 400
+"""Characters of a script of ours from which on a record has its digest instead of its text, host by host."""
+
+
+def _recorded(command: Command) -> tuple[str, str, str]:
+    """The line of *command* in a record, and the digest and the text of the script that it leaves out.
+
+    What an author wrote is always there as it was sent.
+    """
+    if command.foreign or len(command.script) < LONG:
+        return str(command), "", ""
+    text, digest = _text_of(command.script)
+    fed = f" <STDIN  # {len(command.stdin)} characters" if command.stdin else ""
+    return command.shown().removeprefix("$ ") + fed, digest, text
+
+
+@lru_cache(maxsize=256)
+def _text_of(script: str) -> tuple[str, str]:
+    """A script as it may be shown, and the digest of that."""
+    text = masked_text(script)
+    return text, sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,3 +229,11 @@ class RunResult:
     hosts: tuple[HostResult, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     """How many hosts have each verdict."""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+    """The scripts of ours that the commands of the steps name by their digests."""
+
+
+def scripts_of(hosts: Iterable[HostResult]) -> Mapping[str, str]:
+    """Every script that a command of *hosts* names, by its digest."""
+    sent = (command for host in hosts for step in host.steps for command in step.commands)
+    return {it.script: it.text for it in sent if it.text}

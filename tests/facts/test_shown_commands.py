@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.codec import from_json, to_json
 from engine.facts.resetting import reset, set_persistence
 from engine.reporters.console.wording import LONGEST_LINE, step_lines
-from engine.values.command import Command, Effect, write_script
+from engine.values.command import Command, Completed, Effect, read_script, write_script
 from engine.values.playbook import Phase
-from engine.values.result import SentCommand, Status, StepResult
+from engine.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
 from tests.facts.test_gpu_load import seen
 
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -95,3 +96,44 @@ def test_a_plan_shows_each_command_in_one_line_that_is_not_cut_where_it_is_to_be
     step = StepResult(id="s", phase=Phase.REMEDIATE, action="a", status=Status.WOULD_CHANGE, why="w", commands=(sent,))
     assert step_lines(step)[1:] == [told]
     assert len(shown) < LONGEST_LINE
+
+
+LONG = "x=1\n" * 300
+
+
+def recorded(command: Command) -> SentCommand:
+    return SentCommand.of(command, Completed(exit_code=0))
+
+
+def test_the_record_of_a_run_has_a_script_of_ours_once_and_its_name_and_digest_at_every_host():
+    """Mutants: the whole script in `line`; a digest of the arguments too; what a plan would send left as it was."""
+    sent = [
+        recorded(write_script(LONG, "7:1", called=("end-processes", "pid 7"))),
+        recorded(write_script(LONG, "8:1", called=("end-processes", "pid 8"))),
+        SentCommand.planned(read_script(LONG, "/dev/nvidia*")),
+    ]
+    assert [it.line for it in sent] == [
+        "script end-processes 'pid 7'",
+        "script end-processes 'pid 8'",
+        "script of 300 lines '/dev/nvidia*'",
+    ]
+    assert len({it.script for it in sent}) == 1
+    step = StepResult(id="s", phase=Phase.DIAGNOSE, action="x", status=Status.OK, commands=tuple(sent))
+    hosts = [HostResult(host=name, verdict=Verdict.HEALTHY, steps=(step,)) for name in ("a", "b")]
+    assert scripts_of(hosts) == {sent[0].script: LONG}
+    written = to_json(hosts[0])
+    assert "x=1" not in str(written)
+    assert from_json(HostResult, written) == hosts[0]
+
+
+def test_what_an_author_wrote_and_what_is_short_stands_in_the_record_as_it_was_sent():
+    author = recorded(replace(read_script(LONG), foreign=True))
+    short = recorded(read_script("test -e /x\nexit 0"))
+    assert (author.script, short.script) == ("", "")
+    assert LONG.strip() in author.line
+    assert "test -e /x" in short.line
+
+
+def test_how_much_a_step_was_fed_is_recorded_where_its_script_is_left_out():
+    fed = recorded(replace(write_script(LONG, called=("put",)), stdin="12345"))
+    assert fed.line == "script put <STDIN  # 5 characters"
