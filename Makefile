@@ -8,7 +8,7 @@ BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest -p no:cacheprovider
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 2 * len(os.sched_getaffinity(0))))')
 
-.PHONY: demo test test-all faults lint check bench clean
+.PHONY: demo test test-all faults lint check bench docs clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "runbook needs Python 3.11 or newer; say which with PYTHON=..."; exit 1; }
@@ -40,5 +40,14 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m tests.bench
 	$(BIN)/python tests/bench/size.py
 
+# The documentation's site, in site/: nothing else needs mkdocs.
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "make docs: built site/index.html"
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache

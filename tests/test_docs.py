@@ -1,0 +1,321 @@
+"""What the README, CONTRIBUTING.md and docs/ show is so: examples load and run, commands exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+from click import Group
+from click.testing import CliRunner
+
+from engine import errors
+from engine.actions import discover
+from engine.cli import cli
+from engine.values.plan import Risk
+from engine.values.result import Status, Verdict
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+GENERATED = {"architecture.md", "contributing.md", "changelog.md", "playbook-coverage.md", "actions/index.md"} | {
+    f"actions/{name}.md" for name in discover()
+}
+"""Pages of the site that are made while it is built."""
+LATER = {"ARCHITECTURE.md"}
+
+named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def generator():
+    """The module that writes the generated pages; it needs no mkdocs."""
+    sys.path.insert(0, str(DOCS / "hooks"))
+    try:
+        return import_module("reference")
+    finally:
+        sys.path.remove(str(DOCS / "hooks"))
+
+
+def blocks(page: Path, language: str) -> list[tuple[str, str]]:
+    """The code blocks of *page* in one language, each with its title."""
+    return re.findall(
+        rf'^```{language}(?: title="([^"]*)")?\n(.*?)^```', page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+
+
+def whole(page: Path) -> str:
+    """The text of *page*, without code blocks and generated parts."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path):
+    page = ROOT / "docs" / "writing-an-action.md"
+    ((action_path, action),) = blocks(page, "python")
+    ((book_path, book),) = blocks(page, "yaml")
+    for folder in ("engine", "playbooks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / action_path).write_text(action)
+    (tmp_path / book_path).write_text(book)
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
+
+    def runbook(*words: str) -> str:
+        command = (sys.executable, "-m", "engine", *words)
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "Used to look." in runbook("actions", "uptime")
+    assert runbook("check", "--strict", "just-booted").startswith("playbooks/just-booted.yaml: good")
+    words = ("run", "just-booted", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
+    (host,) = json.loads(runbook(*words))["hosts"]
+    look, assertion = host["steps"]
+    assert abs(look["state"]["seconds"] - float(Path("/proc/uptime").read_text().split()[0])) < 60
+    assert (look["status"], assertion["status"]) == ("ok", "ok")
+    assert re.fullmatch(r"up for \d+ s", assertion["why"])
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a table; `\\|` is a `|` within one."""
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_the_expressions_of_the_docs_give_what_they_say(tmp_path: Path):
+    page = ROOT / "docs" / "expressions.md"
+    ((_, book),) = blocks(page, "yaml")
+    rows = [cells(line) for line in page.read_text().splitlines() if line.startswith("| `")]
+    wanted = {}
+    for expression, value in (row[:2] for row in rows if len(row) == 2):
+        if re.fullmatch(r"`[^`]*`", expression) and (value == "unknown" or re.fullmatch(r"`[^`]*`", value)):
+            wanted[expression.strip("`")] = value.strip("`")
+    assert len(wanted) >= 17
+    evidence = {f"e{number}": expression for number, expression in enumerate(wanted)}
+    findings = f"findings:\n  - {{id: all, when: 'true', severity: info, evidence: {json.dumps(evidence)}}}\n"
+    (tmp_path / "examples.yaml").write_text(book + findings)
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
+    words = ("run", "examples.yaml", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
+    done = subprocess.run((sys.executable, "-m", "engine", *words), cwd=tmp_path, capture_output=True, text=True)
+    (host,) = json.loads(done.stdout)["hosts"]
+    seen = host["findings"][0]["evidence"]
+    for number, (expression, value) in enumerate(wanted.items()):
+        given = seen[f"e{number}"]
+        if value == "unknown":
+            assert "unknown" in json.dumps(given), (expression, given)
+        else:
+            assert given == json.loads(value), (expression, given)
+
+
+# ---- YAML ----------------------------------------------------------------------------------------------------------
+
+
+def kind_of(text: str) -> str:
+    """What a YAML example is: a playbook, a part of one, an inventory, or a few lines of a step."""
+    tree = yaml.safe_load(text)
+    if not isinstance(tree, dict):
+        return "lines"
+    if "name" in tree:
+        return "playbook"
+    if isinstance(tree.get("hosts"), dict):
+        return "inventory"
+    return "part" if tree.keys() & {"inputs", "diagnose", "findings", "remediate", "verify", "limits"} else "lines"
+
+
+EXAMPLES = [
+    pytest.param(page, title, text, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, (title, text) in enumerate(blocks(page, "yaml"))
+]
+
+
+@pytest.mark.parametrize(("page", "title", "text"), EXAMPLES)
+def test_every_yaml_example_is_good(page: Path, title: str, text: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kind = kind_of(text)
+    if kind == "inventory":
+        Path("hosts.yaml").write_text(text)
+        done = CliRunner().invoke(cli, ["hosts", "all", "-i", "hosts.yaml"])
+        assert "host" in done.output, done.exception
+        assert done.exit_code == 0, done.exception
+    elif kind in ("playbook", "part"):
+        name = yaml.safe_load(text).get("name") or "part"
+        book = text if kind == "playbook" else f"name: part\n{text}"
+        if "uptime" in text:
+            return  # the action of that page is not installed: the test of that page runs it
+        Path(f"{name}.yaml").write_text(book)
+        done = CliRunner().invoke(cli, ["check", f"{name}.yaml"])
+        assert done.exit_code == 0, (done.output, done.exception)
+        if title.startswith("playbooks/"):
+            assert title == f"playbooks/{name}.yaml"
+            assert "warning" not in done.output or name == "examples", done.output
+    else:
+        assert title == "", "an example with a title is a whole file"
+
+
+# ---- commands, options, exit codes ---------------------------------------------------------------------------------
+
+
+def commands_in(text: str) -> list[str]:
+    """Each line that shows a runbook command, and each in `code`."""
+    found = re.findall(r"^(?:\$ )?(runbook (?!:).*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
+    return [line for line in [*found, *re.findall(r"`(runbook [^`]*)`", text)] if not re.match(r"runbook [A-Z]", line)]
+
+
+@named
+def test_every_command_and_option_that_a_page_names_exists(page: Path):
+    for line in commands_in(page.read_text()):
+        words = re.split(r" [|<>] | -- ", line)[0].split()
+        if words[1] == "--version":
+            continue
+        assert words[1] in cli.commands, line
+        command = cli.commands[words[1]]
+        if isinstance(command, Group) and len(words) > 2 and not words[2].startswith("-"):
+            assert words[2] in command.commands, line
+            command = command.commands[words[2]]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if re.match(r"-{1,2}[a-zA-Z]", word)} <= known | {"-v"}, line
+
+
+def options() -> set[str]:
+    """Every option of every command."""
+    every = [*cli.commands.values()]
+    every += [inner for command in every if isinstance(command, Group) for inner in command.commands.values()]
+    return {option for command in [cli, *every] for parameter in command.params for option in parameter.opts}
+
+
+@named
+def test_every_option_that_a_page_names_by_itself_exists(page: Path):
+    foreign = {"--check", "--limit", "--extra-vars", "--gpu-reset", "--help", "--rm", "--api-key"}
+    mine = re.findall(r"`(--[a-z-]+)[^`]*`", whole(page))
+    assert set(mine) - foreign <= options()
+
+
+def test_the_exit_codes_of_the_docs_are_those_of_the_program():
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", (DOCS / "output.md").read_text(), flags=re.MULTILINE)}
+    assert told == {0, 1, 2, 3, 4, 5, 6, 130}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    assert {kind.exit_code for kind in kinds if issubclass(kind, errors.RunbookError)} <= told
+
+
+@pytest.mark.parametrize(("page", "values"), [("getting-started.md", Verdict), ("output.md", Status)])
+def test_every_verdict_and_status_is_told(page: str, values):
+    text = (DOCS / page).read_text()
+    assert [value.value for value in values if f"`{value.value}`" not in text] == []
+
+
+@named
+def test_make_has_the_targets_that_a_page_names(page: Path):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert set(re.findall(r"(?:^|`|\()make ([a-z][\w-]*)", page.read_text(), flags=re.MULTILINE)) <= targets
+
+
+def test_the_document_of_the_docs_has_the_keys_of_a_real_one(tmp_path: Path):
+    ((_, text),) = blocks(DOCS / "output.md", "json")
+    shown = json.loads(text)
+    (tmp_path / "toy.yaml").write_text("name: toy\ndiagnose: [{id: a, command: {argv: [echo, x]}}]\n")
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
+    words = ("run", "toy.yaml", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
+    done = subprocess.run((sys.executable, "-m", "engine", *words), cwd=tmp_path, capture_output=True, text=True)
+    real = json.loads(done.stdout)
+    assert shown.keys() == real.keys() - {"scripts"}
+    (host,), (real_host,) = shown["hosts"], real["hosts"]
+    assert host.keys() == real_host.keys()
+    assert host["steps"][0].keys() == real_host["steps"][0].keys()
+    assert host["steps"][0]["commands"][0].keys() <= real_host["steps"][0]["commands"][0].keys()
+
+
+# ---- links, navigation ---------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of *page*, as mkdocs and code hosts make them."""
+    titles = re.findall(r"^#+ (.+)$", whole(page), flags=re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title.lower())).strip("-") for title in titles}
+
+
+@named
+def test_every_link_leads_somewhere(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", whole(page)):
+        if re.match(r"https?:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        if page.parent == DOCS and name in GENERATED:
+            continue
+        assert there.exists() or name in LATER, target
+        if anchor and there.suffix == ".md" and "<!-- generated" not in there.read_text():
+            assert anchor in anchors(there), target
+
+
+def test_every_page_is_in_the_navigation_once():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    pages = [page for section in nav for pages in section.values() for page in pages]
+    assert len(pages) == len(set(pages))
+    assert set(pages) == {page.name for page in DOCS.glob("*.md")} | {
+        name for name in GENERATED if not name.startswith("actions/") or name == "actions/index.md"
+    }
+
+
+# ---- what is generated ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(discover()))
+def test_the_page_of_an_action_names_all_that_it_takes_and_gives(name: str):
+    action = discover()[name]
+    page = generator().action_page(action)
+    for kind in (action.Args, action.State):
+        public = [field for field in vars(kind)["__dataclass_fields__"].values() if not field.metadata.get("private")]
+        assert [field.name for field in public if f"| `{field.name}` |" not in page] == []
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert [row for row in rows if len(cells(row)) not in (2, 3, 4)] == []
+    assert ("risk `" in page) == bool(action.decide)
+
+
+def test_the_risk_on_the_page_is_the_risk_of_the_plan():
+    pages = {name: generator().action_page(discover()[name]) for name in ("pkill", "gpu_reset", "remove", "file")}
+    told = {name: re.search(r"risk ([^|]*) \|", page)[1] for name, page in pages.items()}
+    assert told == {
+        "pkill": f"`{Risk.KILLS_PROCESSES}`",
+        "gpu_reset": f"`{Risk.RESETS_HARDWARE}`",
+        "remove": f"`{Risk.DELETES_DATA}`",
+        "file": f"`{Risk.EDITS_FILES}`",
+    }
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_every_generated_part_is_made(page: Path):
+    filled = generator().filled(page.read_text())
+    assert "<!-- generated" not in filled
+    for line in filled.splitlines():
+        if line.startswith("|"):
+            assert line.endswith("|"), line
+
+
+def test_the_keys_of_the_reference_are_those_of_the_schema():
+    page = generator().filled((DOCS / "language.md").read_text())
+    words = CliRunner().invoke(cli, ["schema", "--keys"]).output
+    keys = re.findall(r"^  ([a-z_]+) {2,}", words, flags=re.MULTILINE)
+    assert len(keys) > 40
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
+
+
+def test_the_picture_of_the_layers_has_every_package_and_no_import_upwards():
+    generator()
+    sys.path.insert(0, str(DOCS / "hooks"))
+    try:
+        layers = import_module("layers")
+    finally:
+        sys.path.remove(str(DOCS / "hooks"))
+    order = {name: number for number, row in enumerate(layers.layers()) for name in row}
+    assert set(order) >= layers.packages()
+    assert [edge for edge in layers.edges() if order[edge[0]] >= order[edge[1]]] == []
+    picture = layers.svg()
+    assert all(f">{name}</text>" in picture for name in layers.packages())
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
