@@ -78,10 +78,12 @@ uids_of() {  # pid: sets uids to its real, effective, saved and file system uid;
 }
 marked() {  # name, or none for all: sets left, NAME=pid:start ... of what has the mark as a variable; fails if unknown
     left=
+    one="[[:space:]]+${my_uids##* }"  # who waits for the memory of another user may wait for ever
+    files=$(grep -s -l -E "^Uid:$one$one$one$one\$" /proc/[0-9]*/status | sed 's/status$/environ/')
     if command -v timeout >/dev/null 2>&1; then
-        files=$(timeout 5 grep -s -l -F -z "$mark=$folder/${1:+$1;}" /proc/[0-9]*/environ)
+        files=$(timeout 5 grep -s -l -F -z "$mark=$folder/${1:+$1;}" $files)
     else
-        files=$(grep -s -l -F -z "$mark=$folder/${1:+$1;}" /proc/[0-9]*/environ)
+        files=$(grep -s -l -F -z "$mark=$folder/${1:+$1;}" $files)
     fi
     case $? in 0|1|2) ;; *) return 1 ;; esac
     for file in $files; do

@@ -108,7 +108,9 @@ uids() {
 }
 uids self; me=${u#* }; me=${me%% *}
 escaped() {
-  printf '%s\n' /proc/[0-9]*/environ | xargs grep -s -l "RUNBOOK_LANE=$1" 2>/dev/null | while IFS= read -r f; do
+  w="[[:space:]]+$me"
+  printf '%s\n' /proc/[0-9]*/status | xargs grep -s -l -E "^Uid:$w$w$w$w\$" 2>/dev/null | sed 's/status$/environ/' |
+    xargs grep -s -l "RUNBOOK_LANE=$1" 2>/dev/null | while IFS= read -r f; do
     p=${f#/proc/}; p=${p%/environ}
     uids "$p"; [ "$u" = "$me $me $me $me" ] || continue
     kill -s KILL "$p" 2>/dev/null
@@ -163,7 +165,8 @@ done
 Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended.
 What a process is called may hold lines, so that each is read whole.  ``escaped`` ends who left the group with the
 lane's mark, if that is a process of the user who runs this: anybody may write a mark that he has seen into his own
-environment."""
+environment.  The environments of others are not even read: they may lie on a file system of theirs that never answers,
+and no signal ends who waits for that."""
 
 GREETING = (
     GUARD.replace("%", "%%")

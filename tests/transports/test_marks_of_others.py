@@ -11,6 +11,7 @@ import pytest
 from stage import NOBODY, lives
 from stage_fixtures import stage
 
+from engine.facts.component_scripts import COMMON
 from engine.lanes.program import LEASH
 
 __all__ = ["stage"]
@@ -54,3 +55,25 @@ def test_a_process_called_like_a_line_of_the_kernels_is_no_survivor(stage, shell
     assert f"over {lane}" in done.stdout
     assert "survivor" not in done.stdout, "the group is but a defunct process, and no name makes it live"
     assert group.wait(5) == -15
+
+
+@pytest.mark.real("root", "setpriv", "strace")
+def test_the_environment_of_another_user_s_process_is_not_even_read(stage, tmp_path):
+    """Mutants: program.py, component_scripts.py that read every environment."""
+    lane = secrets.token_hex(8)
+    marked = {**os.environ, "RUNBOOK_LANE": lane}
+    sleeper = ["sh", "-c", "echo up; exec sleep 600"]
+    group = stage.start(sleeper)
+    ours, theirs = stage.start(sleeper, env=marked), stage.start([*NOBODY, *sleeper], env=marked)
+    components = "\n".join((COMMON, "set +f; folder=$1; marked"))
+    for argv, orders in (
+        (["sh", "-c", LEASH], f"finish {group.pid} {lane} 3\n"),
+        (["sh", "-c", components, "sh", "/none"], ""),
+    ):
+        trace = tmp_path / "trace"
+        watched = ["strace", "-f", "-qq", "-e", "trace=open,openat", "-o", str(trace), *argv]
+        assert os.path.exists(f"/proc/{theirs.pid}/environ")
+        subprocess.run(watched, input=orders, text=True, capture_output=True, check=True, timeout=60)
+        assert f"/proc/{os.getpid()}/environ" in trace.read_text()
+        assert f"/proc/{theirs.pid}/environ" not in trace.read_text()
+    assert ours.wait(5) == -9
