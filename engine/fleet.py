@@ -113,27 +113,25 @@ class Fleet:
     ) -> tuple[T, ...]:
         """*work* on every host, batch after batch, at most ``parallel`` at a time; in the order of *hosts*."""
         done: dict[str, T] = {}
-        ahead = [list(it) for it in batches or [hosts]]
-        waiting: list[Host] = []
+        queue = _Queue([list(batch) for batch in batches or [hosts]])
         with ThreadPoolExecutor(max_workers=max(1, min(self.parallel, len(hosts) or 1))) as pool:
             running: dict[Future[T], Host] = {}
-            while ahead or waiting or running:
-                if ahead and not waiting and not running:
-                    waiting = ahead.pop(0)
-                while waiting and len(running) < self.parallel and not self._halted():
-                    host = waiting.pop(0)
+            while queue or running:
+                while len(running) < self.parallel and not self._halted() and (host := queue.next(bool(running))):
                     running[pool.submit(work, host)] = host
                 if why := self._halted():
-                    done |= {host.name: unbegun(host, why) for one in (waiting, *ahead) for host in one}
-                    waiting, ahead = [], []
+                    done |= {host.name: unbegun(host, why) for host in queue.clear()}
                 ended, _ = wait(running, timeout=POLL, return_when=FIRST_COMPLETED)
-                for it in ended:
-                    done[running.pop(it).name] = it.result()
-                if waiting or ahead:
+                done |= {running.pop(future).name: future.result() for future in ended}
+                if queue:
                     self._count_unwell(done, len(hosts))
-                if self.deadline and self.clock.now() >= self.deadline and not self.stop.level():
-                    self.stop.ask("the deadline of the run is over", level=1, over=True)
-        return tuple(done[it.name] for it in hosts)
+                self._heed_deadline()
+        return tuple(done[host.name] for host in hosts)
+
+    def _heed_deadline(self) -> None:
+        """Ask the run to end once its deadline is over."""
+        if self.deadline and self.clock.now() >= self.deadline and not self.stop.level():
+            self.stop.ask("the deadline of the run is over", level=1, over=True)
 
     def _halted(self) -> str:
         """Why no further host may be begun; empty: it may."""
@@ -296,6 +294,29 @@ class Fleet:
         return result
 
 
+@dataclass(slots=True)
+class _Queue:
+    """The hosts that have not been begun, in batches; a batch begins when the one before it has ended."""
+
+    batches: list[list[Host]]
+    current: list[Host] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.current or self.batches)
+
+    def next(self, running: bool) -> Host | None:
+        """The host to begin now; None where there is none, or hosts of the batch before are still *running*."""
+        if not self.current and self.batches and not running:
+            self.current = self.batches.pop(0)
+        return self.current.pop(0) if self.current else None
+
+    def clear(self) -> list[Host]:
+        """Take out every host that is left."""
+        left = [host for batch in (self.current, *self.batches) for host in batch]
+        self.current, self.batches = [], []
+        return left
+
+
 def _has_work(planned: Planned) -> bool:
     """Whether there is anything to carry out."""
     steps = planned.plan.results if planned.plan and planned.seen else ()
@@ -311,10 +332,8 @@ def _all_steps(
     playbook: Playbook, status: Status, why: str, cut: Mapping[str, CutShort] = MappingProxyType({})
 ) -> tuple[StepResult, ...]:
     """Every step of *playbook* with the same end: no step goes unreported; those *cut* short say what they had seen."""
-    plain = [
-        StepResult(id=it.id, name=it.name or None, phase=it.phase, action=it.action, status=status, why=why)
-        for it in (*playbook.diagnose, *playbook.remediate, *playbook.verify)
-    ]
+    steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)
+    plain = [StepResult.of(step, status, why) for step in steps]
     return tuple(
         replace(it, why=f"{why}; {cut[it.id].why}", state=cut[it.id].state) if it.id in cut else it for it in plain
     )

@@ -147,21 +147,13 @@ def _words(step: Step, site: Site, args: Mapping[str, Json]) -> NoChange | Block
 
 
 def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedStep, ...]:
-    """The steps with what each hinges on: earlier steps that would change something, and their shared findings."""
+    """The steps with what each depends on: earlier steps that would change something, and their shared findings."""
     restless: list[Step] = []
     stuck: list[str] = []
     """Steps that are blocked, and that no earlier change could free."""
     planned: list[PlannedStep] = []
     for draft in drafts:
-        moved = {written_id(it.id) for it in restless}
-        idle = [it for it in draft.step.if_changed if it not in moved]
-        if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and isinstance(draft.decision, Change):
-            would = "would" if len(idle) == 1 else "none of them would"
-            draft.decision = Skip(why=f"only if {' or '.join(idle)} changes, and it {would} not")
-            draft.dormant = draft.decision.why
-        held = next((it for it in stuck if written_id(it) in draft.step.after), None)
-        if held and isinstance(draft.decision, Change) and not draft.step.always:
-            draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked"), ()
+        _hold_back(draft, restless, stuck)
         condition = _condition(draft, restless, playbook)
         if isinstance(draft.decision, Blocked) and not (restless or draft.step.ignore_failure):
             stuck.append(draft.step.id)
@@ -182,18 +174,30 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
     return tuple(planned)
 
 
+def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str]) -> None:
+    """Take back a change whose predecessors would change nothing, or are blocked."""
+    moved = {written_id(it.id) for it in restless}
+    idle = [it for it in draft.step.if_changed if it not in moved]
+    if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and isinstance(draft.decision, Change):
+        would = "would" if len(idle) == 1 else "none of them would"
+        draft.decision = Skip(why=f"only if {' or '.join(idle)} changes, and it {would} not")
+        draft.dormant = draft.decision.why
+    held = next((it for it in stuck if written_id(it) in draft.step.after), None)
+    if held and isinstance(draft.decision, Change) and not draft.step.always:
+        draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked"), ()
+
+
 def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str | None:
+    """What *draft* depends on at its turn, in words for the plan; *restless* are the earlier changes."""
     step = draft.step
     before = list(dict.fromkeys(written_id(it.id) for it in restless))
-    moved = [it for it in before if it in step.after]
-    reach = f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else _then(draft)
     if step.if_failed and draft.dormant:
         failing = [it for it in step.if_failed if it in before]
-        return f"only if {' or '.join(failing)} fails{reach}" if failing else None
+        return f"only if {' or '.join(failing)} fails{_reach(draft)}" if failing else None
     if draft.dormant:
-        if not moved:
-            return None
-        return f"only if {' or '.join(step.for_)} is found after {', '.join(moved)}{reach}"
+        moved = [it for it in before if it in step.after]
+        found = f"only if {' or '.join(step.for_)} is found after {', '.join(moved)}"
+        return f"{found}{_reach(draft)}" if moved else None
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
     if step.if_changed:
@@ -202,12 +206,23 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
     if step.always:  # also where there is nothing to clean up as things stand: an earlier step may leave something
         comes = isinstance(draft.decision, Change) or draft.would is not None
         return "whatever happened before" if comes and before else None
+    return _condition_of_findings(step, restless, before, playbook)
+
+
+def _condition_of_findings(step: Step, restless: list[Step], before: list[str], playbook: Playbook) -> str | None:
+    """What a step depends on whose finding an earlier step may have cured, or whose own look it may have changed."""
     rivals = [it for it in restless if not playbook.findings or _share(it, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"
         named = dict.fromkeys(written_id(it.id) for it in rivals if written_id(it.id) != written_id(step.id))
         return f"only while {what} is still there after {', '.join(named)}" if named else None
+    moved = [it for it in before if it in step.after]
     return f"looked at afresh after {', '.join(moved)}" if moved else None
+
+
+def _reach(draft: _Draft) -> str:
+    """What the step would touch at most at its turn."""
+    return f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else _then(draft)
 
 
 def _then(draft: _Draft) -> str:
@@ -246,12 +261,8 @@ def _verify(site: Site, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]],
 def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
     """A planned step as a plan reports it."""
     step, decision = draft.step, planned.decision
-    plain = StepResult(
-        id=step.id,
-        name=step.name or None,
-        phase=step.phase,
-        action=step.action,
-        status=Status.OK,
+    plain = replace(
+        StepResult.of(step),
         condition=planned.condition,
         fault=draft.fault,
         state=draft.state,

@@ -9,9 +9,11 @@ from typing import Literal
 from engine.errors import ProbeError
 from engine.facts.gpu_load import chosen, listed_on, wedged
 from engine.facts.gpu_services import NAME, Service, ask_services, read_services, start_again, stop
+from engine.facts.gpu_services import TIMEOUT as STOP_TIMEOUT
 from engine.facts.gpu_users import Users, ask_users, read_users
 from engine.facts.nvidia import Gpu, Reading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
 from engine.facts.nvlink import Links, ask_links, obstacle, read_links, together
+from engine.facts.resetting import TIMEOUT as RESET_TIMEOUT
 from engine.facts.resetting import refusal, reset, set_persistence
 from engine.ports import Absent, Probe
 from engine.values.command import Command, Completed, read
@@ -20,6 +22,9 @@ from engine.values.text import Unknown, plural
 
 BUSY_ABOVE = 5.0
 """Percent; what is busier than this on two looks, for nobody, is wedged."""
+
+SPARE = 180.0
+"""Seconds for everything else between stopping services and starting them again."""
 
 APART = 2.0
 """Seconds between the two looks."""
@@ -143,14 +148,15 @@ def decide(args: Args, state: State) -> Decision:
         return Blocked(why="; ".join(obstacles))
     if not wanted:
         return NoChange(why=f"not wedged: {_said(state.gpus)}")
+    groups = _grouped(wanted, state)
     targets = (*(_target(it) for it in wanted), *map(_service, state.stops))
     on = tuple(it for it in wanted if it.persistence is True)
     words = f"; {', '.join(state.stops)} stopped for it, and started again whatever comes of it" if state.stops else ""
     return Change(
         summary=f"reset {plural(len(wanted), 'GPU')}: {_said(wanted)}{words}",
         commands=(
-            *([stop(state.stops)] if state.stops else []),
-            *(it for group in _grouped(wanted, state) for it in _commands(group)),
+            *([stop(state.stops, state.running, _longest(state, len(groups)))] if state.stops else []),
+            *(it for group in groups for it in _commands(group)),
         ),
         finally_=(
             *([start_again(state.running)] if state.stops else []),  # some of them may be stopped with others
@@ -159,6 +165,11 @@ def decide(args: Args, state: State) -> Decision:
         targets=targets,
         risk=Risk.RESETS_HARDWARE,
     )
+
+
+def _longest(state: State, resets: int) -> float:
+    """Seconds that it may take at most until the services would have been started again."""
+    return RESET_TIMEOUT * resets + STOP_TIMEOUT * len(state.stops) + SPARE
 
 
 def _grouped(wanted: tuple[Gpu, ...], state: State) -> tuple[tuple[Gpu, ...], ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import ceil, floor
 from typing import TypeVar
 
@@ -26,19 +26,31 @@ from engine.facts.kernel_events import (
     when,
     xids,
 )
-from engine.facts.kernel_faults import GpuFault, KernelFault, OomdKill, faults, gpu_faults, lost_gpus, oomd_kills
+from engine.facts.kernel_faults import (
+    GpuFault,
+    KernelFault,
+    OomdKill,
+    faults,
+    gpu_faults,
+    last_loaded,
+    lost_gpus,
+    oomd_kills,
+    open_faults,
+)
 from engine.facts.kernel_reading import Reading, read_kernel, read_text, since_boot
 from engine.facts.kernel_script import ask_kernel
 from engine.facts.kernel_text import Clock, Message
 from engine.facts.moments import Asked, asked, written
+from engine.facts.network_faults import NetworkFault, network_faults
 from engine.facts.oom_victims import sort_kills
 from engine.facts.regexes import fault_in_regex, found_anywhere
-from engine.facts.xids import GpuNeed, needs
+from engine.facts.xids import NOT_KNOWN_WHEN, GpuNeed, needs, unmended
 from engine.ports import Probe
 from engine.values.command import Completed
-from engine.values.text import Duration, Json, Regex, Unknown, plural
+from engine.values.text import Duration, Json, Regex, Unknown, long_ago, plural
 
 T = TypeVar("T")
+A = TypeVar("A", GpuNeed, GpuFault)
 
 KEPT = 200
 """Entries of each kind that are kept, the latest."""
@@ -130,6 +142,12 @@ class State:
             "code, bucket, meaning, at, text, count. The newest Xid 154 of a GPU overrules what was before it."
         }
     )
+    open_needs: tuple[GpuNeed, ...] | Unknown = field(
+        metadata={
+            "about": "Those of `gpu_needs` that still count, with `ago`: loading the driver anew mends what a reset "
+            "mends, and no fault that asks for a reboot, the vendor, or a check of the node."
+        }
+    )
     lost_gpus: tuple[str, ...] = field(
         default=(),
         metadata={
@@ -138,6 +156,15 @@ class State:
     )
     gpu_faults: tuple[GpuFault, ...] | Unknown = field(
         metadata={"about": "GPUs that fell off the bus or could not be started, told without an Xid: kind, bus_id ..."}
+    )
+    open_faults: tuple[GpuFault, ...] | Unknown = field(
+        metadata={"about": "Those of `gpu_faults` that loading the driver anew has not mended, with `ago`."}
+    )
+    network: tuple[NetworkFault, ...] | Unknown = field(
+        metadata={
+            "about": "Faults of network cards, and links that went down and are not up again: at, seconds, kind (card, "
+            "link_down), device, text."
+        }
     )
     lockups: tuple[KernelFault, ...] | Unknown = field(
         metadata={"about": "Processors that hung: soft and hard lockups, stalls of RCU: at, seconds, text."}
@@ -237,6 +264,8 @@ def _state(args: Args, reading: Reading) -> State:
     counts = {name: sum(it.signature == name for it in matches) for name in args.signatures}
     gpu_faults_numbered = xids(inside)
     whose = sort_kills(kills, args.victims)
+    loaded, now = last_loaded(inside), reading.clock.now
+    times = {written(it.at): it.at for it in inside if it.at is not None}
     return State(
         oom=_known(kills, blind),
         oom_host=_scope(kills, "host", blind),
@@ -246,8 +275,11 @@ def _state(args: Args, reading: Reading) -> State:
         xids=_known(gpu_faults_numbered, blind),
         xid_codes=_known(tuple(sorted({it.code for it in gpu_faults_numbered})), blind),
         gpu_needs=_known(needs(gpu_faults_numbered), blind),
+        open_needs=_known(_with_age(unmended(xids(inside[:loaded]), xids(inside[loaded:])), times, now), blind),
         lost_gpus=lost_gpus(needs(gpu_faults_numbered), gpu_faults(inside)),
         gpu_faults=_known(gpu_faults(inside), blind),
+        open_faults=_known(_with_age(open_faults(inside), times, now), blind),
+        network=_known(network_faults(inside), blind),
         lockups=_known(faults("lockup", inside), blind),
         panics=_known(faults("panic", inside), blind),
         hardware_errors=_known(faults("hardware", inside), blind),
@@ -267,6 +299,13 @@ def _state(args: Args, reading: Reading) -> State:
         if reading.drift is None
         else reading.drift,
     )
+
+
+def _with_age(found: tuple[A, ...], times: Mapping[str, float], now: float | None) -> tuple[A, ...]:
+    """*found*, each with how long ago it was."""
+    ages = (None if now is None or isinstance(it.at, Unknown) else now - times.get(it.at, now) for it in found)
+    words = (NOT_KNOWN_WHEN if age is None else f"{long_ago(max(0.0, age))} ago" for age in ages)
+    return tuple(replace(it, ago=ago) for it, ago in zip(found, words, strict=True))
 
 
 def _moment(at: float | None) -> str | Unknown:

@@ -80,15 +80,7 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
     playbook = _or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = _or_problems(problems, lambda: read_inventory(inventory_paths(options["inventory"])))
     _or_problems(problems, lambda: _times(options))
-    told = options["hosts"]
-    pattern = told if told is not None else (playbook.hosts if playbook else "")
-    if told is not None and not told.strip():
-        problems.append(Problem(message="--hosts is empty: say which hosts, or leave it out"))
-    elif playbook and not pattern:
-        problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
-    elif playbook and told is None and not options["plan_only"] and _changing(playbook, options):
-        words = f"{playbook.name} changes hosts, and nobody has said which: add --hosts PATTERN"
-        problems.append(Problem(message=words, hint=f"--hosts {shlex.quote(pattern)} is its own; --dry-run needs none"))
+    pattern = _pattern(playbook, options, problems)
     given = GivenInputs(options=tuple(options["inputs"]), file=options["inputs_file"], below=options.get("below", {}))
     inputs = _or_problems(problems, lambda: read_inputs(given, playbook)) if playbook else None
     chosen = None
@@ -107,6 +99,24 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -
         raise ConfigError(*problems)
     order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
     return _perform(order, options, person, hiding, stops_before=options["plan_only"])
+
+
+def _pattern(playbook: Playbook | None, options: Options, problems: list[Problem]) -> str:
+    """The hosts that are meant: those of --hosts, else the playbook's own; mistakes go to *problems*."""
+    given = options["hosts"]
+    if given is not None:
+        if not given.strip():
+            problems.append(Problem(message="--hosts is empty: say which hosts, or leave it out"))
+        return str(given)
+    if playbook is None:
+        return ""
+    if not playbook.hosts:
+        problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
+    elif not options["plan_only"] and _changing(playbook, options):
+        words = f"{playbook.name} changes hosts, and nobody has said which: add --hosts PATTERN"
+        hint = f"--hosts {shlex.quote(playbook.hosts)} is its own; --dry-run needs none"
+        problems.append(Problem(message=words, hint=hint))
+    return playbook.hosts
 
 
 def _changing(playbook: Playbook, options: Options) -> bool:

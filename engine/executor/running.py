@@ -68,6 +68,21 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
     return Outcome(steps=(*looks, *run.results), findings=run.watch.findings, error=run.lost or None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """A change that is to be sent, and what it rests on."""
+
+    fresh: Seen
+    """What the step's own look saw."""
+    change: Change
+    left_alone: frozenset[str]
+    """Keys of the targets that the plan did not show."""
+    spared: str
+    """The same targets, for people."""
+    plain: StepResult
+    """The result as far as it is known."""
+
+
 @dataclass(slots=True)
 class _Run:
     site: Site
@@ -123,6 +138,24 @@ class _Run:
         return replace(result, seconds=round(self.site.clock.now() - began, 3))
 
     def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
+        while True:
+            due = self._decided(step, planned, plain)
+            if isinstance(due, StepResult):
+                return due
+            if self.consent is Consent.NONE:
+                asks = "the step says confirm: true" if step.confirm else f"its risk is {due.change.risk}"
+                why = f"needs --yes: {asks}, and nobody could be asked"
+                return replace(due.plain, status=Status.BLOCKED, why=why)
+            had_waited = self.lock.waited
+            if busy := self.lock.take(step.on, step.become):
+                return replace(due.plain, status=Status.BLOCKED, why=busy.why)
+            if had_waited or not self.lock.waited:
+                return self._change(step, due)
+            self.watch.changed()  # another run has changed this host since we looked: decide once more
+            self.called.due = not self.wrote
+
+    def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
+        """The change that is due now; or how the step ends without one."""
         if off := switched_off(planned):
             return replace(plain, status=Status.SKIPPED, why=off)
         if self.lost and step.always and (self.dead or not planned.ready):
@@ -194,7 +227,7 @@ class _Run:
         then = {it.id for it in self.plan.findings if it.status in (Presence.PRESENT, Presence.UNKNOWN)}
         return "" if then & set(now) or not now else ", ".join(now)
 
-    def _decide(self, step: Step, planned: PlannedStep, fresh: Seen, plain: StepResult) -> StepResult:
+    def _decide(self, step: Step, planned: PlannedStep, fresh: Seen, plain: StepResult) -> StepResult | _Due:
         action = self.site.action(step)
         if action.decide is None:
             assert action.waits is not None
@@ -223,30 +256,23 @@ class _Run:
             case Blocked(why=why):
                 return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)
             case Change():
-                result = self._change(step, fresh, decision, left_alone, plain)
-                note = f"; left alone, because the plan did not show it: {spared}" if spared else ""
-                return replace(result, why=result.why + note + self.lock.untold(step.on))
+                shown = replace(
+                    plain,
+                    risk=decision.risk,
+                    diff=decision.diff or None,
+                    planned=decision.summary,
+                    victims=victims_of(decision.targets),
+                )
+                return _Due(fresh=fresh, change=decision, left_alone=left_alone, spared=spared, plain=shown)
 
-    def _change(
-        self, step: Step, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
-    ) -> StepResult:
-        plain = replace(
-            plain,
-            risk=change.risk,
-            diff=change.diff or None,
-            planned=change.summary,
-            victims=victims_of(change.targets),
-        )
-        if self.consent is Consent.NONE:
-            asks = "the step says confirm: true" if step.confirm else f"its risk is {change.risk}"
-            return replace(plain, status=Status.BLOCKED, why=f"needs --yes: {asks}, and nobody could be asked")
-        known = self.lock.waited
-        if busy := self.lock.take(step.on, step.become):
-            return replace(plain, status=Status.BLOCKED, why=busy.why)
-        if self.lock.waited and not known:  # somebody else has changed this host since we looked
-            self.watch.changed()
-            self.called.due = not self.wrote
-            return self._take(step, self._planned(step), _plain(step, self._planned(step)))
+    def _change(self, step: Step, due: _Due) -> StepResult:
+        """Send the change, and look a second time."""
+        result = self._changed(step, due)
+        note = f"; left alone, because the plan did not show it: {due.spared}" if due.spared else ""
+        return replace(result, why=result.why + note + self.lock.untold(step.on))
+
+    def _changed(self, step: Step, due: _Due) -> StepResult:
+        change = due.change
         self.sending = True
         done = send(self.site, step, change, self.lock.held(step.on, step.become))
         if done.sent:
@@ -254,7 +280,7 @@ class _Run:
             self.watch.changed()
         self.dead = self.dead or bool(done.lost)
         self.lost = self.lost or done.lost
-        plain = replace(plain, commands=(*plain.commands, *done.commands))
+        plain = replace(due.plain, commands=(*due.plain.commands, *done.commands))
         if done.status is not Status.CHANGED:
             ignored = step.ignore_failure and done.status is Status.FAILED
             return replace(plain, status=done.status, why=done.why, fault=Fault.COMMAND, ignored=ignored)
@@ -262,14 +288,13 @@ class _Run:
             change = replace(change, summary=action(change.summary, tuple(it.stdout for it in done.commands)))
         if not change.verifiable:
             return replace(plain, status=Status.CHANGED, why=f"{change.summary} (not checked)", verified=False)
-        return self._second_look(step, fresh, change, left_alone, plain)
+        return self._second_look(step, replace(due, change=change, plain=plain))
 
-    def _second_look(
-        self, step: Step, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
-    ) -> StepResult:
+    def _second_look(self, step: Step, due: _Due) -> StepResult:
+        plain, change = due.plain, due.change
         request = Request(step=step, args=self._planned(step).args)
         try:
-            return seen_twice(self.site, request, fresh, change, left_alone, plain)
+            return seen_twice(self.site, request, due.fresh, change, due.left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be looked at again: {error}"
@@ -303,14 +328,7 @@ class _Run:
 
 
 def _plain(step: Step, planned: PlannedStep) -> StepResult:
-    return StepResult(
-        id=step.id,
-        name=step.name or None,
-        phase=step.phase,
-        action=step.action,
-        status=Status.OK,
-        condition=planned.condition,
-    )
+    return replace(StepResult.of(step), condition=planned.condition)
 
 
 def _as_planned(planned: PlannedStep) -> Skip | Blocked:

@@ -10,12 +10,15 @@ from engine.facts.gpus import bus_ids
 from engine.facts.kernel_events import when
 from engine.facts.kernel_patterns import KINDS
 from engine.facts.kernel_text import Message
-from engine.facts.xids import GpuNeed, Need
+from engine.facts.xids import NOT_KNOWN_WHEN, GpuNeed, Need
 from engine.values.text import Unknown
 
 NEAR = 4
 """Messages of the driver before the one with the fault that may name the GPU: one sentence comes in several."""
 
+
+MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
+"""Faults of GPUs that are over, or told again, once the driver has been loaded anew."""
 
 FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
 _FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
@@ -33,6 +36,8 @@ class GpuFault:
     bus_id: str
     """As sysfs writes it; empty where no message nearby names it."""
     text: str
+    ago: str | Unknown = NOT_KNOWN_WHEN
+    """How long ago that was, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,18 @@ def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
             bus = _bus_of(messages, number)
             found.append(GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip()))
     return tuple(found)
+
+
+def last_loaded(messages: Sequence[Message]) -> int:
+    """The number of the message by which the driver was loaded last; 0 where none says so."""
+    return max((number for number, it in enumerate(messages) if KINDS["driver_loaded"].find(it.text)), default=0)
+
+
+def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
+    """Those of ``gpu_faults`` that loading the driver anew has not mended."""
+    loaded = last_loaded(messages)
+    before = (it for it in gpu_faults(messages[:loaded]) if it.kind not in MENDED_BY_LOADING)
+    return (*before, *gpu_faults(messages[loaded:]))
 
 
 def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str, ...]:

@@ -69,6 +69,13 @@ def _memory(*hints: str, pattern: str) -> Kind:
     return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE))
 
 
+_CARD = (
+    r"(?:mlx4_core|mlx4_en|mlx5_core|e1000e?|igbvf|igb|igc|ixgbevf|ixgbe|i40e|iavf|ice|bnxt_en|bnx2x|tg3|r8169|cxgb4|qede"
+    r"|ena|sfc|atlantic|ionic|enic|be2net)"
+)
+"""The drivers of network cards whose messages are known."""
+_LINK = r"Link(?: is)?"
+
 _OUT_OF_MEMORY = r"(?:(?:Memory cgroup )?Out of memory(?: \([^)]*\))?: )?"
 
 KINDS: Mapping[str, Kind] = {
@@ -202,6 +209,37 @@ KINDS: Mapping[str, Kind] = {
         r"|ata[\d.]+: (?:exception Emask|failed command|S?error:|.*interface fatal error)"
         r"|(?:attempt to )?access beyond end of device|\bnfs: server \S+ not responding",
     ),
+    "driver_loaded": _driver("nvrm", pattern=r"NVRM: loading NVIDIA UNIX "),
+    "network": _driver(
+        "health compromised",
+        "insufficient power on the pcie slot",
+        "high temperature",
+        "health recovery f",
+        "handling bad device",
+        "fatal error ",
+        "fw is unable to respond",
+        "health issue observed",
+        "will cause a leak of a command resource",
+        "port module event[error]",
+        "tx timeout detected",
+        "synd 0x",
+        "error cqe on cqn",
+        "), syndrome (0x",
+        "internal error detected",
+        "unit hang",
+        "netdev watchdog: ",
+        pattern=r"mlx[45]_\w+ [0-9a-f:.]{12}.*(?:device's health compromised|insufficient power on the PCIe slot"
+        r"|\bHigh temperature\b|health recovery (?:flow aborted|failed)|handling bad device|\bFatal error \d+ detected"
+        r"|FW is unable to respond|Health issue observed|Will cause a leak of a command resource"
+        r"|Port module event\[error\]|TX timeout detected|\bsynd 0x0*[1-9a-f]|Error cqe on cqn "
+        r"|failed, status (?:internal error|bad system state)\(0x[0-9a-f]+\), syndrome \(0x|Internal error detected)"
+        rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: )"
+        rf"|NETDEV WATCHDOG: \S+ \({_CARD}\): transmit queue \d+ timed out",
+    ),
+    "link_down": _driver(
+        "link is down", "link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"
+    ),
+    "link_up": _driver("link is up", "link up", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Up\b"),
     "missed": _kind("kernel messages", pattern=r"\bsystemd-journald?(?:\[\d+\])?: Missed (\d+) kernel messages"),
 }
 """Every kind, by name.  Sources: Linux `Documentation/admin-guide` (OOM, RAS, lockup-watchdogs), the drivers' texts."""

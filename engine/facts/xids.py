@@ -134,6 +134,9 @@ class Fault(Protocol):
     def text(self) -> str: ...
 
 
+NOT_KNOWN_WHEN = Unknown(why="the log, or the host, does not say when")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNeed:
     """What one GPU needs by the faults that it has had."""
@@ -149,6 +152,12 @@ class GpuNeed:
     text: str
     count: int
     """How many Xids this GPU has had in all."""
+    ago: str | Unknown = NOT_KNOWN_WHEN
+    """How long ago that was, in words."""
+
+
+LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
+"""What loading the driver anew does not settle; that does what a reset of the GPU does, and no job outlives it."""
 
 
 def needs(faults: Iterable[Fault]) -> tuple[GpuNeed, ...]:
@@ -156,17 +165,38 @@ def needs(faults: Iterable[Fault]) -> tuple[GpuNeed, ...]:
 
     The newest 154 of a GPU overrules what was before it; later faults count again.
     """
-    by_gpu: dict[str, list[Fault]] = {}
-    for fault in faults:
-        by_gpu.setdefault(fault.bus_id, []).append(fault)
-    found = [_need(bus, of_gpu) for bus, of_gpu in by_gpu.items()]
+    found = [_need(bus, of_gpu) for bus, of_gpu in _by_gpu(faults).items()]
     return tuple(sorted(found, key=lambda gpu: -RANK[Need(gpu.need)]))
 
 
+def unmended(before: Iterable[Fault], since: Iterable[Fault]) -> tuple[GpuNeed, ...]:
+    """What each GPU still needs by its faults *before* the driver was loaded last, and by those *since*.
+
+    A GPU that was reset without that says so itself by an Xid 154, or (before R570) nowhere in the kernel's log.
+    """
+    lasting = [
+        fault
+        for of_gpu in _by_gpu(before).values()
+        for fault in _counting(of_gpu)
+        if need_of(fault.code, fault.text) in LASTING
+    ]
+    return needs((*lasting, *since))
+
+
+def _by_gpu(faults: Iterable[Fault]) -> Mapping[str, list[Fault]]:
+    by_gpu: dict[str, list[Fault]] = {}
+    for fault in faults:
+        by_gpu.setdefault(fault.bus_id, []).append(fault)
+    return by_gpu
+
+
+def _counting(faults: list[Fault]) -> list[Fault]:
+    """Those of one GPU that count: from the driver's newest own verdict on."""
+    return faults[max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0) :]
+
+
 def _need(bus: str, faults: list[Fault]) -> GpuNeed:
-    newest = max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0)
-    counting = faults[newest:]
-    worst = max(counting, key=lambda fault: RANK[need_of(fault.code, fault.text)])
+    worst = max(_counting(faults), key=lambda fault: RANK[need_of(fault.code, fault.text)])
     known = meaning(worst.code)
     return GpuNeed(
         bus_id=bus,

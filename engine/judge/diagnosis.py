@@ -121,31 +121,37 @@ def _told_of(step: Step, times: Sequence[tuple[Taking | NotTaken, Looked | None]
         return each[0]
     kept = [(it, told) for (it, _), told in zip(times, each, strict=True) if not _left_out(it)]
     items = [_with_item(taking.item, state) for taking, (_, state) in kept]
+    return _result_of_items(step, kept, items), items
+
+
+Kept = Sequence[tuple[Taking | NotTaken, Told]]
+"""The items of an ``each`` that its ``when`` has not left out, with what is said of them."""
+
+
+def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
+    """One result for all items of *step*: failed where one of them could not be looked at."""
+    results = [result for _, (result, _) in kept]
     bad = [(taking, result) for taking, (result, _) in kept if result.status not in (Status.OK, Status.SKIPPED)]
-    counted = plural(len(kept), "item")
-    why = "; ".join(f"{taking.item}: {result.why}" for taking, result in bad[:3])
-    if len(bad) > 3:
-        why += f"; and {len(bad) - 3} more"
-    result = StepResult(
-        id=step.id,
-        name=step.name or None,
-        phase=step.phase,
-        action=step.action,
-        status=Status.FAILED if bad else Status.OK,
-        why=why
-        if bad
-        else "; ".join([counted, *(result.why for _, (result, _) in kept if step.samples and result.why)]),
+    remarks = [result.why for result in results if step.samples and result.why]
+    why = _why_items_failed(bad) if bad else "; ".join([plural(len(kept), "item"), *remarks])
+    return replace(
+        StepResult.of(step, Status.FAILED if bad else Status.OK, why),
         fault=Fault.LOOK if bad else Fault.NONE,
         ignored=bool(bad) and step.ignore_failure,
         verified=not bad,
-        seconds=max((result.seconds for _, (result, _) in kept), default=0.0),
+        seconds=max((result.seconds for result in results), default=0.0),
         state={"items": _shown(kept) if step.samples else items},
-        commands=tuple(command for _, (result, _) in kept for command in result.commands),
+        commands=tuple(command for result in results for command in result.commands),
     )
-    return result, items
 
 
-def _shown(kept: Sequence[tuple[Taking | NotTaken, Told]]) -> list[Json]:
+def _why_items_failed(bad: Sequence[tuple[Taking | NotTaken, StepResult]]) -> str:
+    """The reasons of the first three items, and how many more there are."""
+    why = "; ".join(f"{taking.item}: {result.why}" for taking, result in bad[:3])
+    return f"{why}; and {len(bad) - 3} more" if len(bad) > 3 else why
+
+
+def _shown(kept: Kept) -> list[Json]:
     """The items as a result shows them: with as many samples as there is room for."""
     blind = [
         (it.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
@@ -172,13 +178,8 @@ def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
     """The result of a look, and what expressions may know of it."""
     match looked.outcome:
         case Blind(why=why):
-            result = StepResult(
-                id=step.id,
-                name=step.name or None,
-                phase=step.phase,
-                action=step.action,
-                status=Status.FAILED,
-                why=why,
+            result = replace(
+                StepResult.of(step, Status.FAILED, why),
                 fault=Fault.LOOK,
                 ignored=step.ignore_failure,
                 seconds=looked.seconds,
@@ -188,13 +189,9 @@ def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
         case Seen(state=state, absent=absent):
             seen = to_json(state)
             shown = shortened(state) if isinstance(state, Series) else seen
-            result = StepResult(
-                id=step.id,
-                name=step.name or None,
-                phase=step.phase,
-                action=step.action,
-                status=Status.SKIPPED if absent else Status.OK,
-                why=absent or (remark(state) if isinstance(state, Series) else ""),
+            why = absent or (remark(state) if isinstance(state, Series) else "")
+            result = replace(
+                StepResult.of(step, Status.SKIPPED if absent else Status.OK, why),
                 verified=True,
                 seconds=looked.seconds,
                 state=shown if isinstance(shown, Mapping) else {"value": shown},

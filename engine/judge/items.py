@@ -153,13 +153,5 @@ def _filled(what: str, text: str, scope: Scope) -> str:
 
 def not_taken(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
     """The result of a step that was not taken."""
-    return StepResult(
-        id=step.id,
-        name=step.name or None,
-        phase=step.phase,
-        action=step.action,
-        status=status,
-        why=why,
-        fault=fault,
-        ignored=step.ignore_failure and status is Status.BLOCKED,
-    )
+    ignored = step.ignore_failure and status is Status.BLOCKED
+    return replace(StepResult.of(step, status, why), fault=fault, ignored=ignored)

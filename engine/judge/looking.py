@@ -91,28 +91,10 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     scratch = any(it.step.scratch for it in requests)
     ended: dict[int, float] = {}
     while waiting := [it for it in driven if it.outcome is None]:
-        known: dict[tuple[str, Command], Completed] = {}
         for place in dict.fromkeys(it.step.on for it in waiting):
             here = [it for it in waiting if it.step.on == place]
-            shield = ReadOnly(site.at(place), scratch=scratch)
-            asked = [it for one in here for it in one.asked if it.foreign or (place, it) not in known]
-            recalled = {it: hung for it in asked if (hung := site.hangs.known(place, it))}
-            fresh = [it for it in dict.fromkeys(asked) if it not in recalled]
-            try:
-                answers = shield.run(*fresh) if fresh else ()
-            except TransportError as error:
-                if not place:
-                    raise
-                for it in here:  # not this host's fault: it is only what could have been seen from there
-                    it.outcome = Blind(why=str(error))
-                continue
-            for command, answer in zip(fresh, answers, strict=True):
-                site.hangs.note(place, command, answer)
-                known[place, command] = answer
-            known |= {(place, command): answer for command, answer in recalled.items()}
-            for it in here:
-                it.answer(tuple(known[place, command] for command in it.asked), recalled)
-                ended[id(it)] = site.clock.now()
+            _ask(here, place, site, scratch=scratch)
+            ended |= {id(it): site.clock.now() for it in here}
     return tuple(
         Looked(
             outcome=it.outcome or Blind(why="the look gave no answer"),
@@ -132,6 +114,30 @@ def _bounded(action: Action, args: Any, request: Request) -> tuple[Any, str]:
     given = {name: limit for name, limit in limits.items() if limit or name == "at_most"}
     shortest = min(given, key=given.__getitem__)
     return (args if shortest == "at_most" else replace(args, at_most=given[shortest])), shortest
+
+
+def _ask(probes: Sequence[_Driven], place: str, site: Site, *, scratch: bool) -> None:
+    """Send what *probes* ask of the host *place* in this round, each command once, and hand them the answers.
+
+    A host that is not the run's own and cannot be asked blinds only the probes that wanted to see something there.
+    """
+    asked = list(dict.fromkeys(command for probe in probes for command in probe.asked))
+    recalled = {command: hung for command in asked if (hung := site.hangs.known(place, command))}
+    fresh = [command for command in asked if command not in recalled]
+    try:
+        answers = ReadOnly(site.at(place), scratch=scratch).run(*fresh) if fresh else ()
+    except TransportError as error:
+        if not place:
+            raise
+        for probe in probes:
+            probe.outcome = Blind(why=str(error))
+        return
+    known = dict(recalled)
+    for command, answer in zip(fresh, answers, strict=True):
+        site.hangs.note(place, command, answer)
+        known[command] = answer
+    for probe in probes:
+        probe.answer(tuple(known[command] for command in probe.asked), recalled)
 
 
 def _short(error: Exception) -> str:

@@ -162,41 +162,53 @@ class _Checking:
                 yield from self._naming.templates(text, place, allowed)
 
     def _section(self, step: Step, path: Path) -> Iterator[Problem]:
-        action, tree = self._actions[step.action], self._tree(path)
-        if step.phase is Phase.REMEDIATE and not (action.decide or action.waits):
-            yield self._problem((*path, step.action), f"{step.action} only looks", "it belongs under diagnose")
-        if step.phase is Phase.VERIFY and not (action.holds or action.waits):
-            able = ", ".join(it.name for it in self._actions.values() if it.holds)
-            yield self._problem((*path, step.action), f"{step.action} asserts nothing", f"in verify stand: {able}")
-        if action.scratch and step.phase is Phase.DIAGNOSE and not step.scratch:
-            words = f"{step.action} makes something of its own on the host, and takes it away again"
-            yield self._problem((*path, step.action), words, "allow it with `scratch: true`")
-        if step.phase is Phase.DIAGNOSE and step.action in _AUTHORS and ("do" in step.args or "check" in step.args):
-            yield self._problem(
-                (*path, step.action), "a look changes nothing", "a command with `do` belongs under remediate"
-            )
-        if step.phase is Phase.VERIFY and step.action in _AUTHORS and "do" in step.args:
-            yield self._problem((*path, step.action), "an assertion changes nothing", "use argv or script")
-        if step.phase is Phase.REMEDIATE and step.action in _AUTHORS and "do" not in step.args:
-            yield self._problem(
-                (*path, step.action), "this command only looks", "put what changes something under `do`"
-            )
-        if "retry" in tree and step.phase is Phase.REMEDIATE:
+        """What is wrong with a step in the section where it stands."""
+        for key, message, hint in (*self._wrong_actions(step), *self._wrong_commands(step), *self._wrong_keys(step)):
+            yield self._problem((*path, key), message, hint)
+
+    def _wrong_actions(self, step: Step) -> Iterator[Fault]:
+        """Actions that do nothing in their section, or more than it allows."""
+        action = self._actions[step.action]
+        match step.phase:
+            case Phase.REMEDIATE if not (action.decide or action.waits):
+                yield step.action, f"{step.action} only looks", "it belongs under diagnose"
+            case Phase.VERIFY if not (action.holds or action.waits):
+                able = ", ".join(it.name for it in self._actions.values() if it.holds)
+                yield step.action, f"{step.action} asserts nothing", f"in verify stand: {able}"
+            case Phase.DIAGNOSE if action.scratch and not step.scratch:
+                words = f"{step.action} makes something of its own on the host, and takes it away again"
+                yield step.action, words, "allow it with `scratch: true`"
+
+    def _wrong_commands(self, step: Step) -> Iterator[Fault]:
+        """Commands of the author that change something where nothing may, or the other way round."""
+        if step.action not in _AUTHORS:
+            return
+        match step.phase:
+            case Phase.DIAGNOSE if "do" in step.args or "check" in step.args:
+                yield step.action, "a look changes nothing", "a command with `do` belongs under remediate"
+            case Phase.VERIFY if "do" in step.args:
+                yield step.action, "an assertion changes nothing", "use argv or script"
+            case Phase.REMEDIATE if "do" not in step.args:
+                yield step.action, "this command only looks", "put what changes something under `do`"
+
+    def _wrong_keys(self, step: Step) -> Iterator[Fault]:
+        """Keys that mean nothing where they stand."""
+        tree, changes = self._tree(self._paths[id(step)]), step.phase is Phase.REMEDIATE
+        if "retry" in tree and changes:
             words = "a write is sent once: `retry` is for looks"
-            yield self._problem((*path, "retry"), words, "write another step with `if_failed` instead")
+            yield "retry", words, "write another step with `if_failed` instead"
         for key, phases in ONLY_IN.items():
             if key in tree and step.phase not in phases and key != "retry":
-                where = " and ".join(phases)
-                yield self._problem((*path, key), f"`{key}` means nothing in {step.phase}", f"it belongs under {where}")
-        if "within" in tree and step.phase is Phase.REMEDIATE and (not action.decide or _unchecked(step)):
+                yield key, f"`{key}` means nothing in {step.phase}", f"it belongs under {' and '.join(phases)}"
+        if "within" in tree and changes and (not self._actions[step.action].decide or _unchecked(step)):
             words = "`within` is the time in which a change comes true, and nothing here sees whether it has"
-            yield self._problem((*path, "within"), words, "give the command a `check`, or leave `within` out")
-        if "every" in tree and "within" not in tree and step.phase is Phase.REMEDIATE:
-            yield self._problem((*path, "every"), "`every` means nothing here without `within`")
-        if "cwd" in tree and step.action not in ("command", "script"):
-            yield self._problem((*path, "cwd"), f"`cwd` is for commands, and {step.action} takes none")
+            yield "within", words, "give the command a `check`, or leave `within` out"
+        if "every" in tree and "within" not in tree and changes:
+            yield "every", "`every` means nothing here without `within`", ""
+        if "cwd" in tree and step.action not in _AUTHORS:
+            yield "cwd", f"`cwd` is for commands, and {step.action} takes none", ""
         if "inputs" in tree:
-            yield self._problem((*path, "inputs"), "`inputs` belongs to an include", "arguments stand under the action")
+            yield "inputs", "`inputs` belongs to an include", "arguments stand under the action"
 
     def _samples(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """What is wrong with a look that is taken again and again."""
@@ -286,6 +298,9 @@ def shown(kind: type[Any]) -> tuple[str, ...]:
     """The fields of *kind* that expressions may name."""
     return tuple(it.name for it in fields(kind) if not it.metadata.get("private"))
 
+
+Fault = tuple[str, str, str]
+"""A key of a step, what is wrong with it, and a hint."""
 
 _AUTHORS = ("command", "script")
 """Actions that are a look or a change, as their author wrote them."""

@@ -140,8 +140,6 @@ def never_run(it: Linted) -> Iterator[Warned]:
         if rule.id in dead:
             yield Warned((*path, "when"), f"{rule.id} is never there: `{rule.when}` is always false", "")
     drivers = [rule for rule in it.drivers if rule.id not in dead]
-    still = {step.id for step, _ in it.steps if step.action == "note" or constant(step.when) is False}
-    waits = {step.id for step, _ in it.steps if it.action(step).decide is None}
     for step, path in it.steps:
         if constant(step.when) is False:
             yield Warned((*path, "when"), "it never runs: its `when` is always false", "remove it")
@@ -150,6 +148,14 @@ def never_run(it: Linted) -> Iterator[Warned]:
         if path[0] == "remediate" and it.book.findings and not (step.for_ or follows(step) or drivers):
             what = "it never runs: no finding is an error, and it says `for` none"
             yield Warned(path, what, "for: FINDING, or severity: error")
+    yield from _never_followed(it)
+
+
+def _never_followed(it: Linted) -> Iterator[Warned]:
+    """Steps that depend on an end that no earlier step can come to."""
+    still = {step.id for step, _ in it.steps if step.action == "note" or constant(step.when) is False}
+    waits = {step.id for step, _ in it.steps if it.action(step).decide is None}
+    for step, path in it.steps:
         if step.if_failed and still.issuperset(step.if_failed):
             yield Warned((*path, "if_failed"), f"it never runs: {' and '.join(step.if_failed)} cannot fail", "")
         if step.if_changed and (still | waits).issuperset(step.if_changed):

@@ -192,40 +192,60 @@ def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], st
         return
     match error.validator:
         case "additionalProperties":
-            known = list(error.schema.get("properties", {}))
-            for key in error.instance:
-                if key not in known:
-                    yield (*path, key), *_unknown_key(str(key), known, path)
+            yield from _unknown_keys(error)
         case "required":
             missing = [it for it in error.validator_value if it not in error.instance]
             named = error.message.partition("'")[2].partition("'")[0]
             if named in missing:
                 yield path, f"{named!r} is missing", ""
         case "type":
-            wanted = error.validator_value
-            words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
-            listed = isinstance(error.instance, list) and path[-1:] == ("when",)
-            hint = "join them by `and`: when: a.there and not b.there" if listed else ""
-            if "boolean" in wanted and isinstance(error.instance, str) and error.instance in YES_OR_NO:
-                hint = f"write {YES_OR_NO[error.instance]}: yes, no, on and off are text here"
-            yield path, f"{_key(path)}expected {words}, got {shown(error.instance)}", hint
+            yield path, *_wrong_type(error)
         case "enum":
-            choices = [str(it) for it in error.validator_value]
-            near = get_close_matches(str(error.instance), choices, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            yield path, f"{_key(path)}{shown(error.instance)} is none of: {', '.join(choices)}", hint
+            yield path, *_not_a_choice(error)
         case "pattern" if error.validator_value == ID:
             yield path, f"{shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
-        case "minLength" | "minItems" if error.validator_value == 1:
-            yield path, "must not be empty", ""
-        case "minLength" | "maxLength" | "minItems" | "maxItems" as name:
-            side = "at least" if name.startswith("min") else "at most"
-            what = plural(error.validator_value, "character" if name.endswith("Length") else "item")
-            yield path, f"{_key(path)}{shown(error.instance)} must have {side} {what}", ""
+        case "minLength" | "minItems" | "maxLength" | "maxItems":
+            yield path, _wrong_length(error), ""
         case "oneOf" | "anyOf":
             yield from _none_of(error)
         case _:
             yield path, f"{_key(path)}{in_words(error)}", ""
+
+
+def _unknown_keys(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    path, known = tuple(error.absolute_path), list(error.schema.get("properties", {}))
+    for key in error.instance:
+        if key not in known:
+            yield (*path, key), *_unknown_key(str(key), known, path)
+
+
+def _wrong_type(error: Any) -> tuple[str, str]:
+    """The message and the hint for a value of another type."""
+    path, wanted = tuple(error.absolute_path), error.validator_value
+    words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
+    hint = ""
+    if isinstance(error.instance, list) and path[-1:] == ("when",):
+        hint = "join them by `and`: when: a.there and not b.there"
+    if "boolean" in wanted and isinstance(error.instance, str) and error.instance in YES_OR_NO:
+        hint = f"write {YES_OR_NO[error.instance]}: yes, no, on and off are text here"
+    return f"{_key(path)}expected {words}, got {shown(error.instance)}", hint
+
+
+def _not_a_choice(error: Any) -> tuple[str, str]:
+    """The message and the hint for a value that is none of those allowed."""
+    choices = [str(it) for it in error.validator_value]
+    near = get_close_matches(str(error.instance), choices, n=1)
+    key = _key(tuple(error.absolute_path))
+    message = f"{key}{shown(error.instance)} is none of: {', '.join(choices)}"
+    return message, f"did you mean {near[0]}?" if near else ""
+
+
+def _wrong_length(error: Any) -> str:
+    if error.validator.startswith("min") and error.validator_value == 1:
+        return "must not be empty"
+    side = "at least" if error.validator.startswith("min") else "at most"
+    what = plural(error.validator_value, "character" if error.validator.endswith("Length") else "item")
+    return f"{_key(tuple(error.absolute_path))}{shown(error.instance)} must have {side} {what}"
 
 
 def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:

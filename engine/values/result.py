@@ -11,7 +11,7 @@ from hashlib import sha256
 from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import LeftOut
 from engine.values.plan import Finding, PlannedStep, Risk
-from engine.values.playbook import Phase
+from engine.values.playbook import Phase, Step
 from engine.values.record import excerpt
 from engine.values.secret_lines import without_secrets
 from engine.values.secret_text import masked_text
@@ -170,6 +170,11 @@ class StepResult:
     victims: tuple[Victim, ...] = ()
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
+
+    @classmethod
+    def of(cls, step: Step, status: Status = Status.OK, why: str = "") -> StepResult:
+        """The result of *step*, with nothing but its end; what else there is to say goes in by ``replace``."""
+        return cls(id=step.id, name=step.name or None, phase=step.phase, action=step.action, status=status, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

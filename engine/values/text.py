@@ -43,6 +43,14 @@ def plural(number: float, noun: str, many: str = "") -> str:
     return f"{number} {many or noun + ('es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's')}"
 
 
+def long_ago(value: float) -> str:
+    """A time that may be long, roughly: ``40 days``, ``30 h``, ``12 min``."""
+    for unit, length, least in (("days", 86400, 2 * 86400), ("h", 3600, 7200), ("min", 60, 120)):
+        if value >= least:
+            return f"{int(value // length)} {unit}"
+    return f"{int(value)} s"
+
+
 def seconds(value: float) -> str:
     """A duration as people write it: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if value < 10:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from booted import boot
 
 from actions.pretended import Here, Pretended, drive, gpu, plant, uuid
 from engine.actions import gpu_reset
@@ -15,7 +17,7 @@ from engine.errors import Cancelled
 from engine.executor.sending import send
 from engine.facts import gpu_services
 from engine.facts.gpu_users import User, Users
-from engine.values.command import Completed, read
+from engine.values.command import Command, Completed, read
 from engine.values.plan import Blocked, Change
 from engine.values.playbook import Phase, Step
 from engine.values.result import Status
@@ -81,7 +83,16 @@ class Machine:
     def asked(self, verb: str) -> list[str]:
         path = self.folder / "systemctl.calls"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [it.rpartition(" ")[2] for it in lines if f" {verb} " in f" {it} "]
+        found = [it.rpartition(" ")[2] for it in lines if f" {verb} " in f" {it} "]
+        return [it for it in found if not it.startswith("runbook-start-again-")]
+
+    def timers(self) -> list[str]:
+        """What systemd was told to start by itself, and the timers that were taken away again."""
+        path = self.folder / "systemd-run.calls"
+        armed = path.read_text().splitlines() if path.exists() else []
+        calls = self.folder / "systemctl.calls"
+        gone = [it for it in calls.read_text().splitlines() if it.endswith(".timer")] if calls.exists() else []
+        return [*armed, *gone]
 
     def look(self, **args):
         made = gpu_reset.Args(
@@ -105,6 +116,8 @@ def machine(tmp_path, monkeypatch) -> Machine:
     (folder / "nvidia-smi").write_text(first + CHANGES + rest)
     (folder / "systemctl").write_text(SYSTEMCTL)
     (folder / "systemctl").chmod(0o755)
+    (folder / "systemd-run").write_text('#!/bin/sh\necho "$*" >>"${0%/*}/systemd-run.calls"\n')
+    (folder / "systemd-run").chmod(0o755)
     made = Machine(folder=folder, here=Here(path=folder, root=plant(tmp_path / "root", gpus=1), uid="0"))
 
     def users(_: Completed, presence) -> Users:
@@ -162,7 +175,7 @@ def test_a_service_that_would_take_another_with_it_is_left_alone(machine):
     machine.unit("train", 72, state="inactive")
     change = machine.decided()
     assert isinstance(change, Change)
-    assert change.finally_[0].argv == ("nvidia-persistenced.service", "dcgm-exporter.service"), "stopped with it"
+    assert change.finally_[0].argv[1:] == ("nvidia-persistenced.service", "dcgm-exporter.service"), "stopped with it"
 
 
 def test_it_is_started_again_when_the_reset_fails(machine):
@@ -213,6 +226,54 @@ def test_without_systemd_or_its_answer_nothing_is_taken_for_a_service(machine, m
     assert isinstance(machine.decided(), Blocked)
     monkeypatch.setattr(gpu_services, "BOOTED", os.devnull)
     assert isinstance(machine.decided(), Blocked)
+
+
+def test_nothing_is_stopped_where_systemd_does_not_take_on_to_start_it_again(machine):
+    """Mutants: the stop that comes first; an answer of systemd-run that is not looked at."""
+    machine.unit("nvidia-dcgm", 70)
+    machine.holders = [(70, "nv-hostengine")]
+    change = machine.decided()
+    (machine.folder / "systemd-run").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
+    done = run(machine, change)
+    assert done.status is Status.FAILED
+    assert machine.asked("stop") == []
+    assert "nothing was stopped" in done.commands[0].stderr
+    assert "--gpu-reset" not in (machine.folder / "changes").read_text()
+
+
+@pytest.fixture(scope="module")
+def booted():
+    made = boot()
+    yield made
+    made.stop()
+
+
+SERVICE = "[Service]\nExecStart=/bin/sleep infinity\n"
+
+
+@pytest.mark.real("systemd", "root")
+def test_what_was_stopped_is_started_by_systemd_itself_where_the_line_is_lost_in_between(booted):
+    """Mutants: no timer; a timer that starts what was stopped alone; one that a start leaves behind."""
+    for name in ("nvidia-dcgm", "nvidia-persistenced"):
+        booted.unit(f"{name}.service", SERVICE)
+        booted.run("systemctl", "start", name)
+    units = ("nvidia-dcgm.service", "nvidia-persistenced.service")
+
+    def sent(command: Command) -> None:
+        booted.run("sh", "-c", command.script, "sh", *command.argv)
+
+    sent(gpu_services.stop(units[:1], units, 600))
+    assert [booted.show(it, "ActiveState") for it in units] == ["inactive", "active"]
+    timer = f"{gpu_services._timer(units)}.timer"
+    assert booted.show(timer, "ActiveState") == "active"
+    sent(gpu_services.start_again(units))
+    assert [booted.show(it, "ActiveState") for it in (*units, timer)] == ["active", "active", "inactive"]
+
+    sent(gpu_services.stop(units, units, 1))  # and here nobody comes back
+    deadline = time.monotonic() + 20
+    while {booted.show(it, "ActiveState") for it in units} != {"active"} and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert {booted.show(it, "ActiveState") for it in units} == {"active"}
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "x.target", "../x", ""])

@@ -424,3 +424,104 @@ def test_a_log_that_need_not_be_read_leaves_everything_unknown_but_names_no_lost
     assert isinstance(state.counts["a"], Unknown)
     with pytest.raises(ProbeError):
         drive(kernel_log.probe(build(kernel_log.Args, {})), Here(tmp_path))
+
+
+CARDS = [
+    ("0000:5c:00.0", "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot (27W)."),
+    ("0000:04:00.1", "mlx5_core 0000:04:00.1: poll_health:834:(pid 0): device's health compromised - reached miss count"),
+    ("0000:04:00.1", "mlx5_core 0000:04:00.1: print_health_info:380:(pid 0): synd 0x1: firmware internal error"),
+    ("0000:04:00.1", "mlx5_core 0000:04:00.1: print_health_info:431:(pid 0): Health issue observed, firmware internal error, severity(3) ERROR:"),
+    ("0000:04:00.0", "mlx5_core 0000:04:00.0: mlx5_health_try_recover:335:(pid 9): health recovery flow aborted, PCI reads still not working"),
+    ("0000:04:00.0", "mlx5_core 0000:04:00.0: wait_func:1151:(pid 21): QUERY_VPORT_COUNTER(0x770) timeout. Will cause a leak of a command resource"),
+    ("0000:86:00.0", "mlx5_core 0000:86:00.0: mlx5_cmd_out_err:835:(pid 7): CREATE_QP(0x500) op_mod(0x0) failed, status internal error(0x1), syndrome (0x0), err(-5)"),
+    ("0000:86:00.0", "mlx5_core 0000:86:00.0: Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)"),
+    ("0000:86:00.0", "mlx5_core 0000:86:00.0: temp_warn:176:(pid 0): High temperature on sensors with bit set 0 1"),
+    ("0000:00:19.0", "e1000e 0000:00:19.0 eth0: Detected Hardware Unit Hang:"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "text"), CARDS)
+def test_a_fault_of_a_network_card_is_seen_with_its_address(device, text):
+    assert [(it.kind, it.device) for it in seen(f"[12345.678901] {text}").network] == [("card", device)]
+
+
+LINKS = [
+    "mlx5_core 0000:98:00.1 ens2f1np1: Link {}",
+    "e1000e: eno1 NIC Link is {}",
+    "e1000e 0000:00:1f.6 enp0s31f6: NIC Link is {}",
+    "ixgbe 0000:04:00.0 eth2: NIC Link is {}",
+    "i40e 0000:3b:00.0 eno1: NIC Link is {}",
+    "bnxt_en 0000:18:00.0 eno1np0: NIC Link is {}",
+    "igb 0000:01:00.0 eth0: igb: eth0 NIC Link is {}",
+]
+
+
+@pytest.mark.parametrize("text", LINKS)
+def test_a_link_that_is_down_counts_until_it_is_up_again(text):
+    """Mutants: a link that is up again still counts; the link of another card brings it up; down before up counts."""
+    down, up = text.format("Down"), text.format("Up, 25 Gbps full duplex")
+    other = up.replace("0000:", "0001:").replace("eno1", "eno9")
+    assert [it.kind for it in seen(down).network] == ["link_down"]
+    assert seen(f"{down}\n{up}").network == ()
+    assert [it.text for it in seen(f"{up}\n{down}\n{other}").network] == [down]
+    assert len(seen(f"{down}\n{up}\n{down}\n{down}").network) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mlx5_core 0000:04:00.0: firmware version: 16.31.1014",
+        "mlx5_core 0000:13:00.0: mlx5_pcie_event:297:(pid 11): PCIe slot power capability was not advertised.",
+        "mlx5_core 0000:04:00.0: mlx5_cmd_check:782:(pid 1): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), syndrome (0x305684)",
+        "mlx5_core 0000:04:00.0: Port module event: module 0, Cable plugged",
+        "mlx5_core[4711]: segfault at 0 ip 0 sp 0 error 4 in mlx5_core 0000:04:00.0: Link down",
+        "bond0: (slave eth0): link status definitely down, disabling slave",
+        "e1000e: renamed from eth0",
+    ],
+)  # fmt: skip
+def test_what_is_no_fault_of_a_network_card_is_none(text):
+    assert seen(text).network == ()
+
+
+LOADED = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 16 09:59:48 UTC 2026"
+
+
+@pytest.mark.parametrize(
+    ("code", "counts"),
+    [("95, pid=1", False), ("31, pid=1", False), ("79, GPU has fallen off the bus.", True), ("62, pid=1", None)],
+)
+def test_loading_the_driver_anew_mends_what_a_reset_mends_and_no_more(code, counts):
+    """Mutants: everything before the driver was loaded is forgotten; what came after it is; nothing is."""
+    fault = XID.format(code)
+    need = seen(fault).gpu_needs[0].need
+    counts = need in (Need.REBOOT, Need.CONTACT_VENDOR, Need.CHECK) if counts is None else counts
+    assert [it.need for it in seen(f"{fault}\n{LOADED}").open_needs] == ([need] if counts else [])
+    assert [it.need for it in seen(f"{LOADED}\n{fault}").open_needs] == [need]
+    assert [it.need for it in seen(f"{fault}\n{LOADED}").gpu_needs] == [need], "what there was is still told"
+
+
+def test_a_verdict_of_the_driver_before_it_was_loaded_is_over_and_brings_nothing_back():
+    """Mutant: the faults that a later Xid 154 overruled count again because that 154 itself is over."""
+    text = "\n".join(
+        [XID.format("79, x"), XID.format("154, GPU recovery action changed from 0x0 (None) to 0x1 (Reset)")]
+    )
+    assert seen(f"{text}\n{LOADED}").open_needs == ()
+
+
+def test_a_gpu_that_could_not_be_started_before_the_driver_was_loaded_anew_is_no_fault_any_more_but_a_lost_one_is():
+    start, lost = (
+        "NVRM: RmInitAdapter failed! (0x26:0xffff:1474)",
+        "NVRM: GPU at PCI:0000:3b:00: has fallen off the bus.",
+    )
+    assert seen(f"{start}\n{LOADED}").open_faults == ()
+    assert [it.kind for it in seen(f"{LOADED}\n{start}").open_faults] == ["init_failed"]
+    assert [it.kind for it in seen(f"{lost}\n{LOADED}").open_faults] == ["off_the_bus"]
+
+
+def test_how_long_ago_a_fault_was_is_said_where_the_host_has_a_clock():
+    now = 1795300000 + 40 * 86400
+    journal = f"1795300000.000000 gpu-01 kernel: {XID.format('95, pid=1')}"
+    read = read_kernel(f"clock {now} 1795200000 +0000\n" + answer([journal], []).split("\n", 1)[1])
+    state = kernel_log._state(build(kernel_log.Args, {}), read)
+    assert state.open_needs[0].ago == "40 days ago"
+    assert isinstance(seen(XID.format("95, pid=1")).open_needs[0].ago, Unknown)
