@@ -217,7 +217,7 @@ def _condition_of_findings(step: Step, restless: list[Step], before: list[str], 
         named = dict.fromkeys(written_id(it.id) for it in rivals if written_id(it.id) != written_id(step.id))
         return f"only while {what} is still there after {', '.join(named)}" if named else None
     moved = [it for it in before if it in step.after]
-    return f"looked at afresh after {', '.join(moved)}" if moved else None
+    return f"probed afresh after {', '.join(moved)}" if moved else None
 
 
 def _reach(draft: _Draft) -> str:
@@ -253,7 +253,7 @@ def _verify(site: Site, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]],
                     results.append(replace(refused, id=own.id, fault=Fault.NONE))
                 case Taking(args=rendered):
                     args[own.id] = rendered
-                    why = "looked at after the change" if site.playbook.remediate else "looked at in a run"
+                    why = "probed after the change" if site.playbook.remediate else "probed in a run"
                     results.append(not_taken(own, Status.SKIPPED, why))
     return args, results
 

@@ -124,7 +124,7 @@ def probe(args: Args) -> Probe[State]:
 def decide(args: Args, state: State) -> Decision:
     """A check's exit 0 means that nothing is to be done; without a check it is always done, and never verified."""
     if not args.do:
-        return NoChange(why="a look changes nothing")
+        return NoChange(why="a probe changes nothing")
     if args.check and state.exit_code == 0:
         return NoChange(why="the check says that nothing is to be done (exit code 0)")
     return latent(args)

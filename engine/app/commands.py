@@ -113,7 +113,7 @@ def _pattern(playbook: Playbook | None, options: Options, problems: list[Problem
     if not playbook.hosts:
         problems.append(Problem(message="no hosts: say which with --hosts PATTERN (the playbook names no default)"))
     elif not options["plan_only"] and _changing(playbook, options):
-        words = f"{playbook.name} changes hosts, and nobody has said which: add --hosts PATTERN"
+        words = f"{playbook.name} changes hosts, and none were given: add --hosts PATTERN"
         hint = f"--hosts {shlex.quote(playbook.hosts)} is its own; --dry-run needs none"
         problems.append(Problem(message=words, hint=hint))
     return playbook.hosts

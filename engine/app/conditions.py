@@ -30,7 +30,7 @@ def _when(step: Step, found: bool, items: str) -> Iterator[str]:
     if step.if_failed:
         yield f"only if {_any(step.if_failed)} failed, even if that stopped everything else"
     if step.always:
-        yield "always, whatever happened before; it is still owed if the host cannot be reached"
+        yield "always, whatever happened before; it is reported as owed if the host cannot be reached"
     if step.confirm:
         yield "ask a person first (without a terminal: --yes)"
     if step.tags:
@@ -61,16 +61,16 @@ def _how(step: Step) -> Iterator[str]:
         yield f"each command may take {seconds(step.timeout)}"
     if step.within:
         how_long = f"for {seconds(step.within)} at most"
-        again = f"look again every {seconds(step.every)} until it"
+        again = f"probe again every {seconds(step.every)} until it"
         match step.phase:
             case Phase.DIAGNOSE:
                 yield f"{again} answers, {how_long}"
             case Phase.REMEDIATE:
                 yield f"after the change, {again} shows, {how_long}"
             case Phase.VERIFY:
-                yield f"{again} holds, {how_long}"
+                yield f"{again} is true, {how_long}"
     if step.retry.times:
-        yield f"if the look itself fails, take it again {_times(step.retry.times)}, {seconds(step.retry.every)} apart"
+        yield f"if the probe itself fails, repeat it {_times(step.retry.times)}, {seconds(step.retry.every)} apart"
     if step.samples:
         yield _samples(step)
     if step.scratch:
@@ -84,7 +84,7 @@ def _samples(step: Step) -> str:
     pace = f"one every {_long(written.get('every', 2))}"
     often = f"{written['times']} samples" if "times" in written else f"samples for {_long(written['for'])}"
     if step.phase is Phase.VERIFY:
-        return f"take {often}, {pace}; it must hold in every one"
+        return f"take {often}, {pace}; it must be true in every one"
     return f"take {often}, {pace}" + (f", as long as {written['while']}" if "while" in written else "")
 
 

@@ -37,7 +37,7 @@ def monitor_hosts(options: Options, person: Person) -> int:
 def _monitor_hosts(options: Options, person: Person) -> int:
     book = read_playbook(find_playbook(PLAYBOOK), discover())
     if book.remediate or book.verify:
-        raise ConfigError(f"the playbook {PLAYBOOK!r} may only look: it has remediate or verify")
+        raise ConfigError(f"the playbook {PLAYBOOK!r} may only probe: it has remediate or verify")
     inventory = read_inventory(inventory_paths(options["inventory"]))
     pattern = options["hosts"] if options["hosts"] is not None else book.hosts or "all"
     if not pattern.strip():
@@ -45,7 +45,7 @@ def _monitor_hosts(options: Options, person: Person) -> int:
     inputs = read_inputs(GivenInputs(options=tuple(options["inputs"])), book)
     every = duration(options["every"])
     if every < 1:
-        raise ConfigError("--every: at least a second lies between two looks at a host")
+        raise ConfigError("--every: at least a second lies between two probes of a host")
     chosen = select(inventory, pattern, options["include_not_ready"])
     order = order_for(book, inputs, options, person, inventory=inventory, selection=chosen)
     stop = Stop()

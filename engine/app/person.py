@@ -73,7 +73,7 @@ class Terminal:
             stop.ask(f"interrupted by {name}", signal=True)
             last = stop.level() > 1
             words = (
-                "ending writes too" if last else "ending looks; a write in flight is left to end (again: end it now)"
+                "ending writes too" if last else "ending probes; a write in flight is left to end (again: end it now)"
             )
             self.say(f"{name}: {words}")
 

@@ -100,7 +100,7 @@ def actions_text(name: str) -> str:
     lines += ["", "Fields that expressions can use"]
     lines += _fields(action.State) or ["  none"]
     for part in _parts_of(action):
-        lines += ["", f"What a {part.__name__} holds", *_fields(part)]
+        lines += ["", f"Fields of a {part.__name__}", *_fields(part)]
     return "\n".join(lines)
 
 
@@ -151,8 +151,8 @@ def keys_text() -> str:
 
 OF_VALUES = (
     "Durations are 500ms, 30s, 5m, 2h or a number of seconds. Expressions and {{ templates }} are Jinja's; they know "
-    "inputs, host, run, every look by its id, and item in a step with each. A template on a line of its own leaves the "
-    "line's end behind, as trim_blocks is off: write {%- ... %} to take it away."
+    "inputs, host, run, every probe by its id, and item in a step with each. A template on a line of its own leaves "
+    "the line's end behind, as trim_blocks is off: write {%- ... %} to take it away."
 )
 
 
@@ -175,7 +175,7 @@ def _about(keys: Mapping[str, str]) -> list[str]:
 def _uses(action: Action) -> str:
     if action.decide:
         return "change"
-    return "wait" if action.waits else "look"
+    return "wait" if action.waits else "probe"
 
 
 def _fields(kind: type[Any]) -> list[str]:

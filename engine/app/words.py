@@ -43,22 +43,22 @@ def show_text(name: str) -> str:
 def told(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
     """The lines of *book*, in the file *path*, at most *wide* columns long where words can be parted."""
     lines = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
-    lines += [f"({path}; for hosts: {book.hosts or 'as told by --hosts'})"]
+    lines += [f"({path}; for hosts: {book.hosts or 'as given by --hosts'})"]
     if book.inputs:
         lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it, wide))]
     writer = _Writer(book, actions, wide)
     if book.diagnose:
-        lines += ["", *wrapped("1. LOOK (changes nothing; all of it also happens in a dry run)", "", wide)]
+        lines += ["", *wrapped("1. DIAGNOSE (changes nothing; all of it also happens in a dry run)", "", wide)]
         lines += writer.steps(1, book.diagnose)
     if book.findings:
-        lines += ["", "2. WHAT IT MEANS"]
+        lines += ["", "2. FINDINGS"]
         lines += [line for number, it in enumerate(book.findings, 1) for line in writer.finding(f"2.{number}", it)]
     if book.remediate:
         each = "each only while what it is for is still found" if book.findings else "each decides for itself"
-        lines += ["", *wrapped(f"3. DO (in this order; {each})", "", wide)]
+        lines += ["", *wrapped(f"3. REMEDIATE (in this order; {each})", "", wide)]
         lines += writer.steps(3, book.remediate)
     if (book.remediate and book.diagnose) or book.verify:
-        lines += ["", *wrapped("4. PROVE (after a change every look of part 1 is taken again)", "", wide)]
+        lines += ["", *wrapped("4. VERIFY (after a change every probe of part 1 runs again)", "", wide)]
         lines += writer.steps(4, book.verify)
     words = limits(book.limits)
     return [*lines, *(["", *wrapped(words, "", wide)] if words else [])]

@@ -79,7 +79,7 @@ def monitor(**options: Any) -> int:
     return monitor_hosts(options, Terminal())
 
 
-@cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: look, show the plan, ask, do it, look again.")
+@cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: diagnose, show the plan, ask, do it, diagnose again.")
 @playbook_argument
 @run_options
 def run(playbook: str, **options: Any) -> int:
@@ -97,7 +97,7 @@ def run(playbook: str, **options: Any) -> int:
 
 @cli.command("exec", context_settings=CONTEXT, short_help="Run one command on the hosts of PATTERN.")
 @click.argument("pattern", shell_complete=completes("hosts"))
-@click.option("--read", is_flag=True, help="The command only looks: no plan, no question.")
+@click.option("--read", is_flag=True, help="The command only reads: no plan, no question.")
 @fleet_options
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:

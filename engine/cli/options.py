@@ -78,7 +78,7 @@ fleet_options = shared(
         "--timeout",
         metavar="DURATION",
         default="",
-        help="For each look that sets none itself: 500ms, 30s, 5m or 2h. Default: 30s.",
+        help="For each probe that sets none itself: 500ms, 30s, 5m or 2h. Default: 30s.",
     ),
     click.option("--deadline", metavar="DURATION", default="", help="For the whole run; nothing is begun after it."),
     click.option(
@@ -121,7 +121,7 @@ run_options = shared(
     click.option(
         "--only",
         type=click.Choice(["diagnose"]),
-        help="Only look, and report the findings; no change is planned or made.",
+        help="Only diagnose, and report the findings; no change is planned or made.",
     ),
     click.option(
         "--tags",
@@ -149,18 +149,18 @@ monitor_options = shared(
     hosts_option,
     inventory_option,
     input_option,
-    click.option("--every", metavar="DURATION", default="5s", show_default=True, help="Between two looks at a host."),
+    click.option("--every", metavar="DURATION", default="5s", show_default=True, help="Between two probes of a host."),
     click.option("--once", is_flag=True, help="Look once, tell, and exit as a run would."),
     click.option(
         "--output",
         default="console",
         show_default=True,
         shell_complete=completes("outputs"),
-        help="console; json and jsonl look once.",
+        help="console; json and jsonl probe once.",
     ),
     click.option("--parallel", type=click.IntRange(1, 1000), default=32, show_default=True, help="Hosts at a time."),
     click.option(
-        "--timeout", metavar="DURATION", default="", help="For each look that sets none itself: 500ms, 30s, 5m or 2h."
+        "--timeout", metavar="DURATION", default="", help="For each probe that sets none itself: 500ms, 30s, 5m or 2h."
     ),
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose SSH key is not known yet."),
     *secret_options,

@@ -55,6 +55,6 @@ def ended(result: StepResult) -> str:
     words = {
         Status.UNKNOWN: "has an unknown outcome",
         Status.UNREACHABLE: "could not reach the host",
-        Status.OWED: "is still owed",
+        Status.OWED: "is still to be done (owed)",
     }
     return words.get(result.status, f"{'was ' if result.status is not Status.FAILED else ''}{result.status}")

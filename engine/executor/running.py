@@ -297,11 +297,11 @@ class _Run:
             return seen_twice(self.site, request, due.fresh, change, due.left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
-            why = f"done, but the host could not be looked at again: {error}"
+            why = f"done, but the host could not be probed again: {error}"
             return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
         except Cancelled as error:
             self.lost = self.lost or str(error)
-            return replace(plain, status=Status.CANCELLED, why=f"done, but not looked at again: {error}")
+            return replace(plain, status=Status.CANCELLED, why=f"done, but not probed again: {error}")
 
     def _planned(self, step: Step) -> PlannedStep:
         return next(it for it in self.plan.steps if it.id == step.id)
@@ -315,16 +315,16 @@ class _Run:
         if not (self.wrote or self.needless) or not self.site.playbook.findings:
             return
         if self.lost:
-            self.watch.forget(f"the host could not be looked at after the change: {self.lost}")
+            self.watch.forget(f"the host could not be probed after the change: {self.lost}")
             return
         try:
             self.watch.recheck(tuple(it.id for it in self.site.playbook.findings), last=True)
         except (TransportError, Cancelled) as error:
             self.lost = str(error)
-            self.watch.forget(f"the host could not be looked at after the change: {error}")
+            self.watch.forget(f"the host could not be probed after the change: {error}")
         except Exception as error:  # a fault of ours: what was done stays told, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"
-            self.watch.forget(f"the host was not looked at after the change: {self.lost}")
+            self.watch.forget(f"the host was not probed after the change: {self.lost}")
 
 
 def _plain(step: Step, planned: PlannedStep) -> StepResult:

@@ -41,7 +41,7 @@ def _looked_again(
     step, action = request.step, site.action(request.step)
     (looked,) = look([request], site)
     if isinstance(looked.outcome, Blind):
-        why = f"done, but a second look gave no answer: {looked.outcome.why}"
+        why = f"done, but a second probe gave no answer: {looked.outcome.why}"
         return looked, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
     after = looked.outcome.state
     if left_alone and action.without:
@@ -49,7 +49,7 @@ def _looked_again(
     if looked.outcome.absent or settled(action, fresh, after):
         return looked, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
     words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
-    why = words or "done, but a second look still sees what it was to change"
+    why = words or "done, but a second probe still sees what it was to change"
     return looked, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
 
 

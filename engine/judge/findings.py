@@ -42,7 +42,7 @@ def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
     try:
         truth = evaluate(rule.when, scope)
     except ConfigError as error:
-        truth = Unknown(why=f"`when` cannot be told: {error}")
+        truth = Unknown(why=f"`when` cannot be evaluated: {error}")
     superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
     match truth:
         case True | Unknown() if superseded:

@@ -97,7 +97,7 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
             ended |= {id(it): site.clock.now() for it in here}
     return tuple(
         Looked(
-            outcome=it.outcome or Blind(why="the look gave no answer"),
+            outcome=it.outcome or Blind(why="the probe gave no answer"),
             commands=tuple(it.sent),
             seconds=round(ended.get(id(it), began) - began, 3),
         )

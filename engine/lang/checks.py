@@ -157,7 +157,7 @@ class _Checking:
             wrong = [root for root in late if root == "item" or allowed.is_step(root)]
             for root in wrong:
                 words = f"{root!r} may not be named in `{place[len(path)]}`: only inputs, host and run"
-                yield self._problem(place, words, "give what a look saw as an argument: script with params")
+                yield self._problem(place, words, "give what a probe saw as an argument: script with params")
             if not wrong:
                 yield from self._naming.templates(text, place, allowed)
 
@@ -171,7 +171,7 @@ class _Checking:
         action = self._actions[step.action]
         match step.phase:
             case Phase.REMEDIATE if not (action.decide or action.waits):
-                yield step.action, f"{step.action} only looks", "it belongs under diagnose"
+                yield step.action, f"{step.action} only reads", "it belongs under diagnose"
             case Phase.VERIFY if not (action.holds or action.waits):
                 able = ", ".join(it.name for it in self._actions.values() if it.holds)
                 yield step.action, f"{step.action} asserts nothing", f"in verify stand: {able}"
@@ -185,17 +185,17 @@ class _Checking:
             return
         match step.phase:
             case Phase.DIAGNOSE if "do" in step.args or "check" in step.args:
-                yield step.action, "a look changes nothing", "a command with `do` belongs under remediate"
+                yield step.action, "a probe changes nothing", "a command with `do` belongs under remediate"
             case Phase.VERIFY if "do" in step.args:
                 yield step.action, "an assertion changes nothing", "use argv or script"
             case Phase.REMEDIATE if "do" not in step.args:
-                yield step.action, "this command only looks", "put what changes something under `do`"
+                yield step.action, "this command only reads", "put what changes something under `do`"
 
     def _wrong_keys(self, step: Step) -> Iterator[Fault]:
         """Keys that mean nothing where they stand."""
         tree, changes = self._tree(self._paths[id(step)]), step.phase is Phase.REMEDIATE
         if "retry" in tree and changes:
-            words = "a write is sent once: `retry` is for looks"
+            words = "a write is sent once: `retry` is for probes"
             yield "retry", words, "write another step with `if_failed` instead"
         for key, phases in ONLY_IN.items():
             if key in tree and step.phase not in phases and key != "retry":
@@ -216,10 +216,10 @@ class _Checking:
         if action.waits:
             yield self._problem(path, f"{step.action} sees nothing that samples could be taken of")
         if step.scratch:
-            words = "a look that makes something of its own on the host is taken once"
-            yield self._problem(path, words, "`samples` is for looks that only read")
+            words = "a probe that makes something of its own on the host runs once"
+            yield self._problem(path, words, "`samples` is for probes that only read")
         if "within" in tree and step.phase is Phase.DIAGNOSE:
-            yield self._problem(path, "`samples` and `within` both repeat the look", "leave `within` out")
+            yield self._problem(path, "`samples` and `within` both repeat the probe", "leave `within` out")
         if "while" in step.samples and step.phase is Phase.VERIFY:
             words = "`while` means nothing in verify: there the first sample that does not hold ends them"
             yield self._problem((*path, "while"), words)
@@ -240,8 +240,8 @@ class _Checking:
         for text in (step.when, step.each, *texts_in([step.args, dict(step.env), step.cwd])):
             for root, _ in sorted(names(text)) if text and not broken(text) else ():
                 if root == "host" or root in self._hosts_own:
-                    words = f"a look that is taken once for all hosts cannot rest on {root!r}"
-                    yield self._problem(path, words, "only inputs, run, and looks with once: true are the same for all")
+                    words = f"a probe that runs once for all hosts cannot rest on {root!r}"
+                    yield self._problem(path, words, "only inputs, run, and probes with once: true are the same")
 
     def _tree(self, path: Path) -> Mapping[str, Any]:
         tree = self._document.value

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 _SECTIONS = "steps stand under diagnose, remediate and verify"
 
 MEANT: Mapping[str, str] = {
-    "register": "a look is named by its `id`: its fields are used under that name",
+    "register": "a probe is named by its `id`: its fields are used under that name",
     "notify": "write a step with `if_changed: [the id of this one]`",
     "handlers": "write steps with `if_changed: [id]`",
     "listen": "write `if_changed: [id]`",
@@ -35,7 +35,7 @@ MEANT: Mapping[str, str] = {
     "chdir": "write `cwd`",
     "vars": "write `inputs: {name: {about: ..., default: ...}}`",
     "vars_prompt": "write an input with `required: true`",
-    "gather_facts": "leave it out: what is looked at stands under `diagnose`",
+    "gather_facts": "leave it out: what is probed stands under `diagnose`",
     "tasks": _SECTIONS,
     "pre_tasks": _SECTIONS,
     "post_tasks": _SECTIONS,
@@ -70,7 +70,7 @@ MEANT: Mapping[str, str] = {
     "forks": "write --parallel on the command line",
     "strategy": "leave it out: hosts are worked on side by side; `limits: {batches: ...}` makes groups",
     "any_errors_fatal": "write `limits: {stop_after: 1}`",
-    "set_fact": "write a look, or an expression where the value is used",
+    "set_fact": "write a probe, or an expression where the value is used",
     "check_mode": "leave it out: --dry-run never changes anything",
 }
 """A key that means nothing here, to what to write instead."""

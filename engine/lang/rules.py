@@ -107,8 +107,8 @@ def idle_endings(it: Linted) -> Iterator[Warned]:
     """Actions that end processes, where they can only look."""
     for step, path in it.steps:
         if path[0] == "diagnose" and ends_processes(it.action(step)):
-            what = f"`{step.action}` under diagnose ends nothing, it only looks"
-            yield Warned((*path, step.action), what, "to look: processes; to end them: a step of remediate")
+            what = f"`{step.action}` under diagnose ends nothing, it only reads"
+            yield Warned((*path, step.action), what, "to find them: processes; to end them: a step of remediate")
 
 
 def no_advice(it: Linted) -> Iterator[Warned]:
@@ -187,7 +187,7 @@ def unused_looks(it: Linted) -> Iterator[Warned]:
     for step, path in it.steps:
         waits = it.action(step).waits is not None
         if path[0] == "diagnose" and not waits and not it.words.get(step.id, set()) - {path}:
-            yield Warned(path, f"no finding and no step names the look {step.id!r}", "use it, or remove it")
+            yield Warned(path, f"no finding and no step names the probe {step.id!r}", "use it, or remove it")
 
 
 def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
@@ -198,7 +198,7 @@ def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
             step, path = rung
             what = f"{step.id} is the last that is tried for {rule.id}, and its failure is ignored"
             yield Warned(
-                (*path, "ignore_failure"), what, "leave it out: a failed rung harms nothing if the finding goes"
+                (*path, "ignore_failure"), what, "leave it out: a failed step harms nothing if the finding goes"
             )
 
 
@@ -264,7 +264,7 @@ RULES = (
     ),
     Rule(
         id="idle-ending",
-        why="Under diagnose every action only looks; who reads `pkill` there believes that something is ended.",
+        why="Under diagnose every action only reads; who sees `pkill` there believes that something is ended.",
         example="- {id: left, processes: {patterns: ['train\\.py']}}   # and pkill under remediate",
         look=idle_endings,
     ),
@@ -276,7 +276,7 @@ RULES = (
     ),
     Rule(
         id="volume-prune",
-        why="A volume holds data, and nothing brings it back.",
+        why="A volume has data, and nothing brings it back.",
         example="docker_prune: {what: [containers, images]}   # not volumes",
         look=volume_prunes,
     ),
@@ -294,14 +294,14 @@ RULES = (
     ),
     Rule(
         id="unused-input",
-        why="A knob that turns nothing misleads whoever sets it.",
+        why="An input that nothing uses misleads whoever sets it.",
         example='patterns: "{{ inputs.patterns }}"',
         look=unused_inputs,
     ),
     Rule(
         id="unused-look",
-        why="A look costs time on every host, and nothing rests on its answer.",
-        example="- {id: disk_full, when: disk.percent > 90, ...}   # names the look disk",
+        why="A probe costs time on every host, and nothing rests on its answer.",
+        example="- {id: disk_full, when: disk.percent > 90, ...}   # names the probe disk",
         look=unused_looks,
     ),
     Rule(
@@ -324,7 +324,7 @@ RULES = (
     ),
     Rule(
         id="samples-too-short",
-        why="What held for ten minutes can only be told from samples over ten minutes.",
+        why="What was so for ten minutes can only be known from samples over ten minutes.",
         example="samples: {for: 10m, every: 10s}   # and when: gpus | sustained('not busy', '10m')",
         look=short_samples,
     ),

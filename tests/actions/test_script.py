@@ -139,7 +139,7 @@ def test_a_script_of_an_included_playbook_lies_beside_that_one(beside, tmp_path)
         ("{file: kills.sh}", "4:", "may not change the host, and `rm`"),
         ("{}", "4:", "give `file`"),
         ("{args: [a]}", "4:", "there is no `file`"),
-        ("{do: {file: a.sh}}", "4:", "a look changes nothing"),
+        ("{do: {file: a.sh}}", "4:", "a probe changes nothing"),
         ("{fil: a.sh}", "4:", "did you mean file?"),
     ],
 )  # fmt: skip
@@ -167,5 +167,5 @@ def test_a_check_that_changes_something_is_refused(beside):
 
 
 def test_what_only_looks_does_not_belong_under_remediate(beside):
-    with pytest.raises(ConfigError, match="only looks"):
+    with pytest.raises(ConfigError, match="only reads"):
         beside("remediate:\n- script: {file: a.sh}", a="true\n")

@@ -226,12 +226,12 @@ INTERRUPTS = (
           host="here", verdict="cancelled", step="write", status="cancelled",
           words=("asked to stop twice", "ended half-way"), by=interrupts.writing_twice),
     Fault(of="Ctrl-C during the second look", what="What was done is told, and that it is not proven.", code=130,
-          host="here", verdict="cancelled", step="write", status="cancelled", words=("done, but not looked at again",),
+          host="here", verdict="cancelled", step="write", status="cancelled", words=("done, but not probed again",),
           by=interrupts.second_look),
     Fault(of="Ctrl-C while waiting for a finding to stay gone", what="What was done is told.", code=130,
           host="here", verdict="cancelled", step="mend", status="changed", by=interrupts.waiting_for_a_finding),
     Fault(of="Ctrl-C while waiting for a finding to stay gone", what="The finding is unknown, not gone.", code=130,
-          host="here", verdict="cancelled", words=("unknown", "the host could not be looked at after the change"),
+          host="here", verdict="cancelled", words=("unknown", "the host could not be probed after the change"),
           by=interrupts.waiting_for_a_finding),
 )  # fmt: skip
 

@@ -74,8 +74,8 @@ SAMPLES = 'samples: {times: "{{ inputs.n }}", every: 10s}'
         ("every: 10s", "every: 10s, while: matchs", "6:52: a sample has no field 'matchs' (did you mean matches?)"),
         ("every: 10s", "every: 10s, while: 'matches and'", "6:52: cannot be understood"),
         ("every: 200ms", "every: 200ms, while: matches", "`while` means nothing in verify"),
-        ("zombie}\n    samples", "zombie}\n    within: 3s\n    samples", "`samples` and `within` both repeat the look"),
-        ("zombie}\n    samples", "zombie}\n    scratch: true\n    samples", "something of its own on the host is taken once"),
+        ("zombie}\n    samples", "zombie}\n    within: 3s\n    samples", "`samples` and `within` both repeat the probe"),
+        ("zombie}\n    samples", "zombie}\n    scratch: true\n    samples", "something of its own on the host runs once"),
         ("seen.known", "seen.matches", "the look 'seen' has `samples`, each with its own fields (seen.samples[-1].matches"),
         ("seen.known", "seen.knwon", "the look 'seen' has no field 'knwon' (did you mean known?)"),
         ("seen | sus", "other | sus", "9:16: `sustained` wants a look with `samples`, and 'other' has none"),
@@ -140,7 +140,7 @@ def test_how_many_samples_there_are_and_when(written, asked, whole, due):
 def test_samples_are_told_in_a_sentence():
     looks = {it.id: conditions(it, found=True) for it in load(BOOK.replace("10s}", "10s, while: matches}")).steps}
     assert "Take {{ inputs.n }} samples, one every 10 s, as long as matches." in looks["seen"]
-    assert "Take samples for 1 s, one every 0.2 s; it must hold in every one." in looks["gone"]
+    assert "Take samples for 1 s, one every 0.2 s; it must be true in every one." in looks["gone"]
 
 
 # -- what is asked of samples

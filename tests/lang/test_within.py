@@ -107,7 +107,7 @@ def test_a_within_that_nothing_could_see_is_a_mistake(step, words):
 
 def test_each_within_is_told_as_what_it_is():
     book = load(BOOK.replace("STEP", ", within: 9s").replace("VERIFY", ", within: 8s").replace("IGNORED", "false"))
-    assert "After the change, look again every 2 s until it shows, for 9 s at most." in conditions(
+    assert "After the change, probe again every 2 s until it shows, for 9 s at most." in conditions(
         book.remediate[0], found=True
     )
-    assert "Look again every 2 s until it holds, for 8 s at most." in conditions(book.verify[0], found=True)
+    assert "Probe again every 2 s until it is true, for 8 s at most." in conditions(book.verify[0], found=True)

@@ -60,7 +60,7 @@ What to look for. (default zombie_x, 'a, b')
 gently: Whether. (default true)
 key: A secret. (default ***)
 Once for every item of inputs.words (zombie_x, 'a, b'); ITEM stands for it.
-If the look itself fails, take it again up to 2 times, 3 s apart.
+If the probe itself fails, repeat it up to 2 times, 3 s apart.
 Taken once, and the answer is shared by all hosts.
 On the host gpu-01.
 Each command may take 10 s.
@@ -69,7 +69,7 @@ In the folder /tmp.
 With A=b c in the environment.
 It makes something of its own on the host, and takes it away again.
 Take samples for 10 min, one every 10 s, as long as leftover.
-Take 3 samples, one every 2 s; it must hold in every one.
+Take 3 samples, one every 2 s; it must be true in every one.
 Tagged slow, deep (see --tags and --skip-tags).
 cd /tmp export A='b c' cat '/x y'
 from the playbook that is included as sub with p = {{ inputs.words }}:
@@ -84,7 +84,7 @@ Ask a person first (without a terminal: --yes).
 grace: 90 s
 Only if stop changed something. text: Hello.
 Only if stop or tell failed, even if that stopped everything else.
-Always, whatever happened before; it is still owed if the host cannot be reached.
+Always, whatever happened before; it is reported as owed if the host cannot be reached.
 On the controller, which is this machine.
 check: argv = [test, -e, /x] do: script = touch $1, params = [/x]
 Only while all_held is found.
@@ -92,7 +92,7 @@ grace: 60 s
 from this playbook itself: 3.5
 Only when inputs.gently. Only while an error is found. After stop, and not if that broke. A failure is shown, and changes no verdict.
 4.1 Find processes
-Look again every 10 s until it holds, for 3 min at most.
+Probe again every 10 s until it is true, for 3 min at most.
 The whole run ends after 30 min.
 Hosts are changed in batches, each begun when the one before has ended: 1; then 10%; then all the others.
 Once 3 hosts have not come out well, no further host is begun.
@@ -118,8 +118,8 @@ def test_nothing_of_our_own_shows_through():
 
 def test_a_section_that_is_empty_is_left_out():
     text = shown("name: toy\ndiagnose:\n  - {id: a, processes: {patterns: [some_thing]}}\n")
-    assert "1. LOOK" in text
-    for heading in ("INPUTS", "2. WHAT IT MEANS", "3. DO", "4. PROVE"):
+    assert "1. DIAGNOSE" in text
+    for heading in ("INPUTS", "2. FINDINGS", "3. REMEDIATE", "4. VERIFY"):
         assert heading not in text
     alone = shown("name: toy\nremediate:\n  - {pkill: {patterns: [some_thing]}}\n")
     assert "each decides for itself" in alone

@@ -21,7 +21,7 @@ BAD = {
     "keys": ("".join(f"{' ' * it}a:\n" for it in range(90)), "toy.yaml:5"),
     "a bang": ("diagnose:\n  - {id: a, command: {argv: [test, !, -e, x]}}\n", "toy.yaml:4:36: `!` alone"),
     "a bang before a text": ("diagnose:\n  - {id: a, command: {script: ! test -e x}}\n", "toy.yaml:4:31: `!` alone"),
-    "register": ("diagnose:\n  - {id: a, register: b, command: {argv: [x]}}\n", "a look is named by its `id`"),
+    "register": ("diagnose:\n  - {id: a, register: b, command: {argv: [x]}}\n", "a probe is named by its `id`"),
     "shell": ("diagnose:\n  - {id: a, shell: uptime}\n", "write `command: {script: ...}`"),
     "cmd": ("diagnose:\n  - {id: a, command: {cmd: uptime}}\n", "write `argv: [program, argument]`"),
     "a module": ("remediate:\n  - {id: a, ansible.builtin.service: {name: x}}\n", "did you mean service?"),
@@ -93,4 +93,4 @@ def test_a_command_line_that_says_too_little_or_too_much(tmp_path, words, said):
 @pytest.mark.parametrize(("action", "part"), [("command", "Program"), ("http", "Check"), ("components", "Component")])
 def test_what_an_action_is_made_of_is_told(action, part):
     told = runbook("actions", action).out
-    assert f"\nWhat a {part} holds\n" in told
+    assert f"\nFields of a {part}\n" in told

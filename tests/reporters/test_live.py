@@ -55,7 +55,7 @@ def test_pending_hosts_are_named_below_the_results_and_nothing_of_it_stays(gated
         if rows < 9:
             terminal.until(lambda it: it.region()[1:] == ["  pending (4): gpu-[01-04]"])
         else:
-            terminal.until(lambda it: any("looking (3" in row and "gpu-[01-03]" in row for row in it.region()))
+            terminal.until(lambda it: any("probing (3" in row and "gpu-[01-03]" in row for row in it.region()))
             terminal.until(lambda it: any(row.endswith("turn: gpu-04") for row in it.region()))
         (tmp_path / "gpu-02").touch()
         terminal.until(lambda it: any("1 of 4 hosts done" in row for row in it.region()))
@@ -112,13 +112,13 @@ def test_the_question_stands_alone_and_the_run_goes_on_below_it(gated, tmp_path)
 
 def test_an_interrupt_says_what_happens_above_the_region_and_leaves_nothing_of_it(gated):
     with Terminal(80, 24, gated()) as terminal:
-        terminal.until(lambda it: any("looking (4" in row for row in it.region()))
+        terminal.until(lambda it: any("probing (4" in row for row in it.region()))
         terminal.type("C-c")
         assert terminal.until_ended() == 130
         left = terminal.everything()
-    assert any(it.startswith("runbook: SIGINT: ending looks") for it in left)
+    assert any(it.startswith("runbook: SIGINT: ending probes") for it in left)
     assert [it for it in left if REGION.match(it)] == []
-    assert not any("looking (" in it for it in left)
+    assert not any("probing (" in it for it in left)
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 24), (200, 50)])

@@ -221,7 +221,7 @@ def test_what_was_not_permitted_says_how_to_permit_it():
 
 
 def test_a_host_of_which_something_is_unknown_tells_what_is_found_before_what_could_not_be_told():
-    blind = finding("busy", Presence.UNKNOWN, why="`when` cannot be told: a.b has no value")
+    blind = finding("busy", Presence.UNKNOWN, why="`when` cannot be evaluated: a.b has no value")
     found = finding("unmeasured", severity=Severity.WARNING, say="the load is not known", advise=("Look there.",))
     first, action = lines_of(HostFinished(result=host(1, Verdict.UNKNOWN, findings=(blind, found))))
     assert first.endswith(": unmeasured: the load is not known")

@@ -24,7 +24,7 @@ from engine.values.event import (
 from engine.values.result import Verdict
 from engine.values.text import plural, seconds
 
-NOT_BEGUN, LOOKING, LOOKED, LOOKING_AGAIN = "waiting for their turn", "looking", "looked at", "looking again"
+NOT_BEGUN, LOOKING, LOOKED, LOOKING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
 RESTING = (LOOKED, NOT_BEGUN)
 """What hosts do that have nothing done to them at the moment."""
 
