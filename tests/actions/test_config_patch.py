@@ -376,6 +376,20 @@ def test_owner_and_mode_stay_also_for_root_and_others_are_told_why_not(config, t
         look(closed / "a.yaml", nobody)
 
 
+@pytest.mark.parametrize("sum_", ["sha256sum", "cksum"])
+def test_a_text_that_did_not_come_whole_is_not_put_in_place(config, sum_):
+    """Mutants: config_file.py without the look at what came."""
+    (command,) = planned(config, Machine()).commands
+    given = list(command.argv)
+    if sum_ == "cksum":
+        raw = {it: digest_of(text.encode(), "cksum:") for it, text in ((2, TEXT), (3, command.stdin))}
+        given[2:4] = raw[2], raw[3]
+    argv = ["sh", "-c", command.script, "sh", *given]
+    done = subprocess.run(argv, input=command.stdin[:-9], text=True, capture_output=True, check=False)
+    assert (done.returncode, "did not come whole" in done.stderr) == (12, True), done.stderr
+    assert (config.read_text(), beside(config)) == (TEXT, [])
+
+
 @pytest.fixture
 def mounted(tmp_path):
     """A function that mounts a small file system for this test."""

@@ -39,10 +39,10 @@ def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, tables, st.booleans())
 def test_a_host_that_changes_before_the_yes_gets_nothing_that_no_plan_of_now_calls_for(made, table, moved, unknown):
-    """Mutants: running.py without ``look_again``; called.py ``findings`` giving the watch's, or ``withdrawn`` nothing."""
-    host = ToyHost(procs=dict(table))
+    """Mutants: running.py without ``look_again``; called.py ``withdrawn`` giving nothing."""
+    host = ToyHost(procs=dict(table), wanted="blue")
     shown, _ = make_plan(site(made, host))
-    then = ToyHost(procs=dict(moved), blind=unknown)
+    then = ToyHost(procs=dict(moved), blind=unknown, wanted="blue")
     now = evaluate_findings(site(made, then), diagnose(site(made, then)).states)
     steps, _, _ = shown_and_run(made, host, procs=dict(moved), blind=unknown)
     for it in made.remediate:

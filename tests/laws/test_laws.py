@@ -23,9 +23,10 @@ from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, StepResult, Verdict
-from laws.toys import ACTIONS, ToyHost, book, end, look_at, paint, restart, rule, site
+from laws.toys import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
 
 words = st.sampled_from(["train", "serve", "zombie", "ssh"])
+colours = st.sampled_from(["grey", "blue", "red"])
 tables = st.dictionaries(st.integers(2, 30), st.tuples(st.integers(1, 3), words), max_size=6)
 
 
@@ -40,18 +41,21 @@ def playbooks(draw: st.DrawFn) -> Playbook:
         if with_findings and draw(st.booleans()):
             keys["for_"] = ("held",)
         keys["ignore_failure"] = draw(st.booleans())
-        make = end(draw(words), f"s{number}", **keys) if draw(st.integers(0, 3)) else restart(f"s{number}", **keys)
-        steps.append(make)
+        make = draw(st.sampled_from([end, end, end, restart, paint]))
+        words_of = (draw(words),) if make is end else ()
+        steps.append(make(*words_of, f"s{number}", **keys))
     looks = (look_at(draw(words)),)
     return book(*steps, findings=(rule(),) if with_findings else (), diagnose=looks)
 
 
-def planned_and_run(made: Playbook, host: ToyHost, consent=Consent.SHOWN, moved=None):
+def planned_and_run(made: Playbook, host: ToyHost, consent=Consent.SHOWN, moved=None, wanted=None):
+    """*moved*, *wanted*: what the processes, and the colour that is asked for, have become between plan and run."""
     where = site(made, host)
     plan, seen = make_plan(where)
     looked = list(host.sent)
     if moved is not None:
         host.procs = dict(moved)
+    host.wanted = wanted or host.wanted
     host.sent.clear()
     return plan, looked, execute(where, plan, seen, consent)
 
@@ -59,7 +63,7 @@ def planned_and_run(made: Playbook, host: ToyHost, consent=Consent.SHOWN, moved=
 @settings(max_examples=150, deadline=None)
 @given(playbooks(), tables)
 def test_law_1_a_plan_only_looks(made, table):
-    """Mutants: judge/looking.py ``ReadOnly(...)`` replaced by the bare connection (with the next test)."""
+    """Mutants: planner.py sending the commands of a change that it plans."""
     host = ToyHost(procs=dict(table))
     before = dict(host.procs), host.since
     make_plan(site(made, host))
@@ -78,11 +82,13 @@ def test_law_1_a_look_that_writes_is_stopped_before_it_reaches_the_host():
 
 
 @settings(max_examples=300, deadline=None)
-@given(playbooks(), tables, st.none() | tables, st.frozensets(words), st.frozensets(words))
-def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, respawns):
-    """Mutants: narrowing.py ``extra`` emptied; ``without`` skipped; ``if not change.targets`` returning the change."""
-    host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
-    plan, _, outcome = planned_and_run(made, host, moved=moved)
+@given(playbooks(), tables, st.none() | tables, st.frozensets(words), st.frozensets(words), colours, colours)
+def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, respawns, wanted, then):
+    """Mutants: narrowing.py ``extra`` emptied; ``if not change.targets`` returning the change; what is left without the
+    rest sent unseen, and ``without`` skipped (each alone is caught by the other).
+    """
+    host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns, wanted=wanted)
+    plan, _, outcome = planned_and_run(made, host, moved=moved, wanted=then)
     shown = {it.key for step in plan.steps if isinstance(step.decision, Change) for it in step.decision.targets}
     dormant = [it for it in plan.steps if isinstance(it.decision, Skip) and it.condition]
     shown |= {it.key for step in dormant for it in step.reach}
@@ -92,11 +98,13 @@ def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, r
     killed = [key for it in host.writes() if it.argv[0] == "kill" for key in it.argv[1:]]
     assert set(killed) <= shown
     assert sum(1 for it in host.writes() if it.argv == ("restart",)) <= restarts_shown
+    changes = [it.decision for it in plan.steps if isinstance(it.decision, Change)]
+    assert {it.argv for it in host.writes() if it.argv[0] == "paint"} <= {it.commands[0].argv for it in changes}
     assert [it.id for it in made.remediate] == [it.id for it in outcome.steps if it.phase is Phase.REMEDIATE]
 
 
 def test_law_2_a_new_target_is_left_alone_and_named():
-    """Mutants: running.py without the note of what was spared; narrowing.py returning the wide change."""
+    """Mutants: running.py without the note of what was spared; narrowing.py returning the wide change, or not ``without``."""
     host = ToyHost(procs={4: (1, "zombie")})
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
     (step,) = outcome.steps
@@ -155,7 +163,7 @@ def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, st.frozensets(words), st.frozensets(words))
 def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
-    """Mutants: running.py ``settled`` always true; the second look left out."""
+    """Mutants: second_look.py with ``settled`` always true; running.py without the second look."""
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
     _, _, outcome = planned_and_run(made, host)
     for step, result in zip(made.remediate, [it for it in outcome.steps if it.phase is Phase.REMEDIATE], strict=True):
@@ -210,6 +218,7 @@ def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
     assert steps["two"].status is Status.CHANGED
     assert steps["three"].status is Status.BLOCKED
     assert "one" in steps["three"].why
+    assert outcome.findings[0].say == "1 there", "as it is now, not as it was found"
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNRESOLVED
 
 
@@ -440,14 +449,23 @@ def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
 
 
 def test_law_6_ignorance_is_not_health():
-    """Mutants: findings.py turning Unknown into ABSENT; gates.py opening for unknown; verdicts.py without _ignorant."""
-    host = ToyHost(procs={4: (1, "zombie")}, blind=True)
-    made = book(end("zombie", "one", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
-    plan, _, outcome = planned_and_run(made, host, consent=Consent.YES)
-    assert plan.findings[0].status is Presence.UNKNOWN
-    assert host.writes() == []
-    assert next(it for it in outcome.steps if it.id == "one").status is Status.BLOCKED
-    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+    """Mutants: findings.py turning Unknown into ABSENT; gates.py opening for unknown; verdicts.py without ``_ignorant``,
+    or without the findings that are unknown.
+    """
+    mute = Step(id="seen", phase=Phase.DIAGNOSE, action="mute")
+    for look, blind in ((look_at("zombie"), True), (mute, False)):  # all looks are blind, or only the one that matters
+        host = ToyHost(procs={4: (1, "zombie")}, blind=blind)
+        made = book(end("zombie", "one", for_=("held",)), findings=(rule(),), diagnose=(look,))
+        plan, _, outcome = planned_and_run(made, host, consent=Consent.YES)
+        assert plan.findings[0].status is Presence.UNKNOWN
+        assert host.writes() == []
+        (step,) = (it for it in outcome.steps if it.id == "one")
+        assert step.status is Status.BLOCKED
+        assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+    undecided = book(findings=(rule(when="seen.matches[0].pid / 0"),), diagnose=(look_at("zombie"),))
+    for made in (book(diagnose=(mute,)), undecided):  # each of the two alone: a look without an answer, and a finding
+        plan, _, outcome = planned_and_run(made, ToyHost(procs={4: (1, "zombie")}), consent=Consent.YES)
+        assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
 
 def test_law_6_a_plan_does_not_act_on_a_finding_that_is_not_known_or_not_there():
@@ -510,28 +528,30 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
     assert [it.argv for it in host.sent] == [("ps",), ("ps",)]
 
 
+@pytest.mark.parametrize("at", ["the second look", "the last look", "an assertion"])
 @pytest.mark.parametrize("fault", [TypeError("ours"), KeyError("ours")])
-def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault):
-    """Mutants: running.py, verifying.py without ``except Exception``."""
+def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault, at):
+    """Mutants: running.py ``take`` or ``look_a_last_time``, or verifying.py, without ``except Exception``."""
     prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
-    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),), verify=(prove,))
+    findings = () if at == "an assertion" else (rule(),)  # without findings nobody looks a last time
+    made = book(end("zombie", "k"), findings=findings, diagnose=(look_at("zombie"),), verify=(prove,))
     host = ToyHost(procs={4: (1, "zombie")})
     where = site(made, host)
     plan, seen = make_plan(where)
-    count = [0]
 
     def broken(args):
-        count[0] += 1
-        if count[0] > 0:
+        if host.writes():
             raise fault
-        yield
+        return (yield from probe(args))
 
-    where = replace(where, actions={**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)})
+    name = "end" if at == "the second look" else "procs"
+    where = replace(where, actions={**ACTIONS, name: replace(ACTIONS[name], probe=broken)})
     outcome = execute(where, plan, seen, Consent.YES)
     assert [it.id for it in outcome.steps] == ["seen", "k", "v"]
-    assert outcome.steps[1].status is Status.CHANGED
-    assert "internal error" in (outcome.error or "")
-    assert "internal error" in outcome.steps[2].why or outcome.steps[2].status is Status.BLOCKED
+    _, change, assertion = outcome.steps
+    told = {"the second look": change.why, "the last look": outcome.error or "", "an assertion": assertion.why}
+    assert "internal error" in told[at]
+    assert change.status is (Status.UNKNOWN if at == "the second look" else Status.CHANGED)
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
 
@@ -584,6 +604,7 @@ def test_law_8_a_second_run_of_a_cured_host_sends_no_write(made, table):
     planned_and_run(made, host, consent=Consent.YES)
     host.sent.clear()
     plan, seen = make_plan(site(made, host))
+    assert not any(isinstance(it.decision, Change) for it in plan.steps)
     outcome = execute(site(made, host), plan, seen, Consent.YES)
     assert host.writes() == []
     assert {it.status for it in outcome.steps} <= {Status.OK, Status.SKIPPED}

@@ -117,6 +117,9 @@ def test_samples_are_taken_at_their_times_and_the_last_state_is_not_the_look():
     assert finding.status is Presence.ABSENT
     assert look.seconds == 30.0
     assert len(look.commands) == 4
+    after = BOOK.replace("diagnose:\n", "diagnose:\n  - {id: now, procs: {word: zombie}}\n")
+    plan, _, _ = planned(after, Changing(procs={}, table=(Z,), slow=1.0))
+    assert [it["at"] for it in plan.looks[1].state["samples"]] == [0.0, 10.0, 20.0, 30.0], "whenever the first is taken"
 
 
 def test_what_is_so_in_every_sample_is_found():
@@ -445,7 +448,7 @@ def test_a_connection_lost_for_ever_loses_no_step():
 
 
 def test_a_look_that_took_too_long_leaves_unknown_what_was_in_between():
-    """Mutants: sampling.py without the gap; one that the time to a second look makes, too."""
+    """Mutants: sampling.py without the gap; one that the time to a sample after a change makes, too."""
     text = BOOK.replace("every: 10s", "every: 1s").replace("'30s'", "'3s'")
     look, finding, _ = looked(text, Z, Z, Z, Z, slow=6.0)
     assert [it["why"] for it in look.state["unknown"]] == ["nothing was seen for 6 s"] * 3
@@ -454,6 +457,9 @@ def test_a_look_that_took_too_long_leaves_unknown_what_was_in_between():
     look, finding, _ = looked(text, Z, Z, Z, Z, slow=2.0)
     assert look.state["unknown"] == []
     assert finding.status is Presence.PRESENT
+    longer = BOOK.replace("times: 4", "times: 5")
+    outcome, _, _ = ran(longer, *(Z,) * 7, "", Z)
+    assert outcome.findings[0].status is Presence.PRESENT, "between a series and what is added to it there is no gap"
 
 
 def test_what_is_weighed_beside_long_samples_is_looked_at_once_more_after_them():
