@@ -73,7 +73,7 @@ def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "Used to look." in runbook("actions", "uptime")
+    assert "Used to probe." in runbook("actions", "uptime")
     assert runbook("check", "--strict", "just-booted").startswith("playbooks/just-booted.yaml: good")
     words = ("run", "just-booted", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
     (host,) = json.loads(runbook(*words))["hosts"]
