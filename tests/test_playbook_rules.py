@@ -199,12 +199,18 @@ def test_a_service_that_cannot_be_looked_at_has_a_next_action():
 @pytest.mark.parametrize("spare_busy", [True, False])
 @pytest.mark.parametrize(
     ("pid", "ppid", "server_argv", "held"),
-    [(7, 1, ["serve"], False), (8, 7, ["serve"], False), (9, 1, ["serve"], True), (7, 1, [], True)],
+    [
+        (7, 1, ["serve"], False),
+        (8, 7, ["serve"], False),
+        (10, 8, ["serve"], False),
+        (9, 1, ["serve"], True),
+        (7, 1, [], True),
+    ],
 )
 def test_the_server_that_a_run_has_started_is_not_left_over(spare_busy, pid, ppid, server_argv, held):
     """Mutants: `held` without `server.pids`, or without the processes that the server has started."""
     found = [{"pid": pid, "ppid": ppid}]
     seen = {"leftover": found, "processes": found, "matches": found}
-    looks = {"holders": seen, "matches": seen, "server": {"pids": [7]}}
+    looks = {"holders": seen, "matches": seen, "server": {"pids": [7], "tree": [7, 8]}}
     given = scope("zombie-gpu", looks, server_argv=server_argv, spare_busy=spare_busy)
     assert evaluate(rule("zombie-gpu", "held").when, given) is held

@@ -48,6 +48,9 @@ class State:
     installed: bool = field(metadata={"about": "Whether there is a tmux on this host."})
     exists: bool = field(default=False, metadata={"about": "Whether there is a session of that name."})
     pids: tuple[int, ...] = field(default=(), metadata={"about": "The processes that run in it."})
+    tree: tuple[int, ...] = field(
+        default=(), metadata={"about": "Those, and all that they have started, as far as it has not left them."}
+    )
     created: int = field(default=0, metadata={"about": "When it was started: seconds since 1970."})
     refused: str = field(
         default="", metadata={"about": "Why root starts nothing in `folder`; empty: nothing forbids it."}
@@ -63,11 +66,14 @@ def probe(args: Args) -> Probe[State]:
     if lines[0] == "absent":
         return State(installed=False)
     panes = [it.split() for it in lines if it.startswith("pane ")]
+    pids = tuple(int(it[1]) for it in panes if it[3] == "0")
+    below = (int(it.removeprefix("below ")) for it in lines if it.startswith("below "))
     why = [it.removeprefix("refused ") for it in lines if it.startswith(("refused ", "become "))]
     return State(
         installed=True,
         exists=bool(panes),
-        pids=tuple(int(it[1]) for it in panes if it[3] == "0"),
+        pids=pids,
+        tree=tuple(sorted({*pids, *below})),
         created=min((int(it[2]) for it in panes), default=0),
         refused=refusal(why[0], why[1].removeprefix("become ")) if why else "",
     )
@@ -88,6 +94,13 @@ folder_fits() {  # directory: whether root may start programs there; goes there,
 
 _LOOK = r"""
 unset TMUX
+started_by() {  # pid, and a dot for each level: by the kernel's own lists, into which no process can write words
+    [ "${#2}" -le 50 ] || return 0
+    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
+        echo "below $child"
+        started_by "$child" "$2."
+    done
+}
 if [ -d "$2" ] && [ "$safe_me" = 0 ] && ! folder_fits "$2"; then
     printf 'refused %s\nbecome %s\n' "$(printf %s "$why" | tr '\n' '?')" "$owner"
 fi
@@ -101,7 +114,9 @@ if ! safe_resolve "$place" last || { [ "$kind" != absent ] && ! safe_step "$plac
 fi
 [ "$kind" != absent ] || { echo none; exit 0; }
 if said=$(tmux list-panes -s -t "=$1:" -F 'pane #{pane_pid} #{session_created} #{pane_dead}' 2>&1); then
-    printf '%s\n' "$said"; exit 0
+    printf '%s\n' "$said"
+    for pid in $(printf '%s\n' "$said" | sed -n 's/^pane \([0-9]*\) [0-9]* 0$/\1/p'); do started_by "$pid" .; done
+    exit 0
 fi
 case $said in
     *"can't find"*|*'no server running'*|*'(No such file or directory)'*|*'(Connection refused)'*) echo none; exit 0 ;;

@@ -51,6 +51,19 @@ def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice
 
 
 @real
+def test_what_a_session_has_started_is_its_tree_down_to_the_last(tmp_path):
+    """Mutants: the session's own process alone; only what that has started itself."""
+    script = "sh -c 'echo $$ >child; sh -c \"echo \\$\\$ >grandchild; exec sleep 100\"; :'; :"
+    args = {"session": "server", "script": script, "folder": str(tmp_path)}
+    assert take("tmux", args).status == "changed"
+    outcome = see("tmux", args)
+    assert isinstance(outcome, Seen)
+    below = {int((tmp_path / it).read_text()) for it in ("child", "grandchild")}
+    assert {*outcome.state.pids, *below} == set(outcome.state.tree)
+    assert len(outcome.state.tree) == 3
+
+
+@real
 def test_each_argument_reaches_the_program_unchanged(tmp_path):
     odd = ["a b", "$HOME", "it's", "#{pane_pid}", ";", "a;", "\\;"]
     script = 'out=$1; shift; printf "%s|" "$@" >"$out"; exec sleep 100'
