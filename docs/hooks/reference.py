@@ -107,13 +107,12 @@ def action_page(action: Any) -> str:
     """The page of one action."""
     summary, _, rest = action.doc.partition("\n")
     lines = [f"# {action.name}", "", escaped(summary), "", escaped(rest.strip()), ""]
-    lines += ["| | |", "|---|---|", f"| Allowed in | {sections_of(action.name)} |"]
-    lines += [f"| Changes the host | {_changes(action)} |"]
+    lines += [f"- **Allowed in:** {sections_of(action.name)}", f"- **Changes the host:** {_changes(action)}"]
     if action.holds:
-        lines.append("| As an assertion | can be asserted under `verify` |")
+        lines.append("- **As an assertion:** can be asserted under `verify`")
     if action.scratch:
         lines.append(
-            "| Scratch | its look creates a file of its own and removes it: its step must say `scratch: true` |"
+            "- **Scratch:** its look creates a file of its own and removes it; its step must say `scratch: true`"
         )
     lines += ["", "## Arguments", "", *_field_table(action.Args, required=True)]
     lines += ["", "## State fields", "", "What expressions can use, as `ID.FIELD` with the id of the step."]
