@@ -37,6 +37,7 @@ from engine.facts.kernel_faults import (
     oomd_kills,
     open_faults,
 )
+from engine.facts.kernel_patterns import users_words
 from engine.facts.kernel_reading import Reading, read_kernel, read_text, since_boot
 from engine.facts.kernel_script import ask_kernel
 from engine.facts.kernel_text import Clock, Message
@@ -75,7 +76,11 @@ class Args:
         metadata={"about": "What was before the host was booted is not asked for: a log since then is complete."},
     )
     signatures: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Name to Python regular expression, also searched in each message."}
+        default_factory=dict,
+        metadata={
+            "about": "Name to Python regular expression, also searched in each message; found only in words that "
+            "a user may choose, such as the name of a process, it does not count."
+        },
     )
     victims: tuple[Regex, ...] = field(
         default=(),
@@ -349,7 +354,17 @@ def _matches(args: Args, inside: tuple[Message, ...]) -> tuple[Match, ...]:
         Match(signature=name, text=it.text.strip(), **when(it))
         for it in inside
         for name, pattern in patterns.items()
-        if found_anywhere(pattern, it.text)
+        if found_anywhere(pattern, it.text) and _said_by_the_kernel(pattern, it.text)
+    )
+
+
+def _said_by_the_kernel(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether *pattern* is not only in words of *text* that a user may have chosen, such as a process's name."""
+    users = users_words(text)
+    if not found_anywhere(pattern, users):
+        return True
+    return found_anywhere(
+        pattern, "".join("\0" if user != "\0" else own for own, user in zip(text, users, strict=True))
     )
 
 

@@ -54,6 +54,32 @@ def _before_others(text: str) -> int:
     return min(found.start() if found else len(text), _before_a_file(text))
 
 
+_FAULTED = re.compile(
+    r"(?:traps: )?(.{1,40})\[\d+\]:? (?=segfault |general protection|traps?\b|unhandled |bad frame|.*\bin )"
+)
+_NAMED = re.compile(
+    r"Kill(?:ed)? process \d+(?:, UID \d+,)? \((.*)\)|INFO: task (.+):\d+ |^(.{1,32}?) invoked oom-killer: "
+    r"|,task=(.*),pid=|\bname=(.{0,15}(?=, |,?$)|.*?(?=, |,?$))|reaped process \d+ \((.*)\)"
+)
+"""Where the kernel puts the name of a process."""
+_QUOTES = re.compile(r"""(?<!\w)(['"`])(?:.*['"`]|.*$)""")
+
+
+def users_words(text: str) -> str:
+    """*text* with nothing left but what a user may have written: names of processes and their files, and quoted words.
+
+    The kernel's own words are NUL characters there, which no message has.
+    """
+    spans = [found.span(found.lastindex or 0) for found in _NAMED.finditer(text)]
+    if faulted := _FAULTED.match(text):
+        file = _COMPLAINT.search(text, faulted.end(1))
+        spans += [faulted.span(1), (file.end() if file else len(text), len(text))]
+    elif not spans and (quoted := _QUOTES.search(text)):
+        spans.append(quoted.span())
+    inside = {at for begin, end in spans for at in range(begin, end)}
+    return "".join(letter if at in inside else "\0" for at, letter in enumerate(text))
+
+
 def _kind(*hints: str, pattern: str) -> Kind:
     """A kind whose messages may begin in many ways."""
     return Kind(hints, re.compile(pattern, re.IGNORECASE), _before_others)

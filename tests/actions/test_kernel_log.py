@@ -254,6 +254,33 @@ def test_a_log_that_begins_too_late_does_not_say_that_there_was_nothing():
     assert isinstance(told("Xid (PCI:0000:01:00): 8", since="2025-02-22T00:00:00Z").xids, Unknown)
 
 
+@pytest.mark.parametrize(
+    ("line", "pattern", "counts"),
+    [
+        ("NVRM: Xid (PCI:[4242]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]", "NVRM: Xid", 0),
+        ("x[1]: NVRM: Xi[4242]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]", "NVRM: Xi", 0),
+        ("python[4242]: segfault at 0 ip 0 sp 0 error 4 in NVRM: Xid 79[400000+1000]", "Xid 79", 0),
+        ("traps: NVRM Xid[4242] general protection fault ip:0 sp:0 error:0 in a[4+1]", "NVRM Xid", 0),
+        ("Out of memory: Killed process 7 (NVRM: Xid) total-vm:1kB", "NVRM", 0),
+        ("INFO: task NVRM: Xid 79:12 blocked for more than 120 seconds.", "NVRM", 0),
+        ("fuse: Unknown parameter 'NVRM: Xid 79'", "NVRM", 0),
+        ("NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=python, GPU has fallen off", "NVRM: Xid", 1),
+        ("NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=python, GPU has fallen off", "GPU has", 1),
+        ("NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=a, fallen off, GPU is fine", "fallen off", 0),
+        ("XFS (sda1): Metadata of `x` corruption detected", "corruption detected", 1),
+        ("NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=Xid, GPU has fallen off", "Xid", 1),
+        ("Out of memory: Killed process 7 (python) total-vm:1kB", "Killed process .*python", 1),
+        ("python[4242]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]", "python.*segfault", 1),
+        ("traps: python[42] general protection fault ip:0 sp:0 error:0 in a[4+1]", "traps: ", 1),
+        ("EXT4-fs error (device sda1): bad block", "EXT4-fs error", 1),
+        ("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=a,pid=1,uid=0", "CONSTRAINT_MEMCG", 1),
+    ],
+)
+def test_a_signature_that_is_only_in_words_of_a_user_does_not_count(line, pattern, counts):
+    """Mutants: kernel_log.py without ``_said_by_the_kernel``; with the kernel's own words left out."""
+    assert told(f"{line}\n", signatures={"one": pattern}).counts == {"one": counts}
+
+
 def test_signatures_are_searched_in_any_case():
     state = told("a SEGFAULT at 0\nb\n", signatures={"crash": "segfault at", "other": "no such"})
     assert (state.counts, state.found) == ({"crash": 1, "other": 0}, ("crash",))
