@@ -51,6 +51,8 @@ class OomKill:
     """Who asked for the memory that was not there: not who died."""
     resident_kb: int | Unknown
     """What it held of memory that is no file's."""
+    uid: int | Unknown = _NOT_SAID
+    """Whose process it was, by number: anybody may give a process any name.  Kernels before 5.4 do not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +268,7 @@ def _unfinished(event: _Event | None) -> Iterator[tuple[OomKill, int, float | No
 
 def _kill(event: _Event, it: Message, pid: int, name: str, rest: str) -> OomKill:
     resident = re.search(r"anon-rss:(\d+)kB", rest)
+    uid = re.search(r"\bUID:(\d+)\b", rest) or re.search(r"process \d+, UID (\d+), \(", it.text)
     container: list[str | Unknown] = list(_CONTAINER.findall(event.cgroup or ""))
     if container and _A_USERS.search(event.cgroup or ""):
         container = [Unknown(why="the control group is one of a user's own, who may name it after any container")]
@@ -279,6 +282,7 @@ def _kill(event: _Event, it: Message, pid: int, name: str, rest: str) -> OomKill
         limit=_NOT_SAID if event.limit is None else event.limit,
         invoked_by=event.by,
         resident_kb=int(resident[1]) if resident else _NOT_SAID,
+        uid=int(uid[1]) if uid else _NOT_SAID,
     )
 
 

@@ -255,6 +255,26 @@ def test_a_log_that_begins_too_late_does_not_say_that_there_was_nothing():
 
 
 @pytest.mark.parametrize(
+    ("line", "uid"),
+    [
+        (
+            "Out of memory: Killed process 7 (python) total-vm:1kB, anon-rss:4kB, file-rss:0kB, UID:1000 pgtables:1kB",
+            1000,
+        ),
+        (
+            "Out of memory: Killed process 7 (a UID:0) total-vm:1kB, anon-rss:4kB, file-rss:0kB, UID:1000 pgtables:1",
+            1000,
+        ),
+        ("Killed process 7, UID 1000, (a, UID 0, () total-vm:1kB, anon-rss:4kB, file-rss:0kB", 1000),
+    ],
+)
+def test_whose_process_was_killed_is_what_the_kernel_says_not_its_name(line, uid):
+    """Mutant: kernel_events.py that searches the whole line."""
+    (kill,) = told(f"{line}\n").oom
+    assert (kill.uid, kill.pid) == (uid, 7)
+
+
+@pytest.mark.parametrize(
     ("line", "pattern", "counts"),
     [
         ("NVRM: Xid (PCI:[4242]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]", "NVRM: Xid", 0),
