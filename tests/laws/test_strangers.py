@@ -210,7 +210,7 @@ def test_in_a_shared_directory_it_is_tried_out_in_one_of_our_own(ground, action)
 @pytest.mark.parametrize("kind", ["fifo", "device", "link"])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_look_opens_nothing_but_a_regular_file_where_another_user_can_exchange_it(theirs, shell, kind):
-    """Mutants: ground.py ``content`` by cat; without ``nofollow``; view.sh taking what is no regular file."""
+    """Mutants: ground.py ``content`` by cat, or without ``nofollow``; ``peek_exposed`` calling everything a file."""
     path = theirs / "x.yaml"
     (theirs / "secret").write_text("s: 1\n")
     for command in (ask_file(str(path)), ask_place(str(path), follow=True)):
@@ -409,7 +409,7 @@ def test_a_shell_that_is_killed_in_the_middle_leaves_nothing_that_others_can_rea
 @pytest.mark.parametrize("options", ["ro", "size=16k"])
 @pytest.mark.parametrize("what", ["config_patch", "file"])
 def test_a_disk_that_takes_nothing_is_a_refusal_with_nothing_left(ground, what, options):
-    """Mutants: config_file.py, file_writing.py without the look at what came."""
+    """Mutants: config_file.py, file_writing.py without the trap that takes away what was begun."""
     path = directory(ground / "roots") / "a.yaml"
     path.write_text("a: 1\n")
     command = (patching if what == "config_patch" else writing)(ground / "yard" / "place")

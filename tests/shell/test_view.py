@@ -112,6 +112,7 @@ class TestWhatMayBeRead:
 
     @pytest.mark.parametrize("kind", ["fifo", "directory", "device", "nothing", "loop"])
     def test_what_is_no_regular_file_is_not_opened(self, shell, theirs, kind):
+        """Mutants: view.sh taking what is no regular file."""
         place = theirs / "a.log"
         if kind == "fifo":
             os.mkfifo(place)
