@@ -66,18 +66,18 @@ def step_keys(section: str) -> Mapping[str, Any]:
 
 
 def use_of(action: Any) -> str:
-    """What *action* is for, in the word that ``runbook actions`` has for it."""
+    """What *action* is for: the group in which the list of actions has it."""
     if action.decide:
         return "change"
-    return "wait" if action.waits else "look"
+    return "wait" if action.waits else "probe"
 
 
 def actions_index() -> str:
     """The page that lists every action."""
-    groups = {"look": "Look", "change": "Change", "wait": "Wait or tell"}
+    groups = {"probe": "Probe", "change": "Change", "wait": "Wait or tell"}
     about = {
-        "look": "These read the state of a host. They never change it, in any section.",
-        "change": "Under `diagnose` these only read. Under `remediate` they plan a change, make it, and look again.",
+        "probe": "These read the state of a host. They never change it, in any section.",
+        "change": "Under `diagnose` these only read. Under `remediate` they plan a change, make it, and probe again.",
         "wait": "These change nothing.",
     }
     lines = [
@@ -112,7 +112,7 @@ def action_page(action: Any) -> str:
         lines.append("- **As an assertion:** can be asserted under `verify`")
     if action.scratch:
         lines.append(
-            "- **Scratch:** its look creates a file of its own and removes it; its step must say `scratch: true`"
+            "- **Scratch:** its probe creates a file of its own and removes it; its step must say `scratch: true`"
         )
     lines += ["", "## Arguments", "", *_field_table(action.Args, required=True)]
     lines += ["", "## State fields", "", "What expressions can use, as `ID.FIELD` with the id of the step."]
@@ -260,15 +260,15 @@ def type_of(kind: Any) -> str:
 def example_of(name: str) -> list[str]:
     """The shortest step of the library that takes the action *name*, as it is written; nothing where none does.
 
-    One that changes goes before one that only looks, where *name* can do both.
+    One that changes goes before one that only reads, where *name* can do both.
     """
     found = []
     for path in sorted(LIBRARY.glob("*.yaml")):
         for section in SECTIONS:
             for step in steps_in(path.read_text(), section):
                 if re.search(rf"^  (- |  ){name}:", step, flags=re.MULTILINE) and not re.search(r": [&*]\w", step):
-                    looks = section != "remediate" and discover()[name].decide is not None
-                    found.append((looks, len(step), path.stem, section, step))
+                    reads = section != "remediate" and discover()[name].decide is not None
+                    found.append((reads, len(step), path.stem, section, step))
     if not found:
         return []
     *_, book, section, step = min(found)
