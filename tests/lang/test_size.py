@@ -13,6 +13,7 @@ from engine.errors import ConfigError
 from engine.lang.linting import warnings_in
 from engine.lang.loader import load_playbook
 from engine.lang.naming import MOST_NAMED, near
+from engine.lang.templates import Scope
 
 
 def long_playbook(many: int, *, wrong: bool = False) -> str:
@@ -69,7 +70,7 @@ def calls_in(many: int) -> int:
 
 @pytest.mark.slow
 def test_what_check_does_grows_with_the_steps():
-    """Mutants: given.py taking every look anew for each step, templates.py filling in names that nothing mentions."""
+    """Mutants: given.py taking every look anew for each step."""
     calls_in(50)
     few, some, many = (calls_in(it) for it in (100, 300, 500))
     assert many - some < 1.03 * (some - few), (few, some, many)  # without what is done once, whatever their number
@@ -81,3 +82,9 @@ def test_a_wrong_name_is_held_against_a_bounded_number_of_names():
         load_playbook(long_playbook(80, wrong=True), "long.yaml", discover())
     assert "did you mean look_0?" in str(caught.value)
     assert near("qqq", [f"name_{number}" for number in range(MOST_NAMED + 7)]).endswith("name_99, and 7 more")
+
+
+def test_a_template_is_given_those_of_many_looks_that_it_mentions():
+    """Mutant: templates.py filling in names that nothing mentions."""
+    looks = {f"look_{number}": {"n": number} for number in range(500)}
+    assert set(Scope(looks=looks).names(["look_7", "nobody"])) == {"inputs", "host", "run", "item", "look_7"}
