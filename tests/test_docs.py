@@ -34,11 +34,11 @@ LATER = {"ARCHITECTURE.md"}
 named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def generator():
-    """The module that writes the generated pages; it needs no mkdocs."""
+def hook(name: str = "reference"):
+    """A module that makes generated pages; these need no mkdocs."""
     sys.path.insert(0, str(DOCS / "hooks"))
     try:
-        return import_module("reference")
+        return import_module(name)
     finally:
         sys.path.remove(str(DOCS / "hooks"))
 
@@ -282,7 +282,7 @@ def test_every_page_is_in_the_navigation_once():
 @pytest.mark.parametrize("name", sorted(discover()))
 def test_the_page_of_an_action_names_all_that_it_takes_and_gives(name: str):
     action = discover()[name]
-    page = generator().action_page(action)
+    page = hook().action_page(action)
     for kind in (action.Args, action.State):
         public = [field for field in vars(kind)["__dataclass_fields__"].values() if not field.metadata.get("private")]
         assert [field.name for field in public if f"| `{field.name}` |" not in page] == []
@@ -292,7 +292,7 @@ def test_the_page_of_an_action_names_all_that_it_takes_and_gives(name: str):
 
 
 def test_the_risk_on_the_page_is_the_risk_of_the_plan():
-    pages = {name: generator().action_page(discover()[name]) for name in ("pkill", "gpu_reset", "remove", "file")}
+    pages = {name: hook().action_page(discover()[name]) for name in ("pkill", "gpu_reset", "remove", "file")}
     told = {name: re.search(r"risk (.*)", page)[1] for name, page in pages.items()}
     assert told == {
         "pkill": f"`{Risk.KILLS_PROCESSES}`",
@@ -304,7 +304,7 @@ def test_the_risk_on_the_page_is_the_risk_of_the_plan():
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
 def test_every_generated_part_is_made(page: Path):
-    filled = generator().filled(page.read_text())
+    filled = hook().filled(page.read_text())
     assert "<!-- generated" not in filled
     for line in filled.splitlines():
         if line.startswith("|"):
@@ -312,7 +312,7 @@ def test_every_generated_part_is_made(page: Path):
 
 
 def test_the_keys_of_the_reference_are_those_of_the_schema():
-    page = generator().filled((DOCS / "language.md").read_text())
+    page = hook().filled((DOCS / "language.md").read_text())
     words = CliRunner().invoke(cli, ["schema", "--keys"]).output
     keys = re.findall(r"^  ([a-z_]+) {2,}", words, flags=re.MULTILINE)
     assert len(keys) > 40
@@ -320,15 +320,25 @@ def test_the_keys_of_the_reference_are_those_of_the_schema():
 
 
 def test_the_picture_of_the_layers_has_every_package_and_no_import_upwards():
-    generator()
-    sys.path.insert(0, str(DOCS / "hooks"))
-    try:
-        layers = import_module("layers")
-    finally:
-        sys.path.remove(str(DOCS / "hooks"))
+    layers = hook("layers")
     order = {name: number for number, row in enumerate(layers.layers()) for name in row}
     assert set(order) >= layers.packages()
     assert [edge for edge in layers.edges() if order[edge[0]] >= order[edge[1]]] == []
     picture = layers.svg()
     assert all(f">{name}</text>" in picture for name in layers.packages())
     assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_pages_from_outside_of_docs_have_no_link_that_leads_out_of_the_site(tmp_path: Path):
+    outside = hook("outside")
+    pages = GENERATED | {page.name for page in DOCS.glob("*.md")}
+    for name in outside.PAGES:
+        links = re.findall(
+            r"\]\((?!https?:|#)([^)#\s]+)", re.sub(r"```.*?```", "", outside.page(name), flags=re.DOTALL)
+        )
+        assert set(links) <= pages, name
+    text = "[a](docs/lab.md#faults) [b](engine/x.py) ![c](docs/c.svg) [d](CONTRIBUTING.md) [e](https://e.org) [f](#g)"
+    assert outside.relinked(text, ROOT / "ARCHITECTURE.md") == (
+        "[a](lab.md#faults) b ![c](c.svg) [d](contributing.md) [e](https://e.org) [f](#g)"
+    )
+    assert "<svg" in outside.page("architecture.md")
