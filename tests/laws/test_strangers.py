@@ -55,11 +55,11 @@ def listing(folder: Path) -> dict[str, tuple[object, ...]]:
 def often(command: Command, by: tuple[str, ...] = ("bash",), times: int = TRIES) -> list[str]:
     """What *command* says in so many tries, one after the other."""
     line = f"""tried=$1 given=$2; shift 2
-        i=0; while [ $i -lt {times} ]; do i=$((i + 1)); ( eval "$tried" ) <"$given"; echo "ended $?"; done 2>&1"""
+        i=0; while [ $i -lt {times} ]; do i=$((i + 1)); ( eval "$tried" ) <"$given"; echo "try over: $?"; done 2>&1"""
     given = f"/proc/{os.getpid()}/fd/{_held(command.stdin)}"
     argv = [*by, "-c", line, "sh", command.script, given, *command.argv]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=800)
-    assert done.stdout.count("ended ") == times, done.stderr
+    assert done.stdout.count("try over: ") == times, done.stderr
     return done.stdout.splitlines()
 
 
