@@ -371,7 +371,7 @@ def form_of(tree: Mapping[str, Any]) -> str:
         return " or ".join(_word(name) for name in kind)
     if kind == "array":
         inner = form_of(tree.get("items", {}))
-        return f"list of {inner}" if inner else "list"
+        return f"list of {inner}" if inner not in ("", "mapping") else "list"
     return _word(kind) if kind else ("template" if "$ref" in tree else "")
 
 
