@@ -68,7 +68,11 @@ def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path
     def runbook(*words: str) -> str:
         command = (sys.executable, "-m", "engine", *words)
         done = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+            command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
