@@ -306,6 +306,11 @@ def test_the_risk_on_the_page_is_the_risk_of_the_plan():
     }
 
 
+def test_code_in_a_table_has_its_bars_without_backslashes():
+    html = r"<td><code>a \| b</code></td><p><code>c \| d</code></p>"
+    assert hook().unescaped(html) == r"<td><code>a | b</code></td><p><code>c \| d</code></p>"
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
 def test_every_generated_part_is_made(page: Path):
     filled = hook().filled(page.read_text())

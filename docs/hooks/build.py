@@ -38,3 +38,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in the parts of a page that are generated."""
     return reference.filled(markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mend the code in tables."""
+    return reference.unescaped(html)

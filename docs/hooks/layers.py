@@ -48,7 +48,8 @@ def sources() -> list[Path]:
 @cache
 def edges() -> Edges:
     """Who imports whom, with the number of modules that do."""
-    known, found = packages(), {}
+    known = packages()
+    found: dict[tuple[str, str], int] = {}
     for path in sources():
         own = path.relative_to(ROOT / "engine").parts[0].removesuffix(".py")
         if own not in known:

@@ -7,7 +7,7 @@ the pages cannot differ from it.  Nothing in this file needs mkdocs; ``build.py`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -410,12 +410,12 @@ def commands() -> Iterator[tuple[str, ...]]:
 def _playbooks() -> str:
     lines: list[str] = []
     for path in sorted(LIBRARY.glob("*.yaml")):
-        book = yaml.safe_load(re.sub(r"!raw\b", "", path.read_text()))
+        book = yaml.load(path.read_text(), yaml.BaseLoader)  # noqa: S506 - texts, lists and mappings, as they are written
         lines += [f"## {book['name']}", "", escaped(str(book.get("about", ""))), ""]
         lines += [f"Default hosts: `{book['hosts']}`.", ""] if book.get("hosts") else []
         rows = []
         for name, given in (book.get("inputs") or {}).items():
-            default = "**required**" if given.get("required") else _shown(given.get("default"))
+            default = "**required**" if given.get("required") == "true" else _shown(given.get("default"))
             rows.append((f"`{name}`", default, cell(str(given.get("about", "")))))
         lines += [table(("input", "default", "about"), rows), ""] if rows else []
         steps = [str(step.get("name") or step.get("id")) for step in book.get("remediate") or ()]
@@ -426,11 +426,10 @@ def _playbooks() -> str:
 
 
 def _shown(value: Any) -> str:
-    if value in ("", [], {}, None):
+    """The default of an input as its playbook writes it, shortened."""
+    if not value:
         return "empty"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if isinstance(value, list):
-        text = ", ".join(map(str, value))
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     short = text if len(text) <= 60 else f"{text[:57]}..."
     return "`" + short.replace("|", "\\|") + "`"
 
@@ -438,7 +437,7 @@ def _shown(value: Any) -> str:
 # ---- Markdown ------------------------------------------------------------------------------------------------------
 
 
-def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A table of *rows*, whose cells are Markdown already."""
     lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
@@ -458,3 +457,8 @@ def escaped(text: str) -> str:
 def cell(text: str) -> str:
     """Plain *text* for a cell of a table."""
     return escaped(" ".join(text.split())).replace("|", "\\|")
+
+
+def unescaped(html: str) -> str:
+    """The *html* of a page, with `|` where Python's Markdown leaves ``\\|`` in the code of a table's cell."""
+    return re.sub(r"<td.*?</td>", lambda found: found[0].replace("\\|", "|"), html, flags=re.DOTALL)
