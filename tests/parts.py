@@ -53,6 +53,13 @@ def _has_namespaces() -> bool:
     )
 
 
+def _has_control_groups() -> bool:
+    """Whether root may make control groups here (cgroup v2)."""
+    trees = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")]
+    tree = next((it for it in trees if (it / "cgroup.controllers").exists()), None)
+    return _is_root() and tree is not None and os.access(tree, os.W_OK) and not os.statvfs(tree).f_flag & os.ST_RDONLY
+
+
 def _has_docker() -> bool:
     return _has_root_namespaces() and _finds("docker", "dockerd")
 
@@ -68,6 +75,7 @@ def _program(package: str, *programs: str, basic: bool = False) -> Part:
 PARTS: Mapping[str, Part] = {
     "root": Part(_is_root, "run it as root"),
     "lab": Part(_has_root_namespaces, "run it as root where mount and pid namespaces are allowed"),
+    "cgroup": Part(_has_control_groups, "run it as root where cgroup v2 is mounted and can be written to"),
     "docker": Part(_has_docker, "install docker.io and busybox-static, and run it as root"),
     "systemd": Part(_has_systemd, "install systemd, and run it as root"),
     "sshd": _program("openssh-server", "sshd", "ssh-keygen"),

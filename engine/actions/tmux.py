@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from engine.errors import ProbeError
 from engine.facts.ground import refusal
 from engine.ports import Fails, Holds, Probe
-from engine.shell import SAFE
+from engine.shell import OUTLIVE, SAFE
 from engine.values.command import Completed, read_script, write_script
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.text import Duration
@@ -126,13 +126,13 @@ exit 3
 """
 
 _START = r"""
-unset TMUX RUNBOOK_LANE
+unset TMUX
 session=$1 folder=$2 wait=$3; shift 3
 if [ -n "$folder" ] && ! folder_fits "$folder"; then
     [ -z "$why" ] || printf '%s\n' "$why" >&2
     exit 3
 fi
-tmux new-session -d -s "$session" -- "$@" || exit
+( outlive; exec tmux new-session -d -s "$session" -- "$@" ) || exit
 exec sleep "$wait"
 """
 """``$1`` session, ``$2`` folder, ``$3`` seconds, then the program: with several words tmux starts no shell for it."""
@@ -156,7 +156,7 @@ def decide(args: Args, state: State) -> Decision:
     argv = (args.session, args.folder, f"{args.steady:g}", *words)
     return Change(
         summary=f"start {_short(args)} in the tmux session {args.session}",
-        commands=(replace(write_script(SAFE + _FOLDER + _START, *argv), stands_for=_line(args, words)),),
+        commands=(replace(write_script(SAFE + OUTLIVE + _FOLDER + _START, *argv), stands_for=_line(args, words)),),
         targets=(Target(kind="service", key=f"tmux:{args.session}", say=f"the tmux session {args.session}"),),
         risk=Risk.EDITS_FILES,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.facts.component_scripts import COMMON
+from engine.shell import OUTLIVE
 
 _TURN = r"""
 field() {  # the next text on stdin, for the variable of that name
@@ -118,6 +119,7 @@ end_one() {  # name, and its pid:start, or - and those of others: ends it with w
 
 START = (
     COMMON
+    + OUTLIVE
     + _TURN
     + _END
     + r"""
@@ -169,7 +171,7 @@ while field verb && [ "$verb" != end ]; do
         cwd=$real
         field spelled
         (
-            unset RUNBOOK_LANE  # what ends this command shall leave the watcher alone, too
+            outlive  # what ends this command shall leave the watcher alone, too
             runbook_folder=$folder runbook_name=$name runbook_turn=$turn runbook_boot=$boot \
                 runbook_setsid=$setsid runbook_digest=$spelled runbook_log=$log runbook_cwd=$cwd runbook_umask=$mask \
                 runbook_script=$script \

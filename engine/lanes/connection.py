@@ -178,7 +178,7 @@ class LaneConnection:
         return lane, leash
 
     def _open_lane(self, access: Access, command: Command) -> Lane:
-        lane = Lane(self._opener, access)
+        lane = Lane(self._opener, access, cage=command.effect is Effect.WRITE and not command.unkillable)
         try:
             lane.wait_until_ready(lambda: self._may_send(command))
         except BaseException:

@@ -8,6 +8,7 @@ from secrets import token_hex
 
 from engine.errors import ConnectionLost
 from engine.lanes.channel import Opener, Refused
+from engine.lanes.hidden import cgroup_name
 from engine.lanes.program import LEASH, frame, greeting
 from engine.lanes.shell import PATIENCE, Access, Shell
 from engine.lanes.streams import UNREAD
@@ -33,19 +34,22 @@ MOST_SURVIVORS = 100
 class Lane(Shell):
     """A shell on the host that runs one frame after the other."""
 
-    def __init__(self, opener: Opener, access: Access) -> None:
+    def __init__(self, opener: Opener, access: Access, *, cage: bool = False) -> None:
+        """*cage*: in a control group of its own, where that can be had: for a change that is carried out."""
         self.name = token_hex(8)
         self.group = ""
+        self.cgroup = ""
+        """The directory of its control group; empty: it has none of its own."""
         self.user = ""
         self.used = 0
         self._secret = token_hex(16)
-        super().__init__(opener, access, frame(greeting(self.name)))
+        super().__init__(opener, access, frame(greeting(self.name, cage=cage)))
 
     def wait_until_ready(self, check: Check) -> None:
         """Read the greeting.  Raises Refused when no shell starts that can be a lane, and what *check* raises."""
-        _, _, whose, self.group, self.user = (*self.await_line(f"lane {self.name} ", check).split(" ", 4), *("",) * 4)[
-            :5
-        ]
+        words = (*self.await_line(f"lane {self.name} ", check).split(" ", 5), *("",) * 5)
+        _, _, whose, self.group, cgroup, self.user = words[:6]
+        self.cgroup = cgroup if cgroup.endswith(f"/{cgroup_name(self.name)}") else ""
         self.await_line(f"lane {self.name}", check, self.err)
         if whose in GROUPS:
             raise Refused(GROUPS[whose])
@@ -90,7 +94,7 @@ class Leash(Shell):
         *tenths* of a second lie between TERM and KILL.  A *write* runs on when the line is gone.
         """
         verb = "write" if write else "begin"
-        self._order(verb, lane, str(max(1, -int(-seconds // 1))), "kill" if kill else "never", str(tenths))
+        self._order(verb, lane, str(max(1, -int(-seconds // 1))), "kill" if kill else "never", str(tenths), lane.cgroup)
 
     def ends(self, lane: Lane) -> None:
         """What began on *lane* is over."""

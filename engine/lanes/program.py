@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from engine.lanes.hidden import CAGE, HIDDEN, cgroup_name
 from engine.shell import SAFE
 from engine.values.command import Command, Effect
 
@@ -24,12 +25,13 @@ All that runs on a lane is ended by a signal to its group, so that nobody else m
 """
 
 READER = (
-    'N=$(printf "\\nx");N=${N%x};'
-    'while IFS= read -r n;do c=;while [ "$n" -gt 0 ];do IFS= read -r l||exit 0;c=$c$l$N;n=$((n-1));done;eval "$c";done'
+    'runbook_end=:;N=$(printf "\\nx");N=${N%x};'
+    'while IFS= read -r n;do c=;while [ "$n" -gt 0 ];do IFS= read -r l||break 2;c=$c$l$N;n=$((n-1));done;eval "$c";done;'
+    '"$runbook_end"'
 )
 """The line that makes a lane of the shell: read a count, that many lines, evaluate them, and again.
 
-A frame that was cut off in the middle is never run.
+A frame that was cut off in the middle is never run. ``runbook_end`` names what is done at the end of the input.
 """
 
 GUARD = r"""
@@ -82,6 +84,7 @@ hosts' sudo leaves that of whoever logged in.
 
 LEASH = (
     GUARD
+    + HIDDEN
     + r"""
 trap '' PIPE HUP
 all=
@@ -117,13 +120,18 @@ escaped() {
   done
 }
 finish() {
+  kin=; [ "$3" = 0 ] || cage "$2" || kin "$1"
   kill -TERM "-$1" 2>/dev/null; kill -CONT "-$1" 2>/dev/null
   i=0; e=$(($(date +%s)+($3+19)/10))
   while [ "$i" -lt "$3" ] && lives "$1" '' && [ "$(date +%s)" -lt "$e" ]; do nap; i=$((i+1)); done
+  [ "$3" = 0 ] || cage "$2" || ! kill -0 "-$1" 2>/dev/null || kin "$1"
   kill -KILL "-$1" 2>/dev/null
-  escaped "$2"; escaped "$2"
-  i=0; while [ "$i" -lt 5 ] && lives "$1" ''; do nap; i=$((i+1)); done
+  escaped "$2"; escaped "$2"; hidden "$1" "$2"
+  i=0; while [ "$i" -lt 5 ] && hold_on "$1" "$2"; do nap; i=$((i+1)); done
+  hold_on "$1" "$2"
+  for p in $left; do tell_it "$p" "$2"; done
   lives "$1" "$2"
+  uncage "$2"
   say "over $2"
 }
 begin() {
@@ -132,7 +140,7 @@ begin() {
     i=0
     while [ "$i" -lt "$3" ]; do
       sleep 1 & z=$!; wait "$z"; i=$((i+1))
-      kill -0 "-$1" 2>/dev/null || exit 0
+      kill -0 "-$1" 2>/dev/null || { uncage "$2"; exit 0; }
     done
     trap '' TERM
     [ "$4" = never ] || finish "$1" "$2" "$5"
@@ -145,13 +153,14 @@ done_() {
   eval "t_$1="
 }
 printf '\nready\n'
-while IFS=' ' read -r verb group lane a b c; do
+while IFS=' ' read -r verb group lane a b c d; do
   case $verb in
     hold) all="$all $group:$lane:look";;
-    write) all="$all $group:$lane:write"; begin "$group" "$lane" "$a" "$b" "$c";;
+    write) case $d in /sys/fs/cgroup*/runbook-command-*) eval "d_$lane=\$d";; esac
+      all="$all $group:$lane:write"; begin "$group" "$lane" "$a" "$b" "$c";;
     begin) begin "$group" "$lane" "$a" "$b" "$c";;
     end) done_ "$lane";;
-    drop) done_ "$lane"; m=; for it in $all; do [ "${it#*:}" = "$lane:look" ] || [ "${it#*:}" = "$lane:write" ] || m="$m $it"; done; all=$m;;
+    drop) done_ "$lane"; m=; for it in $all; do [ "${it#*:}" = "$lane:look" ] || [ "${it#*:}" = "$lane:write" ] || m="$m $it"; done; all=$m; uncage "$lane";;
     finish) done_ "$lane"; finish "$group" "$lane" "$a";;
   esac
 done
@@ -162,23 +171,29 @@ done
 )
 """Ends process groups by ``kill -TERM -GROUP``: busybox's kill knows no ``--``.
 
-Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS``.  At end of file every look is ended.
+Orders, one a line: ``VERB GROUP LANE SECONDS KILL|NEVER TENTHS CGROUP``.  At end of file every look is ended.
 What a process is called may hold lines, so that each is read whole.  ``escaped`` ends who left the group with the
 lane's mark, if that is a process of the user who runs this: anybody may write a mark that he has seen into his own
 environment.  The environments of others are not even read: they may lie on a file system of theirs that never answers,
-and no signal ends who waits for that."""
+and no signal ends who waits for that.
+
+``hidden`` ends who cleared that, too (``engine.lanes.hidden``); a look that ended by itself (0 tenths) is not searched
+for those, which costs as much as a look."""
 
 GREETING = (
     GUARD.replace("%", "%%")
     + r"""
 RUNBOOK_LANE=%(lane)s; export RUNBOOK_LANE
+runbook_cage=-
+%(cage)s
 IFS= read -r s </proc/$$/stat; s=${s##*) }; s=${s#* }; s=${s#* }; s=${s%%%% *}
 g=shared; case $s in "") g=hidden;; $$|"${1:-}") g=own;; esac
-printf '\nlane %(lane)s %%s %%s %%s\n' "$g" "$s" "$(id -un 2>/dev/null || id -u)"
+printf '\nlane %(lane)s %%s %%s %%s %%s\n' "$g" "$s" "$runbook_cage" "$(id -un 2>/dev/null || id -u)"
 printf '\nlane %(lane)s\n' >&2
 """
 )
-"""The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its user.
+"""The first frame of a lane: names itself in the environment, says its process group, whether that is its own, its
+control group, its user.
 
 It says so behind whatever the login shell, or sudo, has printed on either stream.
 Behind sudo the leader is sudo itself, which the shell before it became: ``$1`` is the process id of that.
@@ -191,9 +206,10 @@ def frame(text: str) -> bytes:
     return f"{body.count(chr(10))}\n{body}".encode()
 
 
-def greeting(lane: str) -> str:
-    """The first frame of the lane named *lane*."""
-    return GREETING % {"lane": lane}
+def greeting(lane: str, *, cage: bool = False) -> str:
+    """The first frame of the lane named *lane*; *cage*: in a control group of its own, where that can be had."""
+    enter = f"runbook_name={cgroup_name(lane)}\n{CAGE}" if cage else ""
+    return GREETING % {"lane": lane, "cage": enter}
 
 
 def enter(become: str) -> str:
@@ -220,8 +236,9 @@ else echo "the host's lock could not be kept, and nothing was begun" >&2; (exit 
 def command_text(command: Command, token: str) -> str:
     """The frame that runs *command* and then marks both streams with *token*.
 
-    What a write prints goes through relays, which outlive our line.  Where a relay was killed, and the mark with it,
-    the last marks tell that the command is over and its exit code is lost.
+        What a write prints goes through relays, which outlive our line.  Where a relay was killed, and the mark with it,
+        the last marks tell that the command is over and its exit code is lost: when nobody reads them any more, the shell goes
+    on all the same, to its end.
     """
     body = _body(command)
     marks = f"r=$?; printf '\\n{token} %d\\n' \"$r\"; printf '\\n{token}\\n' >&2"
@@ -233,7 +250,7 @@ def command_text(command: Command, token: str) -> str:
     if command.lock:
         body = _KEEP_LOCK % (shlex.quote(command.lock), body)
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
-    lost = f"printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
+    lost = f"trap '' PIPE; printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
     return (
         f"exec 4>&2\nf=1\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }} 6>&1 4>&4"
         f" | {relay} 4>&-; }}\n{lost}\n"

@@ -24,3 +24,6 @@ VIEW = SAFE + shell_part("view")
 
 LOCK = shell_part("lock")
 """The script, behind SAFE, that takes and gives back the locks of a user on a host."""
+
+OUTLIVE = shell_part("outlive")
+"""For what a change starts on purpose to go on when that has ended: ending the change then leaves it alone."""

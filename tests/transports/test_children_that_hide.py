@@ -1,0 +1,216 @@
+"""What clears its environment and leaves the session is ended with its command, and what was meant to stay is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stage import NOBODY, lives, living, shows_up
+from stage_fixtures import stage
+
+from engine.errors import Cancelled
+from engine.lanes.hidden import cgroup_name
+from engine.lanes.program import LEASH, greeting
+from engine.shell import OUTLIVE
+from engine.values.command import Effect
+from transports.test_conformance import change, end, gone, look, mark, pressing, script
+from transports.test_endings import appears, killed, started
+
+__all__ = ["mark", "stage"]
+
+SHELLS = pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda words: words[0])
+CGROUP = pytest.mark.real("cgroup", "root")
+OWN = "while read -r l; do case $l in 0::*) echo ${l#0::};; esac; done </proc/self/cgroup"
+"""Prints the control group of the shell."""
+
+
+def hides(mark: str, *, orphan: bool) -> str:
+    """The line that starts a sleep without our mark in a session of its own; *orphan*: its parent ends at once."""
+    sleep = f"sleep {mark} >/dev/null 2>&1"
+    return f"env -i PATH=\"$PATH\" setsid sh -c '{sleep}{' &' if orphan else '; :'}'"
+
+
+def groups() -> set[Path]:
+    """The control groups of commands that there are on this machine."""
+    return set(Path("/sys/fs/cgroup").rglob("runbook-command-*"))
+
+
+def vanished(places: set[Path], within: float = 10.0) -> bool:
+    """Whether none of *places* is there any more, after so many seconds at most."""
+    deadline = time.monotonic() + within
+    while any(it.exists() for it in places):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def places(told: str) -> set[Path]:
+    """Where the control group is that a command has told of."""
+    (line,) = [it for it in told.splitlines() if it.startswith("/")]
+    assert "/runbook-command-" in line
+    return {Path(f"/sys/fs/cgroup{tree}{line}") for tree in ("", "/unified")}
+
+
+@pytest.fixture
+def ends(mark: str) -> Iterator[None]:
+    """What a test leaves on purpose is ended with it."""
+    yield
+    end(mark)
+
+
+def test_what_still_descends_from_a_look_is_ended_with_it(connection, mark):
+    """Mutants: ``kin`` looked for after the group has ended; ``hidden`` not called."""
+    hidden = hides(mark, orphan=False)
+    for keys in ({}, {"foreign": True}):
+        assert connection.run(script(f"{hidden} & exec sleep {mark}", timeout=1.0, **keys))[0].timed_out
+        assert gone(mark)
+
+
+@CGROUP
+def test_whose_parent_has_ended_is_ended_with_a_change_that_times_out(connection, mark):
+    """Mutants: program.py without ``hidden``; a greeting without ``CAGE``; ``uncage`` not called."""
+    (done,) = connection.run(change(f"{OWN}; {hides(mark, orphan=True)}; exec sleep {mark}", timeout=1.0))
+    assert done.timed_out
+    assert done.survivors == ()
+    assert gone(mark)
+    assert vanished(places(done.stdout))
+
+
+@CGROUP
+def test_whose_parent_has_ended_is_ended_with_a_change_that_is_cancelled(connection, interrupt, mark, tmp_path):
+    """Mutants: program.py without ``hidden``."""
+    pressing(interrupt, 2, tmp_path / "begun")
+    with pytest.raises(Cancelled):
+        connection.run(
+            change(
+                f"{hides(mark, orphan=True)}; {OWN} >{tmp_path}/own; : >{tmp_path}/begun; exec sleep {mark}", timeout=60
+            )
+        )
+    assert gone(mark)
+    assert vanished(places((tmp_path / "own").read_text()))
+
+
+@CGROUP
+def test_what_a_change_that_ended_well_leaves_behind_lives_on_where_it_would_be_without_us(connection, mark, ends):
+    """Mutants: ``hidden`` called on ``drop``; no ``trap '' PIPE``; ``runbook_uncage`` not called."""
+    (before,) = connection.run(script(OWN))
+    (done,) = connection.run(change(f"{OWN}; {hides(mark, orphan=True)}"))
+    assert done.exit_code == 0
+    assert vanished(places(done.stdout))
+    assert connection.run(look("sleep", "9", timeout=1.0))[0].timed_out
+    (pid,) = living(mark)
+    assert f"0::{before.stdout.strip()}\n" in Path(f"/proc/{pid}/cgroup").read_text()
+
+
+@CGROUP
+def test_what_is_meant_to_outlive_a_change_is_not_ended_when_that_times_out(connection, mark, ends):
+    """Mutants: ``outlive`` that does not leave the control group, or keeps the mark."""
+    start = f"{OUTLIVE}\n( outlive; setsid sh -c 'sleep {mark} >/dev/null 2>&1 &' ); {hides(mark + '1', orphan=True)}"
+    (done,) = connection.run(change(f"{OWN}; {start}; exec sleep 900", timeout=1.0))
+    assert done.timed_out
+    assert gone(mark + "1")
+    assert len(living(mark)) == 1
+    assert vanished(places(done.stdout))
+
+
+@CGROUP
+def test_no_look_has_a_control_group_nor_has_what_must_not_be_killed(connection):
+    """Mutants: connection.py with ``cage=True`` for all."""
+    before = groups()
+    told = connection.run(script(OWN), script(OWN, foreign=True), script(OWN, effect=Effect.SCRATCH))
+    (alone,) = connection.run(change(OWN, unkillable=True))
+    for done in (*told, alone):
+        assert done.exit_code == 0
+        assert "runbook-command" not in done.stdout
+    assert groups() <= before
+
+
+@CGROUP
+@pytest.mark.parametrize("well", [True, False])
+def test_when_our_side_is_killed_the_group_goes_with_the_change(well, host, mark, tmp_path, ends):
+    """Mutants: ``runbook_uncage`` not called; ``begin`` without ``finish``."""
+    then = "sleep 1" if well else f"exec sleep {mark}"
+    text = f"{hides(mark, orphan=True)}; {OWN} >{tmp_path}/own; mv {tmp_path}/own {tmp_path}/told; {then}"
+    process = started(host, "write", text, 60 if well else 3)
+    assert appears(tmp_path / "told")
+    killed(process)
+    assert shows_up(mark)
+    assert vanished(places((tmp_path / "told").read_text()), within=40)
+    assert bool(living(mark)) is well
+
+
+@CGROUP
+def test_a_change_that_kills_the_shell_that_runs_it_leaves_no_group(connection, mark, ends):
+    """Mutants: ``drop`` without ``uncage``."""
+    (done,) = connection.run(change(f"{OWN}; {hides(mark, orphan=True)}; sleep 0.2; kill -9 $$; sleep 0.1", timeout=20))
+    assert vanished(places(done.stdout))
+
+
+def finished(shell: tuple[str, ...], group: int) -> None:
+    """The process group *group* is ended by a leash that *shell* runs."""
+    lane = secrets.token_hex(8)
+    done = subprocess.run([*shell, "-c", LEASH], input=f"finish {group} {lane} 3\n", capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert f"over {lane}" in done.stdout
+    assert "survivor" not in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.real("root", "setpriv", "busybox")
+@SHELLS
+def test_a_descendant_that_hides_is_ended_and_a_stranger_that_claims_to_be_one_is_not(stage, shell, tmp_path):
+    """Mutants: program.py without ``kin``; ``kin`` cutting at the first ``)``; grep without ``-a``."""
+    seen, (hider, group) = tmp_path / "pids", (tmp_path / "hides", tmp_path / "group")
+    hider.write_text(f"env -i {' '.join(NOBODY)} setsid sh -c 'echo $$ >&3; exec sleep 600' & echo $$ >&3; wait")
+    group.write_text(
+        f"exec 3>{seen}; env -i setsid sh {hider} & until [ $(wc -l <{seen}) = 2 ]; do sleep 0.05; done;"
+        " printf '\\377\\376) x' >/proc/$$/comm; echo up; exec 4>&-; wait"
+    )
+    leader = stage.start(["sh", str(group)])
+    ours = [int(pid) for pid in seen.read_text().split()]
+    rename = f"import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\n) S {leader.pid} 1')"
+    theirs = stage.start([*NOBODY, "/usr/bin/python3", "-c", f"{rename}\nprint('up', flush=True); time.sleep(600)"])
+    try:
+        assert f") S {leader.pid} 1" in Path(f"/proc/{theirs.pid}/stat").read_text()
+        finished(shell, leader.pid)
+        assert leader.wait(5) in (-15, -9)
+        assert [lives(pid) for pid in ours] == [False, False]
+        assert lives(theirs.pid)
+    finally:
+        for pid in filter(lives, ours):
+            os.kill(pid, signal.SIGKILL)
+
+
+@CGROUP
+@pytest.mark.real("busybox")
+@SHELLS
+@pytest.mark.parametrize("owner", [0, 65534])
+def test_a_control_group_is_made_in_none_of_another_user_s(owner, shell, tmp_path):
+    """Mutants: ``runbook_enter`` without ``-O``."""
+    trees = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")]
+    tree = next(it for it in trees if (it / "cgroup.controllers").exists())
+    above, lane = tree / f"runbook-test-{secrets.token_hex(4)}", secrets.token_hex(8)
+    above.mkdir()
+    try:
+        os.chown(above, owner, owner)
+        enter = f'echo 0 >{above}/cgroup.procs\n{greeting(lane, cage=True)}\n{OWN}; "$runbook_end"; {OWN}'
+        done = subprocess.run([*shell, "-c", enter], capture_output=True, text=True, check=True)
+        inside = f"{above.relative_to(tree)}"
+        if owner:
+            assert (f"lane {lane} " in done.stdout, " - root\n" in done.stdout) == (True, True)
+            assert done.stdout.endswith(f"/{inside}\n/{inside}\n")
+        else:
+            assert f" {above}/{cgroup_name(lane)} root\n" in done.stdout
+            assert done.stdout.endswith(f"/{inside}/{cgroup_name(lane)}\n/{inside}\n")
+        assert [it for it in above.iterdir() if it.is_dir()] == []
+    finally:
+        with contextlib.suppress(OSError):
+            above.rmdir()
