@@ -64,6 +64,20 @@ def test_what_a_session_has_started_is_its_tree_down_to_the_last(tmp_path):
 
 
 @real
+@pytest.mark.real("root", "cgroup")
+def test_a_session_lives_on_when_the_step_that_started_it_times_out(tmp_path):
+    """Mutants: ``outlive`` that does not leave the control group; tmux started without it."""
+    args = {"session": "monitoring", "argv": ["sleep", "100"], "folder": str(tmp_path), "steady": "30s"}
+    taken = take("tmux", args, timeout=2.0)
+    assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
+    outcome = see("tmux", args)
+    assert isinstance(outcome, Seen)
+    (pid,) = outcome.state.pids
+    assert lives(pid)
+    assert "runbook-command" not in Path(f"/proc/{pid}/cgroup").read_text()
+
+
+@real
 def test_each_argument_reaches_the_program_unchanged(tmp_path):
     odd = ["a b", "$HOME", "it's", "#{pane_pid}", ";", "a;", "\\;"]
     script = 'out=$1; shift; printf "%s|" "$@" >"$out"; exec sleep 100'

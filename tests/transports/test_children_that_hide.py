@@ -37,11 +37,6 @@ def hides(mark: str, *, orphan: bool) -> str:
     return f"env -i PATH=\"$PATH\" setsid sh -c '{sleep}{' &' if orphan else '; :'}'"
 
 
-def groups() -> set[Path]:
-    """The control groups of commands that there are on this machine."""
-    return set(Path("/sys/fs/cgroup").rglob("runbook-command-*"))
-
-
 def vanished(places: set[Path], within: float = 10.0) -> bool:
     """Whether none of *places* is there any more, after so many seconds at most."""
     deadline = time.monotonic() + within
@@ -124,13 +119,13 @@ def test_what_is_meant_to_outlive_a_change_is_not_ended_when_that_times_out(conn
 @CGROUP
 def test_no_look_has_a_control_group_nor_has_what_must_not_be_killed(connection):
     """Mutants: connection.py with ``cage=True`` for all."""
-    before = groups()
-    told = connection.run(script(OWN), script(OWN, foreign=True), script(OWN, effect=Effect.SCRATCH))
-    (alone,) = connection.run(change(OWN, unkillable=True))
+    text = f"{OWN}; echo $RUNBOOK_LANE; sleep 0.1"
+    told = connection.run(script(text), script(text, foreign=True), script(text, effect=Effect.SCRATCH))
+    (alone,) = connection.run(change(text, unkillable=True))
     for done in (*told, alone):
-        assert done.exit_code == 0
-        assert "runbook-command" not in done.stdout
-    assert groups() <= before
+        own, lane = done.stdout.split()
+        assert "runbook-command" not in own
+        assert list(Path("/sys/fs/cgroup").rglob(cgroup_name(lane))) == []
 
 
 @CGROUP
