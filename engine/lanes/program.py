@@ -236,9 +236,9 @@ else echo "the host's lock could not be kept, and nothing was begun" >&2; (exit 
 def command_text(command: Command, token: str) -> str:
     """The frame that runs *command* and then marks both streams with *token*.
 
-        What a write prints goes through relays, which outlive our line.  Where a relay was killed, and the mark with it,
-        the last marks tell that the command is over and its exit code is lost: when nobody reads them any more, the shell goes
-    on all the same, to its end.
+    What a write prints goes through relays, which outlive our line.  Where a relay was killed, and the mark with it, the
+    last marks tell that the command is over and its exit code is lost: when nobody reads them any more, the shell goes on
+    all the same, to its end.
     """
     body = _body(command)
     marks = f"r=$?; printf '\\n{token} %d\\n' \"$r\"; printf '\\n{token}\\n' >&2"
