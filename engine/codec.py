@@ -9,7 +9,7 @@ from functools import cache
 from math import isfinite
 from typing import Any, TypeVar, get_args
 
-from engine.values.text import Json, Raw, Unknown
+from engine.values.types import Json, Raw, Unknown
 
 T = TypeVar("T")
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from engine.diagnosis import Elsewhere, Once, Site, verdict
+from engine.diagnosis.diagnose import Diagnosis
+from engine.diagnosis.probe_types import CutShort
+from engine.diagnosis.shared_probes import nowhere
 from engine.errors import Cancelled, ConnectionLost, TransportError
 from engine.executor import Consent, execute
-from engine.executor.stopping import Stop as Stop
-from engine.judge import Elsewhere, Once, Site, verdict
-from engine.judge.diagnosis import Diagnosis
-from engine.judge.looked import CutShort
-from engine.judge.sharing import nowhere
+from engine.executor.cancellation import Stop as Stop
 from engine.planner import make_plan
-from engine.ports import Action, Clock, Connection, Emit
+from engine.protocols import Action, Clock, Connection, Emit
 from engine.values.event import HostFinished, HostPlanned, HostStarted
+from engine.values.excerpts import kept, kept_plan
 from engine.values.inventory import Host
 from engine.values.playbook import Phase, Playbook
-from engine.values.record import kept, kept_plan
 from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
-from engine.values.text import Json, plural
+from engine.values.types import Json, plural
 
 T = TypeVar("T")
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.codec import to_json
+from engine.diagnosis.diagnose import Diagnosis, diagnose
+from engine.diagnosis.findings import evaluate_findings
+from engine.diagnosis.gates import freed, gate_of, too_risky, victims_of
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.items import NotTaken, Taking, not_taken, takings
+from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
+from engine.diagnosis.probing import look
 from engine.errors import ConfigError
-from engine.judge.diagnosis import Diagnosis, diagnose
-from engine.judge.findings import evaluate_findings
-from engine.judge.gates import freed, gate_of, too_risky, victims_of
-from engine.judge.items import NotTaken, Taking, not_taken, takings
-from engine.judge.looked import Blind, Looked, Request, Seen
-from engine.judge.looking import look
-from engine.judge.site import Site
 from engine.values.plan import Blocked, Change, Decision, Finding, NoChange, PlannedStep, Skip, Target
 from engine.values.playbook import Playbook, Step, written_id
 from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
-from engine.values.text import Json
+from engine.values.types import Json
 
 
 def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:

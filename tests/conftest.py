@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from parts import PARTS, SLOW, LeftOut, basic, present, reason_of
+from requirements import PARTS, SLOW, LeftOut, basic, present, reason_of
 
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
@@ -75,7 +75,7 @@ def _belongs(item: pytest.Item, config: pytest.Config) -> bool:
     left_out, suite = config.stash[LEFT_OUT], config.getoption("--suite")
     parts = list(dict.fromkeys(part for mark in item.iter_markers("real") for part in mark.args))
     if unknown := [part for part in parts if part not in PARTS]:
-        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(unknown)}, which tests/parts.py does not know")
+        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(unknown)}, which tests/requirements.py does not know")
     if suite and item.get_closest_marker("faults"):
         left_out.faults += 1
         return False

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from engine.actions import discover
-from engine.app.files import find_playbook, library, read_playbook
+from engine.app.input_files import find_playbook, library, read_playbook
 from engine.cli import cli
 from engine.errors import ConfigError
 from engine.lang.inputs import parse_input_option, resolve_inputs

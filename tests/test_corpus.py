@@ -14,28 +14,29 @@ from pathlib import Path
 
 import pytest
 import yaml
-from actions.pretended import KNOWN, Here, drive
+from actions.fake_nvidia_smi import KNOWN, Here, drive
 
-from engine.actions import disk, kernel_log, log_scan, memory
+from engine.actions.files import disk, log_scan
+from engine.actions.system import kernel_log, memory
 from engine.codec import to_json
 from engine.errors import ProbeError
-from engine.facts.containers import container
-from engine.facts.docker import read_docker
-from engine.facts.exit_codes import sentence
-from engine.facts.gpu_load import busy, complaints, wedged
-from engine.facts.gpus import Reading
-from engine.facts.kernel_patterns import worth_sending
-from engine.facts.nvidia import CORE, OPTIONAL, read_gpus
-from engine.facts.nvidia_text import FRAME
-from engine.facts.nvlink import read_links
-from engine.facts.patching.patch import text_of
-from engine.facts.patching.tree import Unparsable
-from engine.facts.resetting import refusal
-from engine.facts.services import condition, is_up, read_unit
+from engine.expressions.templates import Scope, evaluate
+from engine.facts.config_edit.config_text import Unparsable
+from engine.facts.config_edit.patch import text_of
+from engine.facts.docker.containers import container
+from engine.facts.docker.engine import read_docker
+from engine.facts.gpu.model import Reading
+from engine.facts.gpu.nvlink import read_links
+from engine.facts.gpu.reset import refusal
+from engine.facts.gpu.smi_output import FRAME
+from engine.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
+from engine.facts.gpu.utilisation import busy, complaints, wedged
+from engine.facts.kernel.patterns import worth_sending
+from engine.facts.processes.exit_codes import sentence
+from engine.facts.system.systemd_units import condition, is_up, read_unit
 from engine.lang.arguments import build
-from engine.lang.templates import Scope, evaluate
 from engine.values.command import Command, Completed, Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 CORPUS = Path(__file__).parent / "data" / "corpus"
 PLAYBOOKS = Path(__file__).parent.parent / "playbooks"

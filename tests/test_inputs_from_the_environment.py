@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.actions import discover
-from engine.app.files import GivenInputs, read_inputs, read_playbook
+from engine.app.input_files import GivenInputs, read_inputs, read_playbook
 from engine.errors import ConfigError
 
 BOOK = """

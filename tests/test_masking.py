@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.codec import to_json
+from engine.text.secret_lines import masked_config, without_secrets
+from engine.text.secret_text import masked_argv, secret_spans
 from engine.values.command import Command, Effect
 from engine.values.masking import MASK, masked, masking
 from engine.values.plan import Change, PlannedStep, Risk
 from engine.values.result import HostPlan, SentCommand
-from engine.values.secret_lines import masked_config, without_secrets
-from engine.values.secret_text import masked_argv, secret_spans
 
 SECRET = "s3cr3t /pa'ss\"wörd+long"
 MANY_WAYS = {

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from engine.actions import discover
-from engine.app.files import find_playbook, library, read_playbook
+from engine.app.input_files import find_playbook, library, read_playbook
 from engine.errors import ConfigError
-from engine.lang.templates import Scope, evaluate, render, say
-from engine.lang.views import UnknownTouched
+from engine.expressions.templates import Scope, evaluate, render, say
+from engine.expressions.views import UnknownTouched
 from engine.values.playbook import Playbook
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 
 @cache

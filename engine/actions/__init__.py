@@ -1,4 +1,4 @@
-"""One file per action; the file's name is the action's name."""
+"""One file (or package) per action, in folders by subject; its name is the action's name."""
 
 from __future__ import annotations
 
@@ -7,22 +7,32 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from engine.ports import Action
+from engine.protocols import Action
 
 
 def discover() -> Mapping[str, Action]:
     """Every action there is, by name; its file is read when it is asked for."""
-    return _Actions(tuple(it.name for it in iter_modules(__path__)))
+    return _Actions(modules())
+
+
+def modules() -> Mapping[str, str]:
+    """The module of every action, by the action's name; nothing is imported."""
+    subjects = [it.name for it in iter_modules(__path__) if it.ispkg]
+    return {
+        action.name: f"{__name__}.{subject}.{action.name}"
+        for subject in subjects
+        for action in iter_modules([f"{folder}/{subject}" for folder in __path__])
+    }
 
 
 class _Actions(Mapping[str, Action]):
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = dict.fromkeys(names)
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
 
     def __getitem__(self, name: str) -> Action:
         if name not in self._names:
             raise KeyError(name)
-        return _action(name)
+        return _action(self._names[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -35,5 +45,5 @@ class _Actions(Mapping[str, Action]):
 
 
 @cache
-def _action(name: str) -> Action:
-    return Action.of(import_module(f"{__name__}.{name}"))
+def _action(module: str) -> Action:
+    return Action.of(import_module(module))

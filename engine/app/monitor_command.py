@@ -9,19 +9,26 @@ import time
 from collections.abc import Sequence
 
 from engine.actions import discover
-from engine.app.commands import Options, Person, order_for
-from engine.app.files import GivenInputs, find_playbook, inventory_paths, read_inputs, read_inventory, read_playbook
-from engine.app.hiding import Hiding, secrets_on_command_line
-from engine.app.monitor_view import Sight, view
-from engine.app.monitoring import Monitor
+from engine.app.input_files import (
+    GivenInputs,
+    find_playbook,
+    inventory_paths,
+    read_inputs,
+    read_inventory,
+    read_playbook,
+)
+from engine.app.monitor import Monitor
+from engine.app.monitor_table import Sight, view
 from engine.app.outputs import outputs_for
-from engine.app.running import Order, Run
+from engine.app.run import Order, Run
+from engine.app.run_command import Options, Person, order_for
+from engine.app.secret_masking import Hiding, secrets_on_command_line
 from engine.errors import ConfigError
 from engine.fleet import Stop
-from engine.inventory.patterns import select
-from engine.lang.quantities import duration
+from engine.inventory.host_patterns import select
 from engine.values.playbook import Playbook
-from engine.values.text import plural
+from engine.values.types import plural
+from engine.values.units import duration
 
 PLAYBOOK = "monitor"
 CLEAR, HOME, HIDE, SHOW_CURSOR, TO_END = "\x1b[2J", "\x1b[H", "\x1b[?25l", "\x1b[?25h", "\x1b[J"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TextIO
 
-from engine.app.streams import OutputGivenUp, OutputLost, opened
+from engine.app.standard_streams import OutputGivenUp, OutputLost, opened
 from engine.errors import ConfigError
 from engine.fleet import Stop
-from engine.ports import Reporter
+from engine.protocols import Reporter
 from engine.values.event import Asked, Event
 
 Complain = Callable[[str], None]

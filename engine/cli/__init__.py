@@ -10,7 +10,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from engine import __version__
-from engine.app.streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
+from engine.app.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
+from engine.cli.echo import complain, tell
 from engine.cli.lab import lab
 from engine.cli.options import (
     CONTEXT,
@@ -22,10 +23,9 @@ from engine.cli.options import (
     playbook_argument,
     run_options,
 )
-from engine.cli.strict import Group
-from engine.cli.told import complain, tell
+from engine.cli.strict_commands import Group
 from engine.errors import RunbookError
-from engine.values.printable import printable
+from engine.text.printable import printable
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def monitor(**options: Any) -> int:
     (runbook show monitor); every host has its own pace, so that one that hangs keeps nobody waiting.
     """
     from engine.app.monitor_command import monitor_hosts
-    from engine.app.person import Terminal
+    from engine.app.terminal import Terminal
 
     return monitor_hosts(options, Terminal())
 
@@ -89,8 +89,8 @@ def run(playbook: str, **options: Any) -> int:
     3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 deadline or stop_after,
     6 a host had changed since its plan was shown, 130 interrupted or declined.
     """
-    from engine.app.commands import run_playbook
-    from engine.app.person import Terminal
+    from engine.app.run_command import run_playbook
+    from engine.app.terminal import Terminal
 
     return run_playbook(playbook, options, Terminal())
 
@@ -107,8 +107,8 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     No shell is between: for a pipe or a glob, write -- sh -c 'df -h | grep nvme'. With --read a host is `healthy` if
     the command exits with 0, and `unknown` if not; without, it is `resolved` or `failed`.
     """
-    from engine.app.commands import exec_command
-    from engine.app.person import Terminal
+    from engine.app.run_command import exec_command
+    from engine.app.terminal import Terminal
 
     return exec_command(pattern, argv, options, Terminal())
 
@@ -120,7 +120,7 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
 @click.option("-v", "--verbose", is_flag=True, help="Also show keys, jump hosts, GPUs, roles, and where a host stands.")
 def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbose: bool) -> None:
     """Show who PATTERN would take, who is left out, and why."""
-    from engine.app.showing import hosts_text
+    from engine.app.show_commands import hosts_text
 
     tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
 
@@ -134,7 +134,7 @@ def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
 
     Connects to nothing. A comment `# runbook: allow RULE` on a line, or above it, switches a warning off there.
     """
-    from engine.app.checking import checked, rules_text
+    from engine.app.check_command import checked, rules_text
 
     if rules:
         tell(rules_text())
@@ -151,7 +151,7 @@ def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
 @playbook_argument
 def show(playbook: str) -> None:
     """Show what PLAYBOOK does, in words that a person could follow by hand."""
-    from engine.app.words import show_text
+    from engine.app.playbook_text import show_text
 
     tell(show_text(playbook))
 
@@ -166,7 +166,7 @@ def schema(keys: bool) -> None:
     and as the first line of a playbook:
     # yaml-language-server: $schema=playbook.schema.json
     """
-    from engine.app.showing import keys_text, schema_text
+    from engine.app.show_commands import keys_text, schema_text
 
     tell(keys_text() if keys else schema_text())
 
@@ -174,7 +174,7 @@ def schema(keys: bool) -> None:
 @cli.command("list", context_settings=CONTEXT)
 def list_() -> None:
     """List the playbooks that can be run by their name."""
-    from engine.app.showing import list_text
+    from engine.app.show_commands import list_text
 
     tell(list_text())
 
@@ -183,7 +183,7 @@ def list_() -> None:
 @click.argument("name", default="", shell_complete=completes("actions"))
 def actions(name: str) -> None:
     """List what steps can do; with NAME, its arguments and fields."""
-    from engine.app.showing import actions_text
+    from engine.app.show_commands import actions_text
 
     tell(actions_text(name))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from engine.cli.echo import tell
 from engine.cli.options import CONTEXT, completes, playbook_argument, run_options
-from engine.cli.strict import Group
-from engine.cli.told import tell
+from engine.cli.strict_commands import Group
 
 
 @click.group(cls=Group, context_settings=CONTEXT)
@@ -31,7 +31,7 @@ lab_hosts = click.option(
 @click.option("--for", "playbook", metavar="PLAYBOOK", default="", help="With the hosts to practise this playbook on.")
 def lab_up(directory: str, faults: Sequence[str], embedded: bool, playbook: str) -> None:
     """Start the lab, and say how to use it."""
-    from engine.app.practice import up_text
+    from engine.app.lab_commands import up_text
 
     tell(up_text(directory, faults, embedded, playbook))
 
@@ -40,7 +40,7 @@ def lab_up(directory: str, faults: Sequence[str], embedded: bool, playbook: str)
 @lab_directory
 def lab_down(directory: str) -> None:
     """End every process of the lab."""
-    from engine.app.practice import down_text
+    from engine.app.lab_commands import down_text
 
     tell(down_text(directory))
 
@@ -49,7 +49,7 @@ def lab_down(directory: str) -> None:
 @lab_directory
 def lab_status(directory: str) -> None:
     """Show the lab's hosts, their faults, and what lives there."""
-    from engine.app.practice import status_text
+    from engine.app.lab_commands import status_text
 
     tell(status_text(directory))
 
@@ -57,7 +57,7 @@ def lab_status(directory: str) -> None:
 @lab.command("faults", context_settings=CONTEXT)
 def lab_faults() -> None:
     """List the faults that a lab host can have."""
-    from engine.app.practice import faults_text
+    from engine.app.lab_commands import faults_text
 
     tell(faults_text())
 
@@ -67,7 +67,7 @@ def lab_faults() -> None:
 @lab_directory
 def lab_shell(host: str, directory: str) -> None:
     """Open an SSH session on a lab host."""
-    from engine.app.practice import open_shell
+    from engine.app.lab_commands import open_shell
 
     open_shell(directory, host)
 
@@ -82,8 +82,8 @@ def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any
 
     Without --host the lab has the hosts that PLAYBOOK is for: its faults, and some that are well.
     """
-    from engine.app.person import Terminal
-    from engine.app.practice import run_in_lab
+    from engine.app.lab_commands import run_in_lab
+    from engine.app.terminal import Terminal
 
     return run_in_lab(playbook, directory, faults, options, Terminal())
 

@@ -23,12 +23,12 @@ def shared(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def completes(what: str, *, or_a_file: bool = False) -> Any:
-    """A completion of words by the function *what* of ``engine.app.completing``."""
+    """A completion of words by the function *what* of ``engine.app.completion``."""
 
     def complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-        from engine.app import completing
+        from engine.app import completion
 
-        items = [CompletionItem(it) for it in completing.proposals(getattr(completing, what), context.params, begun)]
+        items = [CompletionItem(it) for it in completion.proposals(getattr(completion, what), context.params, begun)]
         return items or ([CompletionItem(begun, type="file")] if or_a_file else [])
 
     return complete

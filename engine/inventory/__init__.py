@@ -11,10 +11,10 @@ from typing import cast
 from engine.errors import ConfigError, PluginError, Problem
 from engine.inventory.fields import Notes, problem_at
 from engine.inventory.groups import NamedGroup, formed, named_in
+from engine.inventory.host_names import nearest
 from engine.inventory.hosts import named_twice
-from engine.inventory.jumps import led
-from engine.inventory.names import nearest
-from engine.ports import InventoryFormat, Place
+from engine.inventory.jump_hosts import led
+from engine.protocols import InventoryFormat, Place
 from engine.values.inventory import Host, Inventory
 
 EXPECTED = "an inventory has `hosts:` with a mapping of host names to their fields"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.inventory.fields import Notes
 from engine.inventory.hosts import hosts_in, inventory_of
-from engine.ports import Place
+from engine.protocols import Place
 from engine.values.inventory import Inventory
 
 

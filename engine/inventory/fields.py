@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import Problem
-from engine.inventory.masking import text_of
-from engine.ports import Place
+from engine.inventory.secret_fields import text_of
+from engine.protocols import Place
+from engine.text.secret_names import is_secret
 from engine.values.playbook import Where
-from engine.values.secret_names import is_secret
 
 Path = tuple[str | int, ...]
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
 from engine.inventory.fields import NO, YES, Notes, parts_of, problem_at, said
-from engine.inventory.names import NAME, mistake_in, nearest
+from engine.inventory.host_names import NAME, mistake_in, nearest
 from engine.values.inventory import Host
 from engine.values.playbook import Where
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.inventory.fields import Notes, said
 from engine.inventory.hosts import host_in, inventory_of
-from engine.ports import Place
+from engine.protocols import Place
 from engine.values.inventory import Host, Inventory
 
 SPELLED = {"ssh_host": "host", "ssh_user": "user", "ssh_port": "port"}

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from engine.errors import ConfigError, Problem
 from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Fields, Notes, Path, problem_at, said
-from engine.inventory.masking import secrets_in, shown
-from engine.inventory.names import mistake_in
+from engine.inventory.host_names import mistake_in
+from engine.inventory.secret_fields import secrets_in, shown
 from engine.values.inventory import Address, Host, HostKeys, Inventory
-from engine.values.login import fault_in_host, fault_in_user
-from engine.values.text import Json
+from engine.values.login_names import fault_in_host, fault_in_user
+from engine.values.types import Json
 
 DEFAULT_KEY = "~/.ssh/id_cluster"
 DEFAULT_STATUS = "ready"

@@ -4,14 +4,14 @@ Each host has its own processes, files, network and host name (what this machine
 reached by SSH on a loopback address.  Only the GPU is pretended: processes, signals, files and SSH are real.
 """
 
-from engine.lab.apart import found
 from engine.lab.faults import FAULTS
-from engine.lab.holding import held
-from engine.lab.host import LabHost
-from engine.lab.hosts import INVENTORY, SHARED, Lab, LabOptions, down, sharing, shell_argv, status, up
-from engine.lab.living import living
-from engine.lab.place import default_directory
-from engine.lab.scenes import SCENES, Scene, inputs_of
+from engine.lab.inspection import living
+from engine.lab.isolation import found
+from engine.lab.lab_host import LabHost
+from engine.lab.lifecycle import INVENTORY, SHARED, Lab, LabOptions, down, sharing, shell_argv, status, up
+from engine.lab.location import default_directory
+from engine.lab.lock import held
+from engine.lab.scenarios import SCENES, Scene, inputs_of
 
 __all__ = [
     "FAULTS",

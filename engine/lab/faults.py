@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from engine.errors import ConfigError
-from engine.lab.docker import OF_DOCKER
+from engine.lab.docker_engine import OF_DOCKER
 from engine.lab.pipeline import PIPELINES
 
 FAULTS: Mapping[str, str] = MappingProxyType(

@@ -112,4 +112,4 @@ def files_for(faults: Iterable[str]) -> Mapping[str, str]:
     """File to text: what a lab host with *faults* is given of a pipeline."""
     if not PIPELINES.keys() & set(faults):
         return {}
-    return {"pipeline": PIPELINE, "parts": (Path(__file__).parent / "parts.py").read_text()}
+    return {"pipeline": PIPELINE, "parts": (Path(__file__).parent / "pipeline_parts.py").read_text()}

@@ -10,12 +10,12 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from engine.errors import ConfigError, Problem
-from engine.facts.regexes import fault_in_regex
-from engine.lang.elsewhere import MEANT
+from engine.lang.ansible_hints import MEANT
 from engine.lang.keywords import ABOUT_STEP
-from engine.lang.patterns import objection_to
-from engine.lang.quantities import duration, size
-from engine.values.text import Duration, ProcessPattern, Regex, Size, plural
+from engine.lang.process_patterns import objection_to
+from engine.text.regexes import fault_in_regex
+from engine.values.types import Duration, ProcessPattern, Regex, Size, plural
+from engine.values.units import duration, size
 
 T = TypeVar("T")
 

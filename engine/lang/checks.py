@@ -7,13 +7,13 @@ from dataclasses import fields, replace
 from typing import Any
 
 from engine.errors import Problem
-from engine.lang.given import faults_in_arguments, faults_in_samples, unseen
-from engine.lang.naming import ROOTS, Allowed, Naming, broken
-from engine.lang.schema import ONLY_IN
-from engine.lang.source import Document, Path
-from engine.lang.templates import is_template, line_of_fault, names
-from engine.lang.trees import texts_in
-from engine.ports import Action
+from engine.expressions.templates import is_template, line_of_fault, names
+from engine.lang.lenient_read import texts_in
+from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken
+from engine.lang.playbook_schema import ONLY_IN
+from engine.lang.static_arguments import faults_in_arguments, faults_in_samples, unseen
+from engine.lang.yaml_source import Document, Path
+from engine.protocols import Action
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.sampling import Series
 

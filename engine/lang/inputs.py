@@ -7,10 +7,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
-from engine.lang.schema import violations
-from engine.lang.source import parse_playbook
+from engine.lang.playbook_schema import violations
+from engine.lang.yaml_source import parse_playbook
 from engine.values.playbook import Input, Playbook, Where
-from engine.values.text import Json
+from engine.values.types import Json
 
 
 def parse_input_option(option: str, playbook: Playbook) -> tuple[str, Json]:

@@ -9,18 +9,18 @@ from pathlib import PurePath
 from typing import Any
 
 from engine.errors import ConfigError, Problem
-from engine.lang import trees
-from engine.lang.bundling import Bundle, Read, nothing_to_read
+from engine.lang import lenient_read
+from engine.lang.bundled_files import Bundle, Read, nothing_to_read
 from engine.lang.checks import check
-from engine.lang.including import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
+from engine.lang.includes import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
+from engine.lang.input_schema import faults_in_schema
 from engine.lang.inputs import faults
-from engine.lang.knobs import faults_in_schema
-from engine.lang.quantities import duration, share, time_span
-from engine.lang.schema import playbook_schema, problems_in
-from engine.lang.source import Document, Path, could_be_playbook, parse_playbook
-from engine.lang.violated import shown
-from engine.ports import Action
+from engine.lang.playbook_schema import playbook_schema, problems_in
+from engine.lang.schema_violations import shown
+from engine.lang.yaml_source import Document, Path, could_be_playbook, parse_playbook
+from engine.protocols import Action
 from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
+from engine.values.units import duration, share, time_span
 
 INPUT_KEYS = ("about", "default", "required", "secret", "env")
 
@@ -107,14 +107,14 @@ class _Building:
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
-            about=trees.text(tree.get("about")),
-            hosts=trees.text(tree.get("hosts")),
+            about=lenient_read.text(tree.get("about")),
+            hosts=lenient_read.text(tree.get("hosts")),
             inputs=inputs,
             diagnose=diagnose,
             findings=(*(rule for it in books for rule in it.findings), *self._findings(diagnose)),
             remediate=remediate,
             verify=(*verify, *(step for it in whole for step in it.verify)),
-            limits=self._limits(trees.mapping(tree.get("limits"))),
+            limits=self._limits(lenient_read.mapping(tree.get("limits"))),
             parts=tuple(part for it in books for part in it.parts),
             path=file,
             digest=(digest or sha256(written.encode())).hexdigest(),
@@ -158,11 +158,11 @@ class _Building:
 
     def _inputs(self) -> tuple[Input, ...]:
         made = []
-        for name, tree in trees.mapping(self._tree.get("inputs")).items():
+        for name, tree in lenient_read.mapping(self._tree.get("inputs")).items():
             path: Path = ("inputs", name)
             if not isinstance(tree, Mapping):
                 continue
-            schema = {key: trees.unraw(it) for key, it in tree.items() if key not in INPUT_KEYS}
+            schema = {key: lenient_read.unraw(it) for key, it in tree.items() if key not in INPUT_KEYS}
             if not name.isidentifier():
                 self._wrong(path, f"{name!r} is no name: letters, digits and _ only, and no digit first")
             if wrong := faults_in_schema(schema):
@@ -173,12 +173,12 @@ class _Building:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
             it = Input(
                 name=name,
-                about=trees.text(tree.get("about")),
+                about=lenient_read.text(tree.get("about")),
                 schema=schema,
                 required=tree.get("required") is True,
-                default=trees.unraw(tree.get("default")),
+                default=lenient_read.unraw(tree.get("default")),
                 secret=tree.get("secret") is True,
-                env=trees.text(tree.get("env") or ""),
+                env=lenient_read.text(tree.get("env") or ""),
                 where=self._document.where(path),
             )
             if "default" in tree:
@@ -201,7 +201,7 @@ class _Building:
 
     def _include(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> tuple[Step, ...]:
         """The steps of an included playbook that belong here; the rest of it is kept for later."""
-        part, name = tree.get("id"), trees.text(tree.get("include"))
+        part, name = tree.get("id"), lenient_read.text(tree.get("include"))
         for key in tree:
             if key not in KEYS:
                 self._wrong((*path, key), f"`{key}` means nothing beside include", f"there are: {', '.join(KEYS)}")
@@ -217,9 +217,9 @@ class _Building:
         inner = self._inner(name, path)
         if inner is None:
             return ()
-        own = tuple(trees.mapping(self._tree.get("inputs")))
+        own = tuple(lenient_read.mapping(self._tree.get("inputs")))
         self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own)
-        included = prefixed(inner, part, trees.mapping(tree.get("inputs")), self._document, path)
+        included = prefixed(inner, part, lenient_read.mapping(tree.get("inputs")), self._document, path)
         self.brought |= {it.id: path for it in included.book.parts}
         self._included.append((phase, included))
         return included.book.diagnose if phase is Phase.DIAGNOSE else included.book.remediate
@@ -265,23 +265,25 @@ class _Building:
             phase=phase,
             action=action,
             args=self._bundle.filled(args, self._actions[action].Args, (*path, action)),
-            name=trees.text(tree.get("name")),
-            when=trees.expression(tree.get("when")),
-            for_=trees.ids(tree.get("for")),
-            after=trees.ids(tree.get("after")),
+            name=lenient_read.text(tree.get("name")),
+            when=lenient_read.expression(tree.get("when")),
+            for_=lenient_read.ids(tree.get("for")),
+            after=lenient_read.ids(tree.get("after")),
             every=self._seconds(tree, "every", path, 2.0, time_span),
             retry=self._retry(tree.get("retry"), path),
-            samples=trees.samples(tree.get("samples")),
-            each=trees.list_expression(tree.get("each")),
-            on=trees.text(tree.get("on")),
+            samples=lenient_read.samples(tree.get("samples")),
+            each=lenient_read.list_expression(tree.get("each")),
+            on=lenient_read.text(tree.get("on")),
             once=tree.get("once") is True,
-            if_changed=trees.ids(tree.get("if_changed")),
-            if_failed=trees.ids(tree.get("if_failed")),
+            if_changed=lenient_read.ids(tree.get("if_changed")),
+            if_failed=lenient_read.ids(tree.get("if_failed")),
             always=tree.get("always") is True,
-            tags=trees.ids(tree.get("tags")),
-            become=trees.become(tree.get("become")),
-            env=tuple((str(name), trees.scalar(it)) for name, it in trees.mapping(tree.get("env")).items()),
-            cwd=trees.text(tree.get("cwd")),
+            tags=lenient_read.ids(tree.get("tags")),
+            become=lenient_read.become(tree.get("become")),
+            env=tuple(
+                (str(name), lenient_read.scalar(it)) for name, it in lenient_read.mapping(tree.get("env")).items()
+            ),
+            cwd=lenient_read.text(tree.get("cwd")),
             scratch=tree.get("scratch") is True,
             ignore_failure=tree.get("ignore_failure") is True,
             confirm=tree.get("confirm") is True,
@@ -291,7 +293,7 @@ class _Building:
         )
 
     def _retry(self, tree: Any, path: Path) -> Retry:
-        times = trees.mapping(tree).get("times")
+        times = lenient_read.mapping(tree).get("times")
         if not isinstance(times, int):
             return Retry()
         return Retry(times=times, every=self._seconds(tree, "every", (*path, "retry"), 2.0))
@@ -299,25 +301,27 @@ class _Building:
     def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
         listed = self._tree.get("findings")
         made = []
-        behind = trees.LooksBehind(diagnose)
+        behind = lenient_read.LooksBehind(diagnose)
         for number, tree in enumerate(listed if isinstance(listed, list) else ()):
             path: Path = ("findings", number)
             if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):
                 continue
             severity = tree.get("severity")
-            when = trees.expression(tree.get("when"))
+            when = lenient_read.expression(tree.get("when"))
             advise = tree.get("advise", [])
             made.append(
                 FindingRule(
                     id=tree["id"],
                     when=when,
-                    say=trees.text(tree.get("say")) or tree["id"],
+                    say=lenient_read.text(tree.get("say")) or tree["id"],
                     severity=Severity(severity) if severity in list(Severity) else Severity.ERROR,
-                    unless=trees.ids(tree.get("unless")),
+                    unless=lenient_read.ids(tree.get("unless")),
                     settle=self._seconds(tree, "settle", path),
                     gone_for=self._seconds(tree, "gone_for", path),
-                    evidence={name: trees.text(it) for name, it in trees.mapping(tree.get("evidence")).items()},
-                    advise=tuple(map(trees.text, [advise] if isinstance(advise, str) else advise)),
+                    evidence={
+                        name: lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("evidence")).items()
+                    },
+                    advise=tuple(map(lenient_read.text, [advise] if isinstance(advise, str) else advise)),
                     looks=behind.of(when),
                     where=self._document.where(path),
                 )

@@ -7,7 +7,7 @@ from pkgutil import iter_modules
 from typing import TextIO
 
 from engine.errors import ConfigError
-from engine.ports import Reporter
+from engine.protocols import Reporter
 
 
 def names() -> tuple[str, ...]:

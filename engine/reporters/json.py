@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, TextIO, cast
 
 from engine.codec import to_json
+from engine.text.printable import json_text
 from engine.values.event import Event, RunFinished
-from engine.values.printable import json_text
 from engine.values.result import HostResult, RunResult, StepResult
 
 ENDINGS = ("json",)

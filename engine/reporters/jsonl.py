@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TextIO
 
 from engine.codec import to_json
+from engine.text.printable import json_text
 from engine.values.event import Event
-from engine.values.printable import json_text
 
 ENDINGS = ("jsonl", "ndjson")
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
 
-from engine.ports import Transport
+from engine.protocols import Transport
 from engine.values.inventory import Host
 
 

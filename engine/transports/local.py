@@ -7,8 +7,8 @@ import select
 import subprocess
 
 from engine.errors import ConnectionLost
-from engine.lanes.connection import LaneConnection
-from engine.ports import Connection, ConnectOptions, Interrupt
+from engine.protocols import Connection, ConnectOptions, Interrupt
+from engine.sessions.connection import LaneConnection
 from engine.values.inventory import Host
 
 CHUNK = 256 * 1024
@@ -41,7 +41,7 @@ class _Process:
             raise ConnectionLost("the local shell is gone") from error
 
     def receive(self, seconds: float) -> tuple[bytes, bytes, bool]:
-        """See ``engine.lanes.channel.Channel``."""
+        """See ``engine.sessions.channel.Channel``."""
         if not self._open:
             return b"", b"", True
         ready, _, _ = select.select(list(self._open), (), (), seconds)

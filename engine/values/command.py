@@ -7,9 +7,9 @@ import shlex
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from engine.values.secret_names import MASK, NOT_A_VALUE, is_secret
-from engine.values.secret_text import masked_argv, masked_text
-from engine.values.text import plural
+from engine.text.secret_names import MASK, NOT_A_VALUE, is_secret
+from engine.text.secret_text import masked_argv, masked_text
+from engine.values.types import plural
 
 BRIEF = 80
 """Characters of a command in a sentence about it."""

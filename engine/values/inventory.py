@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.values.playbook import Where
-from engine.values.text import Json
+from engine.values.types import Json
 
 
 class HostKeys(StrEnum):

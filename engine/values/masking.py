@@ -15,9 +15,9 @@ from itertools import accumulate
 from typing import TypeVar
 from urllib.parse import quote, quote_plus
 
+from engine.text.secret_names import MASK, is_secret
+from engine.text.secret_text import HINTS, masked_argv, secret_spans, without_spans
 from engine.values.command import Command, shown_variable
-from engine.values.secret_names import MASK, is_secret
-from engine.values.secret_text import HINTS, masked_argv, secret_spans, without_spans
 
 T = TypeVar("T")
 Mask = Callable[[str], str]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from engine.values.command import Command
 from engine.values.playbook import Severity
-from engine.values.text import Json
+from engine.values.types import Json
 
 
 class Risk(StrEnum):

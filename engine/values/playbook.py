@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 
-from engine.values.secret_names import is_secret
-from engine.values.text import Json
+from engine.text.secret_names import is_secret
+from engine.values.types import Json
 
 
 class Phase(StrEnum):

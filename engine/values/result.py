@@ -8,14 +8,14 @@ from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
 
+from engine.text.secret_lines import without_secrets
+from engine.text.secret_text import masked_text
 from engine.values.command import Command, Completed, Effect
+from engine.values.excerpts import excerpt
 from engine.values.inventory import LeftOut
 from engine.values.plan import Finding, PlannedStep, Risk
 from engine.values.playbook import Phase, Step
-from engine.values.record import excerpt
-from engine.values.secret_lines import without_secrets
-from engine.values.secret_text import masked_text
-from engine.values.text import Json
+from engine.values.types import Json
 
 
 class Status(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import ceil
 
-from engine.values.text import Json
+from engine.values.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from docker_fixtures import _engine, engine
-from stage_fixtures import machine, stage
+from process_fixtures import machine, stage
 
 __all__ = ["_engine", "engine", "machine", "stage"]

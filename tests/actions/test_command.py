@@ -7,19 +7,19 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import command
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.commands import command
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.changers import known
-from engine.facts.parsing import parsed, problem_with
+from engine.facts.commands.mutating_programs import known
+from engine.facts.commands.output_parsing import parsed, problem_with
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Effect
 from engine.values.plan import Change, NoChange, Risk
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 
 def look(timeout=10.0, **values):

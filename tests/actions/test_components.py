@@ -15,21 +15,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stage import NOBODY, Machine, drive, lives, start_of
+from real_processes import NOBODY, Machine, drive, lives, start_of
 
-from actions.wholly import see, take
-from engine.actions import components
+from actions.run_step import see, take
+from engine.actions.processes import components
+from engine.actions.processes.components.discovery import with_found
+from engine.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
 from engine.codec import to_json
+from engine.diagnosis.probe_types import Seen
 from engine.errors import ConfigError, ProbeError
-from engine.facts.components import Remains, ask_components, end_components, read_components
-from engine.facts.components_found import with_found
-from engine.facts.processes import Table
-from engine.judge.looked import Seen
+from engine.facts.processes.table import Table
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 HOST = os.uname().nodename
 FOR_EVER = "while :; do sleep 0.2; done"
@@ -504,7 +504,7 @@ def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(
 
 @pytest.mark.real("root", "setpriv")
 def test_another_user_s_process_with_our_mark_is_neither_left_behind_nor_in_the_way_nor_ended(machine, tmp_path, stage):
-    """Mutants: component_scripts.py without the look at the uids in ``marked``; only the first of them compared."""
+    """Mutants: probe_scripts.py without the look at the uids in ``marked``; only the first of them compared."""
     mark = {**os.environ, "RUNBOOK_COMPONENT": f"{tmp_path}/records/{HOST}/one;"}
     theirs = stage.start([*NOBODY, "sh", "-c", "echo up; exec sleep 600"], env=mark)
     half = 'import os, time; os.setresuid(65534, 0, 65534); print("up", flush=True); time.sleep(600)'
@@ -578,7 +578,7 @@ def test_a_host_without_setsid_is_told_so(tmp_path):
 
 @pytest.mark.real("root")
 def test_root_starts_nothing_in_a_directory_that_another_user_can_put_files_in(host, tmp_path):
-    """Mutants: component_scripts.py ``obstacles``, component_turns.py ``START`` without ``fit_to_work_in``."""
+    """Mutants: probe_scripts.py ``obstacles``, start_stop_scripts.py ``START`` without ``fit_to_work_in``."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     args = build(components.Args, asked(tmp_path, component(tmp_path, "one", cwd=str(theirs))))

@@ -12,25 +12,26 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stage import Machine, drive, each, shell
+from real_processes import Machine, drive, each, shell
 
-from engine.actions import config_patch, discover
+from engine.actions import discover
+from engine.actions.files import config_patch
 from engine.codec import from_json, to_json
+from engine.diagnosis.probe_types import Seen
 from engine.errors import ConfigError, ProbeError
-from engine.executor.narrowing import narrowed
-from engine.facts.config_file import HostFile, digest_of, octal
-from engine.judge.looked import Seen
+from engine.executor.drift import narrowed
+from engine.expressions.templates import Scope, render
+from engine.facts.config_edit.config_file import HostFile, digest_of, octal
 from engine.lang.arguments import build
 from engine.lang.loader import load_playbook
-from engine.lang.templates import Scope, render
-from engine.ports import Action, Connection, ConnectOptions, Fails, Holds
+from engine.protocols import Action, Connection, ConnectOptions, Fails, Holds
+from engine.text.secret_lines import without_secrets
 from engine.transports import local
 from engine.values.command import Completed, Effect
 from engine.values.inventory import Host
 from engine.values.masking import masked, masking
 from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
-from engine.values.secret_lines import without_secrets
 
 TEXT = """\
 # why: it is so

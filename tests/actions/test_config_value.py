@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import config_value
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.files import config_value
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.actions import container, containers
-from engine.facts.web import Request, ask, send
+from engine.actions.docker import container, containers
+from engine.facts.system.http import Request, ask, send
 from engine.lang.arguments import build
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")
@@ -42,7 +42,7 @@ def test_one_that_restarts_has_not_started(status, started):
     ("headers", "body", "hidden"), [({}, None, False), ({}, {"a": "b"}, True), ({"X": "y"}, None, True)]
 )
 def test_what_a_request_carries_is_in_no_record(headers, body, hidden):
-    """Mutants: web.py hiding requests with headers only."""
+    """Mutants: http.py hiding requests with headers only."""
     request = Request(url="http://127.0.0.1/", method="POST", headers=headers, body=body)
     assert send(request, (200,), 0.0).private is hidden
     assert ask(request).private is hidden

@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 
 import pytest
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import disk
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.files import disk
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.disks import read_disks
+from engine.facts.files.filesystems import read_disks
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 
 import pytest
-from stage import drive
+from real_processes import drive
 
-from engine.actions import container, container_logs, containers
+from engine.actions.docker import container, container_logs, containers
 from engine.codec import to_json
 from engine.errors import ProbeError
-from engine.facts.container_events import Events
-from engine.facts.exit_codes import TABLE, explained, sentence
-from engine.ports import Action
+from engine.facts.docker.events import Events
+from engine.facts.processes.exit_codes import TABLE, explained, sentence
+from engine.protocols import Action
 from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.text import Duration, Size, Unknown
+from engine.values.types import Duration, Size, Unknown
 
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
 DIES = ("tail", "/dev/zero")

@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stage import NOBODY, Machine, drive
+from real_processes import NOBODY, Machine, drive
 
-from engine.actions import docker_prune
+from engine.actions.docker import docker_prune
 from engine.errors import ProbeError
-from engine.facts import docker_disk
-from engine.facts.docker import amount, bytes_of, epoch, fault, when
-from engine.ports import Absent
+from engine.facts.docker import disk_usage
+from engine.facts.docker.engine import amount, bytes_of, epoch, fault, when
+from engine.protocols import Absent
 from engine.values.command import Completed
 
 SHELLS = [
@@ -214,7 +214,7 @@ def test_the_older_client_is_understood_too(engine):
     assert subprocess.run([old, "--version"], check=True, capture_output=True).returncode == 0
 
 
-THINGS = docker_disk.Things(
+THINGS = disk_usage.Things(
     version="28.0", root="/var/lib/docker", now=0.0, endpoint="", snapshots=False,
     containers=(), images=(), only=None, keep=frozenset(),
 )  # fmt: skip
@@ -223,7 +223,7 @@ THINGS = docker_disk.Things(
 @pytest.mark.parametrize("name", SHELLS)
 @pytest.mark.parametrize("broken", ["*--filter*", "'volume ls -q'", "'volume inspect'*"])
 def test_a_volume_listing_that_fails_is_a_fault_and_no_volume_without_labels(name, broken, tmp_path):
-    """Mutants: docker_disk.py ``_VOLUMES`` going on where docker does not answer."""
+    """Mutants: disk_usage.py ``_VOLUMES`` going on where docker does not answer."""
     text = f"""
 case $1 in version) echo 'engine {{"version":"28.0"}}'; exit 0 ;; esac
 case $* in {broken}) echo 'the engine is ill' >&2; exit 1 ;; esac
@@ -232,9 +232,9 @@ case $* in
     'volume inspect'*) echo 'named {{"name":"kept","created":"2026-01-01T00:00:00Z"}}' ;;
 esac"""
     machine = Machine(shell=tuple(name.split()), path=fake(tmp_path / "bin", text))
-    asked = docker_disk.ask_volumes((), ("keep=me",))
+    asked = disk_usage.ask_volumes((), ("keep=me",))
     with pytest.raises(ProbeError, match="the engine is ill"):
-        docker_disk.with_volumes(THINGS, (), machine.run(asked)[0], ())
+        disk_usage.with_volumes(THINGS, (), machine.run(asked)[0], ())
     (tmp_path / "bin/docker").write_text((tmp_path / "bin/docker").read_text().replace(broken, "no-such-words"))
-    things, _ = docker_disk.with_volumes(THINGS, (), machine.run(asked)[0], ())
+    things, _ = disk_usage.with_volumes(THINGS, (), machine.run(asked)[0], ())
     assert things.keep == {"kept"}

@@ -6,17 +6,17 @@ import json
 import re
 
 import pytest
-from stage import Machine, drive, each
+from real_processes import Machine, drive, each
 
-from engine.actions import docker_prune
-from engine.actions.docker_prune import Args, Labels
+from engine.actions.docker import docker_prune
+from engine.actions.docker.docker_prune import Args, Labels, removal_script
+from engine.actions.docker.docker_prune.removal_script import SEEN
 from engine.codec import to_json
-from engine.facts import docker, docker_removing
-from engine.facts.docker_removing import SEEN
-from engine.ports import Action
+from engine.facts.docker import engine as docker
+from engine.protocols import Action
 from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.text import Duration, Unknown
+from engine.values.types import Duration, Unknown
 
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
 ALL = {"older_than": Duration(0), "keep_dead": 0, "images": "unused"}
@@ -381,7 +381,7 @@ def test_without_leaves_out_a_container_and_the_image_that_it_needs(engine):
 
 
 def test_many_go_in_several_commands(engine, monkeypatch):
-    monkeypatch.setattr(docker_removing, "AT_ONCE", 2)
+    monkeypatch.setattr(removal_script, "AT_ONCE", 2)
     for _ in range(3):
         engine.dies()
     change = planned(engine, what=("containers",))

@@ -10,14 +10,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, each, shell
+from real_processes import Machine, drive, each, shell
 
-from actions.wholly import ACTIONS, carry_out, see, take, way_to
-from engine.actions import file
-from engine.app.files import read_playbook
+from actions.run_step import ACTIONS, carry_out, see, take, way_to
+from engine.actions.files import file
+from engine.app.input_files import read_playbook
+from engine.diagnosis.probe_types import Blind, Seen
 from engine.errors import ConfigError
-from engine.facts.file_writing import ask_place, make, read_place
-from engine.judge.looked import Blind, Seen
+from engine.facts.files.writing import ask_place, make, read_place
 from engine.lang.arguments import build
 
 ODD = 'it\'s a "file" $HOME `id`\nof two lines'
@@ -91,7 +91,7 @@ def test_owner_and_group_are_set(tmp_path):
 @pytest.mark.real("root")
 @pytest.mark.parametrize("name", each(["dash", "busybox"]))
 def test_owners_are_compared_by_their_numbers(tmp_path, name):
-    """Mutants: file.py comparing names; file_writing.py not asking who is meant."""
+    """Mutants: file.py comparing names; writing.py not asking who is meant."""
     (tmp_path / "x").write_text("x")
     machine = Machine()
     if name == "busybox":  # without getent too
@@ -240,7 +240,7 @@ def test_every_shell_writes_the_same(tmp_path, name):
 
 
 def test_content_that_did_not_come_whole_is_not_put_in_place(tmp_path):
-    """Mutants: file_writing.py without the look at what came."""
+    """Mutants: writing.py without the look at what came."""
     path = tmp_path / "x"
     place = read_place(str(path), Machine().run(ask_place(str(path), follow=False))[0])
     command = make(place, file._wanted(build(file.Args, {"path": str(path), "content": "whole\n"}), _state(place)))

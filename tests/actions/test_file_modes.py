@@ -6,11 +6,11 @@ import stat
 import subprocess
 
 import pytest
-from stage import Machine, drive, each, shell
+from real_processes import Machine, drive, each, shell
 
-from actions.wholly import take
-from engine.actions import file
-from engine.facts.file_writing import ask_place, make, read_place
+from actions.run_step import take
+from engine.actions.files import file
+from engine.facts.files.writing import ask_place, make, read_place
 from engine.lang.arguments import build
 
 
@@ -20,7 +20,7 @@ def mode(path) -> str:
 
 @pytest.mark.parametrize("name", each(["dash", "busybox", "only busybox"]))
 def test_the_mode_of_a_setgid_directory_settles(tmp_path, name):
-    """Mutants: file_writing.py by chmod of the number alone; file.py comparing bits that three digits say nothing of."""
+    """Mutants: writing.py by chmod of the number alone; file.py comparing bits that three digits say nothing of."""
     path = tmp_path / "shared"
     path.mkdir()
     machine = Machine(shell=shell(name, tmp_path))

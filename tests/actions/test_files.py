@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import files
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.files import files
 from engine.errors import ConfigError, ProbeError
-from engine.facts.file_list import number_of, read_files
+from engine.facts.files.listing import number_of, read_files
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
@@ -131,7 +131,7 @@ def test_the_age_that_is_wanted_is_held(tmp_path):
 
 
 def test_a_time_of_writing_that_lies_ahead_is_an_age_that_nobody_knows_and_never_a_young_one(tmp_path):
-    """Mutants: file_list.py taking such an age for 0."""
+    """Mutants: listing.py taking such an age for 0."""
     aged(tmp_path / "old", 5000)
     made, state = looked(aged(tmp_path / "x", -3600), tmp_path / "old", younger_than="10m")
     assert state.newest == str(tmp_path / "x")

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, each, shell
+from real_processes import Machine, drive, each, shell
 
-from actions.wholly import see, take
-from engine.actions import git_checkout
+from actions.run_step import see, take
+from engine.actions.system import git_checkout
+from engine.diagnosis.probe_types import Blind
 from engine.errors import ConfigError
-from engine.judge.looked import Blind
 from engine.lang.arguments import build
 from engine.values.plan import Blocked
 

@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from actions.pretended import Here, Pretended, calls, drive, gpu, plant, uuid
-from engine.actions import gpu_idle, gpu_reset, nvidia_smi
+from actions.fake_nvidia_smi import Here, Pretended, calls, drive, gpu, plant, uuid
+from engine.actions.gpu import gpu_idle, gpu_reset, nvidia_smi
 from engine.codec import to_json
 from engine.errors import ProbeError
-from engine.facts.gpu_users import User, Users
-from engine.facts.gpus import GpuPresence
-from engine.ports import Absent, Action, Fails, Holds
+from engine.facts.gpu.device_users import User, Users
+from engine.facts.gpu.model import GpuPresence
+from engine.protocols import Absent, Action, Fails, Holds
 from engine.values.command import Completed, Effect, read
 from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.text import Duration, Unknown
+from engine.values.types import Duration, Unknown
 
 FAST = {"apart": Duration(0.1)}
 

@@ -7,16 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, Pretended, drive, gpu, uuid
-from engine.actions import growth
+from actions.fake_nvidia_smi import SHELLS, Here, Pretended, drive, gpu, uuid
+from engine.actions.system import growth
+from engine.actions.system.growth.samples import read_samples
 from engine.errors import ConfigError, ProbeError
-from engine.facts.growing import read_samples
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 MIB = 1 << 20

@@ -15,20 +15,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, drive
-from actions.wired import Fed, wired
-from engine.actions import http
+from actions.fake_nvidia_smi import SHELLS, drive
+from actions.local_connection import Fed, wired
+from engine.actions.system import http
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.dotted import keys_of, value_at
+from engine.facts.system.json_paths import keys_of, value_at
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.plan import Blocked, Change, NoChange
 from engine.values.result import SentCommand
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 pytestmark = pytest.mark.real("curl")
 shells = pytest.mark.parametrize("shell", each(SHELLS))

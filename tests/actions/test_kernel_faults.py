@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actions.pretended import Here, drive
-from engine.actions import kernel_log
+from actions.fake_nvidia_smi import Here, drive
+from engine.actions.system import kernel_log
 from engine.errors import ProbeError
-from engine.facts.kernel_patterns import KINDS, worth_sending
-from engine.facts.kernel_reading import read_kernel
-from engine.facts.xids import Need, catalogue, needs
+from engine.facts.gpu.xids import Need, catalogue, needs
+from engine.facts.kernel.patterns import KINDS, worth_sending
+from engine.facts.kernel.sources import read_kernel
 from engine.lang.arguments import build
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 
 def seen(text: str, **values):

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import kernel_log
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.system import kernel_log
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts import kernel_script
-from engine.facts.kernel_text import Clock, message
-from engine.facts.moments import asked, ctime, iso, offset, written
+from engine.facts.kernel import query_script
+from engine.facts.kernel.messages import Clock, message
 from engine.lang.arguments import build
+from engine.text.timestamps import asked, ctime, iso, offset, written
 from engine.values.command import Completed, Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 searching = pytest.mark.parametrize("shell", ["dash", "bash"])
@@ -269,7 +269,7 @@ def test_a_log_that_begins_too_late_does_not_say_that_there_was_nothing():
     ],
 )
 def test_whose_process_was_killed_is_what_the_kernel_says_not_its_name(line, uid):
-    """Mutant: kernel_events.py that searches the whole line."""
+    """Mutant: events.py that searches the whole line."""
     (kill,) = told(f"{line}\n").oom
     assert (kill.uid, kill.pid) == (uid, 7)
 
@@ -409,7 +409,7 @@ def test_a_log_that_may_not_be_read_is_unknown_and_never_quiet():
 
 @searching
 def test_what_any_user_can_have_written_to_a_log_is_not_the_kernels(tmp_path, shell, monkeypatch):
-    """Mutants: kernel_script.py with the file for everything, or taking `kernel:` anywhere in a line."""
+    """Mutants: query_script.py with the file for everything, or taking `kernel:` anywhere in a line."""
     ring(tmp_path, "dmesg: read kernel buffer failed: Operation not permitted\n", code=1)
     kill = "Out of memory: Killed process {} (a) total-vm:1kB"
     (tmp_path / "messages").write_text(f"Nov 22 10:00:00 h kernel: {kill.format(1)}\n")
@@ -418,8 +418,8 @@ def test_what_any_user_can_have_written_to_a_log_is_not_the_kernels(tmp_path, sh
         f"Nov  2 10:00:00 h kernel: {kill.format(3)}\n"
         f"2026-11-22T10:00:00.5+01:00 h kernel: {kill.format(4)}\n"
     )
-    script = kernel_script._ASK.replace("/var/log/", f"{tmp_path}/").replace("command -v journalctl", "false")
-    monkeypatch.setattr(kernel_script, "_ASK", script)
+    script = query_script._ASK.replace("/var/log/", f"{tmp_path}/").replace("command -v journalctl", "false")
+    monkeypatch.setattr(query_script, "_ASK", script)
     state = looked(tmp_path, shell)
     assert {it.pid for it in state.oom} == {3, 4}
     (tmp_path / "kern.log").unlink()

@@ -8,16 +8,16 @@ import time
 from pathlib import Path
 
 import pytest
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import memory
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.system import memory
 from engine.errors import ConfigError, ProbeError
-from engine.facts.memory import read_memory
+from engine.facts.system.memory import read_memory
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

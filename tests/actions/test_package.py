@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from stage import NOBODY, Machine, drive, shell
+from real_processes import NOBODY, Machine, drive, shell
 
-from actions.wholly import take, way_to
-from engine.actions import package
+from actions.run_step import take, way_to
+from engine.actions.system import package
 from engine.errors import ConfigError, ProbeError
-from engine.facts import packages
-from engine.facts.packages import install, shortened
+from engine.facts.system import packages
+from engine.facts.system.packages import install, shortened
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Completed
 from engine.values.plan import Blocked, Change, NoChange
 

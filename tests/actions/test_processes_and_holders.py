@@ -10,20 +10,21 @@ import time
 from pathlib import Path
 
 import pytest
-from stage import NOBODY, Machine, drive, lives, start_of
+from real_processes import NOBODY, Machine, drive, lives, start_of
 
-from actions.pretended import Pretended, calls, gpu, uuid
-from engine.actions import device_holders, discover, fuser, pkill, processes
+from actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
+from engine.actions import discover
+from engine.actions.processes import device_holders, fuser, pkill, processes
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts import leftover
-from engine.facts.matching import Matching
-from engine.facts.processes import Process
+from engine.facts.gpu_jobs import leftover
+from engine.facts.process_selection.by_command_line import Matching
+from engine.facts.processes.table import Process
 from engine.lang.arguments import build
-from engine.ports import Absent, Fails, Holds
+from engine.protocols import Absent, Fails, Holds
 from engine.values.command import Command, Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
-from engine.values.text import Duration, Unknown
+from engine.values.types import Duration, Unknown
 
 GRACE = Duration(1.0)
 
@@ -405,7 +406,7 @@ def test_by_hand_is_what_a_person_would_paste(stage):
 @pytest.mark.real("root", "setpriv")
 @pytest.mark.parametrize("target", ["/dev/null", "/dev/urandom", "/dev/nvidia0", "/etc/hostname"])
 def test_a_link_that_another_user_has_put_there_ends_nobody(machine, stage, tmp_path, target):
-    """Mutants: holder_script.py without ``forged``; with the owner of the link instead of that of its directory."""
+    """Mutants: open_files_script.py without ``forged``; with the owner of the link instead of that of its directory."""
     for it in (tmp_path, *tmp_path.parents):
         if str(it).startswith("/tmp/"):
             it.chmod(0o755)

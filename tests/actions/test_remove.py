@@ -9,14 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, each, shell
+from real_processes import Machine, drive, each, shell
 
-from actions.wholly import see, take, way_to
-from engine.actions import remove
+from actions.run_step import see, take, way_to
+from engine.actions.files import remove
+from engine.diagnosis.probe_types import Blind, Seen
 from engine.errors import ConfigError, ProbeError
-from engine.facts.removing import NEVER, Entry, Found, forbidden
-from engine.facts.removing import remove as removal
-from engine.judge.looked import Blind, Seen
+from engine.facts.files.removal import NEVER, Entry, Found, forbidden
+from engine.facts.files.removal import remove as removal
 from engine.lang.arguments import build
 
 SHELLS = ("dash", "bash", "busybox", "only busybox")
@@ -328,7 +328,7 @@ def test_a_mistake_in_the_arguments_is_refused(values, words):
 
 
 def test_an_answer_that_is_cut_off_is_not_known():
-    from engine.facts.removing import read_entries
+    from engine.facts.files.removal import read_entries
     from engine.values.command import Completed
 
     cut = "stats\x000\x0081a4 1:2 3 8 512 x\0entry\0/a\0[... 9 bytes left out ...]\0mounts\0\0"
@@ -338,7 +338,7 @@ def test_an_answer_that_is_cut_off_is_not_known():
 
 
 def test_a_directory_is_as_old_as_the_latest_of_all_that_is_in_it(root):
-    """Mutants: removing.py taking the time of the directory itself."""
+    """Mutants: removal.py taking the time of the directory itself."""
     for at, name in enumerate(("old", "at work", "newest")):
         (root / name / "deep").mkdir(parents=True)
         (file,) = plant(root / name / "deep", "file")
@@ -353,7 +353,7 @@ def test_a_directory_is_as_old_as_the_latest_of_all_that_is_in_it(root):
 @pytest.mark.parametrize("name", each(SHELLS))
 @pytest.mark.parametrize("how", ["open", "cwd"])
 def test_a_directory_that_a_process_uses_is_left_alone(root, tmp_path, name, how):
-    """Mutants: removing.py without ``in_use``, or either of its two looks."""
+    """Mutants: removal.py without ``in_use``, or either of its two looks."""
     (root / "run/ckpt").mkdir(parents=True)
     (root / "run/ckpt/file").touch()
     text = 'exec 3<"$1"/ckpt/file; echo up; sleep 600' if how == "open" else 'cd "$1/ckpt"; echo up; sleep 600'

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actions.wholly import ACTIONS, carry_out, see
-from engine.app.files import LARGEST_SENT, read_playbook
+from actions.run_step import ACTIONS, carry_out, see
+from engine.app.input_files import LARGEST_SENT, read_playbook
+from engine.diagnosis.probe_types import Blind, Seen
 from engine.errors import ConfigError
-from engine.judge.looked import Blind, Seen
-from engine.lang.templates import Scope, render
+from engine.expressions.templates import Scope, render
 from engine.values.plan import Risk
 
 

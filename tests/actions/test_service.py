@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from booted import boot
-from stage import Machine, drive
+from real_processes import Machine, drive
+from systemd_host import boot
 
-from actions.wholly import take
-from engine.actions import service
+from actions.run_step import take
+from engine.actions.system import service
 from engine.errors import ConfigError, ProbeError
-from engine.facts import services
-from engine.facts.services import Unit, protected
+from engine.facts.system import systemd_units
+from engine.facts.system.systemd_units import Unit, protected
 from engine.lang.arguments import build
-from engine.ports import Absent, Fails, Holds
+from engine.protocols import Absent, Fails, Holds
 from engine.values.command import Completed
 from engine.values.plan import Blocked, Change, NoChange
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 real = pytest.mark.real("systemd")
 
@@ -227,7 +227,7 @@ def test_what_may_start_a_stopped_service_again_is_named(systemd, nap, steered):
 
 
 def test_where_no_systemd_runs_the_step_is_skipped(monkeypatch, tmp_path):
-    monkeypatch.setattr(services, "BOOTED", str(tmp_path / "none"))
+    monkeypatch.setattr(systemd_units, "BOOTED", str(tmp_path / "none"))
     taken = take("service", {"name": "docker", "state": "restarted"})
     assert (taken.status, taken.why) == ("skipped", "systemd does not run this host (no /run/systemd/system)")
     assert isinstance(drive(service.probe(made(name="x", state="started")), Machine()), Absent)
@@ -311,7 +311,7 @@ def test_an_assertion_holds_when_it_runs_as_wanted():
 
 def test_an_old_systemd_that_does_not_say_everything_is_understood():
     said = "user=0\nId=a.service\nLoadState=loaded\nActiveState=active\nMainPID=7\n"
-    look = services.read_unit("a", Completed(exit_code=0, stdout=said))
+    look = systemd_units.read_unit("a", Completed(exit_code=0, stdout=said))
     assert look.unit is not None
     assert (look.unit.pid, look.unit.invocation) == (7, "")
     assert isinstance(look.unit.restarts, Unknown)
@@ -322,7 +322,7 @@ def test_an_old_systemd_that_does_not_say_everything_is_understood():
 )  # fmt: skip
 def test_an_answer_that_says_nothing_is_not_known(done):
     with pytest.raises(ProbeError):
-        services.read_unit("a", done)
+        systemd_units.read_unit("a", done)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ import sqlite3
 import threading
 
 import pytest
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import sqlite_count
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.system import sqlite_count
 from engine.errors import ConfigError, ProbeError
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 pytestmark = pytest.mark.real("sqlite3")

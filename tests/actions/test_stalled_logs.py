@@ -6,14 +6,14 @@ import os
 import time
 
 import pytest
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import log_scan
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.files import log_scan
 from engine.codec import to_json
 from engine.errors import ConfigError
 from engine.lang.arguments import build
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stage import each
+from real_processes import each
 
-from actions.pretended import SHELLS, Here, drive
-from engine.actions import starts
+from actions.fake_nvidia_smi import SHELLS, Here, drive
+from engine.actions.system import starts
+from engine.actions.system.starts.start_times import of_container
 from engine.errors import ConfigError, ProbeError
-from engine.facts.starting import of_container
 from engine.lang.arguments import build
-from engine.ports import Fails, Holds
+from engine.protocols import Fails, Holds
 from engine.values.command import Effect
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 FATAL = "fatal: destination path 'AReaL' already exists and is not an empty directory."
@@ -94,7 +94,7 @@ def test_a_start_that_came_through_ends_it(tmp_path):
 
 
 def test_what_ended_the_start_before_is_known_while_the_last_one_says_nothing_yet(tmp_path):
-    """Mutants: starts.py with the lines of all starts before; with those of the last one."""
+    """Mutants: actions/system/starts/__init__.py with the lines of all starts before; with those of the last one."""
     text = "".join(f"{stamp(it)} start container: begin\nfatal: {it}\n" for it in (50, 33, 16))
     path = tmp_path / "log"
     path.write_text(f"{text}{stamp(1)} start container: begin\n")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 
 import pytest
-from booted import boot
+from systemd_host import boot
 
-from actions.wholly import ACTIONS, carry_out, take
-from engine.actions import systemd_unit
-from engine.app.files import read_playbook
+from actions.run_step import ACTIONS, carry_out, take
+from engine.actions.system import systemd_unit
+from engine.app.input_files import read_playbook
 from engine.errors import ConfigError
-from engine.facts import services
+from engine.facts.system import systemd_units
 from engine.lang.arguments import build
 
 pytestmark = pytest.mark.real("systemd")
@@ -125,7 +125,7 @@ def test_a_template_beside_the_playbook_is_filled_in(systemd, unit, tmp_path):
 
 
 def test_where_no_systemd_runs_the_step_is_skipped(monkeypatch, tmp_path):
-    monkeypatch.setattr(services, "BOOTED", str(tmp_path / "none"))
+    monkeypatch.setattr(systemd_units, "BOOTED", str(tmp_path / "none"))
     assert take("systemd_unit", {"name": "x", "content": TEXT}).status == "skipped"
 
 

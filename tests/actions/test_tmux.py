@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from stage import Machine, drive, lives, shell
+from real_processes import Machine, drive, lives, shell
 
-from actions.wholly import see, take
-from engine.actions import tmux
+from actions.run_step import see, take
+from engine.actions.commands import tmux
+from engine.diagnosis.probe_types import Blind, Seen
 from engine.errors import ConfigError
-from engine.judge.looked import Blind, Seen
 from engine.lang.arguments import build
 from engine.values.plan import Blocked
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import fabric
 from sshd import Sshd, start_sshd
 
-from engine.ports import ConnectOptions
+from engine.protocols import ConnectOptions
 from engine.transports import ssh
 from engine.values.command import Command, Effect
 

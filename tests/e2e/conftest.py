@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-import forked
+import forked_program
 import pytest
 
 from engine import lab
@@ -57,7 +57,7 @@ def runbook(*argv: str, cwd: Path | None = None, timeout: float = 120, **env: st
     """Run the program without a terminal."""
     whole = {**os.environ, **env}
     server = _server()
-    if forked.read_at_start(whole) == server.began_with:
+    if forked_program.read_at_start(whole) == server.began_with:
         return Said(*server.run(argv, whole, str(cwd or Path.cwd()), timeout))
     done = subprocess.run(
         (*PROGRAM, *argv), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout, check=False, cwd=cwd, env=whole,
@@ -66,8 +66,8 @@ def runbook(*argv: str, cwd: Path | None = None, timeout: float = 120, **env: st
 
 
 @cache
-def _server() -> forked.Server:
-    made = forked.Server.start()
+def _server() -> forked_program.Server:
+    made = forked_program.Server.start()
     atexit.register(made.stop)
     return made
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from stage import living
+from real_processes import living
 
 from e2e.conftest import PROGRAM, runbook
 from engine import lab
@@ -48,7 +48,7 @@ def test_help_is_quick_and_imports_no_ssh_no_jinja_no_rich():
 
 
 def test_a_lab_of_its_own_takes_no_inventory(tmp_path):
-    """Mutants: practice.py running on the lab all the same."""
+    """Mutants: lab_commands.py running on the lab all the same."""
     said = runbook("lab", "run", "zombie-gpu", "--dir", str(tmp_path / "lab"), "-i", "prod.yaml", "--dry-run")
     assert (said.code, said.out) == (2, "")
     assert said.err == "runbook: `lab run` runs on hosts of its own, and takes no -i: `runbook run` does\n"
@@ -57,7 +57,7 @@ def test_a_lab_of_its_own_takes_no_inventory(tmp_path):
 
 @pytest.mark.real("lab")
 def test_one_at_a_time_makes_a_lab_in_a_directory(tmp_path):
-    """Mutants: practice.py not keeping the directory to itself."""
+    """Mutants: lab_commands.py not keeping the directory to itself."""
     where = ("--dir", str(tmp_path / "lab"), "--host", "gpu-01=healthy")
     words = ("run", "zombie-gpu", *where, "--dry-run", "--output", "json"), ("up", *where)
     with ThreadPoolExecutor(2) as pool:
@@ -144,7 +144,7 @@ def test_exec_passes_every_argument_unchanged_and_returns_what_the_program_says(
 
 
 def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tmp_path):
-    """Mutants: commands.py taking an empty --hosts for none given; exec without the check of its first word."""
+    """Mutants: run_command.py taking an empty --hosts for none given; exec without the check of its first word."""
     book = playbook(tmp_path, "hosts: here\ndiagnose:\n  - {id: a, command: {argv: ['true']}}\n")
     assert runbook("run", book, "-i", str(inventory)).code == 0
     for empty in ("", " "):
@@ -157,7 +157,7 @@ def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tm
 
 
 def test_exec_ends_what_takes_longer_than_it_may(inventory):
-    """Mutants: commands.py making the step of ``exec`` without its timeout."""
+    """Mutants: run_command.py making the step of ``exec`` without its timeout."""
     began = time.monotonic()
     said = runbook(
         "exec", "here", "-i", str(inventory), "--timeout", "1s", "--output", "json", "--yes", "--", "sleep", "4123.25"
@@ -170,7 +170,7 @@ def test_exec_ends_what_takes_longer_than_it_may(inventory):
 
 
 def test_exec_changes_nothing_without_a_yes_where_nobody_can_be_asked(inventory, tmp_path):
-    """Mutants: commands.py giving ``exec`` the consent of --yes; running.py asking for it from resets on only."""
+    """Mutants: run_command.py giving ``exec`` the consent of --yes; running.py asking for it from resets on only."""
     argv = ("exec", "here", "-i", str(inventory), "--output", "json")
     said = runbook(*argv, "--", "touch", str(tmp_path / "made"))
     assert said.code == 1
@@ -185,7 +185,7 @@ def test_exec_changes_nothing_without_a_yes_where_nobody_can_be_asked(inventory,
     "words", [("rm", "-f"), ("sh", "-c", 'rm -f "$0"'), ("sudo", "-u", "root", "rm"), ("env", "A=1", "rm")]
 )
 def test_exec_read_is_refused_where_a_look_of_a_playbook_is(inventory, tmp_path, words):
-    """Mutants: commands.py without the question to ``known``."""
+    """Mutants: run_command.py without the question to ``known``."""
     there = tmp_path / "there"
     there.write_text("x")
     said = runbook("exec", "nobody-has-asked-for-it", "--read", "-i", str(inventory), "--", *words, str(there))
@@ -195,7 +195,7 @@ def test_exec_read_is_refused_where_a_look_of_a_playbook_is(inventory, tmp_path,
 
 
 def test_a_run_that_changes_wants_to_be_told_which_hosts(inventory, tmp_path):
-    """Mutants: commands.py without ``_changing``, or with it for looks, for notes, or in a dry run."""
+    """Mutants: run_command.py without ``_changing``, or with it for looks, for notes, or in a dry run."""
     does = f"{{id: a, command: {{check: {{argv: ['false']}}, do: {{argv: [touch, {tmp_path}/made]}}}}}}"
     book = playbook(tmp_path, f"hosts: here\nremediate:\n  - {does}\n")
     where = ("-i", str(inventory), "--output", "json")

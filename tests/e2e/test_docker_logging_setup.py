@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from booted import boot
 from docker_fixtures import _engine, engine
+from systemd_host import boot
 
 from .conftest import PROGRAM, Said, look, runbook
 

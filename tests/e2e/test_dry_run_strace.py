@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tracing import Traced, traced
+from strace import Traced, traced
 
 from engine import lab
 from tests.e2e.conftest import Practice, Said, runbook, scene

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from engine import lab
-from engine.app.files import library
+from engine.app.input_files import library
 from tests.e2e.conftest import Practice, Said
 
 pytestmark = [

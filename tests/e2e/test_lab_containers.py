@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import lab
-from engine.lab.docker import group_of
+from engine.lab.docker_engine import group_of
 
 from .conftest import Practice
 

@@ -16,8 +16,8 @@ from docker_fixtures import _engine, engine
 from e2e.conftest import runbook
 from engine import lab
 from engine.actions import discover
-from engine.app.files import find_playbook, read_playbook
-from engine.app.monitor_view import WORDS, Sight, view
+from engine.app.input_files import find_playbook, read_playbook
+from engine.app.monitor_table import WORDS, Sight, view
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult, Verdict
@@ -45,7 +45,7 @@ def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status
 
 
 def test_a_number_has_the_colour_of_the_finding_that_rests_on_it():
-    """Mutants: monitor_view.py ``_colours`` giving each look the colour of any finding."""
+    """Mutants: monitor_table.py ``_colours`` giving each look the colour of any finding."""
     head, good, bad, *_ = view(BOOK, [sight("a", 20.0), sight("b", 97.0, low=True)], 80, 0, colours=True)
     assert "mem" in head
     assert "\x1b[31m97% of 16G\x1b[0m" in bad
@@ -70,7 +70,7 @@ def test_what_is_not_known_is_a_question_mark_with_its_reason_and_never_a_number
     ],
 )
 def test_a_cell_of_the_kernel_counts_everything_that_it_told_of(state, cell):
-    """Mutants: monitor_view.py ``_kernel`` saying none where one field is not known."""
+    """Mutants: monitor_table.py ``_kernel`` saying none where one field is not known."""
     assert WORDS["kernel_log"](state) == cell
 
 
@@ -82,7 +82,7 @@ def noted(host: str, say: str, *advise: str, severity: Severity = Severity.ERROR
 
 
 def test_below_the_table_stand_causes_with_what_to_do_the_worst_first_and_hosts_alike_together():
-    """Mutants: monitor_view.py ``_notes`` that does not sort, or keeps each host apart; ``_of_host`` without advice."""
+    """Mutants: monitor_table.py ``_notes`` that does not sort, or keeps each host apart; ``_of_host`` without advice."""
     down = Sight(host="e", result=HostResult(host="e", verdict=Verdict.UNREACHABLE, error="e:22: connection refused"))
     seen = [
         noted("a", "odd", severity=Severity.WARNING),
@@ -111,7 +111,7 @@ def test_what_is_not_known_is_told_once_with_its_reason_and_what_to_do():
 
 
 def test_a_disk_that_the_kernel_complains_of_is_in_the_table():
-    """Mutant: monitor_view.py ``_OF_THE_KERNEL`` without its errors of disks."""
+    """Mutant: monitor_table.py ``_OF_THE_KERNEL`` without its errors of disks."""
     assert WORDS["kernel_log"]({"oom": [], "io_errors": [{}, {}]}) == "2 I/O error"
 
 
@@ -157,7 +157,7 @@ def test_once_tells_every_host_and_exits_as_a_run_would(three):
 
 @pytest.mark.real("lab", "sshd", "tmux")
 def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
-    """Mutants: monitoring.py waiting for all hosts before it shows one."""
+    """Mutants: monitor.py waiting for all hosts before it shows one."""
     socket, program = f"runbook-{token_hex(4)}", Path(sys.executable)
 
     def tmux(*words: str) -> str:
@@ -189,7 +189,7 @@ def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
 @pytest.mark.real("docker")
 @pytest.mark.timeout(300)
 def test_containers_that_died_lately_or_start_again_and_again_are_told(engine, tmp_path):
-    """Mutants: monitor_view.py ``_containers`` telling of those that ended well; the finding without its ``died_within``."""
+    """Mutants: monitor_table.py ``_containers`` telling of those that ended well; the finding without its ``died_within``."""
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
 
     def once(*argv: str):

@@ -11,11 +11,11 @@ import pytest
 from e2e.conftest import runbook
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.docker import bytes_of, read_docker
-from engine.facts.host_json import DEEPEST, finite, loads
-from engine.lang.templates import Scope, evaluate, say, value_of
+from engine.expressions.templates import Scope, evaluate, say, value_of
+from engine.facts.docker.engine import bytes_of, read_docker
 from engine.reporters.json import Reporter
 from engine.reporters.jsonl import Reporter as Lines
+from engine.text.host_json import DEEPEST, finite, loads
 from engine.values.command import Completed
 from engine.values.event import HostFinished, RunFinished
 from engine.values.playbook import Phase

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from ordinary import NOBODY, ordinary_user
+from unprivileged import NOBODY, ordinary_user
 
 from engine import lab
-from engine.lab.scenes import PIPELINE
+from engine.lab.scenarios import PIPELINE
 from tests.e2e.conftest import Practice, Said, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "curl")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine import lab
-from engine.lab.scenes import PIPELINE
+from engine.lab.scenarios import PIPELINE
 from tests.e2e.conftest import Practice, Said, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from booted import boot
+from systemd_host import boot
 
 from .conftest import PROGRAM, Said, runbook
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from docker_fixtures import _engine, engine
-from ordinary import ordinary_user
+from unprivileged import ordinary_user
 
 from .conftest import runbook
 

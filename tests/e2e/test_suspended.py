@@ -13,7 +13,7 @@ import pytest
 from sshd import start_sshd
 
 from e2e.conftest import PROGRAM
-from engine.lanes.attempt import GRACE, LATEST
+from engine.sessions.command_run import GRACE, LATEST
 
 pytestmark = pytest.mark.real("sshd", "root")
 
@@ -48,7 +48,7 @@ def ended(path: Path, within: float = 60) -> bool:
     ],
 )
 def test_a_write_that_was_answered_while_the_program_was_stopped(asleep, do, status, transport, tmp_path):
-    """The order in which threads wake is not ours to choose: tests/transports/test_catching_up.py has the mutants."""
+    """The order in which threads wake is not ours to choose: tests/transports/test_late_answers.py has the mutants."""
     server = start_sshd(tmp_path / "sshd") if transport == "ssh" else None
     fields = {"transport": "local"}
     if server:

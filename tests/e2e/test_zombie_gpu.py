@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from engine.app.files import library
+from engine.app.input_files import library
 
 pytestmark = pytest.mark.real("lab", "sshd")
 

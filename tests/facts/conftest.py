@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stage_fixtures import machine, stage
+from process_fixtures import machine, stage
 
 __all__ = ["machine", "stage"]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.facts.gpus import App, Gpu, GpuPresence, Reading
-from engine.facts.holders import Node, Walk
-from engine.facts.leftover import Load, at_work, gpus_of
-from engine.facts.looking_closer import Closer, told_apart
-from engine.facts.processes import Process, Row, Table
-from engine.facts.protected import daemon, protection
-from engine.values.text import Unknown
+from engine.facts.gpu.model import App, Gpu, GpuPresence, Reading
+from engine.facts.gpu_jobs.classification import Closer, told_apart
+from engine.facts.gpu_jobs.leftover import Load, at_work, gpus_of
+from engine.facts.processes.open_files import Node, Walk
+from engine.facts.processes.protected import daemon, protection
+from engine.facts.processes.table import Process, Row, Table
+from engine.values.types import Unknown
 
 NO = Unknown(why="nvidia-smi did not answer")
 

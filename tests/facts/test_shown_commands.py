@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from engine.codec import from_json, to_json
-from engine.facts.resetting import reset, set_persistence
+from engine.facts.gpu.reset import reset, set_persistence
 from engine.reporters.console.wording import LONGEST_LINE, step_lines
 from engine.values.command import Command, Completed, Effect, read_script, write_script
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
-from tests.facts.test_gpu_load import seen
+from tests.facts.test_gpu_utilisation import seen
 
 ENGINE = Path(__file__).parents[2] / "engine"
 ODD = ("a b", "it's", "$HOME", "`id`", "*", "", "--", "#x", "~", '"', "\\n", "a;b|c>d", "!", "ü")
@@ -29,7 +29,7 @@ def test_a_shown_line_does_in_a_shell_what_the_command_does():
 
 
 def test_a_reset_shows_nvidia_smi_itself_and_whether_persistence_mode_goes_off_or_on():
-    """Mutant: resetting.py ``set_persistence`` that shows no mode."""
+    """Mutant: reset.py ``set_persistence`` that shows no mode."""
     one = seen(0.0)
     shown = [it.shown() for it in (set_persistence(one, on=False), reset((one,)), set_persistence(one, on=True))]
     assert shown == [
@@ -71,7 +71,7 @@ def writes_without_a_name(tree: ast.AST) -> list[int]:
 
 
 def test_every_script_of_ours_that_changes_a_host_says_how_it_is_shown():
-    for file in [*ENGINE.glob("facts/**/*.py"), *ENGINE.glob("actions/*.py")]:
+    for file in [*ENGINE.glob("facts/**/*.py"), *ENGINE.glob("actions/**/*.py")]:
         text = file.read_text()
         lines = text.splitlines()
         bare = [

@@ -6,8 +6,8 @@ import socket
 import sys
 from pathlib import Path
 
-from faults.lines import inventory
-from faults.place import Place, Running, Told
+from faults.connections import inventory
+from faults.environment import Place, Running, Told
 
 
 def _interrupted(run: Running, here: Path, what: str) -> Told:

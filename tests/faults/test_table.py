@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.place import Place, Told
+from faults.environment import Place, Told
 from faults.table import FAULTS, PROMISED, Fault
 
 TESTS = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import yaml
 from engine.errors import PluginError
 from engine.inventory import discover
 from engine.values.inventory import Address, HostKeys
-from tests.inventory.texts import document, host, inventory, mistakes
+from tests.inventory.parse_text import document, host, inventory, mistakes
 
 FLEET = """
     # other programs' business

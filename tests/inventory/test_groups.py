@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.inventory.texts import host, inventory, mistakes
+from tests.inventory.parse_text import host, inventory, mistakes
 
 
 @pytest.mark.parametrize(

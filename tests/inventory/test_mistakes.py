@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from engine.errors import ConfigError
 from engine.inventory import read
-from engine.inventory.patterns import select
+from engine.inventory.host_patterns import select
 from engine.values.playbook import Where
-from tests.inventory.texts import mistakes
+from tests.inventory.parse_text import mistakes
 
 
 def test_eight_mistakes_are_said_at_once_each_with_its_place():

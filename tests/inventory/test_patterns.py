@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ConfigError
-from engine.facts.folding import fold
-from engine.inventory.patterns import select
+from engine.inventory.host_patterns import select
+from engine.text.name_ranges import fold
 from engine.values.inventory import Host, Inventory
-from tests.inventory.texts import inventory
+from tests.inventory.parse_text import inventory
 
 FLEET = inventory(
     "hosts:\n"
@@ -209,7 +209,7 @@ def test_an_inventory_without_gpus_says_that_rather_than_guess_another_group():
 def test_settings_of_clustershell_on_this_machine_have_no_say(tmp_path):
     (tmp_path / "groups.conf").write_text("[Main]\ndefault: bad\n[bad]\nmap: echo gpu-99\nall: echo gpu-99\n")
     (tmp_path / "defaults.conf").write_text("[nodeset]\nfold_axis: -1\n")
-    code = "from engine.facts.folding import fold; print(fold([f'a{x}b{y}' for x in (1, 2) for y in (1, 2)]))"
+    code = "from engine.text.name_ranges import fold; print(fold([f'a{x}b{y}' for x in (1, 2) for y in (1, 2)]))"
     where = {**os.environ, "CLUSTERSHELL_CFGDIR": str(tmp_path)}
 
     def folded() -> str:

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from engine.inventory import read
+from engine.text.secret_names import is_secret
 from engine.values.playbook import Where
-from engine.values.secret_names import is_secret
-from tests.inventory.texts import host, inventory, mistakes
+from tests.inventory.parse_text import host, inventory, mistakes
 
 KEPT = """
     sync:

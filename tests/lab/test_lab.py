@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from e2e.conftest import runbook
-from ordinary import ordinary_user
+from unprivileged import ordinary_user
 
 from engine import lab
 from engine.errors import ConfigError

@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ordinary import ordinary_user
+from unprivileged import ordinary_user
 
 from engine import lab
 from engine.errors import ConfigError
-from engine.lab.docker import group_of, require_engine
+from engine.lab.docker_engine import group_of, require_engine
 
 pytestmark = pytest.mark.real("lab")
 

@@ -6,14 +6,14 @@ import threading
 from dataclasses import replace
 
 import pytest
-from laws.toys import ACTIONS, ToyClock, ToyHost, site
+from laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
 
-from engine.app.resolving import with_places, with_tags
+from engine.app.step_resolution import with_places, with_tags
+from engine.diagnosis import Elsewhere, Once, verdict
 from engine.errors import ConfigError, ConnectionLost, Unreachable
 from engine.executor import Consent, execute
 from engine.fleet import Fleet, Stop
-from engine.judge import Elsewhere, Once, verdict
-from engine.lang.including import inputs_of_parts
+from engine.lang.includes import inputs_of_parts
 from engine.lang.loader import load_playbook
 from engine.planner import make_plan
 from engine.values.inventory import Address, Host, Inventory

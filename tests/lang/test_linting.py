@@ -8,10 +8,10 @@ import pytest
 from e2e.conftest import runbook
 
 from engine.actions import discover
-from engine.app.files import read_playbook
-from engine.lang.linting import warnings_in
+from engine.app.input_files import read_playbook
+from engine.lang.lint.linter import warnings_in
+from engine.lang.lint.rules import RULES
 from engine.lang.loader import load_playbook
-from engine.lang.rules import RULES
 
 HEAD = "name: toy\n"
 FINDING = "findings:\n  - {id: held, when: seen.matches, severity: error, gone_for: 5s, advise: Call somebody.}\n"

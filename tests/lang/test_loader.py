@@ -7,7 +7,7 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.toys import ACTIONS
+from laws.toy_actions import ACTIONS
 
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook

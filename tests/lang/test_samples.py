@@ -8,19 +8,19 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws.toys import ACTIONS
+from laws.toy_actions import ACTIONS
 
 from engine.actions import discover
-from engine.app.conditions import conditions
+from engine.app.step_text import conditions
 from engine.errors import ConfigError
-from engine.lang.given import problems_with_inputs_given
+from engine.expressions.sampling import sampling
+from engine.expressions.series import ROOTS, growing, held_for
+from engine.expressions.templates import Scope, evaluate, value_of
+from engine.expressions.views import Silent, UnknownTouched
 from engine.lang.loader import load_playbook
-from engine.lang.sampling import sampling
-from engine.lang.series import ROOTS, growing, held_for
-from engine.lang.templates import Scope, evaluate, value_of
-from engine.lang.views import Silent, UnknownTouched
+from engine.lang.static_arguments import problems_with_inputs_given
 from engine.values.sampling import Sampling, Series
-from engine.values.text import Unknown
+from engine.values.types import Unknown
 
 BOOK = """\
 name: toy

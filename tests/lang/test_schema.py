@@ -17,10 +17,10 @@ from jsonschema import Draft202012Validator
 
 from engine.actions import discover
 from engine.errors import ConfigError
-from engine.lang.exporting import exported_schema
+from engine.lang.lenient_read import unraw
 from engine.lang.loader import load_playbook
-from engine.lang.source import parse_playbook
-from engine.lang.trees import unraw
+from engine.lang.schema_export import exported_schema
+from engine.lang.yaml_source import parse_playbook
 
 SHIPPED = sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml"))
 INNER = "name: inner\ninputs: {word: {about: x, default: zombie}}\ndiagnose:\n  - {id: seen, processes: {patterns: [some_thing]}}\n"

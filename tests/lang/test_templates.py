@@ -7,9 +7,9 @@ import time
 import pytest
 
 from engine.errors import ConfigError
-from engine.lang.templates import Scope, evaluate, render, say, value_of
-from engine.lang.views import LONGEST, UnknownTouched
-from engine.values.text import Unknown
+from engine.expressions.templates import Scope, evaluate, render, say, value_of
+from engine.expressions.views import LONGEST, UnknownTouched
+from engine.values.types import Unknown
 
 SCOPE = Scope(
     inputs={"text": "x" * 100, "list": [1, 2, 3], "map": {"key": "value"}}, looks={"blind": Unknown(why="it is blind")}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from lang.test_keys import load, placed
-from laws.toys import ToyHost
+from laws.toy_actions import ToyHost
 
-from engine.app.conditions import conditions
+from engine.app.step_text import conditions
+from engine.diagnosis import verdict
 from engine.errors import ConfigError
 from engine.executor import Consent, execute
-from engine.judge import verdict
 from engine.planner import make_plan
 from engine.values.command import Command, Completed
 from engine.values.plan import Presence
@@ -55,7 +55,7 @@ def ran(step: str = "", check: str = "", ignored: str = "false"):
 
 
 def test_a_change_has_the_time_of_its_within_to_show():
-    """Mutants: second_look.py looking once; not ending at the first look that agrees."""
+    """Mutants: recheck.py looking once; not ending at the first look that agrees."""
     steps, outcome, spent, host = ran(", within: 10s, every: 1s")
     assert steps["stop"].status is Status.CHANGED
     assert steps["stop"].verified is True
@@ -73,7 +73,7 @@ def test_a_change_that_does_not_show_in_time_has_failed():
 
 
 def test_an_assertion_is_waited_for_while_a_finding_is_still_there_and_the_finding_is_looked_at_again():
-    """Mutants: running.py without the last look; verifying.py with no `within` while a finding is there."""
+    """Mutants: running.py without the last look; verification.py with no `within` while a finding is there."""
     steps, outcome, spent, _ = ran(check=", within: 10s, every: 1s")
     assert steps["gone"].status is Status.OK
     assert spent == 4

@@ -7,15 +7,15 @@ from collections import Counter
 
 import pytest
 
+from engine.diagnosis import exit_code
 from engine.errors import ConfigError, Unreachable
 from engine.executor import Consent
 from engine.fleet import Fleet, Stop
-from engine.judge import exit_code
 from engine.lang.loader import load_playbook
 from engine.values.inventory import Host
 from engine.values.playbook import Share
 from engine.values.result import Verdict
-from laws.toys import ACTIONS, ToyClock, ToyHost
+from laws.toy_actions import ACTIONS, ToyClock, ToyHost
 
 BOOK = """\
 name: toy
@@ -170,7 +170,7 @@ def test_a_share_of_hosts_is_rounded_up(share, total, hosts):
 
 
 def test_the_deadline_is_no_wish_of_a_person_and_the_first_wish_after_it_ends_no_write():
-    """Mutants: stopping.py counting the deadline as a first wish; forgetting who asked."""
+    """Mutants: cancellation.py counting the deadline as a first wish; forgetting who asked."""
     stop = Stop()
     stop.ask("the deadline is over", level=1, over=True)
     assert (stop.level(), stop.asked, stop.over) == (1, 0, True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from engine.diagnosis.hanging_programs import RESTS
+from engine.diagnosis.probe_types import Blind, Request, Seen
+from engine.diagnosis.probing import look
+from engine.diagnosis.retries import patiently
 from engine.errors import ProbeError
-from engine.executor.sending import send
-from engine.judge.hangs import RESTS
-from engine.judge.looked import Blind, Request, Seen
-from engine.judge.looking import look
-from engine.judge.patience import patiently
+from engine.executor.apply import send
 from engine.values.command import Command, Completed, Effect
 from engine.values.plan import Change, Risk
 from engine.values.playbook import Phase, Retry, Step
-from tests.laws.toys import ACTIONS, Since, ToyHost, WordArgs, action, book, site
+from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
 
 
 def probe_smi(args):

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.codec import from_json, to_json
+from engine.diagnosis import verdict
 from engine.errors import ReadOnlyViolation
 from engine.executor import Consent, execute
-from engine.judge import verdict
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Completed, Effect
@@ -23,7 +23,7 @@ from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, StepResult, Verdict
-from laws.toys import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
+from laws.toy_actions import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
 
 words = st.sampled_from(["train", "serve", "zombie", "ssh"])
 colours = st.sampled_from(["grey", "blue", "red"])
@@ -72,7 +72,7 @@ def test_law_1_a_plan_only_looks(made, table):
 
 
 def test_law_1_a_look_that_writes_is_stopped_before_it_reaches_the_host():
-    """Mutants: shields.py ``if it.effect not in allowed`` negated or removed; looking.py without the shield."""
+    """Mutants: guards.py ``if it.effect not in allowed`` negated or removed; probing.py without the shield."""
     liar = Step(id="seen", phase=Phase.DIAGNOSE, action="liar")
     host = ToyHost(procs={1: (1, "init")})
     with pytest.raises(ReadOnlyViolation):
@@ -84,7 +84,7 @@ def test_law_1_a_look_that_writes_is_stopped_before_it_reaches_the_host():
 @settings(max_examples=300, deadline=None)
 @given(playbooks(), tables, st.none() | tables, st.frozensets(words), st.frozensets(words), colours, colours)
 def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, respawns, wanted, then):
-    """Mutants: narrowing.py ``extra`` emptied; ``if not change.targets`` returning the change; what is left without the
+    """Mutants: drift.py ``extra`` emptied; ``if not change.targets`` returning the change; what is left without the
     rest sent unseen, and ``without`` skipped (each alone is caught by the other).
     """
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns, wanted=wanted)
@@ -104,7 +104,7 @@ def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, r
 
 
 def test_law_2_a_new_target_is_left_alone_and_named():
-    """Mutants: running.py without the note of what was spared; narrowing.py returning the wide change, or not ``without``."""
+    """Mutants: running.py without the note of what was spared; drift.py returning the wide change, or not ``without``."""
     host = ToyHost(procs={4: (1, "zombie")})
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
     (step,) = outcome.steps
@@ -115,7 +115,7 @@ def test_law_2_a_new_target_is_left_alone_and_named():
 
 
 def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed():
-    """Mutants: narrowing.py counting ``reach`` as shown for a step whose targets were shown."""
+    """Mutants: drift.py counting ``reach`` as shown for a step whose targets were shown."""
     wide = Step(id="k", phase=Phase.REMEDIATE, action="end_wide", args={"word": "zombie"})
     host = ToyHost(procs={4: (1, "zombie"), 9: (7, "train")})
     _, _, outcome = planned_and_run(book(wide), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
@@ -124,7 +124,7 @@ def test_law_2_what_a_firm_step_might_have_reached_is_not_what_it_showed():
 
 
 def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target():
-    """Mutants: toys' key without the start time shows what identity is for; narrowing.py ``extra == wanted`` removed."""
+    """Mutants: toys' key without the start time shows what identity is for; drift.py ``extra == wanted`` removed."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie")})
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={5: (1, "zombie")})
     assert [it.argv for it in host.writes()] == [("kill", "5:1")]
@@ -137,7 +137,7 @@ def test_law_2_a_target_that_is_gone_is_dropped_and_a_reused_pid_is_a_new_target
 
 
 def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all():
-    """Mutants: narrowing.py ``if not change.targets`` returning the change without comparing its commands."""
+    """Mutants: drift.py ``if not change.targets`` returning the change without comparing its commands."""
     host = ToyHost(procs={}, wanted="blue")
     _, _, outcome = planned_and_run(book(paint("p")), host)
     assert outcome.steps[0].status is Status.CHANGED
@@ -163,7 +163,7 @@ def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, st.frozensets(words), st.frozensets(words))
 def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
-    """Mutants: second_look.py with ``settled`` always true; running.py without the second look."""
+    """Mutants: recheck.py with ``settled`` always true; running.py without the second look."""
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
     _, _, outcome = planned_and_run(made, host)
     for step, result in zip(made.remediate, [it for it in outcome.steps if it.phase is Phase.REMEDIATE], strict=True):
@@ -179,7 +179,7 @@ def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
 
 
 def test_law_4_a_broken_step_stops_the_host_and_names_itself():
-    """Mutants: running.py ``self.broken`` never set; sending.py ignoring the exit code."""
+    """Mutants: running.py ``self.broken`` never set; apply.py ignoring the exit code."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}, kill_exit=3)
     _, _, outcome = planned_and_run(book(end("zombie", "one"), end("serve", "two"), restart("three")), host)
     assert [it.status for it in outcome.steps] == [Status.FAILED, Status.BLOCKED, Status.BLOCKED]
@@ -203,7 +203,7 @@ def test_a_plan_shows_as_blocked_what_comes_after_a_step_that_is_blocked():
 
 
 def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
-    """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; watching.py without a recheck."""
+    """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; finding_watch.py without a recheck."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))
     made = book(
         end("zombie", "one", for_=("held",)),
@@ -282,7 +282,7 @@ def test_a_cured_host_whose_assertion_was_never_held_against_it_is_unknown():
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, st.integers(0, 14))
 def test_law_5_a_write_is_sent_once_and_a_lost_line_makes_it_unknown(made, table, lose_at):
-    """Mutants: sending.py retrying after ConnectionLost; UNKNOWN turned into FAILED; ``lost`` not kept."""
+    """Mutants: apply.py retrying after ConnectionLost; UNKNOWN turned into FAILED; ``lost`` not kept."""
     host = ToyHost(procs=dict(table))
     where = site(made, host)
     plan, seen = make_plan(where)
@@ -303,7 +303,7 @@ def test_law_5_a_write_is_sent_once_and_a_lost_line_makes_it_unknown(made, table
 
 
 def test_a_host_that_another_run_is_changing_is_left_alone():
-    """Mutants: running.py sending whatever the lock says; locking.py without ``give``."""
+    """Mutants: running.py sending whatever the lock says; host_lock.py without ``give``."""
     made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")}, lock="busy run 7 of toy, by ann@ctl (/run/lock/x)")
     _, _, outcome = planned_and_run(made, host)
@@ -351,7 +351,7 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
 
 
 def test_each_host_has_a_lock_of_its_own_where_a_step_names_another_host():
-    """Mutants: locking.py ``_name`` without the host, or ``give`` without the place."""
+    """Mutants: host_lock.py ``_name`` without the host, or ``give`` without the place."""
     asked: dict[str, list[tuple[str, str]]] = {}
 
     class Locked(ToyHost):
@@ -373,7 +373,7 @@ def test_each_host_has_a_lock_of_its_own_where_a_step_names_another_host():
 
 
 def test_a_host_that_can_keep_no_lock_is_changed_all_the_same_and_that_is_said_once():
-    """Mutants: locking.py ``untold`` that says nothing, or says it again."""
+    """Mutants: host_lock.py ``untold`` that says nothing, or says it again."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}, lock="- no folder")
     _, _, outcome = planned_and_run(book(end("zombie", "k"), end("serve", "l")), host)
     assert [it.status for it in outcome.steps] == [Status.CHANGED, Status.CHANGED]
@@ -398,7 +398,7 @@ class Users(ToyHost):
 
 
 def test_a_host_is_locked_for_every_user_as_whom_it_is_changed_and_for_no_other():
-    """Mutants: locking.py ``_users`` with all steps, with that at hand alone, or without an order."""
+    """Mutants: host_lock.py ``_users`` with all steps, with that at hand alone, or without an order."""
     steps = [
         replace(end("zombie", "one"), become="root"),
         end("serve", "two"),
@@ -414,7 +414,7 @@ def test_a_host_is_locked_for_every_user_as_whom_it_is_changed_and_for_no_other(
 
 
 def test_no_lock_is_kept_while_another_run_is_waited_for():
-    """Mutants: locking.py ``_ask_all`` that keeps what it has when the next one is busy."""
+    """Mutants: host_lock.py ``_ask_all`` that keeps what it has when the next one is busy."""
     host = Users(theirs="root", polls=1)
     planned_and_run(book(replace(end("zombie", "one"), become="root"), end("serve", "two")), host)
     first, then = [("take", ""), ("take", "root"), ("give", "")], [("take", ""), ("take", "root")]
@@ -423,7 +423,7 @@ def test_no_lock_is_kept_while_another_run_is_waited_for():
 
 
 def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
-    """Mutants: sending.py without ``finally_``; sending it although nothing was sent."""
+    """Mutants: apply.py without ``finally_``; sending it although nothing was sent."""
     host = ToyHost(procs={})
     _, _, _ = planned_and_run(book(restart("one")), host)
     assert [it.argv[0] for it in host.writes()] == ["restart", "light-on"]
@@ -521,7 +521,7 @@ def test_law_6_words_that_cannot_be_filled_in_do_not_hide_a_finding():
 
 
 def test_law_6_a_look_that_asks_again_is_answered_anew():
-    """Mutants: looking.py keeping the answers of one round for the next."""
+    """Mutants: probing.py keeping the answers of one round for the next."""
     twice = Step(id="seen", phase=Phase.DIAGNOSE, action="twice", args={"word": "zombie"})
     host = ToyHost(procs={4: (1, "zombie")})
     make_plan(site(book(diagnose=(twice, replace(twice, id="also"))), host))
@@ -531,7 +531,7 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
 @pytest.mark.parametrize("at", ["the second look", "the last look", "an assertion"])
 @pytest.mark.parametrize("fault", [TypeError("ours"), KeyError("ours")])
 def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault, at):
-    """Mutants: running.py ``take`` or ``look_a_last_time``, or verifying.py, without ``except Exception``."""
+    """Mutants: running.py ``take`` or ``look_a_last_time``, or verification.py, without ``except Exception``."""
     prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
     findings = () if at == "an assertion" else (rule(),)  # without findings nobody looks a last time
     made = book(end("zombie", "k"), findings=findings, diagnose=(look_at("zombie"),), verify=(prove,))
@@ -557,7 +557,7 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("odd"), ValueError("odd"), RecursionError("odd")])
 def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault):
-    """Mutants: looking.py without those three; then one host's odd answer is an internal error."""
+    """Mutants: probing.py without those three; then one host's odd answer is an internal error."""
 
     def broken(args):
         raise fault

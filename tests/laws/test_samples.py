@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from engine.app.running import SystemClock
+from engine.app.run import SystemClock
 from engine.codec import to_json
+from engine.diagnosis import Once, verdict
+from engine.diagnosis.sampling import LARGEST, shortened
 from engine.errors import Cancelled, Unreachable
 from engine.executor import Consent, execute
 from engine.fleet import Fleet, Stop
-from engine.judge import Once, verdict
-from engine.judge.sampling import LARGEST, shortened
 from engine.lang.loader import load_playbook
 from engine.planner import make_plan
-from engine.ports import Absent
-from engine.reporters.console.lines import lines_of
+from engine.protocols import Absent
+from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.wording import host_lines
 from engine.values.command import Completed, read
 from engine.values.event import Waiting
@@ -26,8 +26,8 @@ from engine.values.inventory import Host
 from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
 from engine.values.sampling import Series
-from engine.values.text import Unknown
-from laws.toys import ACTIONS, Procs, ToyClock, ToyHost, action, site
+from engine.values.types import Unknown
+from laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 
 BOOK = """\
 name: toy
@@ -432,7 +432,7 @@ def test_a_result_has_room_for_so_many_samples_and_says_how_many_it_left_out():
 
 
 def test_a_finding_sees_every_sample_whatever_a_result_has_room_for(monkeypatch):
-    monkeypatch.setattr("engine.judge.sampling.LARGEST", 100)
+    monkeypatch.setattr("engine.diagnosis.sampling.LARGEST", 100)
     look, finding, _ = looked(BOOK, Z)
     assert (finding.say, look.state["left_out"]) == ("1, 1, 1, 1", 2)
     items = BOOK.replace("procs: {word: zombie}", 'each: [zombie], procs: {word: "{{ item }}"}')
@@ -463,7 +463,7 @@ def test_a_look_that_took_too_long_leaves_unknown_what_was_in_between():
 
 
 def test_what_is_weighed_beside_long_samples_is_looked_at_once_more_after_them():
-    """Mutants: diagnosis.py judging by looks from before the samples; looking again where the samples were short."""
+    """Mutants: diagnose.py judging by looks from before the samples; looking again where the samples were short."""
     text = BOOK.replace("diagnose:\n", "diagnose:\n  - {id: now, procs: {word: zombie}}\n")
     text = text.replace('"seen | sus', '"now.matches and seen | sus')
     _, finding, where = looked(text, Z, Z, Z, Z, Z, "")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.app import completing
+from engine.app import completion
 from reporters.terminal import Terminal
 
 HOSTS = (
@@ -85,9 +85,9 @@ def test_a_broken_file_is_no_concern_of_the_completion(folder):
 
 
 def test_completion_is_quick_and_loads_nothing_that_connects(folder):
-    for complete, begun in ((completing.hosts, "gpu-"), (completing.inputs, "s"), (completing.playbooks, "")):
+    for complete, begun in ((completion.hosts, "gpu-"), (completion.inputs, "s"), (completion.playbooks, "")):
         code = (
-            "import sys; from engine import cli; from engine.app import completing as it\n"
+            "import sys; from engine import cli; from engine.app import completion as it\n"
             f"assert it.proposals(it.{complete.__name__}, {{'playbook': 'toy'}}, {begun!r})\n"
             "print([it for it in ('paramiko', 'fabric', 'rich', 'jinja2', 'jsonschema', 'ClusterShell') if it in sys.modules])"
         )
@@ -96,7 +96,7 @@ def test_completion_is_quick_and_loads_nothing_that_connects(folder):
         assert done.stdout == "[]\n", complete.__name__
     (folder / "hosts.yaml").write_text("hosts:\n" + "".join(f"  gpu-{it}: {{ssh_host: h{it}}}\n" for it in range(1000)))
     began = time.process_time()
-    assert len(list(completing.hosts({}, "gpu-99"))) > 1000
+    assert len(list(completion.hosts({}, "gpu-99"))) > 1000
     assert time.process_time() - began < 3
 
 

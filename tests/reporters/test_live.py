@@ -16,7 +16,7 @@ from e2e.conftest import PROGRAM
 
 from reporters.terminal import REGION, Terminal
 
-FEED = (sys.executable, str(Path(__file__).with_name("feed.py")))
+FEED = (sys.executable, str(Path(__file__).with_name("replay_events.py")))
 BOOK = """name: gated
 diagnose:
   - id: gate

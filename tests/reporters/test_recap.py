@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from engine.reporters.console import show_plans
+from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.evidence import evidence_lines
-from engine.reporters.console.lines import lines_of
 from engine.reporters.console.recap import FIRST_LOOK, ONE_SCREEN, SHOWN_GROUPS, recap
 from engine.reporters.console.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
 from engine.reporters.console.wording import SHOWN_NEW

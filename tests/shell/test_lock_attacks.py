@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.facts.locking import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
+from engine.facts.system.host_lock import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
 from engine.values.command import Command, Completed, Effect
-from shell.test_safe import SHELLS, STRANGER, directory, give, ground, swapping  # noqa: F401  a fixture
+from shell.test_safe_writing import SHELLS, STRANGER, directory, give, ground, swapping  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.real("root", "setpriv", "lab")
 

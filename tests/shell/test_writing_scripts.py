@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import engine
-from engine.facts.locking import ask_lock
+from engine.facts.system.host_lock import ask_lock
 from engine.shell import SAFE, VIEW, shell_part
 
 WRITES = re.compile(
@@ -27,18 +27,18 @@ NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
 """The lab makes hosts of its own; nothing of it is sent to others.  The shell room holds the safe ways themselves."""
 
 EXEMPT = {
-    "engine.facts.locking.LOCK": "it follows SAFE in ask_lock, as a test below sees",
-    "engine.lanes.program._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
-    "engine.lanes.hidden.CAGE": "it writes to control groups that are its user's, and where nothing can be renamed",
-    "engine.lanes.hidden.HIDDEN": "it writes to control groups that CAGE has made",
-    "engine.lanes.lane.LEASH": "it begins with HIDDEN",
-    "engine.facts.git._CLONE": "it follows GIT, which begins with SAFE",
-    "engine.facts.component_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
+    "engine.facts.system.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
+    "engine.sessions.shell_programs._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
+    "engine.sessions.hidden_children.CAGE": "it writes to control groups that are its user's, and where nothing can be renamed",
+    "engine.sessions.hidden_children.HIDDEN": "it writes to control groups that CAGE has made",
+    "engine.sessions.shell_session.LEASH": "it begins with HIDDEN",
+    "engine.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
+    "engine.actions.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
 }
 """Scripts that write in another way, each with the reason why no other user can turn that against root."""
 
 
-GOES = {"engine.lanes.program._FIT": {'"$cwd"'}}
+GOES = {"engine.sessions.shell_programs._FIT": {'"$cwd"'}}
 """Places that a script goes to by itself, because it writes nothing there: it goes where a command shall be run, and then
 holds that place against what the safe ways say of it."""
 
@@ -101,7 +101,7 @@ def test_it_goes_where_it_writes_by_them_alone(name: str):
 
 
 def test_there_are_such_scripts():
-    assert {"engine.facts.config_file._WRITE", "engine.facts.removing._REMOVE"} <= set(WRITING)
+    assert {"engine.facts.config_edit.config_file._WRITE", "engine.facts.files.removal._REMOVE"} <= set(WRITING)
 
 
 @pytest.mark.parametrize(

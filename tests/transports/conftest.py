@@ -12,8 +12,8 @@ import pytest
 from sshd import start_sshd
 
 from engine import transports
-from engine.lab.server import make_key
-from engine.ports import ConnectOptions
+from engine.lab.ssh_server import make_key
+from engine.protocols import ConnectOptions
 from engine.values.inventory import Address, Host, HostKeys
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def own_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own-server")
     for name in ("key", "host_key"):
         make_key(str(folder / name))
-    words = (sys.executable, "-m", "engine.lab.server", str(folder / "host_key"), str(folder / "key.pub"))
+    words = (sys.executable, "-m", "engine.lab.ssh_server", str(folder / "host_key"), str(folder / "key.pub"))
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener, (folder / "log").open("wb") as log:
         address, port = listener.getsockname()
         process = subprocess.Popen(words, stdin=listener, stdout=log, stderr=log, cwd=ROOT)

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from engine.actions import discover
-from engine.judge.looked import Seen
+from engine.diagnosis.probe_types import Seen
 from engine.lang.arguments import build
-from engine.ports import ConnectOptions
+from engine.protocols import ConnectOptions
 from engine.transports import ssh
 from engine.values.plan import Change, NoChange
 from engine.values.result import Status

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stage import NOBODY, lives, living, shows_up
-from stage_fixtures import stage
+from process_fixtures import stage
+from real_processes import NOBODY, lives, living, shows_up
 
 from engine.errors import Cancelled
-from engine.lanes.hidden import cgroup_name
-from engine.lanes.program import LEASH, greeting
+from engine.sessions.hidden_children import cgroup_name
+from engine.sessions.shell_programs import LEASH, greeting
 from engine.shell import OUTLIVE
 from engine.values.command import Effect
+from transports.test_client_death import appears, killed, started
 from transports.test_conformance import change, end, gone, look, mark, pressing, script
-from transports.test_endings import appears, killed, started
 
 __all__ = ["mark", "stage"]
 
@@ -71,7 +71,7 @@ def test_what_still_descends_from_a_look_is_ended_with_it(connection, mark):
 
 @CGROUP
 def test_whose_parent_has_ended_is_ended_with_a_change_that_times_out(connection, mark):
-    """Mutants: program.py without ``hidden``; a greeting without ``CAGE``; ``uncage`` not called."""
+    """Mutants: shell_programs.py without ``hidden``; a greeting without ``CAGE``; ``uncage`` not called."""
     (done,) = connection.run(change(f"{OWN}; {hides(mark, orphan=True)}; exec sleep {mark}", timeout=1.0))
     assert done.timed_out
     assert done.survivors == ()
@@ -81,7 +81,7 @@ def test_whose_parent_has_ended_is_ended_with_a_change_that_times_out(connection
 
 @CGROUP
 def test_whose_parent_has_ended_is_ended_with_a_change_that_is_cancelled(connection, interrupt, mark, tmp_path):
-    """Mutants: program.py without ``hidden``."""
+    """Mutants: shell_programs.py without ``hidden``."""
     pressing(interrupt, 2, tmp_path / "begun")
     with pytest.raises(Cancelled):
         connection.run(
@@ -162,7 +162,7 @@ def finished(shell: tuple[str, ...], group: int) -> None:
 @pytest.mark.real("root", "setpriv", "busybox")
 @SHELLS
 def test_a_descendant_that_hides_is_ended_and_a_stranger_that_claims_to_be_one_is_not(stage, shell, tmp_path):
-    """Mutants: program.py without ``kin``; ``kin`` cutting at the first ``)``."""
+    """Mutants: shell_programs.py without ``kin``; ``kin`` cutting at the first ``)``."""
     seen, (hider, group) = tmp_path / "pids", (tmp_path / "hides", tmp_path / "group")
     hider.write_text(f"env -i {' '.join(NOBODY)} setsid sh -c 'echo $$ >&3; exec sleep 600' & echo $$ >&3; wait")
     group.write_text(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stage import living, shows_up
+from real_processes import living, shows_up
 
 from engine.errors import Cancelled
 from engine.values.command import Command, Effect
@@ -228,7 +228,7 @@ def test_the_second_interrupt_ends_a_write_too(connection, interrupt, mark, tmp_
 
 def test_nothing_of_ours_stays_after_hanging_up(host, interrupt):
     from engine import transports
-    from engine.ports import ConnectOptions
+    from engine.protocols import ConnectOptions
 
     made = transports.load(host.transport).connect(host, ConnectOptions(), interrupt)
     (done,) = made.run(script("printf %s $RUNBOOK_LANE"))

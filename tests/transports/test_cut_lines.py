@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from engine.actions import discover
-from engine.app.files import read_playbook
-from engine.app.running import Order, Run
+from engine.app.input_files import read_playbook
+from engine.app.run import Order, Run
 from engine.errors import ConnectionLost
 from engine.executor import Consent
 from engine.fleet import Stop
-from engine.lanes import attempt
-from engine.ports import ConnectOptions
+from engine.protocols import ConnectOptions
+from engine.sessions import command_run
 from engine.values.event import RunFinished
 from engine.values.inventory import Address, Inventory, Selection
 from engine.values.result import HostResult, Status, Verdict
-from transports.cutting import Cutter
+from transports.cut_relay import Cutter
+from transports.test_client_death import appears, reads
 from transports.test_conformance import change, look
-from transports.test_endings import appears, reads
 from transports.test_ssh import connected
 
 pytestmark = pytest.mark.real("sshd", "root")
@@ -138,8 +138,8 @@ VERDICTS = {
 def test_a_line_that_falls_silent_in_a_write_is_lost_in_time_and_the_write_is_done_once(
     sshd, interrupt, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(attempt, "GRACE", 1.0)
-    monkeypatch.setattr(attempt, "LATEST", 1.0)
+    monkeypatch.setattr(command_run, "GRACE", 1.0)
+    monkeypatch.setattr(command_run, "LATEST", 1.0)
     cutter = Cutter((sshd.address, sshd.port))
     connection = connected(sshd.host(addresses=(Address(host="127.0.0.1", port=cutter.port),)), interrupt)
     connection.run(look("true"))

@@ -12,8 +12,8 @@ from secrets import token_hex
 import pytest
 
 from engine import transports
-from engine.facts.locking import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
-from engine.ports import ConnectOptions
+from engine.facts.system.host_lock import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
+from engine.protocols import ConnectOptions
 from engine.values.command import Command, Completed, Effect
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")
@@ -159,7 +159,7 @@ def test_names_of_runs_and_hosts_cannot_leave_the_folder(connect, place):
 
 
 def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, place, tmp_path):
-    """Mutants: program.py without ``_KEEP_LOCK``; lock.sh without ``also``."""
+    """Mutants: shell_programs.py without ``_KEEP_LOCK``; lock.sh without ``also``."""
     one, two = connect(), connect()
     held = one.take("r1")
     assert isinstance(held, Held)
@@ -223,7 +223,7 @@ def given(line, run: str, become: str = "") -> None:
 
 @pytest.mark.real("sudo")
 def test_two_people_who_become_the_same_user_keep_each_other_out(logged_in, account):
-    """Mutants: locking.py ``ask_lock`` without ``become``."""
+    """Mutants: host_lock.py ``ask_lock`` without ``become``."""
     one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
     held = taken(one, "sudo-1", "root")
     assert isinstance(held, Held)
@@ -253,7 +253,7 @@ def test_a_user_has_its_own_lock_at_home_also_for_who_becomes_that_user(logged_i
 
 @pytest.mark.real("sudo")
 def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logged_in, account, tmp_path):
-    """Mutants: program.py without ``_KEEP_LOCK``."""
+    """Mutants: shell_programs.py without ``_KEEP_LOCK``."""
     one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
     held = taken(one, "cut-1", "root")
     assert isinstance(held, Held)
@@ -287,7 +287,7 @@ def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logg
 
 
 def test_a_change_is_not_begun_once_the_lock_is_gone(connect, tmp_path):
-    """Mutants: program.py that goes on whatever becomes of the lock; without ``gone``."""
+    """Mutants: shell_programs.py that goes on whatever becomes of the lock; without ``gone``."""
     one = connect()
     for number, spoil in enumerate(("gone", "held")):
         held = one.take("r", f"h{number}")

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
+from real_processes import shows_up
 from sshd import free_port, make_key, start_sshd
-from stage import shows_up
 
 from engine.transports import ssh
-from engine.transports.ssh import keys
+from engine.transports.ssh import private_keys
 from engine.values.inventory import Address, Host, HostKeys
+from transports.test_client_death import appears, killed, started
 from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
-from transports.test_endings import appears, killed, started
 from transports.test_ssh import connected, refusal
 
 pytestmark = pytest.mark.real("sshd", "root")
@@ -97,12 +97,12 @@ def test_an_encrypted_key_wants_its_passphrase_and_takes_it_from_the_options(kin
 
 def test_a_key_is_opened_once_for_all_hosts_and_anew_when_its_file_changes(tmp_path):
     path = make_key(tmp_path / "locked", passphrase="secret words")
-    first = keys._loaded(str(path), "secret words")
-    assert keys._loaded(str(path), "secret words") is first
-    with pytest.raises(keys._Locked):
-        keys._loaded(str(path), "other words")
+    first = private_keys._loaded(str(path), "secret words")
+    assert private_keys._loaded(str(path), "secret words") is first
+    with pytest.raises(private_keys._Locked):
+        private_keys._loaded(str(path), "other words")
     path.write_bytes(make_key(tmp_path / "other", passphrase="secret words").read_bytes())
-    assert keys._loaded(str(path), "secret words").asbytes() != first.asbytes()
+    assert private_keys._loaded(str(path), "secret words").asbytes() != first.asbytes()
 
 
 @pytest.mark.parametrize(

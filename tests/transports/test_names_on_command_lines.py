@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from engine import transports
-from engine.app.files import read_inventory
+from engine.app.input_files import read_inventory
 from engine.errors import ConfigError, Unreachable
-from engine.ports import ConnectOptions
-from engine.transports.ssh import config
-from engine.transports.ssh.config import ssh_config
-from engine.transports.ssh.keys import locked
+from engine.protocols import ConnectOptions
+from engine.transports.ssh import ssh_config as config
+from engine.transports.ssh.private_keys import locked
+from engine.transports.ssh.ssh_config import ssh_config
 from engine.values.inventory import Address, Host
-from engine.values.login import fault_in_host, fault_in_user
+from engine.values.login_names import fault_in_host, fault_in_user
 from transports.conftest import Pressed
 
 CONFIG = """\
@@ -130,7 +130,7 @@ def match_exec(home):
 
 @pytest.mark.parametrize(("command", "port"), [("true", "2299"), ("false", None), ("test -t 0 || ! read line", "2299")])
 def test_match_exec_decides_and_has_nothing_to_read(match_exec, command, port):
-    """Mutants: config.py with our own stdin, or with its exit code turned round."""
+    """Mutants: ssh_config.py with our own stdin, or with its exit code turned round."""
     read, write = os.pipe()
     os.write(write, b"yes\n")
     os.close(write)
@@ -146,7 +146,7 @@ def test_match_exec_decides_and_has_nothing_to_read(match_exec, command, port):
 
 
 def test_a_match_exec_that_hangs_is_ended_with_what_it_has_started_and_named(match_exec, monkeypatch, tmp_path):
-    """Mutants: config.py killing the shell alone."""
+    """Mutants: ssh_config.py killing the shell alone."""
     monkeypatch.setattr(config, "MATCH_EXEC_TIMEOUT", 0.5)
     match_exec(f"sleep 600 & echo $! >{tmp_path}/child; wait")
     with pytest.raises(Unreachable, match=r"a Match exec of your ssh_config did not end within 0\.5 s: sleep 600"):

@@ -9,13 +9,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from engine.actions import discover
+from engine.diagnosis import Site
+from engine.diagnosis.probe_types import Blind, Request, Seen
+from engine.diagnosis.probing import look as look_for
 from engine.errors import Cancelled
-from engine.executor.sending import send
-from engine.judge import Site
-from engine.judge.looked import Blind, Request, Seen
-from engine.judge.looking import look as look_for
-from engine.lanes.lane import Lane
-from engine.ports import Action
+from engine.executor.apply import send
+from engine.protocols import Action
+from engine.sessions.shell_session import Lane
 from engine.values.command import Command, Effect
 from engine.values.inventory import Host
 from engine.values.plan import Change, Risk

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from real_processes import living
 from sshd import start_sshd
-from stage import living
 
 from engine.errors import Unreachable
 from transports.test_conformance import change, gone, look, mark, script  # noqa: F401

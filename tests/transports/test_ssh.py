@@ -14,9 +14,9 @@ import pytest
 from sshd import free_port, make_key, start_sshd
 
 from engine.errors import ConnectionLost, Unreachable
-from engine.lab import server
-from engine.lanes import shell as lanes_shell
-from engine.ports import ConnectOptions
+from engine.lab import ssh_server
+from engine.protocols import ConnectOptions
+from engine.sessions import user_shell as lanes_shell
 from engine.transports import ssh
 from engine.values.inventory import Address, HostKeys
 from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
@@ -72,13 +72,13 @@ def test_a_server_without_a_banner_costs_one_connect_timeout(interrupt, sshd):
 
 
 def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, interrupt, monkeypatch):
-    """Mutants: line.py without its timer."""
+    """Mutants: connection.py without its timer."""
     over = threading.Event()
-    monkeypatch.setattr(server._Door, "check_channel_exec_request", lambda *_: over.wait(30))
+    monkeypatch.setattr(ssh_server._Door, "check_channel_exec_request", lambda *_: over.wait(30))
     key = paramiko.RSAKey.generate(2048)
     allowed = frozenset({Path(f"{sshd.key}.pub").read_text().split()[1]})
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        serving = threading.Thread(target=lambda: server._serve(listener.accept()[0], key, allowed), daemon=True)
+        serving = threading.Thread(target=lambda: ssh_server._serve(listener.accept()[0], key, allowed), daemon=True)
         serving.start()
         there = Address(host="127.0.0.1", port=listener.getsockname()[1])
         host = sshd.host(addresses=(there,))
@@ -93,7 +93,7 @@ def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, 
 
 
 def test_a_server_that_has_stopped_while_its_kernel_answers_is_noticed_by_its_keepalives(sshd, interrupt):
-    """Mutants: keepalive.py that never hangs up; line.py with paramiko's own keepalive."""
+    """Mutants: keepalive.py that never hangs up; connection.py with paramiko's own keepalive."""
     connection = connected(sshd.host(), interrupt, keepalive=0.3)
     assert connection.run(look("echo", "in"))[0].stdout == "in\n"
     before = sshd.sessions()
@@ -112,7 +112,7 @@ def test_a_server_that_has_stopped_while_its_kernel_answers_is_noticed_by_its_ke
 
 
 def test_a_server_that_only_has_nothing_to_say_is_kept(sshd, interrupt):
-    """Mutants: keepalive.py without asking; bounded.py that does not note what it reads."""
+    """Mutants: keepalive.py without asking; bounded_transport.py that does not note what it reads."""
     connection = connected(sshd.host(), interrupt, keepalive=0.1)
     assert connection.run(look("sh", "-c", "sleep 2; echo in"))[0].stdout == "in\n"
     connection.close()
@@ -122,7 +122,7 @@ def test_the_labs_own_server_answers_keepalives(sshd, interrupt):
     key = paramiko.RSAKey.generate(2048)
     allowed = frozenset({Path(f"{sshd.key}.pub").read_text().split()[1]})
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        serving = threading.Thread(target=lambda: server._serve(listener.accept()[0], key, allowed), daemon=True)
+        serving = threading.Thread(target=lambda: ssh_server._serve(listener.accept()[0], key, allowed), daemon=True)
         serving.start()
         there = Address(host="127.0.0.1", port=listener.getsockname()[1])
         connection = connected(sshd.host(addresses=(there,)), interrupt, keepalive=0.2)
@@ -132,7 +132,7 @@ def test_the_labs_own_server_answers_keepalives(sshd, interrupt):
 
 
 def test_a_shell_that_starts_late_is_given_the_time_that_was_asked_for(sshd, interrupt, monkeypatch):
-    """Mutants: connection.py or commands.py that do not hand it on."""
+    """Mutants: connection.py or run_command.py that do not hand it on."""
     monkeypatch.setattr(lanes_shell, "GREETED_WITHIN", 0.3)
     monkeypatch.setattr(lanes_shell, "CATCH_UP", 0.1)
     monkeypatch.setattr(lanes_shell, "EXEC", f"sleep 2; {lanes_shell.EXEC}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.lanes.streams import KEPT, UNREAD, Stream
+from engine.sessions.framed_output import KEPT, UNREAD, Stream
 from engine.values.command import Completed
+from engine.values.excerpts import LEAST, MOST_OF_HOST, excerpt, gap, kept
 from engine.values.playbook import Phase
-from engine.values.record import LEAST, MOST_OF_HOST, excerpt, gap, kept
 from engine.values.result import SentCommand, Status, StepResult
 
 

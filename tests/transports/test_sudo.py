@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Cancelled, ConnectionLost
-from engine.lanes import shell as lanes_shell
-from engine.lanes.channel import Refused
-from engine.lanes.lent import Lent
-from engine.lanes.shell import PasswordRefused
-from engine.transports.ssh.line import SshChannel
+from engine.sessions import user_shell as lanes_shell
+from engine.sessions.channel import Refused
+from engine.sessions.shared_password import Lent
+from engine.sessions.user_shell import PasswordRefused
+from engine.transports.ssh.connection import SshChannel
 from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
 from transports.test_logins import soon
 from transports.test_ssh import connected
@@ -105,7 +105,7 @@ def test_a_wrong_password_is_tried_once_on_a_connection(account, sshd, interrupt
 
 
 def test_a_wrong_password_is_told_to_one_host_of_a_run(account, sshd, interrupt, monkeypatch):
-    """Mutants: lent.py trying on; connection.py giving the secret past it."""
+    """Mutants: shared_password.py trying on; connection.py giving the secret past it."""
     name = account("/bin/bash", sudo="ALL", password=PASSWORD)
     told: list[bytes] = []
     plain = SshChannel.send
@@ -124,7 +124,7 @@ def test_a_wrong_password_is_told_to_one_host_of_a_run(account, sshd, interrupt,
 
 
 def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_by_side():
-    """Mutants: lent.py without its lock; keeping it when the password is known to be right; not calling ``check``."""
+    """Mutants: shared_password.py without its lock; keeping it when the password is known to be right; not calling ``check``."""
     lent, together = Lent("word"), threading.Barrier(3)
     go, began = threading.Event(), threading.Event()
     at_it: list[str] = []
@@ -155,7 +155,7 @@ LEFT_OPEN = (PasswordRefused("no shell answers"), ConnectionLost("it is gone"), 
 
 @pytest.mark.parametrize("error", LEFT_OPEN, ids=lambda it: type(it).__name__)
 def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(error):
-    """Mutants: lent.py taking every end for a wrong password, or for the right one; only a refusal for a wrong one."""
+    """Mutants: shared_password.py taking every end for a wrong password, or for the right one; only a refusal for a wrong one."""
     lent, asked = Lent("word"), []
 
     def ends_with(error, **becomes):
@@ -179,7 +179,7 @@ def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(er
 
 
 def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, interrupt, monkeypatch):
-    """Mutants: shell.py noting nothing of a password that it told."""
+    """Mutants: user_shell.py noting nothing of a password that it told."""
     monkeypatch.setattr(lanes_shell, "GREETED_WITHIN", 1.0)  # pam_faildelay takes two seconds to say no
     name = account("/bin/bash", sudo="ALL", password=PASSWORD)
     told: list[bytes] = []

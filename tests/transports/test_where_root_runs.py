@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell.test_safe import STRANGER, directory, give, ground
+from shell.test_safe_writing import STRANGER, directory, give, ground
 
-from engine.judge.looked import Blind, Seen
-from engine.lanes.program import command_text
+from engine.diagnosis.probe_types import Blind, Seen
+from engine.sessions.shell_programs import command_text
 from engine.values.command import Command, Effect
 from engine.values.result import Status
 from transports.test_conformance import script
@@ -48,7 +48,7 @@ def authors(*argv: str, **keys) -> Command:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, ground):
-    """Mutants: program.py without the directory; the program; the script of an interpreter; PATH; ``shared``."""
+    """Mutants: shell_programs.py without the directory; the program; the script of an interpreter; PATH; ``shared``."""
     theirs, wide = give(directory(ground / "theirs")), directory(ground / "wide", 0o1777)
     inside = tool(theirs / "tool")  # root's own, where another user can put another one
     given = tool(ground / "given", STRANGER)
@@ -81,7 +81,7 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_roots_own_runs_as_before(shell, ground):
-    """Mutant: program.py with ``absent`` refused; with a variable of ours left to the author's script."""
+    """Mutant: shell_programs.py with ``absent`` refused; with a variable of ours left to the author's script."""
     mine = tool(ground / "mine")
     (ground / "way").symlink_to(ground)
     assert run(shell, authors(mine))[0] == "ran\n\nTOKEN 0"
@@ -103,7 +103,7 @@ def test_a_user_who_is_not_root_runs_what_they_like(ground):
 
 
 def test_a_look_is_blind_and_a_change_failed_and_nothing_was_begun(connection, ground):
-    """Mutant: attempt.py that takes the mark for a lost exit code."""
+    """Mutant: command_run.py that takes the mark for a lost exit code."""
     theirs = give(directory(ground / "theirs"))
     blind = looked(connection, "command", {"argv": ["./looked"]}, cwd=str(theirs)).outcome
     assert isinstance(blind, Blind)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TextIO
 
-from engine.reporters.console.lines import lines_of
+from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.recap import plans
+from engine.text.printable import printable_line
 from engine.values.event import Event
-from engine.values.printable import printable_line
 from engine.values.result import HostPlan
 
 ENDINGS = ("txt", "log")
@@ -63,9 +63,9 @@ class Paper:
 def _screen(stream: TextIO) -> Screen:
     if not stream.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         return Paper(stream)
-    from engine.reporters.console import live
+    from engine.reporters.console import live_display
 
-    return live.Screen(stream)
+    return live_display.Screen(stream)
 
 
 def show_plans(hosts: Iterable[HostPlan], stream: TextIO) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from engine.facts.sizes import bytes_of
-from engine.values.text import Json, seconds
+from engine.text.sizes import bytes_of
+from engine.values.types import Json, seconds
 
 SHOWN_EVIDENCE = 8
 """Things of a list that are shown."""

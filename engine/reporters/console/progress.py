@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
 
-from engine.facts.folding import fold
+from engine.text.name_ranges import fold
 from engine.values.event import (
     Answered,
     Asked,
@@ -22,7 +22,7 @@ from engine.values.event import (
     Waiting,
 )
 from engine.values.result import Verdict
-from engine.values.text import plural, seconds
+from engine.values.types import plural, seconds
 
 NOT_BEGUN, LOOKING, LOOKED, LOOKING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
 RESTING = (LOOKED, NOT_BEGUN)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.facts.folding import fold
 from engine.reporters.console.evidence import short
+from engine.reporters.console.grouping import together
 from engine.reporters.console.summary import FINE, headlines, rank, reasons
-from engine.reporters.console.together import together
 from engine.reporters.console.wording import host_lines, plan_lines
+from engine.text.name_ranges import fold
 from engine.values.plan import Presence
 from engine.values.result import HostPlan, HostResult, Mode, RunResult
-from engine.values.text import plural, seconds
+from engine.values.types import plural, seconds
 
 SHOWN_GROUPS = 40
 """Groups of hosts that are told in full; the rest is counted."""

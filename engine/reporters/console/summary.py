@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from engine.facts.folding import fold
 from engine.reporters.console.evidence import short
-from engine.reporters.console.together import together
+from engine.reporters.console.grouping import together
 from engine.reporters.console.wording import by_name, cause, next_action
+from engine.text.name_ranges import fold
 from engine.values.plan import Presence
 from engine.values.result import HostResult, Status, Verdict
-from engine.values.text import plural
+from engine.values.types import plural
 
 SHOWN_CAUSES = 6
 """Causes that are shown with their next action: with a headline and the rest counted, fifteen lines."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 
 from engine.errors import Unreachable
-from engine.lanes.connection import LaneConnection
-from engine.ports import Connection, ConnectOptions, Interrupt
-from engine.transports.ssh.keys import locked
-from engine.transports.ssh.line import Line
-from engine.transports.ssh.opening import Way, opened
-from engine.transports.ssh.waiting import waited_for
-from engine.transports.ssh.words import NextAddress
+from engine.protocols import Connection, ConnectOptions, Interrupt
+from engine.sessions.connection import LaneConnection
+from engine.transports.ssh.connection import Line
+from engine.transports.ssh.error_translation import NextAddress
+from engine.transports.ssh.interruptible import waited_for
+from engine.transports.ssh.private_keys import locked
+from engine.transports.ssh.route import Way, opened
 from engine.values.inventory import Address, Host
 
 __all__ = ["connect", "locked"]

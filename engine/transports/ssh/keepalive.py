@@ -13,7 +13,7 @@ import time
 import paramiko
 from paramiko.common import cMSG_GLOBAL_REQUEST
 
-from engine.transports.ssh.bounded import BoundedTransport
+from engine.transports.ssh.bounded_transport import BoundedTransport
 
 UNANSWERED = 3
 """Requests in a row without any sign of life, after which the line counts as dead."""

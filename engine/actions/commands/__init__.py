@@ -1,0 +1,1 @@
+"""Actions that run commands of the playbook's author."""

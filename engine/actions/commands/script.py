@@ -1,0 +1,164 @@
+"""Run a script that lies beside the playbook: as a look, or as a change with a check.
+
+The file is read when the playbook is loaded, so that a plan rests on what stands in it, and its text goes to the host;
+nothing is left there. sh, dash, ash and bash are run, as the first line says; without such a line it is sh.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from engine.facts.commands.author_commands import UNASKED, Answer, answered, holding, objection_to_look, still_needed
+from engine.facts.commands.mutating_programs import known
+from engine.facts.commands.output_parsing import problem_with
+from engine.protocols import Fails, Holds, Probe
+from engine.values.command import Command, Effect
+from engine.values.plan import Change, Decision, NoChange, Risk
+from engine.values.types import Json
+
+State = Answer
+
+_SHEBANG = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-S[ \t]*)?)?(?:\S*/)?(\S+)[ \t]*(.*)")
+_FLAGS = re.compile(r"-[a-zA-Z]+|")
+_BASH = 'exec 3<&0 </dev/null; exec bash "$@"'
+"""The text comes on stdin, and what it runs must not read it."""
+
+_FILE = {"about": "The script: a path within the playbook's folder, or an absolute one, on this machine."}
+_ARGS = {"about": "Its arguments: $1, $2 ..."}
+_TEXT = {"about": "What stands in the file; read from it when the playbook is loaded.", "content_of": "file"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One script to run."""
+
+    file: str = field(default="", metadata=_FILE)
+    args: tuple[str, ...] = field(default=(), metadata=_ARGS)
+    text: str = field(default="", metadata=_TEXT)
+
+    def __post_init__(self) -> None:
+        if self.args and not self.file:
+            raise ValueError("`args` are the arguments of a script, and there is no `file`")
+        if self.file and (why := _fault_in(self.text)):
+            raise ValueError(f"{self.file} {why}")
+
+    def __bool__(self) -> bool:
+        return bool(self.file)
+
+    def __str__(self) -> str:
+        return " ".join((self.file, *self.args))
+
+    def command(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
+        """This, as a command."""
+        shell, flags = _first_line(self.text)
+        if shell == "bash":
+            argv = (*([flags] if flags else ()), "/dev/fd/3", *self.args)
+            made = Command(argv=argv, script=_BASH, stdin=self.text, effect=effect, accepts=accepts, foreign=True)
+            return replace(made, called=(self.file, *self.args))
+        text = f"set {flags}\n{self.text}" if flags else self.text
+        made = Command(argv=self.args, script=text, effect=effect, accepts=accepts, foreign=True)
+        return replace(made, called=(self.file, *self.args))
+
+
+def _first_line(text: str) -> tuple[str, str]:
+    """The shell that is wanted, and its flags."""
+    found = _SHEBANG.match(text)
+    return (found[1], found[2].strip()) if found else ("sh", "")
+
+
+def _fault_in(text: str) -> str:
+    shell, flags = _first_line(text)
+    if not text.strip():
+        return "is empty"
+    if "\r\n" in text:
+        return "has the line ends of another system (CR LF), which no shell takes: save it with LF"
+    if shell not in ("sh", "dash", "ash", "bash"):
+        return f"is for {shell}: only sh, dash, ash and bash are run; start {shell} with `command` where hosts have it"
+    if not _FLAGS.fullmatch(flags):
+        return f"asks for `{shell} {flags}`: write such options into the script (set ...)"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """A look (file), or a change (do, with or without check)."""
+
+    file: str = field(default="", metadata={"about": "A look: " + _FILE["about"][:1].lower() + _FILE["about"][1:]})
+    args: tuple[str, ...] = field(default=(), metadata=_ARGS)
+    text: str = field(default="", metadata=_TEXT)
+    parse: Json = field(
+        default="text",
+        metadata={"about": "What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."},
+    )
+    accepts: tuple[int, ...] = field(default=(0,), metadata={"about": "Exit codes that are answers.", "min_items": 1})
+    check: Script = field(
+        default=Script(), metadata={"about": "A look before the change: exit 0 nothing to do, 1 needed, else unknown."}
+    )
+    do: Script = field(default=Script(), metadata={"about": "The change."})
+
+    def __post_init__(self) -> None:
+        if bool(self.look) == bool(self.do):
+            raise ValueError("give `file` for a look, or `do` (with `check`) for a change")
+        if self.check and not self.do:
+            raise ValueError("`check` belongs to a change, and there is no `do`")
+        if self.do and self.parse != "text":
+            raise ValueError("`parse` belongs to a look; a change has none")
+        if problem := problem_with(self.parse):
+            raise ValueError(problem)
+
+    @property
+    def look(self) -> Script:
+        """The script of a look."""
+        return Script(file=self.file, args=self.args, text=self.text)
+
+
+def probe(args: Args) -> Probe[State]:
+    """Run the look, or the check; a change without a check is asked nothing."""
+    if args.do and not args.check:
+        return UNASKED
+    command = (args.check or args.look).command(Effect.READ, (0, 1) if args.check else args.accepts)
+    return answered(command, (yield command), args.parse, checking=bool(args.check))
+
+
+def decide(args: Args, state: State) -> Decision:
+    """A check's exit 0 means that nothing is to be done; without a check it is always done, and never verified."""
+    if not args.do:
+        return NoChange(why="a probe changes nothing")
+    if args.check and state.exit_code == 0:
+        return NoChange(why="the check says that nothing is to be done (exit code 0)")
+    return latent(args)
+
+
+def latent(args: Args) -> Change:
+    """What is done when the check calls for it."""
+    found = known((), args.do.text) if args.check else None
+    return Change(
+        summary=f"run {args.do}",
+        commands=(args.do.command(Effect.WRITE, args.accepts),),
+        risk=found.risk if found else Risk.UNKNOWN,
+        verifiable=bool(args.check),
+    )
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """The words for a check that still says that the change is needed."""
+    return still_needed(after)
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    return holding(state, checked=bool(args.check))
+
+
+def objection(args: Args) -> str:
+    """A look, or a check, whose script runs a program which is known to change things."""
+    return objection_to_look(f"the look {args.file}", (), args.text, "script") or objection_to_look(
+        f"the check {args.check.file}", (), args.check.text, "script"
+    )
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The line that a person would paste."""
+    it = args.do or args.look
+    return (f"ssh HOST {_first_line(it.text)[0]} -s -- {' '.join(it.args)} <{it.file}".replace("  ", " "),)

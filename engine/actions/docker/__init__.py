@@ -1,0 +1,1 @@
+"""Actions on containers and on the Docker engine."""

@@ -1,0 +1,252 @@
+"""Look at containers: how each one ended, what that means, and whether one is started again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from engine.errors import ProbeError
+from engine.facts.docker.containers import FORMAT, LIST, Container, container
+from engine.facts.docker.engine import ask_docker, epoch, read_docker
+from engine.facts.docker.events import Events, ask_events, read_events
+from engine.facts.processes.exit_codes import explained, sentence
+from engine.protocols import Absent, Probe
+from engine.values.types import Duration, Unknown
+
+_LOOK = (
+    LIST
+    + r"""
+ask info --format 'clock {{json .SystemTime}}' || fail
+shift
+at=0
+for label in "$@"; do
+    list ps -aq --no-trunc --filter "label=$label"
+    [ -z "$ids" ] || printf '%s\n' "$ids" | sed "s/.*/label$at \"&\"/"
+    at=$((at + 1))
+done
+"""
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Which containers, and when one counts as started again and again."""
+
+    name: str = field(default="", metadata={"about": "Only this one: its name, its id or the beginning of that."})
+    labels: tuple[str, ...] = field(
+        default=(), metadata={"about": "Only those that have all of these labels: NAME or NAME=VALUE."}
+    )
+    choose: Literal["all", "last_died"] = field(
+        default="all",
+        metadata={
+            "about": "last_died: of those, the one that ended last (not the one made last) with a code other than 0, "
+            "or with something in it killed for lack of memory; where none did, the one that ended last."
+        },
+    )
+    window: Duration = field(
+        default=Duration(3600), metadata={"about": "How far back starts are counted.", "minimum": 1, "maximum": 604800}
+    )
+    loop_starts: int = field(
+        default=3, metadata={"about": "So many starts in the window make a loop ...", "minimum": 2}
+    )
+    loop_gap: Duration = field(
+        default=Duration(90), metadata={"about": "... if the median of the time between them is not above this."}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One container; times are Docker's own text, or ``never``."""
+
+    id: str
+    name: str
+    image: str
+    status: str
+    """created, running, paused, restarting, removing, exited, dead."""
+    dead: bool
+    exit_code: int | Unknown
+    meaning: str = ""
+    """What the exit code says; of 137 only with evidence that memory was short."""
+    cause: str = ""
+    out_of_memory: bool | Unknown
+    """Whether Docker knows that something in it was killed for lack of memory; the kernel's log may know more."""
+    oom_killed: bool
+    signals: tuple[str, ...] | Unknown
+    """Signals that Docker was asked to send it, in the window."""
+    error: str
+    """Why it could not be started."""
+    created_at: str
+    started_at: str
+    finished_at: str
+    ran: float | Unknown
+    """Seconds from its last start to its end, or to now."""
+    died_ago: float | Unknown
+    restart_count: int
+    restart_policy: str
+    starts: int | Unknown
+    """In the window."""
+    median_gap: float | Unknown
+    """Seconds between two of them."""
+    looping: bool | Unknown
+    memory: int
+    """Limit in bytes; 0: unlimited."""
+    cpus: float
+    """0: unlimited."""
+    log_driver: str
+    health: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The containers that were asked for."""
+
+    containers: tuple[Report, ...] = field(
+        default=(), metadata={"about": "Each (name, status, exit_code, meaning, ...), the last to die first."}
+    )
+    chosen: Report | Unknown = field(
+        default_factory=lambda: Unknown(why="there is no such container"),
+        metadata={"about": "The first of them; unknown where there is none: see `count`."},
+    )
+    no_engine: bool = field(default=False, metadata={"about": "There is no Docker on this host."})
+    count: int = field(default=0, metadata={"about": "How many were found."})
+    running: tuple[str, ...] = field(default=(), metadata={"about": "Names of those that run."})
+    failed: tuple[str, ...] = field(default=(), metadata={"about": "Names of the dead that did not end with 0."})
+    out_of_memory: tuple[str, ...] = field(
+        default=(), metadata={"about": "Names of those of which Docker knows that memory was short."}
+    )
+    looping: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "Names of those that are started again and again."}
+    )
+    unhealthy: tuple[str, ...] = field(default=(), metadata={"about": "Names of those whose health check fails."})
+    events_cut: bool = field(
+        default=False, metadata={"about": "Docker has forgotten the older events of the window (it keeps 256)."}
+    )
+
+
+def probe(args: Args) -> Probe[State]:
+    """List all containers and the events of the window; choose from them here."""
+    listed, happened = yield (ask_docker(_LOOK, FORMAT, *args.labels), ask_events(args.window))
+    answer = read_docker(listed)
+    if answer.absent:
+        return Absent(why=answer.absent, state=State(no_engine=True))
+    events: Events | Unknown
+    try:
+        events = read_events(happened)
+    except ProbeError as error:
+        events = Unknown(why=str(error))
+    labelled = [frozenset(answer.all(f"label{at}")) for at in range(len(args.labels))]
+    found = [container(it) for it in answer.all("container")]
+    found = _chosen(args, [it for it in found if all(it.id in ids for ids in labelled)])
+    now = epoch(answer.one("clock"))
+    return _state([_report(it, events, args, now) for it in found], events)
+
+
+def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
+    if args.name:
+        exact = [it for it in found if args.name in (it.name, it.id)]
+        found = exact or [it for it in found if len(args.name) >= 4 and it.id.startswith(args.name)]
+        if len(found) > 1:
+            raise ProbeError(f"several containers' ids begin with {args.name}: {', '.join(map(str, found))}")
+    if args.choose == "all":
+        return sorted(found, key=lambda it: (not it.dead, -it.died))
+    ended = [it for it in found if it.dead and epoch(it.finished_at)]
+    return sorted(ended, key=lambda it: (it.exit_code != 0 or it.oom_killed, it.died))[-1:]
+
+
+def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
+    def names(wanted: Sequence[Report]) -> tuple[str, ...]:
+        return tuple(it.name for it in wanted)
+
+    state = State(
+        containers=tuple(reports),
+        count=len(reports),
+        running=names([it for it in reports if it.status == "running"]),
+        failed=names([it for it in reports if it.dead and it.exit_code not in (0,) and isinstance(it.exit_code, int)]),
+        out_of_memory=names([it for it in reports if it.out_of_memory is True]),
+        looping=names([it for it in reports if it.looping is True]),
+        unhealthy=names([it for it in reports if it.health == "unhealthy"]),
+        events_cut=isinstance(events, Events) and events.cut,
+    )
+    if isinstance(events, Unknown) and reports and not state.looping:
+        state = replace(state, looping=events)
+    return replace(state, chosen=reports[0]) if reports else state
+
+
+def _report(it: Container, events: Events | Unknown, args: Args, now: float) -> Report:
+    code = _exit_code(it)
+    short = _short_of_memory(it, events)
+    evidence = [word for word, so in (("Docker says OOMKilled", it.oom_killed), ("an oom event", short is True)) if so]
+    blind = events.why if isinstance(events, Unknown) else ""
+    known = isinstance(code, int)
+    starts = len(events.starts.get(it.id, ())) if isinstance(events, Events) else events
+    gap = events.gap(it.id) if isinstance(events, Events) else events
+    ended = epoch(it.finished_at) if it.dead else now
+    began = epoch(it.started_at)
+    return Report(
+        id=it.id,
+        name=it.name,
+        image=it.image,
+        status=it.status,
+        dead=it.dead,
+        exit_code=code,
+        meaning=sentence(code, tuple(evidence), blind) if isinstance(code, int) else "",
+        cause=explained(code).cause if isinstance(code, int) else "",
+        out_of_memory=short,
+        oom_killed=it.oom_killed,
+        signals=events.signals.get(it.id, ()) if isinstance(events, Events) else events,
+        error=it.error,
+        created_at=it.created_at,
+        started_at=it.started_at,
+        finished_at=it.finished_at,
+        ran=round(max(0.0, ended - began), 3) if began and ended else Unknown(why="it was never started"),
+        died_ago=round(max(0.0, now - it.died), 3) if it.dead and known else Unknown(why="it has not ended"),
+        restart_count=it.restart_count,
+        restart_policy=it.restart_policy,
+        starts=starts,
+        median_gap=gap,
+        looping=_looping(it, starts, gap, args, now - began),
+        memory=it.memory,
+        cpus=it.cpus,
+        log_driver=it.log_driver,
+        health=it.health,
+        pid=it.pid,
+    )
+
+
+def _exit_code(it: Container) -> int | Unknown:
+    if it.status in ("running", "paused"):
+        return Unknown(why=f"{it.name} has not ended: it is {it.status}")
+    if it.status == "created" and not it.error:
+        return Unknown(why=f"{it.name} was never started")
+    return it.exit_code
+
+
+def _short_of_memory(it: Container, events: Events | Unknown) -> bool | Unknown:
+    if it.oom_killed:
+        return True
+    return events if isinstance(events, Unknown) else it.id in events.out_of_memory
+
+
+def _looping(it: Container, starts: int | Unknown, gap: float | Unknown, args: Args, since: float) -> bool | Unknown:
+    """By its starts; or by Docker's own count, where it waits for the next start right now.
+
+    One that has run for longer than the gap, *since* seconds, is over it.
+    """
+    if it.status in ("running", "paused") and since > args.loop_gap:
+        return False
+    if it.status == "restarting" and it.restart_count >= args.loop_starts:
+        return True
+    if isinstance(starts, Unknown):
+        return starts
+    return starts >= args.loop_starts and isinstance(gap, float) and gap <= args.loop_gap
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste."""
+    return (
+        "docker ps -a --no-trunc",
+        f"docker inspect --format '{{{{json .State}}}}' {args.name or 'NAME'}",
+        f"docker events --since {args.window:.0f}s --until 0s --filter type=container",
+    )

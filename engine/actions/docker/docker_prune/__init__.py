@@ -1,0 +1,272 @@
+"""Remove dead containers, images, build cache and volumes that nothing needs, each by its id.
+
+What runs, is paused or restarts is never touched, nor is an image that a container which stays was made from. Volumes
+go only if `what` names them. The last containers that died stay, as evidence. Nothing is forced: what has been started
+or changed since the look is left alone, and Docker itself refuses what is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from engine.actions.docker.docker_prune.items import Item, Items, claim, counted, listing, reclaimable
+from engine.actions.docker.docker_prune.removal_script import Removal, remove
+from engine.actions.docker.docker_prune.selection import Choice, Wishes, choose, sharing
+from engine.errors import ProbeError
+from engine.facts.docker.disk_usage import (
+    Sizes,
+    Things,
+    Volume,
+    ask_sizes,
+    ask_things,
+    ask_usage,
+    ask_volumes,
+    read_sizes,
+    read_things,
+    read_usage,
+    with_volumes,
+)
+from engine.facts.docker.engine import read_docker
+from engine.facts.docker.free_space import NO_ROOM, Room, ask_room, read_room
+from engine.protocols import Absent, Probe
+from engine.values.command import Completed
+from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.types import Duration, Unknown
+
+What = Literal["containers", "images", "build_cache", "volumes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Which containers, images and volumes are meant."""
+
+    only: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Touch only what has all of these (NAME or NAME=VALUE); build cache has no labels: it stays."
+        },
+    )
+    keep: tuple[str, ...] = field(
+        default=(), metadata={"about": "Leave alone what has any of these (NAME or NAME=VALUE)."}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What may be removed, and what is spared."""
+
+    what: tuple[What, ...] = field(
+        default=("containers", "images", "build_cache"),
+        metadata={
+            "about": "Kinds of things to remove; volumes hold data, and are removed only if named here.",
+            "min_items": 1,
+        },
+    )
+    older_than: Duration = field(
+        default=Duration(3600),
+        metadata={"about": "Spare what died, was made, pulled or used more recently than this.", "minimum": 0},
+    )
+    labels: Labels = field(default=Labels(), metadata={"about": "Choose by label: only, keep."})
+    keep_dead: int = field(
+        default=3,
+        metadata={
+            "about": "So many of the last containers that died stay as evidence, with their images.",
+            "minimum": 0,
+        },
+    )
+    images: Literal["dangling", "unused"] = field(
+        default="dangling",
+        metadata={"about": "dangling: images without a name; unused: every image that no container was made from."},
+    )
+    stopped_services: Literal["keep", "remove"] = field(
+        default="keep",
+        metadata={
+            "about": "Stopped containers with restart policy always or unless-stopped, which somebody may start again."
+        },
+    )
+    volumes: Literal["anonymous", "all"] = field(
+        default="anonymous",
+        metadata={"about": "Where `what` names volumes: those without a name of their own, or all."},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What may go, what stays, and how full the disk is."""
+
+    dead: Items = field(default=(), metadata={"about": "Dead containers that may go (id, name, note, bytes, logs)."})
+    images: Items = field(default=(), metadata={"about": "Images that may go (id, name, bytes)."})
+    build_cache: Items | Unknown = field(default=(), metadata={"about": "Records of the build cache that may go."})
+    volumes: Items | Unknown = field(default=(), metadata={"about": "Volumes that may go; only if they are asked for."})
+    kept: tuple[str, ...] = field(default=(), metadata={"about": "Dead containers that stay, each with the reason."})
+    living: tuple[str, ...] = field(default=(), metadata={"about": "Names of the containers that are not dead."})
+    reclaimable: int | Unknown = field(default=0, metadata={"about": "Bytes that the removal of all these frees."})
+    exact: bool = field(
+        default=True, metadata={"about": "Whether reclaimable is exact; else it is the most that can be freed."}
+    )
+    living_logs: int = field(default=0, metadata={"about": "Bytes of the logs of all containers that stay."})
+    unused_volumes: int | Unknown = field(
+        default=0, metadata={"about": "Bytes of volumes that no container mounts, asked for or not."}
+    )
+    df: Room | Unknown = field(
+        default=NO_ROOM,
+        metadata={"about": "Docker's disk (path, size, available, used_percent, inodes_percent, fullest)."},
+    )
+    engine: str = field(default="", metadata={"about": "Version of the engine."})
+
+    def items(self) -> Items:
+        """Everything that may go, in the order of removal."""
+        cache = () if isinstance(self.build_cache, Unknown) else self.build_cache
+        volumes = () if isinstance(self.volumes, Unknown) else self.volumes
+        return (*self.dead, *self.images, *cache, *volumes)
+
+
+def probe(args: Args) -> Probe[State]:
+    """List everything, choose, and ask for the sizes of what is chosen."""
+    only, keep = args.labels.only, args.labels.keep
+    listed, walked, named = yield (ask_things(only, keep), ask_usage(), ask_volumes(only, keep))
+    answer = read_docker(listed)
+    if answer.absent:
+        return Absent(why=answer.absent, state=State())
+    things = read_things(answer, only)
+    try:
+        records, volumes = read_usage(walked)
+        things, volumes = with_volumes(things, volumes, named, only)
+        blind = None
+    except ProbeError as error:
+        records, volumes, blind = (), (), Unknown(why=str(error))
+    choice = choose(things, records, volumes, _wishes(args))
+    logs = [it.log_path for it in things.containers if it.log_path]
+    ids = [it.id for it in choice.containers], [it.id for it in sharing(choice, things)]
+    room, counted = yield (ask_room(things.root), ask_sizes(*ids, logs))
+    state = _state(things, choice, _sizes(counted), read_room(room, things.root, things.endpoint))
+    state = replace(state, unused_volumes=_unused(volumes))
+    return _without_sight(args, state, blind) if blind else state
+
+
+def _wishes(args: Args) -> Wishes:
+    return Wishes(
+        what=args.what,
+        older_than=args.older_than,
+        keep_dead=args.keep_dead,
+        images=args.images,
+        services=args.stopped_services,
+        volumes=args.volumes,
+        labelled=bool(args.labels.only),
+    )
+
+
+def _sizes(done: Completed) -> Sizes | Unknown:
+    try:
+        return read_sizes(done)
+    except ProbeError as error:
+        return Unknown(why=str(error))
+
+
+def _unused(volumes: Iterable[Volume]) -> int | Unknown:
+    sizes = [it.size for it in volumes if not it.links]
+    return next((it for it in sizes if isinstance(it, Unknown)), sum(it for it in sizes if not isinstance(it, Unknown)))
+
+
+def _without_sight(args: Args, state: State, blind: Unknown) -> State:
+    """*state* where build cache and volumes could not be seen: layers of images may be held there."""
+    return replace(
+        state,
+        build_cache=blind if "build_cache" in args.what else (),
+        volumes=blind if "volumes" in args.what else (),
+        unused_volumes=blind,
+        exact=state.exact and not state.images,
+        reclaimable=blind if {"build_cache", "volumes"} & {*args.what} else state.reclaimable,
+    )
+
+
+def _state(things: Things, choice: Choice, sizes: Sizes | Unknown, room: Room | Unknown) -> State:
+    listed = listing(things, choice, sizes)
+    logs = {} if isinstance(sizes, Unknown) else sizes.logs
+    return State(
+        dead=listed.dead,
+        images=listed.images,
+        build_cache=listed.records,
+        volumes=listed.volumes,
+        kept=choice.kept,
+        living=tuple(it.name for it in things.containers if not it.dead),
+        reclaimable=reclaimable(listed.all()),
+        exact=listed.exact,
+        living_logs=sum(logs.get(it.log_path, 0) for it in things.containers if it not in choice.containers),
+        df=room,
+        engine=things.version,
+    )
+
+
+def decide(args: Args, state: State) -> Decision:
+    """Remove what may go, by id."""
+    items = state.items()
+    blind = [it for it in (state.build_cache, state.volumes) if isinstance(it, Unknown)]
+    if not items:
+        if blind:
+            return Blocked(why=f"nothing else may go, and not known what else there is: {blind[0].why}")
+        return NoChange(why="nothing may go" + (f"; kept: {'; '.join(state.kept)}" if state.kept else ""))
+    note = f"; build cache and volumes are not known ({blind[0].why})" if blind else ""
+    root = state.df.path if isinstance(state.df, Room) else "/var/lib/docker"
+    return Change(
+        summary=f"remove {counted(items)}: {claim(items, exact=state.exact)}{note}",
+        commands=remove((Removal(it.kind, it.id, it.seen) for it in items), root, args.older_than),
+        risk=Risk.DELETES_DATA,
+        targets=tuple(map(_target, items)),
+        diff="".join(f"- {it}\n" for it in items) + f"  {claim(items, exact=state.exact)}\n",
+    )
+
+
+def _target(item: Item) -> Target:
+    return Target(kind=item.kind, key=item.key, say=str(item))
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the things of *keys*, nor what can only go together with them."""
+    items = state.items()
+    stay = set(keys)
+    while more := {it.key for it in items if it.key not in stay and stay & {*it.needs}}:
+        stay |= more
+
+    def rest(items: Items) -> Items:
+        return tuple(it for it in items if it.key not in stay)
+
+    less = replace(
+        state,
+        dead=rest(state.dead),
+        images=rest(state.images),
+        build_cache=state.build_cache if isinstance(state.build_cache, Unknown) else rest(state.build_cache),
+        volumes=state.volumes if isinstance(state.volumes, Unknown) else rest(state.volumes),
+        exact=False,
+    )
+    return replace(less, reclaimable=reclaimable(less.items()))
+
+
+def settled(args: Args, before: State, after: State) -> bool:
+    """Nothing that was to go is there to be removed any more; what has been started since is another thing."""
+    return not _left(before, after)
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """What is still there."""
+    return f"still there: {', '.join(map(str, _left(before, after)))}; the command's output has Docker's words for each"
+
+
+def _left(before: State, after: State) -> Items:
+    """What was to go and still may; an image that waits for a container which has died anew is another matter."""
+    keys = {it.key for it in before.items()}
+    fresh = frozenset(it.key for it in after.items()) - keys
+    return without(after, fresh).items()
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste; never `docker system prune`, which asks nobody what it takes."""
+    lines = {
+        "containers": ("docker ps -a --filter status=exited --filter status=created", "docker rm ID..."),
+        "images": ("docker images --filter dangling=true", "docker rmi ID..."),
+        "build_cache": ("docker builder prune --filter until=24h",),
+        "volumes": ("docker volume ls --filter dangling=true", "docker volume rm NAME..."),
+    }
+    return ("docker system df -v", *(line for it in args.what for line in lines[it]))

@@ -1,0 +1,144 @@
+"""What may go, thing by thing: its identity, its size, and what must go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.actions.docker.docker_prune.selection import Choice, freed
+from engine.facts.docker.containers import ago
+from engine.facts.docker.disk_usage import Record, Sizes, Things, Volume
+from engine.facts.docker.engine import amount, epoch
+from engine.values.types import Unknown, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that may go."""
+
+    kind: Literal["container", "image", "build-cache", "volume"]
+    id: str
+    name: str
+    note: str = ""
+    """How it stands with it, for people."""
+    bytes: int | Unknown
+    """What its removal frees; a layer that several images share counts once, with the first of them."""
+    logs: int = 0
+    """Bytes of a container's log, which `docker system df` does not count."""
+    seen: str = ""
+    """What must be so still when it is removed."""
+    needs: tuple[str, ...] = ()
+    """Keys of other items: unless they go, it must stay."""
+
+    @property
+    def key(self) -> str:
+        """Its identity: of a container, this life of it."""
+        return f"{self.id}:{self.seen.replace(' ', ':')}" if self.kind == "container" else self.id
+
+    def __str__(self) -> str:
+        size = "size not known" if isinstance(self.bytes, Unknown) else amount(self.bytes)
+        log = f", log {amount(self.logs)}" if self.logs else ""
+        return f"{self.kind} {self.id} {self.name} ({', '.join(it for it in (self.note, size) if it)}{log})"
+
+
+Items = tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What was chosen, thing by thing."""
+
+    dead: Items
+    images: Items
+    records: Items
+    volumes: Items
+    exact: bool
+    """Whether the sizes of the images are; else they are the most that can be freed."""
+
+    def all(self) -> Items:
+        """Everything, in the order of removal."""
+        return (*self.dead, *self.images, *self.records, *self.volumes)
+
+
+def listing(things: Things, choice: Choice, sizes: Sizes | Unknown) -> Listing:
+    """*choice* with *sizes*."""
+    layers, exact = freed(choice, things, {} if isinstance(sizes, Unknown) else dict(sizes.layers))
+    dead = tuple(_containers(things, choice, sizes))
+    return Listing(
+        dead=dead,
+        images=tuple(_images(things, choice, dead, layers)),
+        records=tuple(map(_record, choice.records)),
+        volumes=tuple(_volume(it, things, choice, dead) for it in choice.volumes),
+        exact=exact,
+    )
+
+
+def _containers(things: Things, choice: Choice, sizes: Sizes | Unknown) -> Iterable[Item]:
+    for it in choice.containers:
+        yield Item(
+            kind="container",
+            id=it.id,
+            name=it.name,
+            note=f"{it.status} {ago(it.died, things.now)}",
+            bytes=sizes if isinstance(sizes, Unknown) else sizes.written.get(it.id, 0),
+            logs=0 if isinstance(sizes, Unknown) else sizes.logs.get(it.log_path, 0),
+            seen=it.seen,
+        )
+
+
+def _images(things: Things, choice: Choice, dead: Items, bytes_of: dict[str, int]) -> Iterable[Item]:
+    keys = {it.id: it.key for it in dead}
+    for it in choice.images:
+        users = tuple(keys[one.id] for one in things.containers if one.image_id == it.id)
+        heirs = tuple(one.id for one in choice.images if one.parent == it.id)
+        name = ", ".join(it.tags or it.digests) or "<none>"
+        yield Item(kind="image", id=it.id, name=name, bytes=bytes_of[it.id], seen=it.seen, needs=(*users, *heirs))
+
+
+def _record(it: Record) -> Item:
+    """A record whose layer an image has too frees nothing more than that image does."""
+    note = "layer of an image; goes if no image that stays has it" if it.shared else f"last used {it.last_used[:19]}"
+    return Item(kind="build-cache", id=it.id, name=it.kind, note=note, bytes=0 if it.shared else it.size)
+
+
+def _volume(it: Volume, things: Things, choice: Choice, dead: Items) -> Item:
+    keys = {one.id: one.key for one in dead}
+    users = tuple(keys[one.id] for one in choice.containers if it.name in one.volumes)
+    note = f"made {ago(epoch(it.created_at), things.now)}"
+    return Item(kind="volume", id=it.name, name="", note=note, bytes=it.size, seen=it.created_at, needs=users)
+
+
+def reclaimable(items: Iterable[Item]) -> int | Unknown:
+    """Bytes that *items* free together."""
+    found = 0
+    for it in items:
+        if isinstance(it.bytes, Unknown):
+            return it.bytes
+        found += it.bytes + it.logs
+    return found
+
+
+_NOUNS = {
+    "container": ("dead container", ""),
+    "image": ("image", ""),
+    "build-cache": ("record of the build cache", "records of the build cache"),
+    "volume": ("volume", ""),
+}
+
+
+def counted(items: Sequence[Item]) -> str:
+    """How many of each kind, in words."""
+    counts = {kind: sum(it.kind == kind for it in items) for kind in _NOUNS}
+    return ", ".join(plural(number, *_NOUNS[kind]) for kind, number in counts.items() if number)
+
+
+def claim(items: Sequence[Item], *, exact: bool) -> str:
+    """What is reclaimed, in words; the logs apart, because `docker system df` does not count them."""
+    whole = reclaimable(items)
+    if isinstance(whole, Unknown):
+        return f"how much that frees is not known ({whole.why})"
+    logs = sum(it.logs for it in items)
+    most = "" if exact else "up to "
+    apart = f", {amount(logs)} of it logs" if logs else ""
+    return f"frees {most}{amount(whole)} ({whole} bytes{apart})"

@@ -1,0 +1,214 @@
+"""Which of Docker's things may go, and which must stay: pure decisions on what one look saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.facts.docker.containers import Container, ago
+from engine.facts.docker.disk_usage import Image, Record, Things, Volume
+from engine.facts.docker.engine import epoch
+from engine.values.types import seconds
+
+EMPTY_LAYER = "5f70bf18a0860070"
+"""How the digest of a layer without any file begins (the sha256 of 1024 zero bytes, an empty tar)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a step asks to remove, and what it spares."""
+
+    what: tuple[str, ...]
+    older_than: float
+    """Seconds."""
+    keep_dead: int
+    images: str
+    """dangling, unused."""
+    services: str
+    """keep, remove."""
+    volumes: str
+    """anonymous, all."""
+    labelled: bool
+    """Only what has certain labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What may go, in the order of removal."""
+
+    containers: tuple[Container, ...] = ()
+    images: tuple[Image, ...] = ()
+    """Children before their parents."""
+    records: tuple[Record, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    kept: tuple[str, ...] = ()
+    """Dead containers that stay, each with the reason."""
+    bound: bool = False
+    """A record of the build cache that stays may hold layers of an image that goes."""
+
+
+@dataclass(slots=True)
+class _Chooser:
+    things: Things
+    wishes: Wishes
+    kept: list[str] = field(default_factory=list)
+
+    def old(self, since: float) -> bool:
+        """Whether that was long enough ago; a time that is not known never was."""
+        wanted = self.wishes.older_than
+        return not wanted or (bool(since) and self.things.now - since >= wanted)
+
+    def meant(self, key: str) -> bool:
+        """Whether its labels let it be touched."""
+        return key not in self.things.keep and (self.things.only is None or key in self.things.only)
+
+    def containers(self) -> tuple[Container, ...]:
+        """The dead ones that may go, oldest first."""
+        dead = [it for it in self.things.containers if it.dead and self.meant(it.id)]
+        dead.sort(key=lambda it: it.died, reverse=True)
+        evidence = {it.id for it in dead[: self.wishes.keep_dead]}
+        found = []
+        for it in dead:
+            if why := self._spared(it, evidence):
+                self.kept.append(f"{it}: {why}")
+            else:
+                found.append(it)
+        return tuple(reversed(found)) if "containers" in self.wishes.what else ()
+
+    def _spared(self, it: Container, evidence: set[str]) -> str:
+        if it.id in evidence:
+            return f"one of the last {self.wishes.keep_dead} that died, kept as evidence"
+        if it.restart_policy in ("always", "unless-stopped") and self.wishes.services == "keep":
+            return f"a service that was stopped (restart policy {it.restart_policy})"
+        if not self.old(it.died):
+            return f"died {ago(it.died, self.things.now)}, less than {seconds(self.wishes.older_than)}"
+        return ""
+
+    def images(self, gone: Sequence[Container]) -> tuple[Image, ...]:
+        """The images that nothing needs once *gone* are gone."""
+        if "images" not in self.wishes.what:
+            return ()
+        left = [it for it in self.things.containers if it not in gone]
+        used = {it.image_id for it in left}
+        names = {name for it in left for name in (it.image, f"{it.image}:latest")}
+        children = {it.id: [one for one in self.things.images if one.parent == it.id] for it in self.things.images}
+        fate: dict[str, bool] = {}
+        found: list[Image] = []
+
+        def goes(image: Image) -> bool:
+            if image.id not in fate:
+                heirs = [goes(it) for it in children[image.id]]
+                fate[image.id] = all(heirs) and image.id not in used and not names & {*image.tags} and self._may(image)
+                if fate[image.id]:
+                    found.append(image)
+            return fate[image.id]
+
+        for it in self.things.images:
+            goes(it)
+        return tuple(found)
+
+    def _may(self, image: Image) -> bool:
+        wanted = image.nameless or self.wishes.images == "unused"
+        return wanted and self.meant(image.id) and self.old(epoch(image.since))
+
+    def records(self, records: Sequence[Record], *, shared: bool) -> tuple[Record, ...]:
+        """The records of the build cache that nothing uses; with *shared*, those of images that go, too."""
+        if "build_cache" not in self.wishes.what or self.wishes.labelled:
+            return ()
+        fate: dict[str, bool] = {}
+        found: list[Record] = []
+
+        def goes(record: Record) -> bool:
+            if record.id not in fate:
+                heirs = [goes(it) for it in records if record.id in it.parents]
+                plain = record.kind not in ("internal", "frontend") and not record.in_use
+                fate[record.id] = (
+                    all(heirs) and plain and (shared or not record.shared) and self.old(epoch(record.last_used))
+                )
+                if fate[record.id]:
+                    found.append(record)
+            return fate[record.id]
+
+        for it in records:
+            goes(it)
+        return tuple(found)
+
+    def volumes(self, volumes: Sequence[Volume], gone: Sequence[Container]) -> tuple[Volume, ...]:
+        """The volumes that no container mounts once *gone* are gone; never without being asked for."""
+        if "volumes" not in self.wishes.what:
+            return ()
+        mounted = {name for it in self.things.containers if it not in gone for name in it.volumes}
+        by_gone = {name: sum(name in it.volumes for it in gone) for name in (it.name for it in volumes)}
+        return tuple(
+            it
+            for it in volumes
+            if it.name not in mounted
+            and it.links <= by_gone[it.name]
+            and (it.anonymous or self.wishes.volumes == "all")
+            and it.created_at
+            and self.meant(it.name)
+            and self.old(epoch(it.created_at))
+        )
+
+
+def choose(things: Things, records: Sequence[Record], volumes: Sequence[Volume], wishes: Wishes) -> Choice:
+    """What may go of *things*, *records* and *volumes*."""
+    chooser = _Chooser(things=things, wishes=wishes)
+    gone = chooser.containers()
+    images = chooser.images(gone)
+    chosen = chooser.records(records, shared=bool(images))
+    return Choice(
+        containers=gone,
+        images=images,
+        records=chosen,
+        volumes=chooser.volumes(volumes, gone),
+        kept=tuple(chooser.kept),
+        bound=bool(images) and any(it.shared and it not in chosen for it in records),
+    )
+
+
+def sharing(choice: Choice, things: Things) -> tuple[Image, ...]:
+    """The images that go and have a layer in common with another one."""
+    counts: dict[str, int] = {}
+    for it in things.images:
+        for layer in it.layers:
+            counts[layer] = counts.get(layer, 0) + 1
+    return tuple(it for it in choice.images if any(counts[layer] > 1 for layer in it.layers))
+
+
+def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
+    """Bytes of each layer of *image* by its *history* (newest first); empty where it cannot be told which is which.
+
+    Steps that only set something have no layer, and layers that add only directories have no bytes.
+    """
+    steps = list(reversed(history))
+    full = [it for it in image.layers if not it.endswith(f"/{EMPTY_LAYER}")]
+    if len(steps) == len(image.layers):
+        return dict(zip(image.layers, steps, strict=True))
+    heavy = [it for it in steps if it]
+    if len(heavy) != len(full):
+        return {}
+    return dict.fromkeys(image.layers, 0) | dict(zip(full, heavy, strict=True))
+
+
+def freed(choice: Choice, things: Things, histories: dict[str, Sequence[int]]) -> tuple[dict[str, int], bool]:
+    """Bytes that each image frees, no layer counted twice; and whether they are exact, not an upper bound."""
+    stays = {layer for it in things.images if it not in choice.images for layer in it.layers}
+    shared = {it.id for it in sharing(choice, things)}
+    known: dict[str, int] = {}
+    for it in choice.images:
+        known |= layer_sizes(it, histories.get(it.id, ()))
+    counted = set(stays)
+    found: dict[str, int] = {}
+    exact = not choice.bound and not things.snapshots
+    for it in choice.images:
+        mine = layer_sizes(it, histories.get(it.id, ()))
+        if it.id not in shared:
+            found[it.id] = it.size
+        elif mine:
+            found[it.id] = sum(size for layer, size in mine.items() if layer not in counted)
+        else:
+            found[it.id] = it.size - sum(known.get(layer, 0) for layer in it.layers if layer in counted)
+            exact = False
+        counted |= {*it.layers}
+    return found, exact

@@ -1,0 +1,1 @@
+"""Actions on files, directories, configuration files, logs and disks."""

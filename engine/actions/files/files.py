@@ -1,0 +1,148 @@
+"""Look at files: how many there are, how large and old, which is the newest, and whether they grow."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+
+from engine.errors import ProbeError
+from engine.facts.files.listing import KEPT, File, Listed, ask_files, read_files
+from engine.protocols import Fails, Holds, Probe
+from engine.values.command import Completed
+from engine.values.types import Duration, Unknown, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Which files, and what there should be of them."""
+
+    paths: tuple[str, ...] = field(
+        metadata={"about": "Absolute; * ? [] are globs, and ~/ is the home of the login user.", "min_items": 1}
+    )
+    inside: str = field(
+        default="", metadata={"about": "Look instead at files with such names (*.pt), however deep, in what matches."}
+    )
+    apart: Duration = field(
+        default=Duration(0), metadata={"about": "Look twice, so far apart, to see whether they grow.", "maximum": 600}
+    )
+    at_least: int = field(default=1, metadata={"about": "Hold that there are so many.", "minimum": 0})
+    younger_than: Duration = field(
+        default=Duration(0), metadata={"about": "Hold that the newest was written to since then; 0 does not check."}
+    )
+    growing: bool = field(default=False, metadata={"about": "Hold that they grow between two looks; needs `apart`."})
+
+    def __post_init__(self) -> None:
+        for it in self.paths:
+            if not it.startswith(("/", "~/")):
+                raise ValueError(f"`paths`: {it!r} is no absolute path")
+        if "/" in self.inside:
+            raise ValueError("`inside` is compared with names of files, and no name has a slash in it")
+        if self.growing and not self.apart:
+            raise ValueError("`growing` needs two looks: give `apart`, such as 2s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is there, on the last look."""
+
+    files: tuple[File, ...] = field(
+        default=(),
+        metadata={"about": "The newest 1000, newest first: path, size, age (seconds), written, kind, number."},
+    )
+    count: int | Unknown = field(metadata={"about": "How many there are; unknown where a directory may not be read."})
+    total: int | Unknown = field(metadata={"about": "Bytes of all of them together."})
+    newest: str | Unknown = field(metadata={"about": "The one that was last written to."})
+    age: float | Unknown = field(
+        metadata={"about": "Seconds since then; unknown where that lies ahead of the host's clock."}
+    )
+    highest: str | Unknown = field(
+        metadata={"about": "The one with the highest number in its name: step_10, not step_9."}
+    )
+    number: int | Unknown = field(metadata={"about": "That number."})
+    growing: bool | Unknown = field(
+        metadata={"about": "Whether between the two looks one was added, grew or was written to."}
+    )
+    grown: int | Unknown = field(metadata={"about": "By how many bytes all of them together grew."})
+    added: tuple[str, ...] | Unknown = field(metadata={"about": "Those that were not there on the first look."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match nothing."})
+    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Directories that could not be looked into."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """List them once or twice, in one script."""
+    asked = ask_files(args.paths, args.inside, args.apart)
+    done: Completed = yield replace(asked, timeout=args.apart + 30) if args.apart else asked
+    return _state(read_files(done))
+
+
+def _state(seen: Listed) -> State:
+    last = seen.looks[-1]
+    none = Unknown(why="there is none")
+    blind = Unknown(why=f"may not be looked into: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
+    numbered = [(it.number, it) for it in last.files if not isinstance(it.number, Unknown)]
+    number, highest = max(numbered, key=lambda it: (it[0], it[1].path), default=(none, None))
+    growing, grown, added = _growth(seen)
+    return State(
+        files=last.files[:KEPT],
+        count=blind or last.count,
+        total=blind or last.total,
+        newest=blind or (last.files[0].path if last.files else none),
+        age=blind or (last.files[0].age if last.files else none),
+        highest=blind or (highest.path if highest else _unnumbered(last.count)),
+        number=blind or (number if highest else _unnumbered(last.count)),
+        growing=blind if blind and growing is not True else growing,
+        grown=blind or grown,
+        added=blind or added,
+        missing=seen.missing,
+        unreadable=seen.unreadable,
+    )
+
+
+def _unnumbered(count: int) -> Unknown:
+    return Unknown(why="no name has a number in it" if count else "there is none")
+
+
+def _growth(seen: Listed) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...] | Unknown]:
+    if len(seen.looks) < 2:
+        once = Unknown(why="looked at only once: give `apart`")
+        return once, once, once
+    first, last = seen.looks
+    before = {it.path: it for it in first.files}
+    added = tuple(it.path for it in last.files if it.path not in before)
+    touched = any(it.path in before and it.size > before[it.path].size for it in last.files)
+    written = any(it.path in before and it.written > before[it.path].written for it in last.files)
+    return bool(added or touched or written), last.total - first.total, added[:KEPT]
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """There are enough of them, young enough, and growing if that is asked."""
+    what = " ".join((*args.paths, *([args.inside] if args.inside else [])))
+    if isinstance(state.count, Unknown):
+        raise ProbeError(state.count.why)
+    if state.count < args.at_least:
+        return Fails(why=f"{what}: {plural(state.count, 'file')}, wanted {args.at_least}")
+    if args.younger_than and isinstance(state.age, Unknown):
+        if state.files:
+            raise ProbeError(state.age.why)
+        return Fails(why=f"{what}: there is none")
+    if args.younger_than and not isinstance(state.age, Unknown) and state.age > args.younger_than:
+        return Fails(why=f"{what}: last written to {state.age:g} s ago, wanted {args.younger_than:g} s at most")
+    if args.growing and state.growing is not True:
+        return Fails(why=f"{what}: nothing was written in {args.apart:g} s")
+    return Holds(why=f"{what}: {plural(state.count, 'file')}")
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste; globs stand as they are, so that the shell expands them."""
+    paths = " ".join(_as_glob(it) for it in args.paths)
+    if args.inside:
+        return (f"find {paths} -type f -name {shlex.quote(args.inside)} -exec ls -ld {{}} +",)
+    return (f"ls -ldt -- {paths}",)
+
+
+def _as_glob(path: str) -> str:
+    """*path* quoted, but for what makes it a glob and for a leading ``~/``."""
+    home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
+    parts = re.split(r"([*?\[\]]+)", rest)
+    return home + "".join(it if at % 2 else shlex.quote(it) if it else "" for at, it in enumerate(parts))

@@ -1,0 +1,1 @@
+"""Actions that wait, or tell a person something."""

@@ -1,0 +1,108 @@
+"""Wait until a path is there (or gone), or until a local TCP port accepts connections (or no longer does)."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+from engine.errors import NotInTime, ProbeError
+from engine.protocols import Probe
+from engine.values.command import Completed, read_script
+from engine.values.types import Duration, seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What to wait for, and for how long; exactly one of path and port."""
+
+    path: str = field(default="", metadata={"about": "An absolute path on the host."})
+    port: int = field(
+        default=0,
+        metadata={"about": "A TCP port on the host's own localhost.", "minimum": 0, "maximum": 65535},
+    )
+    gone: bool = field(default=False, metadata={"about": "Wait until it is no longer there."})
+    at_most: Duration = field(
+        default=Duration(60),
+        metadata={
+            "about": "How long to wait before that is a failure; or the `within` or `timeout` of its step, if less.",
+            "maximum": 86400,
+        },
+    )
+    every: Duration = field(default=Duration(1), metadata={"about": "How often to look.", "minimum": 0.1})
+
+    def __post_init__(self) -> None:
+        if bool(self.path) == bool(self.port):
+            raise ValueError("give exactly one of `path` and `port`")
+        if self.path and not self.path.startswith("/"):
+            raise ValueError(f"`path` must be absolute: {self.path}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What was waited for has come about."""
+
+    waited: float = field(metadata={"about": "How long it took, in seconds."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """One script that looks until it is so, or time is up."""
+    wanted = "gone" if args.gone else "there"
+    kind, what = ("path", args.path) if args.path else ("port", f"{args.port:04X}")
+    script = read_script(_WAIT, kind, what, wanted, str(ceil(args.at_most)), f"{args.every:g}", accepts=(0, 1))
+    done: Completed = yield replace(script, timeout=args.at_most + args.every + 10)
+    if done.timed_out:
+        raise ProbeError(f"{_what(args)}: not seen when its command was ended after {seconds(round(done.seconds))}")
+    if done.exit_code == 1:
+        raise NotInTime(f"{_what(args)}: not so after {seconds(args.at_most)}")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"the wait ended with exit code {done.exit_code}")
+    return State(waited=round(done.seconds, 3))
+
+
+_WAIT = r"""
+kind=$1 what=$2 wanted=$3 most=$4 every=$5
+there() {
+    if [ $kind = path ]; then [ -e "$what" ] || [ -L "$what" ]; return; fi
+    seen=
+    for table in /proc/net/tcp /proc/net/tcp6; do  # columns: slot, local address:port, remote, state (0A: listening)
+        [ -r $table ] || continue
+        seen=yes
+        while read -r slot local remote state rest; do
+            [ "$state" = 0A ] || continue
+            case $local in
+                00000000:"$what"|??????7F:"$what") return 0 ;;
+                00000000000000000000000000000000:"$what"|00000000000000000000000001000000:"$what") return 0 ;;
+                0000000000000000FFFF0000??????7F:"$what"|0000000000000000FFFF000000000000:"$what") return 0 ;;
+            esac
+        done <$table
+    done
+    [ -n "$seen" ] || { echo 'cannot read /proc/net/tcp, so listening ports are not known' >&2; exit 3; }
+    return 1
+}
+began=$(date +%s)
+while :; do
+    if there; then now=there; else now=gone; fi
+    [ $now = "$wanted" ] && exit 0
+    [ $(($(date +%s) - began)) -ge "$most" ] && exit 1
+    sleep "$every"
+done
+"""
+
+
+def waits(args: Args) -> str:
+    """The words for it in a plan."""
+    return f"wait until {_what(args)}, at most {seconds(args.at_most)}"
+
+
+def _what(args: Args) -> str:
+    if args.path:
+        return f"{args.path} is {'gone' if args.gone else 'there'}"
+    return f"{'nothing listens' if args.gone else 'something listens'} on localhost:{args.port}"
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """A line that a person would paste."""
+    negation = "" if args.gone else "! "
+    test = f"test -e {shlex.quote(args.path)}" if args.path else f"ss -ltn | grep -q ':{args.port} '"
+    return (f"while {negation}{test}; do sleep {args.every:g}; done",)

@@ -1,0 +1,289 @@
+"""Reset GPUs that are wedged, one by one, where nothing holds them and nothing else would be torn down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from engine.errors import ProbeError
+from engine.facts.gpu.device_users import Users, ask_users, read_users
+from engine.facts.gpu.driver_services import NAME, Service, ask_services, read_services, start_again, stop
+from engine.facts.gpu.driver_services import TIMEOUT as STOP_TIMEOUT
+from engine.facts.gpu.nvlink import Links, ask_links, obstacle, read_links, together
+from engine.facts.gpu.reset import TIMEOUT as RESET_TIMEOUT
+from engine.facts.gpu.reset import refusal, reset, set_persistence
+from engine.facts.gpu.smi_query import Gpu, Reading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
+from engine.facts.gpu.utilisation import chosen, listed_on, wedged
+from engine.protocols import Absent, Probe
+from engine.values.command import Command, Completed, read
+from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.types import Unknown, plural
+
+BUSY_ABOVE = 5.0
+"""Percent; what is busier than this on two looks, for nobody, is wedged."""
+
+SPARE = 180.0
+"""Seconds for everything else between stopping services and starting them again."""
+
+APART = 2.0
+"""Seconds between the two looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Which GPUs, and how far to go."""
+
+    gpus: tuple[str, ...] = field(
+        default=(),
+        metadata={"about": "UUID, PCI bus id or index, as text; the word all for every GPU. None: nothing is reset."},
+    )
+    only: Literal["wedged", "any"] = field(
+        default="wedged", metadata={"about": "wedged: leave out those that are in order; any: reset whatever is named."}
+    )
+    force: bool = field(
+        default=False,
+        metadata={"about": "Also in MIG mode (instances are destroyed), and without NVLink peers that belong to it."},
+    )
+    stop: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Services of systemd that may be stopped for the reset where they hold a GPU; exactly those are "
+            "started again, also when it fails."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if wrong := [it for it in self.stop if not NAME.fullmatch(it)]:
+            raise ValueError(f"`stop`: {wrong[0]!r} is no name of a service")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The GPUs that were asked for, and what stands in the way."""
+
+    gpus: tuple[Gpu, ...] = field(default=(), metadata={"about": "The GPUs that were asked for and are there."})
+    there: int = field(default=0, metadata={"about": "How many GPUs the host has."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names that no GPU of this host has."})
+    lost: tuple[str, ...] = field(default=(), metadata={"about": "Bus ids of GPUs that have fallen off the bus."})
+    wedged: Mapping[str, bool | Unknown] = field(
+        default_factory=dict, metadata={"about": "UUID to whether it wants a reset, or is busy for nobody."}
+    )
+    holders: Mapping[str, tuple[str, ...] | Unknown] = field(
+        default_factory=dict, metadata={"about": "UUID to the processes that have its device node open."}
+    )
+    stops: tuple[str, ...] = field(
+        default=(), metadata={"about": "Services that hold a GPU, and would be stopped and started again."}
+    )
+    running: tuple[str, ...] = field(default=(), metadata={"about": "Those of `stop` that run."})
+    pulled: tuple[str, ...] = field(
+        default=(), metadata={"about": "Other units that run, and that systemd would stop with `stops`."}
+    )
+    root: bool = field(default=False, metadata={"about": "Whether we are root there."})
+    joined: str = field(default="", metadata={"about": "Why NVLink forbids to reset just these; empty: it does not."})
+    groups: tuple[tuple[str, ...], ...] = field(
+        default=(), metadata={"about": "UUIDs that must be reset by one command."}
+    )
+
+
+def probe(args: Args) -> Probe[State]:
+    """Look at the GPUs, at who holds them, and (only where a reset may come) at what joins them."""
+    if not args.gpus:
+        return State()
+    questions = (ask_presence(), ask_gpus(APART, apps=True), ask_users(), read("id", "-u"))
+    present, smi, users, whoami, *more = yield (*questions, *([ask_services(args.stop)] if args.stop else []))
+    presence = read_presence(present)
+    if presence.absent:
+        return Absent(why="no NVIDIA GPU", state=State(missing=args.gpus))
+    services = read_services(more[0]) if more else ()
+    state = _state(args, read_gpus(smi), read_users(users, presence), whoami, services)
+    if not _wanted(args, state):
+        return state
+    try:
+        links = read_links((yield ask_links()))
+    except ProbeError as error:
+        links = Links(linked=Unknown(why=str(error)), capability={}, switches=True, fabric_manager=False)
+    return _with_links(args, state, links)
+
+
+def _state(args: Args, reading: Reading, users: Users, whoami: Completed, services: tuple[Service, ...]) -> State:
+    holding = [it for it in services if it.pid in users.pids()]
+    stopped = {it.pid for it in holding}
+    names = {} if "all" in args.gpus else chosen(reading.gpus, args.gpus)
+    asked = reading.gpus if "all" in args.gpus else tuple(dict.fromkeys(it for it in names.values() if it))
+    return State(
+        gpus=asked,
+        there=len(reading.gpus),
+        missing=tuple(name for name, gpu in names.items() if gpu is None),
+        lost=reading.lost,
+        wedged={it.key: wedged(it, BUSY_ABOVE, users.held(it), listed_on(it, reading.apps)) for it in asked},
+        holders={it.key: users.of(it, stopped) for it in asked},
+        stops=tuple(it.unit for it in holding),
+        running=tuple(it.unit for it in services),
+        pulled=tuple(sorted({name for it in holding for name in it.pulls} - {it.unit for it in services})),
+        root=whoami.exit_code == 0 and whoami.stdout.strip() == "0",
+    )
+
+
+def _with_links(args: Args, state: State, links: Links) -> State:
+    wanted = _wanted(args, state)
+    groups = tuple(tuple(it.key for it in group) for group in together(wanted, links))
+    return replace(state, joined=obstacle(wanted, links), groups=groups)
+
+
+def _wanted(args: Args, state: State) -> tuple[Gpu, ...]:
+    """The GPUs that are to be reset, if nothing stands in the way."""
+    return tuple(it for it in state.gpus if args.only == "any" or state.wedged[it.key] is True)
+
+
+def decide(args: Args, state: State) -> Decision:
+    """Reset what is asked for and wedged; every obstacle is named at once."""
+    if not args.gpus:
+        return NoChange(why="no GPU was asked for")
+    obstacles = [*_not_there(state), *_not_told(args, state)]
+    wanted = _wanted(args, state)
+    if wanted:
+        obstacles += _obstacles(args, state, wanted)
+    if obstacles:
+        return Blocked(why="; ".join(obstacles))
+    if not wanted:
+        return NoChange(why=f"not wedged: {_said(state.gpus)}")
+    groups = _grouped(wanted, state)
+    targets = (*(_target(it) for it in wanted), *map(_service, state.stops))
+    on = tuple(it for it in wanted if it.persistence is True)
+    words = f"; {', '.join(state.stops)} stopped for it, and started again whatever comes of it" if state.stops else ""
+    return Change(
+        summary=f"reset {plural(len(wanted), 'GPU')}: {_said(wanted)}{words}",
+        commands=(
+            *([stop(state.stops, state.running, _longest(state, len(groups)))] if state.stops else []),
+            *(it for group in groups for it in _commands(group)),
+        ),
+        finally_=(
+            *([start_again(state.running)] if state.stops else []),  # some of them may be stopped with others
+            *(set_persistence(it, on=True) for it in on),
+        ),
+        targets=targets,
+        risk=Risk.RESETS_HARDWARE,
+    )
+
+
+def _longest(state: State, resets: int) -> float:
+    """Seconds that it may take at most until the services would have been started again."""
+    return RESET_TIMEOUT * resets + STOP_TIMEOUT * len(state.stops) + SPARE
+
+
+def _grouped(wanted: tuple[Gpu, ...], state: State) -> tuple[tuple[Gpu, ...], ...]:
+    by_key = {it.key: it for it in wanted}
+    groups = [tuple(by_key[key] for key in group if key in by_key) for group in state.groups]
+    return tuple(it for it in groups if it)
+
+
+def _commands(group: tuple[Gpu, ...]) -> tuple[Command, ...]:
+    off = tuple(set_persistence(it, on=False) for it in group if it.persistence is True)
+    return (*off, reset(group))
+
+
+def _not_there(state: State) -> list[str]:
+    fallen = [it for it in state.missing if bus_id(it) and bus_id(it) in state.lost]
+    found = [f"GPU {it} has fallen off the bus: only a reboot of the host brings it back" for it in fallen]
+    others = [it for it in state.missing if it not in fallen]
+    if others and state.lost:
+        found.append(
+            f"GPU {', '.join(others)} does not answer, and {', '.join(state.lost)} has fallen off the bus: "
+            "only a reboot of the host brings that back"
+        )
+    elif others:
+        found.append(f"no GPU of this host is called {', '.join(others)} ({plural(state.there, 'GPU')} there)")
+    return found
+
+
+def _not_told(args: Args, state: State) -> list[str]:
+    if args.only == "any":
+        return []
+    answers = [(it, state.wedged[it.key]) for it in state.gpus]
+    words = "not known whether it is wedged"
+    return [f"{_said((it,))}: {words} ({answer.why})" for it, answer in answers if isinstance(answer, Unknown)]
+
+
+def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
+    found = [] if state.root else ["a reset needs root: give the step `become: true`"]
+    for gpu in wanted:
+        if not gpu.uuid and not gpu.bus_id:
+            found.append(f"{_said((gpu,))} shows neither UUID nor bus id, and its index may be another GPU's by then")
+        if gpu.bus_id in state.lost:
+            found.append(f"{_said((gpu,))} has fallen off the bus: only a reboot of the host brings it back")
+        if gpu.recovery_action == "Reboot":
+            found.append(f"{_said((gpu,))}: the driver asks for a reboot of the host; a reset does not help")
+        match state.holders[gpu.key]:
+            case Unknown(why=why):
+                found.append(f"{_said((gpu,))}: not known whether a process holds it ({why})")
+            case held if held:
+                found.append(f"{_said((gpu,))} is held by {', '.join(held)}: end that first")
+        if gpu.mig == "Enabled" and not args.force:
+            found.append(f"{_said((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` does it")
+    if state.pulled:
+        found.append(f"to stop {', '.join(state.stops)} would also stop {', '.join(state.pulled)}: end that first")
+    if state.joined and not args.force:
+        found.append(f"{state.joined}: name them too, or give `force: true`")
+    return found
+
+
+def settled(args: Args, before: State, after: State) -> bool:
+    """The GPUs that were to be reset are there, want no reset, work for nobody unseen, and keep their persistence."""
+    return not _unsettled(args, before, after)
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """What a second look still sees."""
+    return f"reset, but {'; '.join(_unsettled(args, before, after))}"
+
+
+def _unsettled(args: Args, before: State, after: State) -> list[str]:
+    now = {it.key: it for it in after.gpus}
+    found = [f"{it} ran before, and does not now" for it in before.running if it not in after.running]
+    for gpu in _wanted(args, before):
+        again = now.get(gpu.key)
+        if again is None:
+            found.append(f"{_said((gpu,))} is not there any more")
+        elif again.requires_reset is True:
+            found.append(f"{_said((gpu,))} still wants a reset")
+        elif after.wedged[gpu.key] is not False:
+            found.append(f"{_said((gpu,))} is still busy for nobody, or does not say")
+        elif again.persistence != gpu.persistence and not isinstance(gpu.persistence, Unknown):
+            found.append(f"{_said((gpu,))}: persistence mode was {'on' if gpu.persistence else 'off'}, and is not now")
+    return found
+
+
+def reach(args: Args, state: State) -> tuple[Target, ...]:
+    """The GPUs that were asked for and are there, and the services that may be stopped for them."""
+    return (*map(_target, state.gpus), *map(_service, state.running))
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the GPUs of *keys*; a service of *keys* is not stopped, and so stands in the way."""
+    kept = tuple(it for it in state.stops if _service(it).key in keys)
+    held = {key: it if isinstance(it, Unknown) or not kept else (*it, *kept) for key, it in state.holders.items()}
+    gpus = tuple(it for it in state.gpus if it.key not in keys)
+    return replace(state, gpus=gpus, holders=held, stops=tuple(it for it in state.stops if it not in kept))
+
+
+def refused(command: Command, completed: Completed) -> str:
+    """The words for a reset that nvidia-smi refused."""
+    return refusal(command, completed)
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste."""
+    return tuple(f"nvidia-smi --gpu-reset -i {it}" for it in args.gpus if it != "all")
+
+
+def _service(unit: str) -> Target:
+    return Target(kind="service", key=f"service:{unit}", say=unit)
+
+
+def _target(gpu: Gpu) -> Target:
+    return Target(kind="gpu", key=gpu.key, say=_said((gpu,)))
+
+
+def _said(gpus: tuple[Gpu, ...]) -> str:
+    return ", ".join(f"GPU {it.index} ({it.key})" for it in gpus)

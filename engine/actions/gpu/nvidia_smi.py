@@ -1,0 +1,132 @@
+"""Look at the GPUs: how busy they are on two looks, which are wedged, and what nvidia-smi complains about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.facts.gpu.device_users import Users, ask_users, read_users
+from engine.facts.gpu.smi_query import App, Gpu, GpuPresence, Reading, ask_gpus, ask_presence, read_gpus, read_presence
+from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, those, unseen, wedged
+from engine.protocols import Absent, Probe
+from engine.values.types import Duration, Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """What counts as busy."""
+
+    busy_above: float = field(
+        default=5,
+        metadata={"about": "Busy is more than this (percent), on both looks.", "minimum": 0, "maximum": 100},
+    )
+    apart: Duration = field(
+        default=Duration(2), metadata={"about": "Time between the two looks.", "minimum": 0.1, "maximum": 20}
+    )
+    expect_gpus: int = field(
+        default=0, metadata={"about": "How many GPUs there should be; 0 does not check.", "minimum": 0}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The GPUs of the host; those named in lists are named by UUID."""
+
+    gpus: tuple[Gpu, ...] = field(
+        default=(),
+        metadata={"about": "Each GPU: index, uuid, bus_id, name, memory_used, memory_total (MiB), utilization (%) ..."},
+    )
+    count: int = field(default=0, metadata={"about": "How many GPUs nvidia-smi shows."})
+    missing: int = field(default=0, metadata={"about": "How many of `expect_gpus` it does not show."})
+    names: tuple[str, ...] = field(default=(), metadata={"about": "The models that are there, each once."})
+    busy: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that were busy on both looks."})
+    idle: tuple[str, ...] = field(default=(), metadata={"about": "GPUs that were idle on both looks."})
+    requires_reset: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "GPUs that the driver wants reset; unknown where it does not say."}
+    )
+    wedged: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "GPUs that want a reset, or are busy although no process has them."}
+    )
+    apps: tuple[App, ...] | Unknown = field(
+        default=(), metadata={"about": "What nvidia-smi lists: gpu_uuid, pid, name, memory_mib."}
+    )
+    listed: tuple[int, ...] | Unknown = field(default=(), metadata={"about": "The pids that nvidia-smi lists."})
+    exclusive: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "GPUs in compute mode Exclusive_Process, Exclusive_Thread or Prohibited."}
+    )
+    mig: tuple[str, ...] = field(default=(), metadata={"about": "GPUs in MIG mode."})
+    memory_free_mib: Mapping[str, float | Unknown] = field(
+        default_factory=dict, metadata={"about": "Free memory of each GPU, by UUID."}
+    )
+    errors: tuple[str, ...] = field(
+        default=(), metadata={"about": "What nvidia-smi complained about, and what its rows say is broken."}
+    )
+    waiting_for_reset: tuple[str, ...] | Unknown = field(
+        default=(),
+        metadata={"about": "GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."},
+    )
+    faulty: tuple[str, ...] = field(
+        default=(), metadata={"about": "GPUs of which a value is missing that every healthy one has; see `errors`."}
+    )
+    lost: tuple[str, ...] = field(
+        default=(), metadata={"about": "Bus ids of GPUs that are lost or have fallen off the bus."}
+    )
+
+
+def probe(args: Args) -> Probe[State]:
+    """Ask sysfs, nvidia-smi (twice) and /proc in one round."""
+    present, smi, users = yield ask_presence(), ask_gpus(args.apart, apps=True), ask_users()
+    presence = read_presence(present)
+    if presence.absent:
+        return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus))
+    reading = read_gpus(smi)
+    return _state(args, reading, read_users(users, presence), presence)
+
+
+def _state(args: Args, reading: Reading, users: Users, presence: GpuPresence) -> State:
+    gpus, apps = reading.gpus, reading.apps
+    return State(
+        gpus=gpus,
+        count=len(gpus),
+        missing=max(0, args.expect_gpus - len(gpus)),
+        names=tuple(dict.fromkeys(it.name for it in gpus if it.name)),
+        busy=those(gpus, lambda it: busy(it, args.busy_above)),
+        idle=tuple(it.key for it in gpus if idle(it, args.busy_above) is True),
+        requires_reset=those(gpus, lambda it: it.requires_reset),
+        wedged=those(gpus, lambda it: wedged(it, args.busy_above, users.held(it), listed_on(it, apps))),
+        apps=apps,
+        listed=_pids(apps),
+        exclusive=those(gpus, _exclusive),
+        mig=tuple(it.key for it in gpus if it.mig == "Enabled"),
+        memory_free_mib={it.key: _free(it) for it in gpus},
+        waiting_for_reset=those(gpus, lambda gpu: gpu.waits_for_reset),
+        faulty=tuple(gpu.key for gpu in gpus if gpu.faults),
+        errors=(*complaints(reading), *unseen(reading, presence)),
+        lost=reading.lost,
+    )
+
+
+def _pids(apps: tuple[App, ...] | Unknown) -> tuple[int, ...] | Unknown:
+    if isinstance(apps, Unknown):
+        return apps
+    known = tuple(dict.fromkeys(it.pid for it in apps if not isinstance(it.pid, Unknown)))
+    return known or next((it.pid for it in apps if isinstance(it.pid, Unknown)), ())
+
+
+def _exclusive(gpu: Gpu) -> bool | Unknown:
+    mode = gpu.compute_mode
+    return mode if isinstance(mode, Unknown) else mode.startswith(("Exclusive", "Prohibited"))
+
+
+def _free(gpu: Gpu) -> float | Unknown:
+    if isinstance(gpu.memory_used, Unknown):
+        return gpu.memory_used
+    if isinstance(gpu.memory_total, Unknown):
+        return gpu.memory_total
+    return max(0.0, gpu.memory_total - gpu.memory_used)
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The table, then the numbers, twice."""
+    query = "index,uuid,pci.bus_id,utilization.gpu,memory.used,compute_mode,persistence_mode"
+    return ("nvidia-smi", f"nvidia-smi --query-gpu={query} --format=csv      # twice: one look can mislead")

@@ -1,0 +1,270 @@
+"""The components of a host: what is to be started, how each stands, and the commands that start and end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.actions.processes.components.component import Component
+from engine.actions.processes.components.probe_scripts import LOOK, WATCHER
+from engine.actions.processes.components.start_stop_scripts import END, START
+from engine.errors import ProbeError
+from engine.facts.processes.exit_codes import explained
+from engine.facts.processes.table import COMMAND
+from engine.values.command import Command, Completed, read_script, write_script
+from engine.values.types import Unknown, seconds
+
+USUAL = 600.0
+"""Seconds that a write may take if it does not say otherwise."""
+
+LINE = 1000
+"""Characters of a line of a log that are kept."""
+
+_BLIND = "what they have started cannot be looked for: reading /proc hangs on some process"
+
+LAST_WAIT = 5.0
+"""Seconds that KILL is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remains:
+    """A process that a component has started, and that lives on without it."""
+
+    component: str
+    pid: int
+    start: int
+    state: str
+    user: str
+    command: str
+    """Its name."""
+
+    @property
+    def key(self) -> str:
+        """Its identity as a target."""
+        return f"{self.pid}:{self.start}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """How a component stands."""
+
+    name: str
+    status: str
+    """running, found (something else started it), ended, stopped (on purpose), lost (nobody saw its end), or never."""
+    pid: int = 0
+    """0 where it was never started, and is not found either."""
+    start: int = 0
+    """Clock ticks since boot; *pid* and *start* together are never another's."""
+    user: str
+    command: str
+    """The arguments joined by spaces that it has where it runs, else those that are asked for."""
+    differs: bool = False
+    """Whether it runs with other arguments, environment, directory or log than are asked for now."""
+    exit_code: int | Unknown
+    meaning: str = ""
+    """Of the exit code."""
+    started: int | Unknown
+    """When, in seconds since 1970."""
+    ended: int | Unknown
+    seconds: float | Unknown
+    """How long it has been running, or ran."""
+    log: str
+    last: tuple[str, ...] = ()
+    """The last lines of its log since it was started, each with its name in brackets before it."""
+    died: float = field(default=0.0, metadata={"private": True})
+    """Uptime at its end; 0: not known."""
+
+    @property
+    def key(self) -> str:
+        """Its identity as a target."""
+        return f"{self.pid}:{self.start}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it lives."""
+        return self.status in ("running", "found")
+
+    @property
+    def ours(self) -> bool:
+        """Whether it lives, and was started from here."""
+        return self.status == "running"
+
+    @property
+    def dead(self) -> bool:
+        """Whether it has ended without having been asked to."""
+        return self.status in ("ended", "lost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Set:
+    """All components that were asked for, in their order."""
+
+    parts: tuple[Part, ...]
+    left: tuple[Remains, ...] | Unknown
+    strays: tuple[Remains, ...]
+    """What is in the session of one that is gone, but does not bear its mark."""
+    obstacles: tuple[tuple[str, str], ...]
+    """Why those that do not run cannot be started: the name of one, or none where it concerns all, and the reason."""
+    turn: int
+    busy: int
+    """The process that starts or ends some of them right now; 0: none."""
+
+
+def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
+    """How *components* stand by the records in the folder *records*."""
+    words: list[str] = []
+    for it in components:
+        words += (it.name, "".join(it.argv[:1]), it.cwd, it.log, dict(it.variables).get("PATH", ""))
+    return read_script(LOOK, str(lines), records, *words)
+
+
+def read_components(components: Sequence[Component], done: Completed) -> Set:
+    """What *done* says.  Raises ProbeError where it does not say how they stand."""
+    if done.timed_out:
+        raise ProbeError(f"how the components stand could not be seen within {seconds(done.seconds)}")
+    if done.exit_code != 0:
+        raise ProbeError(" ".join(done.stderr.split()) or f"the look at the components gave {done.exit_code}")
+    told = [(kind, rest) for kind, _, rest in (it.partition(" ") for it in done.stdout.split("\n")) if kind]
+    uptime, user = next(rest.split(" ", 1) for kind, rest in told if kind == "self")
+    turn, busy = next(rest.split(" ") for kind, rest in told if kind == "turn")
+    logs = _logs(done.stdout.split("\n"))
+    rows = [it.split(" ", 11) for it in _of("part", told)]
+    if [it[0] for it in rows] != [it.name for it in components]:
+        raise ProbeError("the answer of the host is cut off: not every component is in it")
+    pairs = zip(rows, components, strict=True)
+    parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
+    does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", told))}
+    parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
+    return Set(
+        parts=parts,
+        left=Unknown(why=_BLIND) if _of("blind", told) else _remains(_of("left", told), parts, user),
+        strays=_remains(_of("stray", told), parts, user),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", told))),
+        turn=int(turn),
+        busy=int(busy) if busy != "-" else 0,
+    )
+
+
+def _of(wanted: str, told: Iterable[tuple[str, str]]) -> list[str]:
+    """What the lines of the kind *wanted* say."""
+    return [rest for kind, rest in told if kind == wanted]
+
+
+def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """The lines of each log, after its ``part``; of one that a progress bar wrote over and over, the last state."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in lines:
+        if line.startswith("part "):
+            name = line.split(" ")[1]
+        elif line.startswith(" ") and name:
+            shown = line[1:].rstrip("\r").rpartition("\r")[2].rstrip()
+            found.setdefault(name, []).append(f"[{name}] {shown[-LINE:]}")
+    return {name: tuple(it) for name, it in found.items()}
+
+
+def _part(row: Sequence[str], component: Component, user: str, uptime: int, last: tuple[str, ...]) -> Part:
+    name, status, key, _, began, began_at, code, over, over_at, asked, digest, log = row
+    pid, _, start = key.partition(":")
+    never = Unknown(why=f"{name} was never started from here")
+    unseen = Unknown(why=_unseen(name, status))
+    known = status == "ended"
+    lived = (int(over) if known else uptime) - int(began) if began != "-" else 0
+    return Part(
+        name=name,
+        status=_status(status, asked == "yes"),
+        pid=int(pid) if pid != "-" else 0,
+        start=int(start or 0),
+        user=user,
+        command=" ".join(component.argv),
+        differs=status == "running" and digest != component.digest,
+        exit_code=int(code) if known else never if status == "never" else unseen,
+        meaning=explained(int(code)).meaning if known else "",
+        started=int(began_at) if began_at != "-" else never,
+        ended=int(over_at) if known else never if status == "never" else unseen,
+        seconds=never if status == "never" else lived / 100 if known or status == "running" else unseen,
+        log=log,
+        last=last,
+        died=int(over) / 100 if known else 0.0,
+    )
+
+
+def _status(status: str, asked: bool) -> str:
+    if status == "running" or status == "never":
+        return status
+    if asked:
+        return "stopped"
+    return "lost" if status == "before" else status
+
+
+def _unseen(name: str, status: str) -> str:
+    words = {
+        "running": f"{name} runs",
+        "before": f"the host was started anew since {name} was started",
+        "lost": f"what waited for the end of {name} was killed or could not write it down, so that nobody saw it",
+    }
+    return words.get(status, "")
+
+
+def _remains(rows: Iterable[str], parts: Iterable[Part], user: str) -> tuple[Remains, ...]:
+    """What lives on of the components that do not run."""
+    down = {it.name for it in parts if not it.runs}
+    found = []
+    for name, key, state, called in (it.split(" ", 3) for it in rows):
+        pid, _, start = key.partition(":")
+        if name in down:
+            it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
+            found.append(it)
+    return tuple(sorted(found, key=lambda it: it.pid))
+
+
+def start_components(
+    components: Iterable[Component],
+    running: Mapping[str, str],
+    records: str,
+    turn: int,
+    *,
+    watch: float,
+    grace: float,
+    end_others: bool,
+) -> Command:
+    """Start *components* in their order but for those that are *running* (name to pid:start), and watch all of them.
+
+    Nothing of it but the arguments ever stands in a list of processes.
+    """
+    chosen, texts = tuple(components), list[str]()
+    for it in chosen:
+        if it.name in running:
+            texts += ["runs", it.name, running[it.name]]
+        else:
+            pairs = [text for pair in it.variables for text in pair]
+            texts += ["start", it.name, _hundredths(it.delay), it.log, it.cwd, it.digest]
+            texts += [str(len(it.env)), str(len(it.argv)), *pairs, *it.argv]
+    stdin = "".join(f"{it.count(chr(10)) + 1}\n{it}\n" for it in (*texts, "end"))
+    words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
+    needs = sum(it.delay + 15 for it in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
+    return _write(("start-components", *(it.name for it in chosen)), START, words, needs, stdin)
+
+
+def end_components(
+    running: Iterable[Part], left: Iterable[Remains], records: str, turn: int, *, grace: float
+) -> Command:
+    """End *running*, the last first, each with what it has started; then what is *left* of others."""
+    words = [f"{it.name} {it.key}" for it in reversed(tuple(running))]
+    remains: dict[str, list[str]] = {}
+    for it in left:
+        remains.setdefault(it.component, []).append(it.key)
+    words += [f"{name} - {' '.join(keys)}" for name, keys in remains.items()]
+    needs = len(words) * (grace + LAST_WAIT + 5) + 60
+    names = dict.fromkeys(it.partition(" ")[0] for it in words)
+    return _write(("end-components", *names), END, (records, str(turn), _hundredths(grace), *words), needs)
+
+
+def _write(called: tuple[str, ...], script: str, words: tuple[str, ...], needs: float, stdin: str = "") -> Command:
+    plain = write_script(script, *words, called=called, accepts=(0, 1))
+    made = replace(plain, stdin=stdin, private=True)
+    return made if needs <= USUAL else replace(made, timeout=needs)
+
+
+def _hundredths(value: float) -> str:
+    return str(round(value * 100))

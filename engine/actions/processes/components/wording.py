@@ -1,0 +1,79 @@
+"""How components are told of to people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from engine.actions.processes.components.component import Component
+from engine.actions.processes.components.supervision import Part, Remains
+from engine.values.types import Unknown, plural, seconds
+
+
+def first_dead(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Those that have died, the first to die first; those whose end nobody saw last."""
+    return tuple(sorted((it for it in parts if it.dead), key=lambda it: (not it.died, it.died)))
+
+
+def end_of(part: Part) -> str:
+    """How *part* ended, for people."""
+    if isinstance(part.exit_code, Unknown):
+        return f"{part.name} is gone, and its exit code is not known ({part.exit_code.why})"
+    lived = "" if isinstance(part.seconds, Unknown) else f" after {seconds(part.seconds)}"
+    return f"{part.name} ended{lived} with exit code {part.exit_code} ({part.meaning})"
+
+
+def last_words(part: Part) -> str:
+    """What its log ends with, for people."""
+    lines = " | ".join(it for it in part.last if it.strip())
+    return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} says nothing"
+
+
+def in_order(down: Sequence[Component]) -> str:
+    """In which order, and with which delays, *down* are started."""
+    later = [f"{it.name} {seconds(it.delay)} later" if it.delay else it.name for it in down[1:]]
+    return ", then ".join([down[0].name, *later])
+
+
+def how_started(it: Component) -> Iterator[str]:
+    """What is started, for people: of the environment, only the names."""
+    yield f"{it.name}: {shlex.join(it.argv)}"
+    names = f"; environment: {', '.join(it.env)}" if it.env else ""
+    yield f"  in {it.cwd}; log: {it.log}{names}"
+
+
+def named(it: Part) -> str:
+    """*it* and all that goes with it, for people."""
+    return f"pid {it.pid} ({it.user}), the component {it.name}, with what it has started"
+
+
+def left_behind(left: tuple[Remains, ...]) -> str:
+    """The first of *left*, and how many more there are."""
+    said = [f"pid {it.pid} ({it.command}) of {it.component}" for it in left[:5]]
+    more = f" and {plural(len(left) - 5, 'other')}" if len(left) > 5 else ""
+    return f"left behind: {', '.join(said)}{more}"
+
+
+def not_ended(strays: tuple[Remains, ...]) -> str:
+    """What is said of *strays*."""
+    which = left_behind(strays).removeprefix("left behind: ")
+    return (
+        f"left behind in a session, without a mark that it belongs there: {which}; look what it is, and end it by hand"
+    )
+
+
+def what_remains(left: tuple[Remains, ...] | Unknown, strays: tuple[Remains, ...]) -> list[str]:
+    """What lives on of those that are gone, for people."""
+    said = [left.why] if isinstance(left, Unknown) else [left_behind(left)] if left else []
+    return [*said, not_ended(strays)] if strays else said
+
+
+def with_pids(parts: Iterable[Part]) -> str:
+    """Which of *parts* run, and where."""
+    return ", ".join(f"{it.name} (pid {it.pid})" for it in parts if it.runs)
+
+
+def of_others(parts: Iterable[Part]) -> str:
+    """Which of *parts* run without having been started from here; empty: none."""
+    found = with_pids(it for it in parts if not it.ours)
+    return f"something else has started {found}" if found else ""

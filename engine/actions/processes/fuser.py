@@ -1,0 +1,117 @@
+"""End the processes that have a device, or a file, open.
+
+Who that is, is read from /proc: no fuser and no lsof is needed. A process is ended by pid and start time, read again
+right before each signal. PID 1, what our own connection hangs on, and protected daemons are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.facts.process_selection import by_open_files
+from engine.facts.process_selection.by_open_files import Holding, look_at
+from engine.facts.process_selection.path_rules import objection_to_paths
+from engine.facts.processes.victims import AT_WORK_BY_HAND, Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.protocols import Probe
+from engine.values.plan import Decision
+from engine.values.types import Duration, Unknown
+
+State = Holding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Whose holders are ended, and how."""
+
+    paths: tuple[str, ...] = field(
+        metadata={"about": "Devices or files, as globs of absolute paths; directories are left out.", "min_items": 1}
+    )
+    only: Literal["leftover", "all"] = field(
+        default="all", metadata={"about": "leftover spares every process whose job keeps a GPU busy."}
+    )
+    busy_above: float = field(
+        default=5,
+        metadata={
+            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "minimum": 0,
+            "maximum": 100,
+        },
+    )
+    lost: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
+            "open is not left over."
+        },
+    )
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
+        default="KILL", metadata={"about": "The first signal."}
+    )
+    grace: Duration = field(
+        default=Duration(10.0),
+        metadata={"about": "How long the first signal may take; it is over as soon as all are gone.", "minimum": 0},
+    )
+    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "The signal for those that remain."})
+    allow: tuple[str, ...] = field(
+        default=(), metadata={"about": "Protected programs that may be ended after all, by name."}
+    )
+    max_victims: int = field(
+        default=0, metadata={"about": "With more victims than this, none is ended; 0: any number.", "minimum": 0}
+    )
+
+
+def objection(args: Args) -> str:
+    """Why the holders of these paths must not be ended; empty: they may."""
+    return objection_to_paths(args.paths)
+
+
+def probe(args: Args) -> Probe[State]:
+    """Walk /proc; look at the GPUs only if somebody holds a path and it matters."""
+    return (yield from look_at(args.paths, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost))
+
+
+def decide(args: Args, state: State) -> Decision:
+    """End who holds them."""
+    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
+    spared += [f"pid {it.pid}: {it.why}" for it in (*state.beyond_help, *state.protected)]
+    what = f"{'that is left over ' if args.only == 'leftover' else ''}holds {' or '.join(args.paths)}"
+    return decision(_victims(args, state), _manner(args), what, spared)
+
+
+def settled(args: Args, before: State, after: State) -> bool:
+    """Every victim is gone, and none has come anew."""
+    return gone(_seen(args, before), _seen(args, after))
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """Who survived, and who came anew."""
+    return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the processes of *keys*."""
+    return by_open_files.without(state, keys)
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Look first; `fuser -k` would end every holder, monitoring daemons too."""
+    spared = (AT_WORK_BY_HAND,) if args.only == "leftover" else ()
+    lines = (f"fuser -v {' '.join(args.paths)} 2>&1", *spared, f"kill -s {args.signal} PID...")
+    return (
+        lines
+        if args.then == "nothing" or args.signal == "KILL"
+        else (*lines, f"sleep {args.grace:g}; kill -s KILL PID...")
+    )
+
+
+def _victims(args: Args, state: State) -> Processes:
+    return state.processes if args.only == "all" else state.leftover
+
+
+def _seen(args: Args, state: State) -> Seen:
+    return Seen(found=state.processes, victims=_victims(args, state))
+
+
+def _manner(args: Args) -> Manner:
+    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

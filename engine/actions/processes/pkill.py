@@ -1,0 +1,113 @@
+"""End processes by what their command lines say: a signal, some time, then another.
+
+Patterns are Python regular expressions, searched in the arguments joined by spaces, on this side: none ever stands on
+the host's command line. A process is ended by pid and start time, read again right before each signal. PID 1, what our
+own connection hangs on, and protected daemons are left alone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.facts.process_selection import by_command_line
+from engine.facts.process_selection.by_command_line import Matching, look_for
+from engine.facts.processes.victims import AT_WORK_BY_HAND, Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.protocols import Probe
+from engine.values.plan import Decision
+from engine.values.types import Duration, ProcessPattern, Unknown
+
+State = Matching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Who is ended, and how."""
+
+    patterns: tuple[ProcessPattern, ...] = field(
+        metadata={"about": "Searched in command lines; one that matches everything is refused.", "min_items": 1}
+    )
+    only: Literal["leftover", "all"] = field(
+        default="all", metadata={"about": "leftover spares every process whose job keeps a GPU busy."}
+    )
+    busy_above: float = field(
+        default=5,
+        metadata={
+            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "minimum": 0,
+            "maximum": 100,
+        },
+    )
+    lost: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
+            "open is not left over."
+        },
+    )
+    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
+        default="TERM", metadata={"about": "The first signal."}
+    )
+    grace: Duration = field(
+        default=Duration(10.0),
+        metadata={"about": "How long the first signal may take; it is over as soon as all are gone.", "minimum": 0},
+    )
+    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "The signal for those that remain."})
+    allow: tuple[str, ...] = field(
+        default=(), metadata={"about": "Protected programs that may be ended after all, by name."}
+    )
+    max_victims: int = field(
+        default=0, metadata={"about": "With more victims than this, none is ended; 0: any number.", "minimum": 0}
+    )
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read /proc; look at the GPUs only if somebody matches and it matters."""
+    return (
+        yield from look_for(args.patterns, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost)
+    )
+
+
+def decide(args: Args, state: State) -> Decision:
+    """End who matches."""
+    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
+    spared += [f"pid {it.pid}: {it.why}" for it in (*state.beyond_help, *state.protected)]
+    what = f"{'that is left over ' if args.only == 'leftover' else ''}matches {' or '.join(args.patterns)}"
+    return decision(_victims(args, state), _manner(args), what, spared)
+
+
+def settled(args: Args, before: State, after: State) -> bool:
+    """Every victim is gone, and none has come anew."""
+    return gone(_seen(args, before), _seen(args, after))
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """Who survived, and who came anew."""
+    return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the processes of *keys*."""
+    return by_command_line.without(state, keys)
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Look first; then signal the pids that were looked at, not the pattern."""
+    lines = [f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns]
+    if args.only == "leftover":
+        lines.append(AT_WORK_BY_HAND)
+    lines.append(f"kill -s {args.signal} PID...")
+    return (*lines, f"sleep {args.grace:g}; kill -s KILL PID...") if args.then == "KILL" else tuple(lines)
+
+
+def _victims(args: Args, state: State) -> Processes:
+    return state.matches if args.only == "all" else state.leftover
+
+
+def _seen(args: Args, state: State) -> Seen:
+    return Seen(found=state.matches, victims=_victims(args, state))
+
+
+def _manner(args: Args) -> Manner:
+    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

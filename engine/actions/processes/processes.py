@@ -1,0 +1,62 @@
+"""Find processes by what their command lines say, and tell those left over from those at work.
+
+Patterns are Python regular expressions, searched in the arguments joined by spaces, on this side: none ever stands on
+the host's command line. The GPUs are asked only if somebody matches.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+
+from engine.errors import ProbeError
+from engine.facts.process_selection.by_command_line import Matching, look_for
+from engine.facts.processes.victims import named
+from engine.protocols import Fails, Holds, Probe
+from engine.values.types import ProcessPattern, Unknown, plural
+
+State = Matching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Who is looked for."""
+
+    patterns: tuple[ProcessPattern, ...] = field(
+        metadata={"about": "Searched in command lines; one that matches everything is refused.", "min_items": 1}
+    )
+    busy_above: float = field(
+        default=5,
+        metadata={
+            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "minimum": 0,
+            "maximum": 100,
+        },
+    )
+    lost: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
+            "open is not left over."
+        },
+    )
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read /proc; look at the GPUs, and again at /proc, only if somebody matches."""
+    return (yield from look_for(args.patterns, (), args.busy_above, apart=True, lost=args.lost))
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """None matches."""
+    if isinstance(state.matches, Unknown):
+        raise ProbeError(state.matches.why)
+    if not state.matches:
+        return Holds(why=f"no process matches {' or '.join(args.patterns)}")
+    verb = "matches" if len(state.matches) == 1 else "match"
+    return Fails(why=f"{plural(len(state.matches), 'process')} {verb}: {named(state.matches)}")
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste."""
+    return tuple(f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns)

@@ -1,0 +1,1 @@
+"""Actions on services, packages, memory, repositories, databases and web services."""

@@ -1,0 +1,150 @@
+"""How much memory is used, sample after sample: of the host, of single processes, and of GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.errors import ProbeError
+from engine.facts.gpu.smi_output import SCRIPT_HEAD, hung, number, reason, row, sections
+from engine.text.host_json import finite
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown
+
+MIB = 1 << 20
+
+PROCESSES = 2000
+"""Processes of one sample that come back at most, those that hold most."""
+
+LINES = 60_000
+"""Processes of all samples together that come back at most."""
+
+GPU_FIELDS = ("index", "uuid", "memory.used")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What one process held when a sample was taken."""
+
+    pid: int
+    start: str
+    """Clock ticks between boot and its start: with the pid, its identity."""
+    name: str
+    resident: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One look at the memory."""
+
+    at: float
+    """Seconds since boot."""
+    used: int | Unknown
+    """Bytes of the host that no program could still get."""
+    held: Mapping[str, Held] = field(default_factory=dict)
+    """By ``pid:start``."""
+    others: int = 0
+    """Bytes that each of the processes may hold which are not in it; 0: all are."""
+
+
+def ask_samples(samples: int, every: float) -> Command:
+    """One script that reads /proc *samples* times, *every* so many seconds."""
+    return read_script(_ASK, str(samples), f"{every:g}", str(min(PROCESSES, max(1, LINES // samples))))
+
+
+_ASK = r"""
+LC_ALL=C; export LC_ALL
+[ -r /proc/meminfo ] || { echo '/proc/meminfo cannot be read' >&2; exit 3; }
+page=$(sed -n 's/^KernelPageSize: *\([0-9]*\) kB.*/\1/p;/^KernelPageSize/q' /proc/self/smaps 2>/dev/null)
+n=0
+while :; do
+    read -r up rest </proc/uptime
+    echo "sample $up"
+    sed -n 's/^\(MemTotal\|MemAvailable\): *\([0-9]*\) kB.*/mem \1 \2/p' /proc/meminfo
+    printf '%s\n' /proc/[0-9]* | awk -v page="${page:-4}" '{
+        f = $0 "/stat"; text = ""
+        while ((getline l < f) > 0) text = text == "" ? l : text " " l
+        close(f)
+        at = 0
+        while (k = index(substr(text, at + 1), ")")) at += k
+        if (!at) next
+        name = substr(text, index(text, "(") + 1, at - index(text, "(") - 1)
+        split(substr(text, at + 2), w, " ")
+        if (w[22] > 0) print w[22] * page, substr($0, 7), w[20], name
+    }' | sort -rn | awk -v most="$3" 'NR <= most { print "held " $0 } END { if (NR > most) print "more" }'
+    n=$((n + 1))
+    [ $n -lt "$1" ] || exit 0
+    sleep "$2"
+done
+"""
+"""Fields of ``stat`` are counted behind its last bracket: the name before it may hold anything."""
+
+
+def read_samples(done: Completed) -> tuple[Sample, ...]:
+    """The samples in *done*, those that were taken before time was up too.  Raises ProbeError where there is none."""
+    blocks = re.split(r"^sample ", done.stdout, flags=re.MULTILINE)[1:]  # a process may be called `sample`
+    whole = blocks[:-1] if done.timed_out else blocks
+    if not whole:
+        raise ProbeError(
+            "/proc could not be read in time"
+            if done.timed_out
+            else done.stderr.strip() or f"/proc could not be read (exit code {done.exit_code})"
+        )
+    return tuple(map(_sample, whole))
+
+
+def _sample(block: str) -> Sample:
+    head, *lines = block.split("\n")
+    table = {words[1]: int(words[2]) * 1024 for it in lines if (words := it.split(" "))[0] == "mem" and len(words) == 3}
+    held = tuple(_held(it) for it in lines if it.startswith("held "))
+    known = {"MemTotal", "MemAvailable"} <= table.keys()
+    why = Unknown(why="this host's /proc/meminfo has no MemAvailable")
+    return Sample(
+        at=finite(head),
+        used=table["MemTotal"] - table["MemAvailable"] if known else why,
+        held={f"{it.pid}:{it.start}": it for it in held},
+        others=min((it.resident for it in held), default=0) if "more" in lines else 0,
+    )
+
+
+def _held(line: str) -> Held:
+    _, kib, pid, start, name = line.split(" ", 4)
+    return Held(pid=int(pid), start=start, name=name, resident=int(kib) * 1024)
+
+
+def ask_gpu_samples(samples: int, every: float) -> Command:
+    """The same for the memory of the GPUs."""
+    return read_script(_ASK_GPUS, str(samples), f"{every:g}", ",".join(GPU_FIELDS))
+
+
+_ASK_GPUS = (
+    SCRIPT_HEAD
+    + r"""
+n=0
+while :; do
+    gpus sample "$3"
+    case $rc in 0|14|15) ;; *) exit 0 ;; esac
+    n=$((n + 1))
+    [ $n -lt "$1" ] || exit 0
+    sleep "$2"
+done
+"""
+)
+
+
+def read_gpu_samples(done: Completed) -> tuple[Mapping[str, int | Unknown], ...]:
+    """Bytes in use on each GPU, by its UUID, sample after sample.  Raises ProbeError where no row can be believed."""
+    found = sections(done)
+    samples = tuple(_used(it.lines) for it in found if it.exit_code is not None)
+    if any(samples):
+        return samples
+    said = tuple(line for it in found for line in (*it.lines, *it.stderr))
+    raise ProbeError(hung(done) if done.timed_out else reason(found[-1].exit_code, said))
+
+
+def _used(lines: tuple[str, ...]) -> Mapping[str, int | Unknown]:
+    rows = [values for it in lines if (values := row(it, GPU_FIELDS, "")) and values[1].startswith("GPU-")]
+    told = ((uuid, number(text)) for _, uuid, text in rows)
+    return {uuid: it if isinstance(it, Unknown) else int(it * MIB) for uuid, it in told}

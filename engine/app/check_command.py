@@ -1,0 +1,51 @@
+"""What ``runbook check`` says of playbooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.actions import discover
+from engine.app.input_files import find_playbook, read_playbook, read_text
+from engine.app.secret_masking import masked_by, secrets_in_playbook_file
+from engine.errors import ConfigError
+from engine.values.types import plural
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is to be said of one playbook."""
+
+    text: str
+    good: bool
+    warned: bool = False
+
+
+def checked(names: Sequence[str]) -> Iterator[Checked]:
+    """For each playbook whether it is good, its mistakes or its warnings."""
+    from engine.lang.lint.linter import warnings_in
+
+    actions = discover()
+    for name in names:
+        try:
+            path = find_playbook(name)
+            text = read_text(path)
+            book = read_playbook(path, actions)
+        except ConfigError as error:
+            yield Checked(masked_by(secrets_in_playbook_file(name), str(error)), good=False)
+            continue
+        warnings = warnings_in(book, text, actions)
+        count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
+        said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
+        warned = masked_by(secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said]))
+        yield Checked(warned, good=True, warned=bool(warnings))
+
+
+def rules_text() -> str:
+    """Every rule of the linter: why it is there, and an example."""
+    from engine.lang.lint.linter import rule_texts
+
+    lines = [text for _, text in rule_texts()]
+    return "\n\n".join(
+        [*lines, "A rule is switched off by a comment on that line or above: # runbook: allow RULE reason"]
+    )

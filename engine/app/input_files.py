@@ -1,0 +1,232 @@
+"""Find the files that a user means, and read them into values."""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from engine import transports
+from engine.errors import ConfigError, Problem
+from engine.protocols import Action
+from engine.values.inventory import Inventory
+from engine.values.playbook import Playbook, Where
+from engine.values.types import Json
+
+ENDINGS = (".yaml", ".yml")
+DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
+LARGEST = 4 * 1024 * 1024
+"""Bytes that any file of ours may have, but for an inventory."""
+LARGEST_INVENTORY = 8 * 1024 * 1024
+"""Bytes of an inventory: that of 10 000 hosts has 5 MB."""
+LARGEST_SENT = 256 * 1024
+"""Bytes that a file may have whose text goes to every host."""
+
+
+def library() -> Path:
+    """The playbooks that ship with the package: beside it in a checkout, inside it where it is installed."""
+    inside = Path(__file__).parents[1] / "playbooks"
+    return inside if inside.is_dir() else Path(__file__).parents[2] / "playbooks"
+
+
+def find_playbook(name: str) -> Path:
+    """The file of playbook *name*: a path, then ``./playbooks``, then the library.  Raises ConfigError."""
+    if Path(name).is_file():
+        return Path(name)
+    for folder in (Path("playbooks"), library()):
+        for ending in ("", *ENDINGS):
+            if (folder / f"{name}{ending}").is_file():
+                return folder / f"{name}{ending}"
+    if Path(name).exists():
+        raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
+    known = sorted({it.stem for it in playbook_files()})
+    near = get_close_matches(Path(name).stem, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
+
+
+def playbook_files() -> tuple[Path, ...]:
+    """Every playbook that a bare name can mean; ``./playbooks`` hides the library's of the same name."""
+    found: dict[str, Path] = {}
+    for folder in (Path("playbooks"), library()):
+        for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
+            if path.suffix in ENDINGS:
+                found.setdefault(path.stem, path)
+    return tuple(found[it] for it in sorted(found))
+
+
+def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
+    """The playbook in *path*.  Raises ConfigError with every mistake in it."""
+    from engine.lang.loader import load_playbook
+
+    return load_playbook(read_text(path), str(path), actions, open_included, read=read_beside)
+
+
+def open_included(name: str, file: str) -> tuple[str, str]:
+    """The file and the text of the playbook *name* that *file* includes: beside it, in ./playbooks, in the library.
+
+    Raises ConfigError, also for whatever lies outside of these, by its name or by a link: a playbook that somebody
+    else wrote must not reach the other files of who runs it.  That is said before it is looked whether there is one.
+    """
+    outside = ""
+    for folder in (Path(file).parent, Path("playbooks"), library()):
+        for ending in ("", *ENDINGS):
+            path = folder / f"{name}{ending}"
+            if path.suffix not in ENDINGS or "\0" in name:
+                continue
+            real = path.resolve()
+            if not real.is_relative_to(folder.resolve()) or real.suffix not in ENDINGS:
+                outside = outside or str(folder)
+            elif path.is_file():
+                return str(path), read_text(path)
+    if outside:
+        hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
+        raise ConfigError(Problem(message=f"no playbook {name!r} lies within {outside}", hint=hint))
+    known = sorted({it.stem for it in playbook_files()})
+    near = get_close_matches(Path(name).stem, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
+
+
+def read_beside(name: str, playbook: str) -> str:
+    """The text of the file *name*, as a step of *playbook* means it: within its folder, or an absolute path.
+
+    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts.
+    """
+    folder = Path(playbook).resolve().parent
+    path = Path(name) if Path(name).is_absolute() else (folder / name)
+    if not Path(name).is_absolute() and not path.resolve().is_relative_to(folder):
+        raise ConfigError(
+            f"{name} lies outside {folder}, the playbook's folder: move it there, or write an absolute path"
+        )
+    if not path.is_file():
+        raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
+    if not path.resolve().is_relative_to(folder) and not path.stat().st_mode & stat.S_IROTH:
+        raise ConfigError(
+            f"{path} lies outside {folder}, the playbook's folder, and not everybody may read it: move it there"
+        )
+    if path.stat().st_size > LARGEST_SENT:
+        raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the most that is sent to hosts")
+    text = read_text(path)
+    if "\0" in text:
+        raise ConfigError(f"{path} is not text: there is a NUL byte in it")
+    return text
+
+
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"cannot read {path}: {_kind(path)}")
+        with path.open("rb") as file:
+            raw = file.read(largest + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if len(raw) > largest:
+        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB; that is not one of our files")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
+
+
+def _kind(path: Path) -> str:
+    """What *path* is instead of a file."""
+    if path.is_dir():
+        return "it is a directory"
+    return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"
+
+
+def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
+    """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default."""
+    if given:
+        return tuple(Path(it).expanduser() for it in given)
+    if named := os.environ.get("RUNBOOK_INVENTORY"):
+        return tuple(Path(it).expanduser() for it in named.split(os.pathsep) if it)
+    if Path(DEFAULT_INVENTORY).is_file():
+        return (Path(DEFAULT_INVENTORY),)
+    raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Hold up the collector of cycles, which would go through all values of a long file again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def read_inventory(paths: Sequence[Path]) -> Inventory:
+    """Every host in *paths*.  Raises ConfigError with every mistake in them."""
+    from hashlib import sha256
+
+    from engine.inventory import could_be_inventory, read
+    from engine.lang.yaml_source import parse_inventory
+
+    texts = [(read_text(it, LARGEST_INVENTORY), str(it)) for it in paths]
+    with no_garbage_collection():
+        documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
+        parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
+        inventory = read(parsed, transports.names())
+    digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
+    return replace(inventory, digest=digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenInputs:
+    """Values for the inputs of a playbook, as a command line has them."""
+
+    options: tuple[str, ...] = ()
+    """``NAME=VALUE`` each."""
+    file: str = ""
+    below: Mapping[str, Json] = field(default_factory=dict)
+    """What holds where neither of these says anything."""
+
+
+def places_of(given: GivenInputs) -> Mapping[str, Where]:
+    """Where those values stand that a file gives and no option overrides; *given* was read without a mistake before."""
+    from engine.lang.yaml_source import parse_playbook
+
+    if not given.file:
+        return {}
+    document = parse_playbook(read_text(Path(given.file)), given.file)
+    options = {it.partition("=")[0] for it in given.options}
+    tree = document.value if isinstance(document.value, Mapping) else {}
+    return {name: document.where((name,)) for name in tree if name not in options}
+
+
+def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
+    """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
+    from engine.lang.inputs import parse_input_option, resolve_inputs
+    from engine.lang.yaml_source import has_key, parse_playbook
+
+    from_environment = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
+    values = {**given.below, **from_environment}
+    places: dict[str, Where] = {}
+    if given.file:
+        text, names = read_text(Path(given.file)), [it.name for it in playbook.inputs]
+        ours = has_key(text, names)
+        document = parse_playbook(text, given.file, ours=ours)
+        tree = document.value
+        if not isinstance(tree, Mapping):
+            raise ConfigError(f"{given.file}: expected a mapping of input names to values")
+        if tree and not ours:  # whatever it is, nothing of it is repeated
+            there = f"there are: {', '.join(names) or 'none'}"
+            raise ConfigError(f"{given.file}: no input of {playbook.name} stands in it ({there})")
+        values.update(tree)
+        places = {name: document.where((name,)) for name in tree}
+    for option in given.options:
+        name, value = parse_input_option(option, playbook)
+        values[name] = value
+        places.pop(name, None)
+    return resolve_inputs(playbook, values, places)

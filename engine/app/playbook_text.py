@@ -1,0 +1,274 @@
+"""A playbook in words that a person could follow by hand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, get_type_hints
+
+from engine.actions import discover
+from engine.app.input_files import find_playbook, read_playbook
+from engine.app.secret_masking import Hiding, masked_by, secrets_in_playbook_file, secrets_of
+from engine.app.step_text import conditions, limits
+from engine.errors import ConfigError
+from engine.protocols import Action
+from engine.values.command import shown_variable
+from engine.values.masking import Masking, masked
+from engine.values.playbook import FindingRule, Input, Part, Phase, Playbook, Step
+from engine.values.types import Duration, Json, Raw, Unknown, seconds
+
+WIDTH = 110
+"""Columns that texts have at most, and where no terminal says how wide it is."""
+NARROWEST = 40
+_SHAPES = Masking(())
+SPARES = frozenset({"lost"})
+"""Arguments that only spare more processes, by what a look has seen: the lines to do it by hand go without them."""
+ITEM = "ITEM"
+"""What stands for the item of an ``each`` in the lines to do it by hand."""
+
+
+def show_text(name: str) -> str:
+    """The playbook in words that a person could follow by hand."""
+    actions = discover()
+    path = find_playbook(name)
+    with Hiding(lambda: secrets_in_playbook_file(name)):
+        book = read_playbook(path, actions)
+        return masked_by(secrets_of(book), "\n".join(told(book, str(path), actions, width())))
+
+
+def told(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
+    """The lines of *book*, in the file *path*, at most *wide* columns long where words can be parted."""
+    lines = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
+    lines += [f"({path}; for hosts: {book.hosts or 'as given by --hosts'})"]
+    if book.inputs:
+        lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it, wide))]
+    writer = _Writer(book, actions, wide)
+    if book.diagnose:
+        lines += ["", *wrapped("1. DIAGNOSE (changes nothing; all of it also happens in a dry run)", "", wide)]
+        lines += writer.steps(1, book.diagnose)
+    if book.findings:
+        lines += ["", "2. FINDINGS"]
+        lines += [line for number, it in enumerate(book.findings, 1) for line in writer.finding(f"2.{number}", it)]
+    if book.remediate:
+        each = "each only while what it is for is still found" if book.findings else "each decides for itself"
+        lines += ["", *wrapped(f"3. REMEDIATE (in this order; {each})", "", wide)]
+        lines += writer.steps(3, book.remediate)
+    if (book.remediate and book.diagnose) or book.verify:
+        lines += ["", *wrapped("4. VERIFY (after a change every probe of part 1 runs again)", "", wide)]
+        lines += writer.steps(4, book.verify)
+    words = limits(book.limits)
+    return [*lines, *(["", *wrapped(words, "", wide)] if words else [])]
+
+
+def _input_lines(it: Input, wide: int) -> list[str]:
+    value = "required" if it.required else f"default {'***' if it.hides(it.default) else plain(it.default) or 'empty'}"
+    return wrapped(f"{it.name}: {it.about} ({value})", "  ", wide, further="    ")
+
+
+class _Writer:
+    """Puts steps and findings into words, with the inputs at their defaults."""
+
+    def __init__(self, book: Playbook, actions: Mapping[str, Action], wide: int) -> None:
+        self._book, self._actions, self._wide = book, actions, wide
+        self._parts = {it.id: it for it in book.parts}
+        self._inputs = _inputs(book)
+
+    def steps(self, section: int, steps: Iterable[Step]) -> list[str]:
+        """Steps one after the other; those of an included playbook under a line that names it."""
+        lines: list[str] = []
+        part = ""
+        for number, it in enumerate(steps, 1):
+            if it.part != part:
+                part = it.part
+                lines += self._wrapped(self._part(part), "  ") if part else ["  from this playbook itself:"]
+            lines += self._step(f"{section}.{number}", it)
+        return lines
+
+    def _part(self, name: str) -> str:
+        part: Part = self._parts[name]
+        given = f" with {plain(masked(part.given, _SHAPES))}" if part.given else ""
+        return f"from the playbook that is included as {name}{given}:"
+
+    def _step(self, number: str, step: Step) -> list[str]:
+        """A step, with the lines to do it by hand."""
+        action = self._actions[step.action]
+        lines = self._wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
+        lines += self._wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
+        samples = {key: self._rendered(str(it), step) for key, it in step.samples.items()}
+        env = tuple((name, self._rendered(text, step)) for name, text in step.env)
+        step = replace(step, env=env, cwd=self._rendered(step.cwd, step))
+        known = replace(step, on=self._rendered(step.on, step), samples=samples)
+        for sentence in conditions(known, found=bool(self._book.findings), items=self._items(step)):
+            lines += self._wrapped(sentence, "      ")
+        args = self._args(step, action)
+        hints = get_type_hints(action.Args)
+        open_ = {name for name, value in step.args.items() if self._stands_in(value, step)}
+        for name, value in step.args.items():
+            if name in open_ | SPARES:
+                lines += self._wrapped(f"{name}: {plain(value)}", "        ")
+                continue
+            shown = masked({name: getattr(args, name, value) if args is not None else value}, _SHAPES)[name]
+            words = seconds(shown) if hints.get(name) is Duration and isinstance(shown, float) else plain(shown)
+            lines += self._wrapped(f"{name}: {words}", "        ")
+        lines += self._by_hand(step, action, None if open_ else args)
+        if step.action in ("command", "script") and step.phase is Phase.DIAGNOSE:
+            lines.append("      (read-only by the author's word)")
+        return lines
+
+    def _items(self, step: Step) -> str:
+        """The items of its ``each``, where the inputs say which they are."""
+        from engine.expressions.templates import Scope, value_of
+
+        try:
+            found = value_of(step.each, Scope(inputs=self._inputs.get(step.part, {}))) if step.each else None
+        except ConfigError:
+            return ""
+        return plain(found) if isinstance(found, list) else ""
+
+    def _rendered(self, text: str, step: Step) -> str:
+        """*text* with the inputs at their defaults; as it stands where that cannot be."""
+        from engine.expressions.templates import Scope, render
+
+        try:
+            return str(render(text, Scope(inputs=self._inputs.get(step.part, {}))))
+        except ConfigError:
+            return text
+
+    def _stands_in(self, value: Any, step: Step) -> bool:
+        """Whether *value* is a template that falls back on something because an input is empty by default."""
+        given = self._inputs.get(step.part, {})
+        if not isinstance(value, str) or not re.search(r"\{\{.*\b(or|else|default)\b", value):
+            return False
+        named = re.findall(r"\binputs\.(\w+)", value)
+        return any(name in given and given[name] in ("", [], {}, None) for name in named)
+
+    def _by_hand(self, step: Step, action: Action, args: Any) -> list[str]:
+        shown = (
+            action.by_hand and args is not None and not (step.phase is not Phase.REMEDIATE and _changes(action, args))
+        )
+        lines = action.by_hand(args) if action.by_hand and shown else ()
+        before = [f"cd {shlex.quote(step.cwd)}"] if step.cwd else []
+        before += [f"export {name}={shlex.quote(shown_variable(name, value))}" for name, value in step.env]
+        return ["      by hand:", *(f"        {line}" for line in (*before, *lines))] if lines else []
+
+    def _args(self, step: Step, action: Action) -> Any:
+        from engine.expressions.templates import Scope, render
+        from engine.expressions.views import UnknownTouched
+        from engine.lang.arguments import build
+
+        looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in self._book.diagnose}
+        item = ITEM if step.each else None
+        wanted = {name: value for name, value in step.args.items() if name not in SPARES}
+        try:
+            rendered = render(wanted, Scope(inputs=self._inputs.get(step.part, {}), looks=looks, item=item))
+            return build(action.Args, rendered) if isinstance(rendered, Mapping) else None
+        except (UnknownTouched, ConfigError):
+            return None
+
+    def _wrapped(self, text: str, indent: str) -> list[str]:
+        return wrapped(text, indent, self._wide)
+
+    def finding(self, number: str, rule: FindingRule) -> list[str]:
+        """A finding, with what people should do about it."""
+        lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
+        lines += self._wrapped(f"when: {rule.when}", "      ")
+        lines += self._wrapped(f"unless: {', '.join(rule.unless)}", "      ") if rule.unless else []
+        words = [f"may take {seconds(rule.settle)} to go after a change"] if rule.settle else []
+        words += [f"must then stay gone for {seconds(rule.gone_for)}"] if rule.gone_for else []
+        lines += self._wrapped(", ".join(words), "      ") if words else []
+        for count, advice in enumerate(rule.advise, 1):
+            indent = "      if it stays: " if count == 1 else "                   "
+            lines += self._wrapped(f"{count}. {_spoken(advice)}", indent)
+        return lines
+
+
+def _changes(action: Action, args: Any) -> bool:
+    """Whether the lines to do it by hand change the host, although the step only looks where it stands."""
+    if action.decide is None:
+        return False
+    looks = getattr(args, "method", "") in ("GET", "HEAD") or action.name in ("command", "script")
+    return not looks or bool(getattr(args, "do", None))
+
+
+def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
+    """The inputs of the playbook and of every part of it, at their defaults."""
+    from engine.lang.includes import inputs_of_parts
+
+    own = {it.name: it.default for it in book.inputs if not it.required}
+    try:
+        return inputs_of_parts(book, own)
+    except ConfigError:  # a part is given an input that has no default here
+        return {"": own}
+
+
+def _spoken(text: str) -> str:
+    """*text* with each template in it as the names that it will be filled from: ``<holders.leftover>``."""
+    from engine.expressions.templates import names
+
+    def shorter(found: re.Match[str]) -> str:
+        used = sorted(f"{root}.{field}" if field else root for root, field in names(found[0]) if root != "inputs")
+        return f"<{', '.join(used)}>" if used else found[0]
+
+    return re.sub(r"\{\{.*?\}\}", shorter, text, flags=re.DOTALL)
+
+
+def width() -> int:
+    """The columns that there are: by ``COLUMNS``, or of the terminal that is written to."""
+    return max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+
+
+def wrapped(text: str, indent: str, wide: int, *, further: str = "  ") -> list[str]:
+    """*text* in lines of at most *wide* columns, each after *indent*; what is one word stays whole, to be pasted."""
+    after = " " * len(indent) + further
+    return textwrap.wrap(
+        " ".join(text.split()),
+        wide,
+        initial_indent=indent,
+        subsequent_indent=after,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [indent]
+
+
+def plain(value: Any) -> str:
+    """*value* as a playbook would write it, more or less."""
+    match value:
+        case Raw(value=inner):
+            return plain(inner)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            given = {it.name: getattr(value, it.name) for it in fields(value) if getattr(value, it.name) != it.default}
+            return plain({name: it for name, it in given.items() if it not in ("", ())})
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return ", ".join(map(_item, value)) or "none"
+        case Mapping():
+            return ", ".join(f"{name} = {_within(it)}" for name, it in value.items()) or "none"
+        case float():
+            return f"{value:g}"
+        case None:
+            return "none"
+    return str(value)
+
+
+def _within(value: Any) -> str:
+    """The value of one key of several."""
+    return f"[{plain(value)}]" if isinstance(value, list | tuple) else _item(value)
+
+
+def _item(value: Any) -> str:
+    """One of several: in quotes or brackets where it could be taken for more than one."""
+    shown = plain(value)
+    if isinstance(value, list | tuple):
+        return f"[{shown}]"
+    if isinstance(value, Mapping):
+        return f"({shown})"
+    return (
+        f"'{shown}'"
+        if isinstance(value, str) and (", " in shown or not shown.strip() or shown != shown.strip())
+        else shown
+    )

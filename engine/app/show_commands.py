@@ -1,0 +1,207 @@
+"""Playbooks, hosts and actions in words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, get_args, get_origin, get_type_hints
+
+from engine.actions import discover
+from engine.app.input_files import inventory_paths, playbook_files, read_inventory, read_playbook
+from engine.app.playbook_text import plain, width
+from engine.errors import ConfigError
+from engine.inventory.groups import traits
+from engine.inventory.host_patterns import select
+from engine.protocols import Action
+from engine.text.name_ranges import fold
+from engine.values.inventory import Host, LeftOut
+from engine.values.types import Unknown, plural
+
+
+def list_text() -> str:
+    """The playbooks that a bare name can mean, each with what it is for."""
+    actions, lines = discover(), []
+    for path in playbook_files():
+        try:
+            lines.append(f"{path.stem:20} {read_playbook(path, actions).about}")
+        except ConfigError as error:
+            lines.append(
+                f"{path.stem:20} cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path})"
+            )
+    return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
+
+
+def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, verbose: bool = False) -> str:
+    """Who *pattern* would take, who is left out, and why; *verbose*: with all that is known of how to get in."""
+    inventory = read_inventory(inventory_paths(given))
+    chosen = select(inventory, pattern, include_not_ready, may_be_none=True)
+    rows = [_host_row(it) for it in chosen.hosts]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else [0] * 4
+    lines = []
+    for host, row in zip(chosen.hosts, rows, strict=True):
+        cells = zip(row, (*widths, 0), strict=True)
+        lines.append("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
+        lines += [f"    {line}" for line in _host_details(host)] if verbose else []
+    taken = f"{plural(len(rows), 'host')} taken: {fold([it.name for it in chosen.hosts])}" if rows else "no host taken"
+    lines += ["", taken] if rows else [taken]
+    lines += [f"left out: {it.host} ({it.why})" for it in _by_reason(chosen.left_out)]
+    lines += [f"warning: {warning}" for warning in chosen.warnings]
+    return "\n".join(lines)
+
+
+def _by_reason(left_out: Sequence[LeftOut]) -> list[LeftOut]:
+    groups: dict[str, list[str]] = {}
+    for it in left_out:
+        groups.setdefault(it.why, []).append(it.host)
+    return [LeftOut(host=fold(hosts), why=why) for why, hosts in groups.items()]
+
+
+def _host_row(host: Host) -> tuple[str, str, str, str, str]:
+    way = " then ".join(map(str, host.addresses)) or host.transport
+    return (
+        host.name,
+        f"{host.user}@{way}" if host.user else way,
+        str(host.status),
+        host.host_keys,
+        " ".join(host.groups),
+    )
+
+
+def _host_details(host: Host) -> list[str]:
+    """What of *host* its row does not show, each with its name; what the inventory does not say is left out."""
+    jumps, via = [], host.via
+    while via is not None:
+        jumps.append(via.name)
+        via = via.via
+    found = {
+        "jump": " then ".join(reversed(jumps)) or host.proxy,
+        "key": host.key,
+        "gpu": host.vars.get("gpu") or host.vars.get("gpu_type") or "",
+        "role": ", ".join(traits(host).get("role", ())),
+        "note": host.vars.get("note") or "",
+        "from": str(host.where),
+    }
+    return [f"{name}: {value}" for name, value in found.items() if value]
+
+
+def actions_text(name: str) -> str:
+    """Every action with its summary; with *name*, what it takes and what it sees."""
+    actions = discover()
+    if not name:
+        return "\n".join(f"{it.name:15} {_uses(it):9} {it.summary}" for it in actions.values())
+    if name not in actions:
+        near = get_close_matches(name, actions, n=1)
+        raise ConfigError(f"no action {name!r}" + (f" (did you mean {near[0]}?)" if near else ""))
+    action = actions[name]
+    lines = [f"{name}: {action.doc}", "", f"Used to {_uses(action)}.", "", "Arguments"]
+    lines += _fields(action.Args) or ["  none"]
+    lines += ["", "Fields that expressions can use"]
+    lines += _fields(action.State) or ["  none"]
+    for part in _parts_of(action):
+        lines += ["", f"Fields of a {part.__name__}", *_fields(part)]
+    return "\n".join(lines)
+
+
+def _parts_of(action: Action) -> list[type[Any]]:
+    """The kinds of value with fields of their own that the arguments and the fields of *action* are made of."""
+    found: list[type[Any]] = []
+    waiting: list[Any] = [it for kind in (action.Args, action.State) for it in get_type_hints(kind).values()]
+    while waiting:
+        kind = waiting.pop(0)
+        waiting += get_args(kind)
+        if isinstance(kind, type) and is_dataclass(kind) and kind is not Unknown and kind not in found:
+            found.append(kind)
+            waiting += get_type_hints(kind).values()
+    return found
+
+
+def schema_text() -> str:
+    """The JSON Schema of playbooks, with the arguments of every action."""
+    import json
+
+    from engine.lang.schema_export import exported_schema
+
+    return json.dumps(exported_schema(discover()), indent=2, ensure_ascii=False)
+
+
+def keys_text() -> str:
+    """Every key of a playbook, with what it is for."""
+    from engine.lang import keywords
+    from engine.lang.schema_export import exported_schema
+
+    exported: Any = exported_schema(discover())
+    sections = {name: _keys_of(exported["properties"][name]["items"]) for name in ("diagnose", "remediate", "verify")}
+    lines = ["A playbook"]
+    lines += _about(keywords.ABOUT_PLAYBOOK)
+    lines += ["", "An input, besides the keywords of JSON Schema (type, enum, minimum, pattern ...)"]
+    lines += _about(keywords.ABOUT_INPUT)
+    lines += ["", "A step of diagnose, remediate or verify, besides its action (runbook actions lists them)"]
+    for key, about in keywords.ABOUT_STEP.items():
+        allowed = [name for name, keys in sections.items() if key in keys]
+        where = f" ({' and '.join(allowed)} only)" if 0 < len(allowed) < len(sections) else ""
+        lines += _about({key: f"{about}{where}"})
+    lines += ["", "A finding"]
+    lines += _about(keywords.ABOUT_FINDING)
+    lines += ["", "limits"]
+    lines += _about(keywords.ABOUT_LIMITS)
+    return "\n".join([*lines, "", *textwrap.wrap(OF_VALUES, width())])
+
+
+OF_VALUES = (
+    "Durations are 500ms, 30s, 5m, 2h or a number of seconds. Expressions and {{ templates }} are Jinja's; they know "
+    "inputs, host, run, every probe by its id, and item in a step with each. A template on a line of its own leaves "
+    "the line's end behind, as trim_blocks is off: write {%- ... %} to take it away."
+)
+
+
+def _keys_of(tree: Any) -> set[str]:
+    """Every key that a step of one section may have."""
+    found = set(tree.get("properties", ()))
+    for part in ("then", "else"):
+        found |= _keys_of(tree[part]) if isinstance(tree.get(part), Mapping) else set()
+    return found
+
+
+def _about(keys: Mapping[str, str]) -> list[str]:
+    return [
+        line
+        for key, about in keys.items()
+        for line in textwrap.wrap(about, width(), initial_indent=f"  {key:15} ", subsequent_indent=" " * 18)
+    ]
+
+
+def _uses(action: Action) -> str:
+    if action.decide:
+        return "change"
+    return "wait" if action.waits else "probe"
+
+
+def _fields(kind: type[Any]) -> list[str]:
+    hints, lines = get_type_hints(kind), []
+    for it in fields(kind):
+        if it.metadata.get("private"):
+            continue
+        default = "required" if it.default is MISSING and it.default_factory is MISSING else ""
+        if it.default is not MISSING and it.default not in ("", ()):
+            default = f"default {plain(it.default)}"
+        about = str(it.metadata.get("about", ""))
+        lines.append(f"  {it.name:14} {_type(hints[it.name])}" + (f", {default}" if default else ""))
+        lines += textwrap.wrap(about, width(), initial_indent="      ", subsequent_indent="      ") if about else []
+    return lines
+
+
+def _type(kind: Any) -> str:
+    inner = get_args(kind)
+    if get_origin(kind) is tuple:
+        return f"list of {_type(inner[0])}"
+    if str(get_origin(kind)) == "typing.Literal":
+        return " | ".join(str(it) for it in inner if it != "")
+    if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
+        return "mapping"
+    if not inner:
+        return "none" if kind is type(None) else str(getattr(kind, "__name__", kind))
+    if {type(None), bool, str} <= set(inner):
+        return "anything" if Unknown not in inner else "anything or Unknown"
+    return " or ".join(sorted({_type(it) for it in inner}))

@@ -1,0 +1,98 @@
+"""What a playbook leaves open until its inputs, the inventory and the command line are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+from engine.errors import ConfigError, Problem
+from engine.expressions.templates import Scope, render
+from engine.inventory.host_patterns import select
+from engine.values.inventory import Host, Inventory
+from engine.values.playbook import Playbook, Step
+from engine.values.types import Json
+
+CONTROLLER = "controller"
+"""The name of this machine in ``on``."""
+
+
+def with_places(playbook: Playbook, inputs: Mapping[str, Mapping[str, Json]], inventory: Inventory) -> Playbook:
+    """*playbook* with every ``on`` as the name of one host.  Raises ConfigError with every one that is none."""
+    problems: list[Problem] = []
+
+    def placed(step: Step) -> Step:
+        if not step.on:
+            return step
+        try:
+            return replace(step, on=_host(str(render(step.on, Scope(inputs=inputs[step.part]))), inventory))
+        except ConfigError as error:
+            where = step.where
+            for it in error.problems:
+                message = f"on: {it.message}"
+                problems.append(replace(it, file=where.file, line=where.line, column=where.column, message=message))
+            return step
+
+    made = _each_step(playbook, placed)
+    if problems:
+        raise ConfigError(*problems)
+    return made
+
+
+def _host(pattern: str, inventory: Inventory) -> str:
+    if pattern == CONTROLLER:
+        return pattern
+    found = select(inventory, pattern, include_not_ready=True).hosts
+    if len(found) != 1:
+        raise ConfigError(f"{pattern!r} must name one host, and names {len(found)}")
+    return found[0].name
+
+
+def place(name: str, inventory: Inventory) -> Host:
+    """The host that an ``on`` names."""
+    if name == CONTROLLER:
+        return Host(name=CONTROLLER, transport="local")
+    return next(it for it in inventory.hosts if it.name == name)
+
+
+def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str]) -> Playbook:
+    """*playbook* with the steps left out that ``--tags`` and ``--skip-tags`` leave out.
+
+    Looks without tags are always taken; with ``--tags`` only those changes and assertions are made that carry one of
+    them.  Raises ConfigError for a tag that no step carries.
+    """
+    wanted, skipped = _words(wanted), _words(skipped)
+    known = sorted({tag for it in playbook.steps for tag in it.tags})
+    problems = [_unknown(it, known) for it in (*wanted, *skipped) if it not in known]
+    if problems:
+        raise ConfigError(*problems)
+    looks = {it.id for it in playbook.diagnose}
+
+    def chosen(step: Step) -> Step:
+        if out := [it for it in step.tags if it in skipped]:
+            return replace(step, left_out=f"left out by --skip-tags {','.join(out)}")
+        free = not step.tags and step.id in looks
+        if wanted and not free and not set(step.tags) & set(wanted):
+            return replace(step, left_out=f"left out by --tags {','.join(wanted)}")
+        return step
+
+    return _each_step(playbook, chosen)
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    return [word for it in given for word in (part.strip() for part in it.split(",")) if word]
+
+
+def _unknown(tag: str, known: Iterable[str]) -> Problem:
+    near = get_close_matches(tag, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    return Problem(message=f"no step has the tag {tag!r}", hint=hint)
+
+
+def _each_step(playbook: Playbook, change: Callable[[Step], Step]) -> Playbook:
+    return replace(
+        playbook,
+        diagnose=tuple(map(change, playbook.diagnose)),
+        remediate=tuple(map(change, playbook.remediate)),
+        verify=tuple(map(change, playbook.verify)),
+    )

@@ -1,0 +1,81 @@
+"""Whoever started the program: can be asked and told things on stderr, and can interrupt."""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+from collections.abc import Callable
+from getpass import getpass
+
+from engine.errors import Cancelled
+from engine.fleet import Stop
+from engine.reporters.console import show_plans
+from engine.text.printable import printable
+from engine.values.result import HostPlan
+from engine.values.types import plural
+
+TAKEN_WITHIN = 1.0
+"""Seconds that stderr may take to accept a line."""
+
+
+class Terminal:
+    """The person, as far as stdin, stderr and signals lead to them."""
+
+    def __init__(self) -> None:
+        self._asking = False
+        self._aside: Callable[[str], bool] = lambda _: False
+
+    def is_there(self) -> bool:
+        """Whether stdin is a terminal."""
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
+        """Show the plans on stderr, and ask there."""
+        show_plans(plans, sys.stderr)
+        self._asking = True
+        try:
+            print(f"\nDo this on {plural(count, 'host')}? [y/N] ", end="", file=sys.stderr, flush=True)
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return False
+        finally:
+            self._asking = False
+
+    def secret(self, prompt: str) -> str:
+        """Ask on the terminal, without an echo.  Raises Cancelled."""
+        try:
+            return getpass(f"{prompt}: ", stream=sys.stderr)
+        except (KeyboardInterrupt, EOFError) as error:
+            raise Cancelled("no answer: nothing was connected to") from error
+
+    def say(self, line: str) -> None:
+        """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
+
+        Where nobody reads stderr, it is not said: what is said must hold up no run, and no signal.
+        """
+        said = f"runbook: {printable(line)}"
+        if not (sys.stderr.isatty() and self._aside(said)) and select.select([], [sys.stderr], [], TAKEN_WITHIN)[1]:
+            print(said, file=sys.stderr)
+
+    def speak_through(self, aside: Callable[[str], bool]) -> None:
+        """From now on say things by *aside* where it takes them."""
+        self._aside = aside
+
+    def can_stop(self, stop: Stop) -> None:
+        """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""
+
+        def asked(number: int, _frame: object) -> None:
+            if self._asking:
+                raise KeyboardInterrupt
+            name = signal.Signals(number).name
+            stop.ask(f"interrupted by {name}", signal=True)
+            last = stop.level() > 1
+            words = (
+                "ending writes too" if last else "ending probes; a write in flight is left to end (again: end it now)"
+            )
+            self.say(f"{name}: {words}")
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, asked)

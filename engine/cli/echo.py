@@ -1,0 +1,17 @@
+"""Say things on stdout and stderr; nothing in them steers a terminal."""
+
+from __future__ import annotations
+
+import click
+
+from engine.text.printable import printable
+
+
+def tell(text: str) -> None:
+    """Print *text* on stdout."""
+    click.echo(printable(text))
+
+
+def complain(line: str) -> None:
+    """Print *line* on stderr, as ours."""
+    click.echo(f"runbook: {printable(line)}", err=True)

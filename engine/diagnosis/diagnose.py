@@ -1,0 +1,231 @@
+"""Take the looks of a playbook, the first time and again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from engine.codec import UNKNOWN, to_json
+from engine.diagnosis.host_context import Site, States
+from engine.diagnosis.items import NotTaken, Taking, takings
+from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
+from engine.diagnosis.retries import patiently
+from engine.diagnosis.sampling import LONG, remark, sample, shortened
+from engine.expressions.templates import is_template, names
+from engine.values.playbook import Phase, Playbook, Step
+from engine.values.result import Fault, Status, StepResult
+from engine.values.sampling import Series
+from engine.values.types import Json, Raw, Unknown, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What every look of a playbook saw."""
+
+    results: tuple[StepResult, ...]
+    states: States
+    taken: Mapping[str, tuple[Taking | NotTaken, ...]]
+    """How each look was taken, by its id; one that could not be taken at all is not there."""
+
+
+def diagnose(site: Site) -> Diagnosis:
+    """Take every look, those that need nothing from each other together.
+
+    Samples take their time: what the findings weigh beside them is looked at once more after them.
+    """
+    states: dict[str, Json | Unknown] = {}
+    taken: dict[str, tuple[Taking | NotTaken, ...]] = {}
+    results: dict[str, StepResult] = {}
+    for wave in _waves(site.playbook.diagnose):
+        ready: list[Step] = []
+        for step in wave:
+            match takings(step, site, states):
+                case StepResult() as refused:
+                    results[step.id], states[step.id] = refused, Unknown(why=f"{step.id}: {refused.why}")
+                case times:
+                    taken[step.id] = times
+                    ready.append(step)
+        for step, told in zip(ready, _told(ready, taken, site, anew=False), strict=True):
+            results[step.id], states[step.id], taken[step.id] = told
+    ordered = tuple(results[it.id] for it in site.playbook.diagnose)
+    first = Diagnosis(results=ordered, states=states, taken=taken)
+    return look_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
+
+
+def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
+    """The looks that findings weigh, but for slow ones, where the playbook has taken samples for long."""
+    looks = {it.id: it for it in playbook.diagnose}
+    if not any(it.samples and results[it.id].seconds >= LONG for it in looks.values()):
+        return set()
+    weighed = {look for rule in playbook.findings for look in rule.looks}
+    again = {it for it in weighed & looks.keys() if results[it].status is Status.OK and results[it].seconds < LONG}
+    return {it for it in again if not looks[it].samples and not looks[it].scratch}
+
+
+def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
+    """*first* with the looks named in *wanted* taken anew, with the arguments that they had then.
+
+    One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
+    """
+    steps = [it for it in site.playbook.diagnose if it.id in wanted and it.id in first.taken]
+    states = dict(first.states)
+    results, taken = {it.id: it for it in first.results}, dict(first.taken)
+    for step, (result, state, times) in zip(steps, _told(steps, first.taken, site, anew=True), strict=True):
+        states[step.id], taken[step.id] = state, times
+        before = results[step.id]
+        if result.status is not Status.OK or before.status is not Status.OK:
+            results[step.id] = replace(result, commands=(*before.commands, *result.commands))
+    return Diagnosis(results=tuple(results[it.id] for it in first.results), states=states, taken=taken)
+
+
+Times = tuple[Taking | NotTaken, ...]
+Told = tuple[StepResult, Json | Unknown]
+"""What is said of a look, and what expressions may know of it."""
+
+
+def _told(
+    steps: Sequence[Step], taken: Mapping[str, Times], site: Site, *, anew: bool
+) -> list[tuple[StepResult, Json | Unknown, Times]]:
+    """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
+
+    Those with ``samples`` come last, so that a look that is slow does not delay a sample.
+    """
+    due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, Taking)]
+    plain = [(step, it) for step, it in due if not step.samples]
+    often = [(step, it) for step, it in due if step.samples]
+    looked = [
+        *patiently([Request(step=step, args=it.args) for step, it in plain], site, anew=anew),
+        *sample(
+            [Request(step=step, args=it.args) for step, it in often], site, [it.series for _, it in often], anew=anew
+        ),
+    ]
+    found = dict(zip([id(it) for _, it in (*plain, *often)], looked, strict=True))
+    told = []
+    for step in steps:
+        times = [(it, found.get(id(it))) for it in taken[step.id]]
+        now = tuple(replace(it, series=saw.series) if isinstance(it, Taking) and saw else it for it, saw in times)
+        told.append((*_told_of(step, times), now))
+    return told
+
+
+def _told_of(step: Step, times: Sequence[tuple[Taking | NotTaken, Looked | None]]) -> Told:
+    each: list[Told] = []
+    for taking, looked in times:
+        match taking:
+            case NotTaken(result=refused):
+                each.append((refused, Unknown(why=f"{step.id}: {refused.why}")))
+            case Taking():
+                assert looked is not None
+                each.append(reported(step, looked))
+    if not step.each:
+        return each[0]
+    kept = [(it, told) for (it, _), told in zip(times, each, strict=True) if not _left_out(it)]
+    items = [_with_item(taking.item, state) for taking, (_, state) in kept]
+    return _result_of_items(step, kept, items), items
+
+
+Kept = Sequence[tuple[Taking | NotTaken, Told]]
+"""The items of an ``each`` that its ``when`` has not left out, with what is said of them."""
+
+
+def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
+    """One result for all items of *step*: failed where one of them could not be looked at."""
+    results = [result for _, (result, _) in kept]
+    bad = [(taking, result) for taking, (result, _) in kept if result.status not in (Status.OK, Status.SKIPPED)]
+    remarks = [result.why for result in results if step.samples and result.why]
+    why = _why_items_failed(bad) if bad else "; ".join([plural(len(kept), "item"), *remarks])
+    return replace(
+        StepResult.of(step, Status.FAILED if bad else Status.OK, why),
+        fault=Fault.LOOK if bad else Fault.NONE,
+        ignored=bool(bad) and step.ignore_failure,
+        verified=not bad,
+        seconds=max((result.seconds for result in results), default=0.0),
+        state={"items": _shown(kept) if step.samples else items},
+        commands=tuple(command for result in results for command in result.commands),
+    )
+
+
+def _why_items_failed(bad: Sequence[tuple[Taking | NotTaken, StepResult]]) -> str:
+    """The reasons of the first three items, and how many more there are."""
+    why = "; ".join(f"{taking.item}: {result.why}" for taking, result in bad[:3])
+    return f"{why}; and {len(bad) - 3} more" if len(bad) > 3 else why
+
+
+def _shown(kept: Kept) -> list[Json]:
+    """The items as a result shows them: with as many samples as there is room for."""
+    blind = [
+        (it.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
+        for it, (result, state) in kept
+    ]
+    return [_with_item(item, state) for item, state in blind]
+
+
+def _left_out(taking: Taking | NotTaken) -> bool:
+    """Whether the item is not in the list: its ``when`` is false."""
+    return isinstance(taking, NotTaken) and taking.result.status is Status.SKIPPED
+
+
+def _with_item(item: Json, state: Json | Unknown) -> Json:
+    match state:
+        case Unknown(why=why):
+            return {UNKNOWN: why}
+        case Mapping():
+            return {**state, "item": item}
+    return {"value": state, "item": item}
+
+
+def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
+    """The result of a look, and what expressions may know of it."""
+    match looked.outcome:
+        case Blind(why=why):
+            result = replace(
+                StepResult.of(step, Status.FAILED, why),
+                fault=Fault.LOOK,
+                ignored=step.ignore_failure,
+                seconds=looked.seconds,
+                commands=looked.commands,
+            )
+            return result, Unknown(why=f"{step.id}: {why}")
+        case Seen(state=state, absent=absent):
+            seen = to_json(state)
+            shown = shortened(state) if isinstance(state, Series) else seen
+            why = absent or (remark(state) if isinstance(state, Series) else "")
+            result = replace(
+                StepResult.of(step, Status.SKIPPED if absent else Status.OK, why),
+                verified=True,
+                seconds=looked.seconds,
+                state=shown if isinstance(shown, Mapping) else {"value": shown},
+                commands=looked.commands,
+            )
+            return result, seen
+
+
+def _waves(steps: Sequence[Step]) -> list[list[Step]]:
+    """The steps in groups, each of which needs only what the groups before it saw."""
+    level: dict[str, int] = {}
+    for step in steps:
+        needs = named(step) & level.keys()
+        level[step.id] = 1 + max((level[it] for it in needs), default=-1)
+    count = max(level.values(), default=-1) + 1
+    assert all(it.phase is Phase.DIAGNOSE for it in steps)
+    return [[it for it in steps if level[it.id] == number] for number in range(count)]
+
+
+def named(step: Step) -> set[str]:
+    """The roots of every name that *step* uses in ``when`` and in its arguments."""
+    texts = [it for it in (step.when, step.each) if it]
+    found = {root for it in texts for root, _ in names(it)} | _named_in(step.args)
+    return {f"{step.part}_{it}" for it in found} if step.part else found
+
+
+def _named_in(tree: object) -> set[str]:
+    match tree:
+        case Raw():
+            return set()
+        case str():
+            return {root for root, _ in names(tree)} if is_template(tree) else set()
+        case Mapping():
+            return set().union(*map(_named_in, tree.values()))
+        case list() | tuple():
+            return set().union(*map(_named_in, tree))
+    return set()

@@ -1,0 +1,81 @@
+"""Hold the findings of a playbook against what the looks saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.diagnosis.host_context import Site, States
+from engine.errors import ConfigError
+from engine.expressions.templates import Scope, evaluate, say, value_of
+from engine.values.plan import Finding, Presence
+from engine.values.playbook import FindingRule
+from engine.values.types import Json, Unknown
+
+
+def evaluate_findings(site: Site, states: States, before: Mapping[str, Finding] | None = None) -> tuple[Finding, ...]:
+    """Every finding of the playbook, in its order.
+
+    *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
+    the words and the evidence that it was found by.
+    """
+    scopes = {part: site.scope(states, part) for part in {it.part for it in site.playbook.findings}}
+    found: dict[str, Finding] = {}
+    for rule in site.playbook.findings:
+        finding = _evaluate(rule, scopes[rule.part], found)
+        was = (before or {}).get(rule.id)
+        if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:
+            finding = Finding(
+                id=was.id,
+                severity=was.severity,
+                status=Presence.GONE,
+                say=was.say,
+                why=finding.why,
+                evidence=was.evidence,
+                advise=(),
+            )
+        found[rule.id] = finding
+    return tuple(found.values())
+
+
+def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
+    reason: str | None
+    try:
+        truth = evaluate(rule.when, scope)
+    except ConfigError as error:
+        truth = Unknown(why=f"`when` cannot be evaluated: {error}")
+    superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
+    match truth:
+        case True | Unknown() if superseded:
+            status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
+        case Unknown(why=why):
+            status, reason = Presence.UNKNOWN, why
+        case True:
+            status, reason = Presence.PRESENT, None
+        case _:
+            status, reason = Presence.ABSENT, None
+    present = status is Presence.PRESENT
+    return Finding(
+        id=rule.id,
+        severity=rule.severity,
+        status=status,
+        say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
+        why=reason,
+        evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
+        advise=tuple(_said(it, scope) for it in rule.advise) if status is not Presence.ABSENT else (),
+    )
+
+
+def _said(text: str, scope: Scope) -> str:
+    """*text* filled in; as it is written, with the reason, where that fails: no finding is lost for its words."""
+    try:
+        return say(text, scope)
+    except ConfigError as error:
+        return f"{text} (not filled in: {error})"
+
+
+def _evidence(expression: str, scope: Scope) -> Json:
+    try:
+        value = value_of(expression, scope, gaps=True)
+    except ConfigError as error:
+        return f"unknown: {error}"
+    return f"unknown: {value.why}" if isinstance(value, Unknown) else value

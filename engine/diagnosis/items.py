@@ -1,0 +1,157 @@
+"""A step with its arguments filled in: once, or once for every item of its ``each``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from engine.diagnosis.host_context import Site, States
+from engine.errors import ConfigError
+from engine.expressions.sampling import sampling
+from engine.expressions.templates import Scope, evaluate, is_template, names, render, value_of
+from engine.expressions.views import UnknownTouched
+from engine.lang.lenient_read import scalar
+from engine.values.playbook import Step
+from engine.values.result import Fault, Status, StepResult
+from engine.values.sampling import Series
+from engine.values.types import Json, Unknown
+
+Args = Mapping[str, Json]
+
+MOST = 1000
+"""Items that an ``each`` may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """One time that a step is taken: for its item, with its arguments."""
+
+    item: Json = None
+    args: Args
+    series: Series | None = None
+    """What it has seen over time, of a look with ``samples``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTaken:
+    """One time that a step is not taken."""
+
+    item: Json = None
+    result: StepResult
+
+
+def takings(step: Step, site: Site, states: States) -> tuple[Taking | NotTaken, ...] | StepResult:
+    """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
+    scope = site.scope(states, step.part)
+    if step.left_out:
+        return not_taken(step, Status.SKIPPED, step.left_out)
+    if not step.each:
+        return (_taking(step, scope, None),)
+    items = _items(step, scope)
+    if isinstance(items, StepResult):
+        return items
+    return tuple(_taking(step, site.scope(states, step.part, it), it) for it in items)
+
+
+def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
+    try:
+        found = value_of(step.each, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
+    match found:
+        case Unknown(why=why):
+            of_each = step.when and any(root == "item" for root, _ in names(step.when))
+            off = None if of_each else _guarded(step, scope)
+            if off and off.status is Status.SKIPPED:
+                return off
+            return not_taken(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)
+        case list() if len(found) <= MOST:
+            return found
+        case list():
+            return not_taken(step, Status.BLOCKED, f"`each` has {len(found)} items; {MOST} are allowed", Fault.LOOK)
+    words = f"`each` needs a list, and {step.each} is {type(found).__name__}"
+    return not_taken(step, Status.BLOCKED, words, Fault.LOOK)
+
+
+def _taking(step: Step, scope: Scope, item: Json) -> Taking | NotTaken:
+    prepared = prepare(step, scope)
+    if isinstance(prepared, StepResult):
+        return NotTaken(item=item, result=prepared)
+    return Taking(item=item, args=prepared)
+
+
+def no_longer(step: Step, item: Json, site: Site, states: States) -> StepResult | None:
+    """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
+
+    An item that has parts may have changed in one of them; whether it is there is told by the step's own look.
+    """
+    if step.each:
+        items = _items(step, site.scope(states, step.part))
+        if isinstance(items, StepResult):
+            return items
+        if isinstance(item, str | int) and item not in items:
+            return not_taken(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
+    return _guarded(step, site.scope(states, step.part, item))
+
+
+def _guarded(step: Step, scope: Scope) -> StepResult | None:
+    """Why its ``when`` keeps *step* from being taken; None: it does not."""
+    if not step.when:
+        return None
+    try:
+        truth = evaluate(step.when, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
+    match truth:
+        case Unknown(why=why):
+            return not_taken(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
+        case False:
+            return not_taken(step, Status.SKIPPED, f"when: {step.when}")
+    return None
+
+
+def prepare(step: Step, scope: Scope) -> Args | StepResult:
+    """The rendered arguments of *step*, or why it cannot be taken now."""
+    if refused := _guarded(step, scope):
+        return refused
+    try:
+        rendered = render(step.args, scope)
+    except UnknownTouched as error:
+        return not_taken(step, Status.BLOCKED, f"its arguments rest on what is unknown: {error}", Fault.LOOK)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
+    assert isinstance(rendered, Mapping)
+    try:
+        if step.samples:
+            sampling(step.samples, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, f"samples: {error}", Fault.LOOK)
+    try:
+        surroundings(step, scope)
+    except ConfigError as error:
+        return not_taken(step, Status.BLOCKED, str(error), Fault.LOOK)
+    return rendered
+
+
+def surroundings(step: Step, scope: Scope) -> Step:
+    """*step* with its ``env`` and ``cwd`` filled in, which rest on inputs, host and run only.  Raises ConfigError."""
+    if not (is_template(step.cwd) or any(is_template(text) for _, text in step.env)):
+        return step
+    env = tuple((name, _filled(f"env: {name}", text, scope)) for name, text in step.env)
+    return replace(step, env=env, cwd=_filled("cwd", step.cwd, scope))
+
+
+def _filled(what: str, text: str, scope: Scope) -> str:
+    try:
+        value = render(text, scope)
+    except (ConfigError, UnknownTouched) as error:
+        raise ConfigError(f"{what}: {error}") from error
+    if isinstance(value, str | int | float):
+        return scalar(value)
+    raise ConfigError(f"{what}: {text} is no text, but {'nothing' if value is None else 'a list or a mapping'}")
+
+
+def not_taken(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
+    """The result of a step that was not taken."""
+    ignored = step.ignore_failure and status is Status.BLOCKED
+    return replace(StepResult.of(step, status, why), fault=fault, ignored=ignored)

@@ -1,0 +1,62 @@
+"""A look that is wanted, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.values.playbook import Step
+from engine.values.result import SentCommand
+from engine.values.sampling import Series
+from engine.values.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A step whose state is wanted, with its rendered arguments."""
+
+    step: Step
+    args: Mapping[str, Json]
+    left: float = 0.0
+    """Seconds that are left of the step's ``within`` when it looks again; 0: all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The look answered."""
+
+    args: Any
+    """The action's own ``Args``."""
+    state: Any
+    """The action's own ``State``."""
+    absent: str = ""
+    """Why the thing is proven not to be there; empty where it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blind:
+    """The look did not answer."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What one step's probe saw, and what was sent for it."""
+
+    outcome: Seen | Blind
+    commands: tuple[SentCommand, ...]
+    seconds: float
+    series: Series | None = None
+    """Every sample, of a look with ``samples``, also where none of them is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutShort:
+    """What a look with ``samples`` had seen when the run was asked to end, or the line was lost."""
+
+    step: str
+    why: str
+    """How far it had come."""
+    state: Mapping[str, Json]

@@ -1,0 +1,168 @@
+"""Drive the probes of many steps side by side, sending each round's commands together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.items import surroundings
+from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
+from engine.errors import ConfigError, NotInTime, ProbeError, ReadOnlyViolation, TransportError
+from engine.guards import ReadOnly
+from engine.lang.arguments import build
+from engine.protocols import Absent, Action, Probe
+from engine.values.command import Command, Completed, Effect
+from engine.values.playbook import Step
+from engine.values.result import SentCommand
+
+LOOK_TIMEOUT = 30.0
+WRITE_TIMEOUT = 600.0
+
+
+class _Driven:
+    """A probe on its way from its first question to its state."""
+
+    def __init__(self, request: Request, site: Site) -> None:
+        self.step = surroundings(request.step, site.scope({}, request.step.part))
+        self.outcome: Seen | Blind | None = None
+        self.sent: list[SentCommand] = []
+        self.asked: tuple[Command, ...] = ()
+        self._single = False
+        try:
+            self._args = build(site.action(request.step).Args, request.args)
+        except ConfigError as error:
+            self.outcome = Blind(why=f"arguments: {error}")
+            return
+        objection = site.action(request.step).objection
+        if objection and (why := objection(self._args)):  # what was filled in may be what is refused
+            self.outcome = Blind(why=f"arguments: {why}")
+            return
+        self._args, self._limit = _bounded(site.action(request.step), self._args, request)
+        self._probe: Probe[Any] = site.action(request.step).probe(self._args)
+        self._advance(None)
+
+    def answer(self, answers: tuple[Completed, ...], unsent: Collection[Command] = ()) -> None:
+        """Hand the probe what came back for what it asked; nothing that only looks like a whole answer.
+
+        *unsent*: commands that were not sent, because their program has just not answered.
+        """
+        asked = tuple(zip(self.asked, answers, strict=True))
+        sent = [(command, it) for command, it in asked if not it.refused and command not in unsent]
+        self.sent.extend(SentCommand.of(command, it) for command, it in sent)
+        if why := next((words for command, it in asked if (words := _unheard(command, it))), ""):
+            self._probe.close()
+            self.asked, self.outcome = (), Blind(why=why)
+        else:
+            self._advance(answers[0] if self._single else answers)
+
+    def _advance(self, reply: Any) -> None:
+        try:
+            asked = self._probe.send(reply)
+        except StopIteration as done:
+            self.asked = ()
+            match done.value:
+                case Absent(why=why, state=state):
+                    self.outcome = Seen(args=self._args, state=state, absent=why)
+                case state:
+                    self.outcome = Seen(args=self._args, state=state)
+        except NotInTime as error:
+            self.asked, self.outcome = (), Blind(why=f"{error} (the limit was its `{self._limit}`)")
+        except ProbeError as error:
+            self.asked, self.outcome = (), Blind(why=str(error))
+        except (ValueError, ArithmeticError, RecursionError) as error:  # an answer that no parser was written for
+            self.asked, self.outcome = (), Blind(why=f"what the host answered cannot be read: {_short(error)}")
+        else:
+            self._single = isinstance(asked, Command)
+            self.asked = tuple(prepared(it, self.step) for it in ((asked,) if isinstance(asked, Command) else asked))
+
+
+def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
+    """What each of *requests* sees, in their order; each round of questions is one call to the connection.
+
+    What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
+    again and again; what one asks again in a later round is asked anew, for it wants to see what has become of it.
+    A program that has just not answered is not waited for again (``Hangs``).
+    Raises TransportError and Cancelled as the connection does.
+    """
+    began = site.clock.now()
+    driven = [_Driven(it, site) for it in requests]
+    scratch = any(it.step.scratch for it in requests)
+    ended: dict[int, float] = {}
+    while waiting := [it for it in driven if it.outcome is None]:
+        for place in dict.fromkeys(it.step.on for it in waiting):
+            here = [it for it in waiting if it.step.on == place]
+            _ask(here, place, site, scratch=scratch)
+            ended |= {id(it): site.clock.now() for it in here}
+    return tuple(
+        Looked(
+            outcome=it.outcome or Blind(why="the probe gave no answer"),
+            commands=tuple(it.sent),
+            seconds=round(ended.get(id(it), began) - began, 3),
+        )
+        for it in driven
+    )
+
+
+def _bounded(action: Action, args: Any, request: Request) -> tuple[Any, str]:
+    """*args* of something that waits, with no more time than its step has, and the name of the shortest limit."""
+    if not action.waits or not hasattr(args, "at_most"):
+        return args, ""
+    step = request.step
+    limits = {"at_most": args.at_most, "within": request.left or step.within, "timeout": step.timeout}
+    given = {name: limit for name, limit in limits.items() if limit or name == "at_most"}
+    shortest = min(given, key=given.__getitem__)
+    return (args if shortest == "at_most" else replace(args, at_most=given[shortest])), shortest
+
+
+def _ask(probes: Sequence[_Driven], place: str, site: Site, *, scratch: bool) -> None:
+    """Send what *probes* ask of the host *place* in this round, each command once, and hand them the answers.
+
+    A host that is not the run's own and cannot be asked blinds only the probes that wanted to see something there.
+    """
+    asked = list(dict.fromkeys(command for probe in probes for command in probe.asked))
+    recalled = {command: hung for command in asked if (hung := site.hangs.known(place, command))}
+    fresh = [command for command in asked if command not in recalled]
+    try:
+        answers = ReadOnly(site.at(place), scratch=scratch).run(*fresh) if fresh else ()
+    except TransportError as error:
+        if not place:
+            raise
+        for probe in probes:
+            probe.outcome = Blind(why=str(error))
+        return
+    known = dict(recalled)
+    for command, answer in zip(fresh, answers, strict=True):
+        site.hangs.note(place, command, answer)
+        known[command] = answer
+    for probe in probes:
+        probe.answer(tuple(known[command] for command in probe.asked), recalled)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _unheard(command: Command, answer: Completed) -> str:
+    """Why *answer* says nothing that a probe could read; what an author's own command printed is shown as it came."""
+    if answer.refused:
+        return answer.refused
+    if answer.cut and not command.foreign:
+        return f"the answer was too long, and its middle is missing: {command.brief()}"
+    return ""
+
+
+def prepared(command: Command, step: Step) -> Command:
+    """*command* with what the step says about every command of it."""
+    if command.effect is Effect.SCRATCH and not step.scratch:
+        raise ReadOnlyViolation(f"step {step.id} does not say `scratch: true`, and would send: {command.brief()}")
+    default = WRITE_TIMEOUT if command.effect is Effect.WRITE else step.look_timeout or LOOK_TIMEOUT
+    return replace(
+        command,
+        timeout=step.timeout or command.timeout or default,
+        become=command.become or step.become,
+        env=(*command.env, *step.env),
+        cwd=command.cwd or step.cwd,
+        owed=command.owed or step.always,
+    )

@@ -1,0 +1,71 @@
+"""Take looks until they answer: again after a fault, and from other hosts where one look is for all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.probe_types import Blind, Looked, Request
+from engine.diagnosis.probing import look
+from engine.values.playbook import Step
+
+LEAST = 0.1
+"""Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
+
+
+def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) -> tuple[Looked, ...]:
+    """Look; a step with ``within`` looks again until it answers, one with ``retry`` so many times.
+
+    *anew*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
+    """
+    began = site.clock.now()
+    looked = list(_shared_or_own(requests, site, anew=anew))
+    tries = 0
+    while True:
+        spent, tries = site.clock.now() - began, tries + 1
+        again = [
+            number
+            for number, it in enumerate(looked)
+            if isinstance(it.outcome, Blind) and _may_repeat(requests[number].step, spent, tries, anew=anew)
+        ]
+        if not again:
+            return tuple(looked)
+        site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
+        site.hangs.forget()
+        spent = site.clock.now() - began
+        later = [_with_what_is_left(requests[it], spent) for it in again]
+        for number, it in zip(again, _shared_or_own(later, site, anew=True), strict=True):
+            looked[number] = replace(it, commands=(*looked[number].commands, *it.commands))
+
+
+def _with_what_is_left(request: Request, spent: float) -> Request:
+    within = request.step.within
+    return replace(request, left=max(within - spent, LEAST)) if within else request
+
+
+def _may_repeat(step: Step, spent: float, tries: int, *, anew: bool) -> bool:
+    return tries <= step.retry.times or (spent < step.within and not anew)
+
+
+def _pause(step: Step, tries: int) -> float:
+    return step.retry.every if tries <= step.retry.times else step.every
+
+
+def _shared_or_own(requests: Sequence[Request], site: Site, *, anew: bool) -> tuple[Looked, ...]:
+    return shared(requests, site, lambda them: look(them, site), anew=anew)
+
+
+def shared(
+    requests: Sequence[Request], site: Site, take: Callable[[Sequence[Request]], Sequence[Looked]], *, anew: bool
+) -> tuple[Looked, ...]:
+    """*take* the looks of this host in one go, and each that all hosts share once for all of them."""
+    own = [it for it in requests if not (it.step.once and site.once)]
+    seen = dict(zip(map(id, own), take(own), strict=True))
+    for it in requests:
+        if id(it) not in seen:
+            assert site.once is not None
+            key = json.dumps([it.step.id, it.args], sort_keys=True, default=str)
+            seen[id(it)] = site.once.look(key, lambda it=it: take([it])[0], anew=anew)  # type: ignore[misc]
+    return tuple(seen[id(it)] for it in requests)

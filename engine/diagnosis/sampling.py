@@ -1,0 +1,214 @@
+"""Take looks again and again at their own pace, several side by side, and keep what each saw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+
+from engine.codec import UNKNOWN, to_json
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.probe_types import Blind, CutShort, Looked, Request, Seen
+from engine.diagnosis.retries import patiently, shared
+from engine.errors import Cancelled, ConfigError, TransportError
+from engine.expressions.sampling import sampling
+from engine.expressions.templates import evaluate_sample
+from engine.values.event import Waiting
+from engine.values.playbook import Step
+from engine.values.result import SentCommand
+from engine.values.sampling import Missed, Sampling, Series
+from engine.values.types import Json, plural, seconds
+
+LONG = 5.0
+"""Seconds from which people are told that samples are being taken."""
+
+GAP = 3
+"""A sample that comes so many times later than it should, and after LONG, leaves what was in between unknown."""
+
+COMMANDS = 20
+"""The commands of a series that are told, those sent last."""
+
+LARGEST = 100_000
+"""Characters that the samples of one series may have in a result."""
+
+
+def sampling_of(step: Step, site: Site) -> Sampling:
+    """How often *step* is to look.  Raises ConfigError."""
+    return sampling(step.samples, site.scope({}, step.part))
+
+
+Enough = Callable[[Seen | Blind], bool]
+"""Whether a sample is the last that is needed."""
+
+
+def sample(
+    requests: Sequence[Request],
+    site: Site,
+    before: Sequence[Series | None] = (),
+    *,
+    anew: bool = False,
+    enough: Enough | None = None,
+) -> tuple[Looked, ...]:
+    """What each of *requests*, all of them with ``samples``, saw over time.
+
+    *anew*: something was changed; to what each saw *before* one sample is added, and that one must be known.
+    *enough* ends a series early; by default the ``while`` of the step does.  Raises TransportError and Cancelled as the
+    connection does; how far each had come is told to the site.
+    """
+    earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
+
+    def take(them: Sequence[Request]) -> list[Looked]:
+        return _side_by_side([_Taker(it, site, earlier.get(id(it)), anew, enough) for it in them], site)
+
+    return shared(requests, site, take, anew=anew)
+
+
+def _side_by_side(takers: Sequence[_Taker], site: Site) -> list[Looked]:
+    clock = site.clock
+    _tell(takers, site)
+    try:
+        while waiting := [it for it in takers if not it.done]:
+            due = min(it.due for it in waiting)
+            if due > clock.now():
+                clock.sleep(due - clock.now())
+            now = clock.now()
+            ready = [it for it in waiting if it.due <= max(now, due)]
+            for it, looked in zip(ready, patiently([it.request for it in ready], site), strict=True):
+                it.note(looked, now)
+    except (TransportError, Cancelled):
+        _tell_cut(takers, site)
+        raise
+    return [it.looked() for it in takers]
+
+
+def _tell(takers: Sequence[_Taker], site: Site) -> None:
+    """Say what will take its time."""
+    long = [it for it in takers if not it.anew and it.sampling.seconds >= LONG]
+    if long:
+        names = ", ".join(dict.fromkeys(it.request.step.id for it in long))
+        most = seconds(max(it.sampling.seconds for it in long))
+        site.emit(Waiting(host=site.host.name, why=f"taking samples of {names} for {most}"))
+
+
+def _tell_cut(takers: Sequence[_Taker], site: Site) -> None:
+    for name in dict.fromkeys(it.request.step.id for it in takers if it.taken):
+        own = [it for it in takers if it.request.step.id == name]
+        states: list[Json] = [shortened(it.series()) for it in own]
+        state = {"items": states} if own[0].request.step.each else states[0]
+        assert isinstance(state, Mapping)
+        words = "; ".join(dict.fromkeys(f"{it.taken} of {it.sampling.asked} samples had been taken" for it in own))
+        site.cut(CutShort(step=name, why=words, state=state))
+
+
+class _Taker:
+    """One look on its way through its samples."""
+
+    def __init__(self, request: Request, site: Site, before: Series | None, anew: bool, enough: Enough | None) -> None:
+        self.sampling = sampling_of(request.step, site)
+        self.request = replace(request, step=replace(request.step, once=False))
+        self.anew, self.done, self.taken = anew, False, 0
+        self.due = self._began = self._now = site.clock.now()
+        """When the next sample is to be taken."""
+        self._site, self._enough = site, enough or self._refuted
+        self._slot = 0
+        self._samples: list[Json] = []
+        self._missed: list[Missed] = []
+        self._commands: tuple[SentCommand, ...] = ()
+        self._last: Seen | Blind = Blind(why="no sample was taken")
+        self._absent = ""
+        self._seconds = self._spent = self._at = 0.0
+        self._start = self.due
+        if before is not None and before.samples:
+            self._began, self._samples, self._missed = before.began, list(before.samples), list(before.unknown)
+
+    def note(self, looked: Looked, began: float) -> None:
+        """Take in the sample that was begun at *began*, and see whether and when there is another."""
+        self._began = self._began if self._samples else began
+        at = round(began - self._began, 3)
+        self._mind_the_gap(at)
+        self._commands = (*self._commands, *looked.commands)[-COMMANDS:]
+        self._spent = self._site.clock.now() - self._start
+        self.taken, self._last, self._seconds = self.taken + 1, looked.outcome, at
+        match looked.outcome:
+            case Seen(absent=why) if why and not self._samples:
+                self._absent = why
+            case Seen(state=state, absent=""):
+                seen = to_json(state)
+                self._samples.append({**(seen if isinstance(seen, Mapping) else {"value": seen}), "at": at})
+            case Seen(absent=why) | Blind(why=why):
+                self._samples.append({UNKNOWN: why})
+                self._missed.append(Missed(at=at, why=why))
+        over = at >= round(self.sampling.span, 3) if self.sampling.span else self.taken >= self.sampling.times
+        self.done = self._enough(looked.outcome) or over or self.anew or bool(self._absent)
+        self._slot = max(self._slot + 1, ceil((self._site.clock.now() - self._began) / self.sampling.every))
+        self.due = self._began + self.sampling.due(self._slot)
+
+    def _mind_the_gap(self, at: float) -> None:
+        """Note that nothing was seen for long: within a series, never between it and the sample that is added to it."""
+        last, self._at = self._at, at
+        if self._samples and not self.anew and at - last > max(GAP * self.sampling.every, LONG):
+            why = f"nothing was seen for {seconds(round(at - last, 1))}"
+            self._samples.append({UNKNOWN: why})
+            self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
+
+    def _refuted(self, outcome: Seen | Blind) -> bool:
+        """Whether the ``while`` of the step is false; where that is not known, it is not."""
+        condition, newest = self.request.step.samples.get("while"), self._samples[-1] if self._samples else None
+        if not isinstance(condition, str) or not isinstance(outcome, Seen) or not isinstance(newest, Mapping):
+            return False
+        try:
+            return evaluate_sample(condition, newest, self._site.scope({}, self.request.step.part)) is False
+        except ConfigError:
+            return False
+
+    def series(self) -> Series:
+        """What was seen so far."""
+        return Series(
+            samples=tuple(self._samples),
+            asked=self.sampling.asked,
+            known=len(self._samples) - len(self._missed),
+            unknown=tuple(self._missed),
+            seconds=self._seconds,
+            absent=self._absent,
+            began=self._began,
+        )
+
+    def looked(self) -> Looked:
+        """What is to be said of the look as a whole."""
+        series, outcome = self.series(), self._last
+        if isinstance(outcome, Seen) and (series.known or self._absent):
+            whole: Seen | Blind = Seen(args=outcome.args, state=series, absent=self._absent)
+        elif series.known and not self.anew:
+            whole = Seen(args=None, state=series)
+        else:
+            why = self._missed[-1].why
+            whole = Blind(why=why if self.anew else f"none of {plural(self.taken, 'sample')} is known: {why}")
+        return Looked(outcome=whole, commands=self._commands, seconds=round(self._spent, 3), series=series)
+
+
+def remark(series: Series) -> str:
+    """What is to be said of *series* where it is not whole; else nothing."""
+    if not series.unknown:
+        return ""
+    reasons = "; ".join(dict.fromkeys(it.why for it in series.unknown[:3]))
+    return f"{len(series.unknown)} of {plural(len(series.samples), 'sample')} not known: {reasons}"
+
+
+def shortened(series: Series) -> Mapping[str, Json]:
+    """*series* as a result shows it: where it is too large, without samples in its middle, and with how many."""
+    state = to_json(series)
+    assert isinstance(state, Mapping)
+    samples = series.samples
+    sizes = [len(json.dumps(it)) for it in samples]
+    head = tail = 0
+    room = LARGEST
+    while head + tail < len(samples):
+        size = sizes[head] if head <= tail else sizes[-1 - tail]
+        if (room := room - size) < 0 and head and tail:
+            break
+        head, tail = (head + 1, tail) if head <= tail else (head, tail + 1)
+    kept = (*samples[:head], *samples[len(samples) - tail :])
+    if len(kept) == len(samples):
+        return state
+    return {**state, "samples": list(kept), "left_out": len(samples) - len(kept)}

@@ -1,0 +1,109 @@
+"""Send the commands of one change, each once, and what is owed afterwards on every way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.items import surroundings
+from engine.diagnosis.probing import prepared
+from engine.errors import Cancelled, ConnectionLost, Unreachable
+from engine.values.command import Command, Completed
+from engine.values.plan import Change
+from engine.values.playbook import Step
+from engine.values.result import SentCommand, Status
+from engine.values.types import seconds
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of a change's commands."""
+
+    status: Status = Status.CHANGED
+    """CHANGED when every command was answered as it should be; else FAILED, UNKNOWN or CANCELLED."""
+    why: str = ""
+    commands: list[SentCommand] = field(default_factory=list)
+    sent: bool = False
+    lost: str = ""
+    """Why the host cannot be asked any more; empty while it can."""
+
+    def ends(self, status: Status, why: str) -> None:
+        """Note the first thing that went wrong."""
+        if self.status is Status.CHANGED:
+            self.status, self.why = status, why
+        else:
+            self.why = f"{self.why}; {why}"
+
+
+def send(site: Site, step: Step, change: Change, lock: str = "") -> Sent:
+    """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
+    done = Sent()
+    step = surroundings(step, site.scope({}, step.part))
+    for command in change.commands:
+        _send(site, step, replace(command, lock=lock), done)
+        if done.status is not Status.CHANGED:
+            break
+    if done.sent:
+        for command in change.finally_:
+            if done.lost:
+                done.why = f"{done.why}; not put back: {command.brief()}"
+                continue
+            _send(site, step, replace(command, owed=True, lock=lock), done)
+    return done
+
+
+def _send(site: Site, step: Step, command: Command, done: Sent) -> None:
+    command = prepared(command, step)
+    site.hangs.forget()  # a change may be what makes a program answer again
+    done_before = done.sent
+    done.sent = True
+    try:
+        (answer,) = site.at(step.on).run(command)
+    except Unreachable as error:  # also of a host that the step names with `on`
+        done.sent = done_before
+        done.ends(Status.FAILED, f"nothing was sent: {error}")
+    except ConnectionLost as error:
+        done.lost = "" if step.on else str(error)
+        if error.sent:
+            words = "the line was lost while this ran, and it is not sent again"
+            done.ends(Status.UNKNOWN, f"{words}: {command.brief()} ({error})")
+            done.commands.append(SentCommand.planned(command))
+        else:
+            done.sent = done_before
+            status = Status.UNKNOWN if done_before else Status.FAILED if step.on else Status.UNREACHABLE
+            done.ends(status, f"the line was lost before this was sent: {command.brief()} ({error})")
+    except Cancelled as error:
+        done.sent = done_before or error.sent
+        done.ends(Status.CANCELLED, str(error))
+        if error.sent:
+            done.commands.append(SentCommand.planned(command))
+    else:
+        if answer.refused:
+            done.sent = done_before
+            words = f"this was not sent: {command.brief()}" if done_before else "nothing was sent"
+            done.ends(Status.FAILED, f"{words}: {answer.refused}")
+            return
+        done.commands.append(SentCommand.of(command, answer))
+        if not answer.answers(command):
+            status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED
+            done.ends(status, _fault(site, step, command, answer))
+
+
+def _ended(command: Command, answer: Completed) -> bool:
+    """Whether the command is known to be over."""
+    return answer.timed_out and not command.unkillable and not answer.survivors
+
+
+def _fault(site: Site, step: Step, command: Command, answer: Completed) -> str:
+    action = site.action(step)
+    words = action.refused(command, answer) if action.refused else ""
+    if words:
+        return words
+    if answer.timed_out:
+        left = f"; still there: {', '.join(answer.survivors)}" if answer.survivors else ""
+        ended = "it was left running" if command.unkillable else "it was ended on the host"
+        return f"timed out after {seconds(command.timeout)}; {ended}{left}"
+    if answer.exit_code is None:
+        return "the host gave no exit code, so what became of it is not known"
+    said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
+    return f"exit code {answer.exit_code}" + (f": {said[-1].strip()}" if said else "")

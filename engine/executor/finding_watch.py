@@ -1,0 +1,96 @@
+"""Keep the findings of a host true while it is being changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from engine.diagnosis.diagnose import Diagnosis, look_again
+from engine.diagnosis.findings import evaluate_findings
+from engine.diagnosis.host_context import Site
+from engine.values.event import Waiting
+from engine.values.plan import Finding, Presence
+from engine.values.playbook import FindingRule
+from engine.values.types import seconds
+
+POLL = 1.0
+"""Seconds between two looks while a finding is given time to go."""
+
+
+class Watch:
+    """The latest diagnosis of one host, and the findings that follow from it."""
+
+    def __init__(self, site: Site, first: Diagnosis, findings: tuple[Finding, ...]) -> None:
+        self._site = site
+        self._before = {it.id: it for it in findings}
+        self._confirmed: set[str] = set()
+        self.diagnosis = first
+        self.findings = findings
+        self.stale = False
+        """A change was made since the findings were last looked at."""
+
+    def changed(self) -> None:
+        """Note that the host has been changed, so that nothing is confirmed any more."""
+        self.stale = True
+        self._confirmed.clear()
+
+    def recheck(self, named: tuple[str, ...], *, last: bool = False) -> None:
+        """Take the looks behind the findings *named* again: for as long as each may settle, or must stay gone.
+
+        *last*: take every look of the playbook, not only those.
+        """
+        rules = [it for it in self._site.playbook.findings if it.id in named]
+        open_rules = [it for it in rules if it.id not in self._confirmed]
+        if not open_rules and not last:
+            return
+        every = [it.id for it in self._site.playbook.diagnose]
+        wanted = every if last else sorted({look for rule in open_rules for look in rule.looks})
+        acted = [
+            it for it in open_rules if (it.settle or it.gone_for) and self._before[it.id].status is Presence.PRESENT
+        ]
+        self._until_settled(wanted, acted, max((it.settle for it in acted), default=0.0))
+        self._confirmed.update(it.id for it in open_rules)
+        self.stale = False
+
+    def look_once_more(self, wanted: Collection[str], rules: Sequence[FindingRule]) -> None:
+        """Take the looks *wanted* again before anything was changed: *rules* are given no time to go, only to be gone.
+
+        Raises TransportError and Cancelled as the connection does.
+        """
+        acted = [it for it in rules if it.gone_for and self._before[it.id].status is Presence.PRESENT]
+        self._until_settled(wanted, acted, 0.0)
+
+    def forget(self, why: str) -> None:
+        """Nothing can be looked at any more: what was found is now unknown."""
+        self.findings = tuple(replace(it, status=Presence.UNKNOWN, why=why) for it in self.findings)
+
+    def _until_settled(self, wanted: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
+        clock, began = self._site.clock, self._site.clock.now()
+        gone_for = max((it.gone_for for it in acted), default=0.0)
+        absent_since: float | None = None
+        told = False
+        while True:
+            self._look(wanted)
+            now = clock.now()
+            there = [it for it in acted if self._status(it.id) in (Presence.PRESENT, Presence.UNKNOWN)]
+            if there:
+                absent_since = None
+                if now - began >= settle:
+                    return
+                why = f"waiting up to {seconds(settle)} for {', '.join(it.id for it in there)} to go"
+            else:
+                absent_since = now if absent_since is None else absent_since
+                if now - absent_since >= gone_for:
+                    return
+                why = f"making sure for {seconds(gone_for)} that {', '.join(it.id for it in acted)} stays gone"
+            if not told:
+                self._site.emit(Waiting(host=self._site.host.name, why=why))
+                told = True
+            clock.sleep(POLL)
+
+    def _look(self, wanted: Collection[str]) -> None:
+        self.diagnosis = look_again(self._site, self.diagnosis, wanted)
+        self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)
+
+    def _status(self, finding_id: str) -> Presence:
+        return next(it.status for it in self.findings if it.id == finding_id)

@@ -1,0 +1,341 @@
+"""Take the steps of one host, one after the other, and account for every one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from engine.diagnosis.diagnose import Diagnosis
+from engine.diagnosis.gates import freed, gate_of, too_risky, victims_of
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.probe_types import Blind, Request, Seen
+from engine.diagnosis.probing import look
+from engine.errors import Cancelled, TransportError
+from engine.executor.apply import send
+from engine.executor.dependencies import ended, hinge, switched_off
+from engine.executor.drift import named, narrowed
+from engine.executor.finding_watch import Watch
+from engine.executor.host_lock import Lock
+from engine.executor.recheck import seen_twice
+from engine.executor.revalidation import Called
+from engine.executor.verification import verify
+from engine.values.event import StepFinished, StepStarted
+from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Skip
+from engine.values.playbook import Step, written_id
+from engine.values.result import Fault, HostPlan, Status, StepResult
+
+
+class Consent(Enum):
+    """What a person has agreed to."""
+
+    SHOWN = "shown"  # saw this plan, and said yes
+    YES = "yes"  # said yes beforehand, to whatever the looks call for
+    NONE = "none"  # nobody was asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a host's steps and findings."""
+
+    steps: tuple[StepResult, ...]
+    findings: tuple[Finding, ...]
+    error: str | None = None
+
+
+def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, force: bool = False) -> Outcome:
+    """Do what *plan* shows, or less.  Every step has a result, whatever happens.
+
+    *seen* is the diagnosis that the plan rests on.
+    """
+    watch = Watch(site, seen, plan.findings)
+    called = Called(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
+    run = _Run(site=site, plan=plan, watch=watch, called=called, consent=consent, force=force, lock=Lock(site, plan))
+    written = {it.id: it for it in site.playbook.remediate}
+    for planned in plan.steps:
+        step = replace(written[written_id(planned.id)], id=planned.id)
+        site.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
+        run.finish(step, run.take(step, planned))
+    run.look_a_last_time()
+    waited = False
+    for step, result in verify(site, plan, run.results, wrote=run.wrote, lost=run.lost):
+        run.finish(step, result)
+        waited = waited or (step.within > 0 and result.status is Status.OK)
+    if waited and not run.cured():  # what was still there may have gone while it was waited for
+        run.look_a_last_time()
+    if not run.dead:
+        run.lock.give()
+    looks = run.watch.diagnosis.results
+    return Outcome(steps=(*looks, *run.results), findings=run.watch.findings, error=run.lost or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """A change that is to be sent, and what it rests on."""
+
+    fresh: Seen
+    """What the step's own look saw."""
+    change: Change
+    left_alone: frozenset[str]
+    """Keys of the targets that the plan did not show."""
+    spared: str
+    """The same targets, for people."""
+    plain: StepResult
+    """The result as far as it is known."""
+
+
+@dataclass(slots=True)
+class _Run:
+    site: Site
+    plan: HostPlan
+    watch: Watch
+    called: Called
+    consent: Consent
+    force: bool
+    lock: Lock
+    results: list[StepResult] = field(default_factory=list)
+    broken: str = ""
+    """The step that stopped the host, with what became of it."""
+    lost: str = ""
+    """Why the host cannot be asked any more."""
+    dead: bool = False
+    """The line is gone; else the run was only asked to end, and what is owed can still be done."""
+    wrote: bool = False
+    needless: bool = False
+    """A change that was planned turned out to be needed no more: what called for it may be gone."""
+    doubt: Blocked | None = None
+    """Why the step at hand must do nothing risky: a finding that calls for it is unknown."""
+    sending: bool = False
+    """The step at hand has sent something."""
+
+    def finish(self, step: Step, result: StepResult) -> None:
+        """Take note of a step's end, and tell."""
+        self.results.append(result)
+        stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault is Fault.COMMAND
+        if stops and not result.ignored and not self.broken:
+            self.broken = f"{step.id} {ended(result)}"
+        self.site.emit(StepFinished(host=self.site.host.name, result=result))
+
+    def take(self, step: Step, planned: PlannedStep) -> StepResult:
+        """Do one step, as far as it may be done."""
+        began = self.site.clock.now()
+        plain = _plain(step, planned)
+        self.doubt, self.sending = None, False
+        try:
+            result = self._take(step, planned, plain)
+        except Cancelled as error:
+            self.lost = self.lost or str(error)
+            status = Status.OWED if step.always else Status.CANCELLED
+            result = replace(plain, status=status, why=_owed(str(error)) if step.always else str(error))
+        except TransportError as error:
+            self.lost, self.dead = str(error), True
+            status = Status.OWED if step.always else Status.UNREACHABLE
+            result = replace(plain, status=status, why=_owed(str(error)), fault=Fault.LOOK)
+            result = result if step.always else replace(result, why=str(error))
+        except Exception as error:  # a fault of ours: what was sent may have been done, and the rest is not begun
+            status = Status.UNKNOWN if self.sending else Status.FAILED
+            why = f"internal error: {type(error).__name__}: {error}"
+            result = replace(plain, status=status, why=why, fault=Fault.COMMAND)
+        return replace(result, seconds=round(self.site.clock.now() - began, 3))
+
+    def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
+        while True:
+            due = self._decided(step, planned, plain)
+            if isinstance(due, StepResult):
+                return due
+            if self.consent is Consent.NONE:
+                asks = "the step says confirm: true" if step.confirm else f"its risk is {due.change.risk}"
+                why = f"needs --yes: {asks}, and nobody could be asked"
+                return replace(due.plain, status=Status.BLOCKED, why=why)
+            had_waited = self.lock.waited
+            if busy := self.lock.take(step.on, step.become):
+                return replace(due.plain, status=Status.BLOCKED, why=busy.why)
+            if had_waited or not self.lock.waited:
+                return self._change(step, due)
+            self.watch.changed()  # another run has changed this host since we looked: decide once more
+            self.called.due = not self.wrote
+
+    def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
+        """The change that is due now; or how the step ends without one."""
+        if off := switched_off(planned):
+            return replace(plain, status=Status.SKIPPED, why=off)
+        if self.lost and step.always and (self.dead or not planned.ready):
+            return self._owing(planned, plain)
+        if self.lost and not step.always:
+            return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {self.lost}")
+        if self.broken and not (step.always or step.if_failed):
+            return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; nothing is done after that")
+        if stands := hinge(step, self.results):
+            return replace(plain, status=stands[0], why=stands[1])
+        if barrier := self._barrier(step, planned):
+            blind = isinstance(barrier, Blocked)
+            status = Status.BLOCKED if blind else Status.SKIPPED
+            return replace(plain, status=status, why=barrier.why, fault=Fault.LOOK if blind else Fault.NONE)
+        (looked,) = look([Request(step=step, args=planned.args)], self.site)
+        plain = replace(plain, commands=looked.commands)
+        match looked.outcome:
+            case Blind(why=why):
+                waits = self.site.action(step).decide is None
+                status = Status.FAILED if waits else Status.BLOCKED
+                return replace(
+                    plain,
+                    status=status,
+                    why=why,
+                    fault=Fault.GOAL if waits else Fault.LOOK,
+                    ignored=step.ignore_failure,
+                )
+            case Seen() as fresh:
+                return self._decide(step, planned, fresh, plain)
+
+    def _owing(self, planned: PlannedStep, plain: StepResult) -> StepResult:
+        """A step that is always taken, on a host that cannot be asked: owed, if it would have done anything."""
+        if isinstance(planned.decision, Skip):
+            return replace(plain, status=Status.SKIPPED, why=planned.decision.why)
+        return replace(plain, status=Status.OWED, why=_owed(self.lost))
+
+    def _barrier(self, step: Step, planned: PlannedStep) -> Skip | Blocked | None:
+        """Why the findings of this moment, or the plan, keep the step from running."""
+        named_findings = step.for_ or tuple(it.id for it in self.watch.findings if it.severity.drives)
+        if planned.ready and not self.lost:
+            self.called.look_again()
+        if planned.ready and (why := self.called.withdrawn(step, wrote=self.wrote)):
+            return why
+        if freed(step):
+            return None if planned.ready else _as_planned(planned)
+        if (self.wrote or self.lock.waited) and self.site.playbook.findings and not step.always:
+            self.watch.recheck(named_findings)
+        gate = gate_of(step, self._calling(step, planned), force=self.force)
+        if isinstance(gate, Skip):
+            return gate
+        if gate is not None and (not planned.ready or self.site.action(step).decide is None):
+            return gate
+        self.doubt = gate
+        if planned.ready:
+            return None
+        if late := self._appeared(named_findings):
+            return Skip(why=f"{late} appeared during the run; a step without `after` does not act on that")
+        return _as_planned(planned)
+
+    def _calling(self, step: Step, planned: PlannedStep) -> tuple[Finding, ...]:
+        """The findings that may call for *step*."""
+        if step.always and self.wrote:  # as the plan was made: it cleans up, also where the finding is gone
+            return self.plan.findings
+        return self.watch.findings if self.wrote or not planned.ready else self.called.findings()
+
+    def _appeared(self, named: tuple[str, ...]) -> str:
+        """The findings of *named* that are there now, when none of them was when the plan was made."""
+        now = [it.id for it in self.watch.findings if it.id in named and it.status is Presence.PRESENT]
+        then = {it.id for it in self.plan.findings if it.status in (Presence.PRESENT, Presence.UNKNOWN)}
+        return "" if then & set(now) or not now else ", ".join(now)
+
+    def _decide(self, step: Step, planned: PlannedStep, fresh: Seen, plain: StepResult) -> StepResult | _Due:
+        action = self.site.action(step)
+        if action.decide is None:
+            assert action.waits is not None
+            return replace(plain, status=Status.OK, why=action.waits(fresh.args), verified=True)
+        planned_change = isinstance(planned.decision, Change)
+        if fresh.absent:
+            self.needless = self.needless or planned_change
+            return replace(plain, status=Status.SKIPPED, why=fresh.absent, inapplicable=True)
+        decision = action.decide(fresh.args, fresh.state)
+        self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
+        if self.doubt and too_risky(decision):
+            return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.LOOK)
+        left_alone: frozenset[str] = frozenset()
+        spared = ""
+        if isinstance(decision, Change) and self.consent is Consent.SHOWN:
+            less = narrowed(decision, planned, fresh, action)
+            if isinstance(less, str):
+                return replace(plain, status=Status.DRIFTED, why=less)
+            spared = named(decision, less[1])
+            decision, left_alone = less
+        match decision:
+            case NoChange(why=why):
+                return replace(plain, status=Status.OK, why=why, verified=True)
+            case Skip(why=why):
+                return replace(plain, status=Status.SKIPPED, why=why)
+            case Blocked(why=why):
+                return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)
+            case Change():
+                shown = replace(
+                    plain,
+                    risk=decision.risk,
+                    diff=decision.diff or None,
+                    planned=decision.summary,
+                    victims=victims_of(decision.targets),
+                )
+                return _Due(fresh=fresh, change=decision, left_alone=left_alone, spared=spared, plain=shown)
+
+    def _change(self, step: Step, due: _Due) -> StepResult:
+        """Send the change, and look a second time."""
+        result = self._changed(step, due)
+        note = f"; left alone, because the plan did not show it: {due.spared}" if due.spared else ""
+        return replace(result, why=result.why + note + self.lock.untold(step.on))
+
+    def _changed(self, step: Step, due: _Due) -> StepResult:
+        change = due.change
+        self.sending = True
+        done = send(self.site, step, change, self.lock.held(step.on, step.become))
+        if done.sent:
+            self.wrote = True
+            self.watch.changed()
+        self.dead = self.dead or bool(done.lost)
+        self.lost = self.lost or done.lost
+        plain = replace(due.plain, commands=(*due.plain.commands, *done.commands))
+        if done.status is not Status.CHANGED:
+            ignored = step.ignore_failure and done.status is Status.FAILED
+            return replace(plain, status=done.status, why=done.why, fault=Fault.COMMAND, ignored=ignored)
+        if action := self.site.action(step).outcome:
+            change = replace(change, summary=action(change.summary, tuple(it.stdout for it in done.commands)))
+        if not change.verifiable:
+            return replace(plain, status=Status.CHANGED, why=f"{change.summary} (not checked)", verified=False)
+        return self._second_look(step, replace(due, change=change, plain=plain))
+
+    def _second_look(self, step: Step, due: _Due) -> StepResult:
+        plain, change = due.plain, due.change
+        request = Request(step=step, args=self._planned(step).args)
+        try:
+            return seen_twice(self.site, request, due.fresh, change, due.left_alone, plain)
+        except TransportError as error:
+            self.lost, self.dead = str(error), True
+            why = f"done, but the host could not be probed again: {error}"
+            return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+        except Cancelled as error:
+            self.lost = self.lost or str(error)
+            return replace(plain, status=Status.CANCELLED, why=f"done, but not probed again: {error}")
+
+    def _planned(self, step: Step) -> PlannedStep:
+        return next(it for it in self.plan.steps if it.id == step.id)
+
+    def cured(self) -> bool:
+        """Whether no error is found on the host."""
+        return not any(it.severity.drives and it.status is Presence.PRESENT for it in self.watch.findings)
+
+    def look_a_last_time(self) -> None:
+        """Repeat the whole diagnosis after a change, and where a planned change was needed no more."""
+        if not (self.wrote or self.needless) or not self.site.playbook.findings:
+            return
+        if self.lost:
+            self.watch.forget(f"the host could not be probed after the change: {self.lost}")
+            return
+        try:
+            self.watch.recheck(tuple(it.id for it in self.site.playbook.findings), last=True)
+        except (TransportError, Cancelled) as error:
+            self.lost = str(error)
+            self.watch.forget(f"the host could not be probed after the change: {error}")
+        except Exception as error:  # a fault of ours: what was done stays told, and nothing is called healthy
+            self.lost = f"internal error: {type(error).__name__}: {error}"
+            self.watch.forget(f"the host was not probed after the change: {self.lost}")
+
+
+def _plain(step: Step, planned: PlannedStep) -> StepResult:
+    return replace(StepResult.of(step), condition=planned.condition)
+
+
+def _as_planned(planned: PlannedStep) -> Skip | Blocked:
+    """What the plan decided of a step whose arguments could not be filled in."""
+    assert isinstance(planned.decision, Skip | Blocked)
+    return planned.decision
+
+
+def _owed(why: str) -> str:
+    return f"owed: it is to be done whatever happened, and could not be: {why}"

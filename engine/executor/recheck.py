@@ -1,0 +1,61 @@
+"""Believe that a change is done only when a second look agrees (law 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
+from engine.diagnosis.probing import look
+from engine.protocols import Action
+from engine.values.event import Waiting
+from engine.values.plan import Change, NoChange
+from engine.values.result import Fault, SentCommand, Status, StepResult
+from engine.values.types import seconds
+
+
+def seen_twice(
+    site: Site, request: Request, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
+) -> StepResult:
+    """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
+
+    Its ``within`` is the time that it has to come true: until then it is looked at again and again.
+    Raises TransportError and Cancelled as the connection does.
+    """
+    step, began = request.step, site.clock.now()
+    commands: tuple[SentCommand, ...] = ()
+    while True:
+        looked, result = _looked_again(site, request, fresh, change, left_alone, plain)
+        commands = (*commands, *looked.commands)[-20:]
+        if result.status is Status.CHANGED or site.clock.now() - began >= step.within:
+            return replace(result, commands=(*plain.commands, *commands))
+        if len(commands) == len(looked.commands):  # the first time
+            words = f"waiting up to {seconds(step.within)} for {step.id} to have worked"
+            site.emit(Waiting(host=site.host.name, why=words))
+        site.clock.sleep(step.every)
+
+
+def _looked_again(
+    site: Site, request: Request, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
+) -> tuple[Looked, StepResult]:
+    step, action = request.step, site.action(request.step)
+    (looked,) = look([request], site)
+    if isinstance(looked.outcome, Blind):
+        why = f"done, but a second probe gave no answer: {looked.outcome.why}"
+        return looked, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+    after = looked.outcome.state
+    if left_alone and action.without:
+        after = action.without(after, left_alone)
+    if looked.outcome.absent or settled(action, fresh, after):
+        return looked, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
+    words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
+    why = words or "done, but a second probe still sees what it was to change"
+    return looked, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+
+
+def settled(action: Action, before: Seen, after: object) -> bool:
+    """Whether the second look agrees that the change is done; by default, when nothing is left to decide."""
+    if action.settled is not None:
+        return action.settled(before.args, before.state, after)
+    assert action.decide is not None
+    return isinstance(action.decide(before.args, after), NoChange)

@@ -1,0 +1,81 @@
+"""What called for the steps of a plan, looked at again after a person's yes or a wait for the host's lock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.diagnosis.diagnose import named
+from engine.diagnosis.gates import freed, gate_of
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.items import no_longer
+from engine.executor.finding_watch import Watch
+from engine.values.plan import Blocked, Change, Finding, Presence, Skip
+from engine.values.playbook import FindingRule, Step, written_id
+from engine.values.result import HostPlan, Status
+
+_WEIGHT = {Presence.ABSENT: 0, Presence.GONE: 0, Presence.UNKNOWN: 1, Presence.PRESENT: 2}
+
+
+class Called:
+    """The findings and guards that a plan rests on, until the run itself has changed the host.
+
+    From then on what the steps do is what moves the looks: the findings are the watch's, and guards stay as they were.
+    """
+
+    def __init__(self, site: Site, plan: HostPlan, watch: Watch, *, shown: bool, force: bool) -> None:
+        self._site, self._plan, self._watch, self._shown, self._force = site, plan, watch, shown, force
+        self._withdrawn: dict[str, Skip | Blocked] = {}
+        self.due = shown and any(isinstance(it.decision, Change) for it in plan.steps)
+        """Time has passed since the looks that the plan rests on were taken."""
+
+    def look_again(self) -> None:
+        """Where it is due, take those looks once more that the findings and the guards of the steps rest on.
+
+        Raises TransportError and Cancelled as the connection does.
+        """
+        if not self.due:
+            return
+        written = {it.id: it for it in self._site.playbook.remediate}
+        steps = [(written[written_id(it.id)], it) for it in self._plan.steps if it.ready]
+        rules = self._rules([step for step, _ in steps])
+        looks = {look for it in rules for look in it.looks}
+        for step, _ in steps:
+            looks |= named(replace(step, args={}))
+        self._watch.look_once_more(looks, rules)
+        for step, planned in steps:
+            if refused := no_longer(step, planned.item, self._site, self._watch.diagnosis.states):
+                kind = Skip if refused.status is Status.SKIPPED else Blocked
+                self._withdrawn[planned.id] = kind(why=f"no longer called for: {refused.why}")
+        self.due = False
+
+    def withdrawn(self, step: Step, *, wrote: bool) -> Skip | Blocked | None:
+        """Why what called for *step* in the plan does so no longer; None where it does.  *wrote*: the run has begun."""
+        if why := self._withdrawn.get(step.id):
+            return why
+        if wrote or freed(step):
+            return None
+        then, now, least = (
+            gate_of(step, it, force=self._force) for it in (self._plan.findings, self._watch.findings, self.findings())
+        )
+        if least is not None and then is None:
+            return replace(least, why=f"no longer called for: {least.why}")
+        if isinstance(then, Skip) and now is None:
+            return Skip(why=f"{then.why} in the plan that was shown; what has appeared since is left alone")
+        return None
+
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings as they may call for a step: where a plan was shown, what has appeared since does not."""
+        if not self._shown:
+            return self._watch.findings
+        then = {it.id: it for it in self._plan.findings}
+        return tuple(min(it, then[it.id], key=lambda one: _WEIGHT[one.status]) for it in self._watch.findings)
+
+    def _rules(self, steps: list[Step]) -> list[FindingRule]:
+        """The findings that call for any of *steps*, and those that would supersede them."""
+        every = self._site.playbook.findings
+        wanted = {it.id for it in every if any(it.id in step.for_ for step in steps)}
+        if any(not step.for_ and not freed(step) for step in steps):
+            wanted |= {it.id for it in every if it.severity.drives}
+        for it in reversed(every):  # what supersedes a finding stands before it
+            wanted |= {*it.unless} if it.id in wanted else set()
+        return [it for it in every if it.id in wanted]

@@ -1,0 +1,120 @@
+"""Hold the assertions of ``verify`` against the host, once it has been changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from engine.diagnosis.host_context import Site
+from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
+from engine.diagnosis.retries import LEAST, patiently
+from engine.diagnosis.sampling import sample, shortened
+from engine.errors import Cancelled, TransportError
+from engine.executor.dependencies import ended
+from engine.protocols import Fails, Holds
+from engine.values.playbook import Phase, Step, written_id
+from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
+from engine.values.types import plural, seconds
+
+
+def verify(
+    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
+) -> Iterator[tuple[Step, StepResult]]:
+    """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
+    written = {it.id: it for it in site.playbook.verify}
+    for plain in [it for it in plan.results if it.phase is Phase.VERIFY]:
+        step, began = replace(written[written_id(plain.id)], id=plain.id), site.clock.now()
+        try:
+            result = _verify(site, step, plan, plain, earlier, wrote, lost)
+        except Cancelled as error:
+            lost = str(error)
+            result = replace(plain, status=Status.CANCELLED, why=lost)
+        except TransportError as error:
+            lost = str(error)
+            result = replace(plain, status=Status.UNKNOWN, why=lost, fault=Fault.LOOK)
+        except Exception as error:  # a fault of ours: the other results are kept
+            why = f"internal error: {type(error).__name__}: {error}"
+            result = replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
+        yield step, replace(result, seconds=round(site.clock.now() - began, 3))
+
+
+def _verify(
+    site: Site, step: Step, plan: HostPlan, plain: StepResult, earlier: list[StepResult], wrote: bool, lost: str
+) -> StepResult:
+    if lost:
+        return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {lost}", fault=Fault.LOOK)
+    if site.playbook.remediate and not wrote:
+        return replace(plain, status=Status.SKIPPED, why="nothing was changed")
+    for it in earlier:
+        if (
+            written_id(it.id) in step.after
+            and it.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
+            and not it.ignored
+        ):
+            return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {ended(it)}")
+    if step.id not in plan.verify_args:
+        return plain
+    return _until_it_holds(site, Request(step=step, args=plan.verify_args[step.id]), plain)
+
+
+def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResult:
+    step, began = request.step, site.clock.now()
+    commands: tuple[SentCommand, ...] = ()
+    while True:
+        left = step.within - (site.clock.now() - began) if step.within else 0.0
+        request = replace(request, left=max(left, LEAST) if step.within else 0.0)
+        looked, result = (_in_every_sample if step.samples else _once)(site, request, plain)
+        commands = (*commands, *looked.commands)[-20:]
+        if result.status is Status.SKIPPED:
+            return replace(result, commands=commands)
+        if result.status is Status.OK or site.clock.now() - began >= step.within:
+            return replace(result, commands=commands, ignored=step.ignore_failure and result.status is not Status.OK)
+        site.clock.sleep(step.every)
+
+
+def _once(site: Site, request: Request, plain: StepResult) -> tuple[Looked, StepResult]:
+    (looked,) = patiently([replace(request, step=replace(request.step, within=0.0))], site)
+    return looked, _judged(site, request.step, looked.outcome, plain)
+
+
+def _in_every_sample(site: Site, request: Request, plain: StepResult) -> tuple[Looked, StepResult]:
+    """It holds if it holds in every sample; the first in which it does not, or that is not known, ends them."""
+    judged: list[StepResult] = []
+
+    def enough(outcome: Seen | Blind) -> bool:
+        judged.append(_judged(site, request.step, outcome, plain))
+        return judged[-1].status is not Status.OK
+
+    (looked,) = sample([replace(request, step=replace(request.step, within=0.0))], site, enough=enough)
+    series, last = looked.series, judged[-1]
+    assert series is not None
+    if last.status is Status.SKIPPED and len(judged) == 1:
+        return looked, last
+    which = plural(len(judged), "sample") if last.status is Status.OK else f"sample {len(judged)} of {series.asked}"
+    why = f"{last.why} ({which}, {seconds(series.seconds)})"
+    if last.status is Status.SKIPPED:  # it was there before
+        last = replace(last, status=Status.FAILED, fault=Fault.LOOK)
+    return looked, replace(last, why=why, state=shortened(series))
+
+
+def _judged(site: Site, step: Step, outcome: Seen | Blind, plain: StepResult) -> StepResult:
+    action = site.action(step)
+    match outcome:
+        case Blind(why=why):
+            return replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
+        case Seen(absent=why) if why:
+            return replace(plain, status=Status.SKIPPED, why=why)
+        case Seen(args=args) if action.holds is None:
+            assert action.waits is not None
+            return replace(plain, status=Status.OK, why=action.waits(args), verified=True)
+        case Seen(args=args, state=state):
+            assert action.holds is not None
+            return _held(plain, action.holds(args, state))
+
+
+def _held(plain: StepResult, judged: Holds | Fails) -> StepResult:
+    match judged:
+        case Holds(why=why):
+            return replace(plain, status=Status.OK, why=why, verified=True)
+        case Fails(why=why):
+            return replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL)

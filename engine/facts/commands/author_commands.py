@@ -1,0 +1,89 @@
+"""What came back from a program of the playbook's author, and what it means where it is the check of a change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from engine.errors import ProbeError
+from engine.facts.commands.mutating_programs import Known, known
+from engine.facts.commands.output_parsing import parsed
+from engine.protocols import Fails, Holds
+from engine.values.command import Command, Completed
+from engine.values.excerpts import excerpt
+from engine.values.types import Json, Unknown, seconds
+
+_STATUS: dict[int, str] = {126: "it may not be started", 127: "there is no such program"}
+
+
+MOST = 1024 * 1024
+"""Characters of each stream that an expression may use, and that may be parsed."""
+
+TOO_MUCH = f"it printed more than {MOST // 1024} KiB, and the middle is missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the look, or the check of a change, gave."""
+
+    exit_code: int | Unknown = field(metadata={"about": "What it exited with (of a change: its check)."})
+    stdout: str = field(default="", metadata={"about": "What it printed."})
+    stderr: str = field(default="", metadata={"about": "What it complained about."})
+    value: Json | Unknown = field(default=None, metadata={"about": "What `parse` makes of stdout."})
+
+
+UNASKED = Answer(exit_code=Unknown(why="a change without a check looks at nothing"))
+"""Of a change without a check."""
+
+
+def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> Answer:
+    """What *done* says; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
+    if not done.answers(command):
+        raise ProbeError(_fault(command, done, checking=checking))
+    assert done.exit_code is not None
+    whole = not done.missing[0] and len(done.stdout) <= MOST
+    stdout, stderr = excerpt(done.stdout, done.missing[0], MOST), excerpt(done.stderr, done.missing[1], MOST)
+    value = parsed(stdout, parse) if whole or parse == "text" else Unknown(why=TOO_MUCH)
+    return Answer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
+
+
+def _fault(command: Command, done: Completed, *, checking: bool) -> str:
+    what = "the check" if checking else "the command"
+    if done.timed_out:
+        return f"{what} did not end within {seconds(done.seconds)}"
+    if done.exit_code is None:
+        return f"{what} gave no exit code"
+    wanted = "0 (nothing to do) or 1 (needed)" if checking else " or ".join(map(str, command.accepts))
+    said = [it.strip() for it in (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]]
+    why = [_STATUS[done.exit_code]] if done.exit_code in _STATUS and not said else said
+    return f"{what} exited with {done.exit_code}, wanted {wanted}" + (f": {' / '.join(why)}" if why else "")
+
+
+def still_needed(after: Answer) -> str:
+    """The words for a check that still says that the change is needed."""
+    said = (after.stderr.strip() or after.stdout.strip()).splitlines()[-1:]
+    return f"done, but its check still exits with {after.exit_code}" + "".join(f": {it.strip()}" for it in said)
+
+
+def holding(answer: Answer, *, checked: bool) -> Holds | Fails:
+    """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    if checked and answer.exit_code != 0:
+        return Fails(why=f"the check exits with {answer.exit_code}")
+    return Holds(why=f"exit code {answer.exit_code}")
+
+
+def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
+    """Why a look (or a check) of *action* must not run this; empty: it may."""
+    found = _known(argv, script)
+    if not found:
+        return ""
+    return (
+        f"{what} may not change the host, and `{found.words}` does ({found.risk}); "
+        f"write it under remediate as `{action}: {{check: ..., do: ...}}`"
+    )
+
+
+@lru_cache(maxsize=256)
+def _known(argv: tuple[str, ...], script: str) -> Known | None:
+    """As ``known``; every host of a run asks the same."""
+    return known(argv, script)

@@ -1,0 +1,229 @@
+"""Hold the values that are wanted against those in a text, and make the text that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from engine.facts.config_edit.config_text import (
+    ABSENT,
+    Conflict,
+    Text,
+    Unparsable,
+    alike,
+    as_text,
+    edited,
+    kind,
+    number,
+    plain,
+)
+from engine.facts.config_edit.ini_editor import IniText
+from engine.facts.config_edit.json_editor import JsonText
+from engine.facts.config_edit.key_paths import KeyPath, key_path, key_text
+from engine.facts.config_edit.toml_editor import TomlText
+from engine.facts.config_edit.yaml_editor import YamlText
+
+_FORMATS: Mapping[str, Callable[[str], Text]] = {
+    "yaml": YamlText,
+    "toml": TomlText,
+    "json": JsonText,
+    "ini": IniText,
+}
+
+_ENDINGS = {"yaml": "yaml", "yml": "yaml", "toml": "toml", "json": "json", "ini": "ini", "cfg": "ini"}
+_ENDINGS |= dict.fromkeys(("service", "timer", "socket", "mount", "target", "slice"), "ini")
+"""``.conf`` is not among them: it can be anything."""
+
+BOM = "\ufeff"
+
+
+def format_of(path: str) -> str:
+    """The format that the ending of *path* names; empty: none that we know."""
+    name = path.rpartition("/")[2]
+    return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
+
+
+def text_of(text: str, form: str) -> Text:
+    """*text* as *form* has it, to look into.  Raises Unparsable."""
+    return _FORMATS[form](text.removeprefix(BOM).replace("\r\n", "\n"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is wanted of a file; keys are written with dots."""
+
+    set: Mapping[str, Any] = field(default_factory=dict)
+    """Values; a mapping is merged into the one that is there, and its keys are words without dots."""
+    at_least: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that are raised to this if they are lower or absent."""
+    unset: tuple[str, ...] = ()
+    parents: bool = False
+    """Mappings around a key are made where they are missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patched:
+    """What is there of what is wanted, and the text that has all of it."""
+
+    values: Mapping[str, Any]
+    missing: tuple[str, ...]
+    differing: tuple[str, ...]
+    surplus: tuple[str, ...]
+    text: str
+    """With all that is wanted; as it was where nothing is to be done, or there is a conflict."""
+    conflict: str = ""
+    """Why it cannot be had."""
+
+
+def patched(text: str, form: str, wanted: Wanted, name: str = "the file") -> Patched:
+    """Look for what is *wanted* in *text*, and put it there.  Raises Unparsable.
+
+    The new text is parsed again, and must hold the old data with the changed values and nothing else.
+    """
+    body = text.removeprefix(BOM)
+    crlf = "\r\n" in body and body.count("\r\n") == body.count("\n") == body.count("\r")
+    now = _FORMATS[form](body.replace("\r\n", "\n") if crlf else body)
+    seen = _Seen(now, wanted)
+    problem, after = seen.conflict, now
+    if not problem:
+        try:
+            after = _all_put(now, wanted, seen)
+        except Conflict as conflict:
+            problem, after = str(conflict), now
+    if after is now:
+        new = text
+    else:
+        new = (BOM if text.startswith(BOM) else "") + (after.text.replace("\n", "\r\n") if crlf else after.text)
+    return Patched(
+        values=seen.values,
+        missing=tuple(seen.missing),
+        differing=tuple(seen.differing),
+        surplus=tuple(seen.surplus),
+        text=new,
+        conflict=f"{name}: {problem}" if problem else "",
+    )
+
+
+class _Seen:
+    """What is there of what is wanted."""
+
+    def __init__(self, now: Text, wanted: Wanted) -> None:
+        self.values: dict[str, Any] = {}
+        self.missing: list[str] = []
+        self.differing: list[str] = []
+        self.surplus: list[str] = []
+        self.conflict = ""
+        for key, value in wanted.set.items():
+            self._look(now, key, partial(_is_there, now=now, value=value))
+        for key, least in wanted.at_least.items():
+            self._look(now, key, partial(_reaches, least=least, typed=now.typed))
+        for key in wanted.unset:
+            found = self._found(now, key)
+            if found is not ABSENT:
+                self.values[key] = found
+                self.surplus.append(key)
+
+    def _found(self, now: Text, key: str) -> Any:
+        try:
+            return now.value(key_path(key))
+        except Conflict as conflict:
+            self.conflict = self.conflict or str(conflict)
+            return ABSENT
+
+    def _look(self, now: Text, key: str, enough: Callable[[Any], bool]) -> None:
+        found = self._found(now, key)
+        if found is ABSENT:
+            self.missing.append(key)
+            return
+        self.values[key] = found
+        try:
+            if not enough(found):
+                self.differing.append(key)
+        except Conflict as conflict:
+            self.conflict = self.conflict or f"{key}: {conflict}"
+            self.differing.append(key)
+
+
+def _is_there(found: Any, *, now: Text, value: Any) -> bool:
+    return _holds(found, value=_native(now, value))
+
+
+def _holds(found: Any, *, value: Any) -> bool:
+    """Whether *value* is there: of a mapping, each of its keys."""
+    if isinstance(value, dict) and isinstance(found, dict):
+        return all(key in found and _holds(found[key], value=it) for key, it in value.items())
+    return alike(found, value)
+
+
+def _reaches(found: Any, *, least: float, typed: bool) -> bool:
+    return number(found, typed=typed) >= least
+
+
+def _native(now: Text, value: Any) -> Any:
+    """*value* in the types that the format has."""
+    return plain(value) if now.typed else as_text(plain(value))
+
+
+def _all_put(now: Text, wanted: Wanted, seen: _Seen) -> Text:
+    for key in seen.surplus:
+        now = _dropped(now, key_path(key))
+    for key, value in wanted.set.items():
+        if key in seen.missing or key in seen.differing:
+            now = _put(now, key_path(key), _native(now, value), wanted.parents)
+    for key, least in wanted.at_least.items():
+        if key in seen.missing or key in seen.differing:
+            now = _put(now, key_path(key), _native(now, least), wanted.parents)
+    return now
+
+
+def _put(now: Text, path: KeyPath, value: Any, parents: bool) -> Text:
+    found = now.value(path)
+    if isinstance(value, dict) and isinstance(found, dict):
+        for key, it in value.items():
+            now = _put(now, (*path, key), it, parents)
+        return now
+    if found is not ABSENT and alike(found, value):
+        return now
+    if isinstance(found, dict):
+        keys = ", ".join(list(found)[:3]) or "none"
+        raise Conflict(
+            f"{key_text(path)} is a mapping (its keys: {keys}), and {kind(value)} is wanted in its place: "
+            "set its keys one by one, or unset it in a step before"
+        )
+    if isinstance(value, dict) and found is not ABSENT and found is not None:
+        raise Conflict(
+            f"{key_text(path)} is {kind(found)}, and a mapping is wanted in its place: unset it in a step before"
+        )
+    if found is ABSENT and not parents:
+        _need_parent(now, path)
+    return _checked(now, path, value, now.put(path, value))
+
+
+def _need_parent(now: Text, path: KeyPath) -> None:
+    """Where the text holds anything at all, a parent that is not there is more likely a slip of the pen."""
+    for depth in range(1, len(path)):
+        if now.data and now.value(path[:depth]) is ABSENT:
+            raise Conflict(
+                f"there is no {key_text(path[:depth])} to put {key_text(path[depth:])} into; "
+                "say `parents: true` to have it made"
+            )
+
+
+def _dropped(now: Text, path: KeyPath) -> Text:
+    return _checked(now, path, ABSENT, now.drop(path))
+
+
+def _checked(before: Text, path: KeyPath, value: Any, text: str) -> Text:
+    """*text*, parsed: the old data with that one change, or a Conflict."""
+    words = (
+        f"{key_text(path)} cannot be changed without touching something else, as this file is laid out; edit it by hand"
+    )
+    try:
+        after = type(before)(text)  # type: ignore[call-arg] # every Text is made from its text
+    except Unparsable as error:
+        raise Conflict(f"{words} ({error})") from error
+    if not alike(after.data, edited(before.data, path, value)):
+        raise Conflict(words)
+    return after

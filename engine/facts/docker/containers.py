@@ -1,0 +1,129 @@
+"""The containers of a host, as ``docker inspect`` describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.facts.docker.engine import NEVER, epoch, when
+from engine.values.types import seconds
+
+DEAD = ("exited", "dead", "created")
+"""Statuses of a container in which nothing runs, and nothing is about to."""
+
+FORMAT = (
+    'container {"id":{{json .Id}},"name":{{json .Name}},"image":{{json .Config.Image}},"image_id":{{json .Image}},'
+    '"created":{{json .Created}},"status":{{json .State.Status}},"pid":{{json .State.Pid}},'
+    '"exit_code":{{json .State.ExitCode}},"oom_killed":{{json .State.OOMKilled}},"error":{{json .State.Error}},'
+    '"started":{{json .State.StartedAt}},"finished":{{json .State.FinishedAt}},"restarts":{{json .RestartCount}},'
+    '"health":{{with index .State "Health"}}{{json .Status}}{{else}}""{{end}},'
+    '"memory":{{json .HostConfig.Memory}},"swap":{{json .HostConfig.MemorySwap}},"nano":{{json .HostConfig.NanoCpus}},'
+    '"policy":{{json .HostConfig.RestartPolicy}},"log":{{json .HostConfig.LogConfig.Type}},'
+    '"log_path":{{json .LogPath}},"auto_remove":{{json .HostConfig.AutoRemove}},"mounts":{{json .Mounts}}}'
+)
+"""For ``docker container inspect --format``.  The environment and the command line may hold secrets: not asked for."""
+
+LIST = r"""
+list ps -aq --no-trunc
+inspect container inspect --format "$1"
+"""
+"""Inspects every container; $1 is the FORMAT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container; times are Docker's own text, or ``never``."""
+
+    id: str
+    name: str
+    image: str
+    image_id: str = ""
+    status: str
+    """created, running, paused, restarting, removing, exited, dead."""
+    pid: int = 0
+    exit_code: int = 0
+    oom_killed: bool = False
+    error: str = ""
+    """Why it could not be started."""
+    created_at: str = NEVER
+    started_at: str = NEVER
+    finished_at: str = NEVER
+    restart_count: int = 0
+    """By its restart policy; starting it by hand sets it to 0."""
+    restart_policy: str = "no"
+    max_retries: int = 0
+    health: str = ""
+    memory: int = 0
+    """Bytes; 0: unlimited."""
+    memory_swap: int = 0
+    """Bytes of memory and swap together; 0: not set, -1: unlimited."""
+    cpus: float = 0.0
+    """0: unlimited."""
+    log_driver: str = ""
+    log_path: str = ""
+    auto_remove: bool = False
+    volumes: tuple[str, ...] = ()
+    """Names of the volumes that it mounts."""
+
+    @property
+    def dead(self) -> bool:
+        """Whether nothing runs in it, and nothing is about to."""
+        return self.status in DEAD
+
+    @property
+    def died(self) -> float:
+        """When it ended, or (never started) when it was made; seconds since 1970."""
+        return epoch(self.finished_at) or epoch(self.created_at)
+
+    @property
+    def identity(self) -> str:
+        """This life of it: another start makes another."""
+        return f"{self.id}:{self.started_at}"
+
+    @property
+    def seen(self) -> str:
+        """What is asked again before it is removed."""
+        return f"{self.status} {_raw(self.started_at)} {_raw(self.finished_at)}"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id[:12]})"
+
+
+def _raw(text: str) -> str:
+    return "0001-01-01T00:00:00Z" if text == NEVER else text
+
+
+def container(row: Mapping[str, Any]) -> Container:
+    """What a line of FORMAT says."""
+    policy = row.get("policy") or {}
+    return Container(
+        id=row["id"],
+        name=row["name"].removeprefix("/"),
+        image=row["image"],
+        image_id=row["image_id"],
+        status=row["status"],
+        pid=row["pid"],
+        exit_code=row["exit_code"],
+        oom_killed=bool(row["oom_killed"]),
+        error=row["error"],
+        created_at=when(row["created"]),
+        started_at=when(row["started"]),
+        finished_at=when(row["finished"]),
+        restart_count=row["restarts"] or 0,
+        restart_policy=policy.get("Name") or "no",
+        max_retries=policy.get("MaximumRetryCount") or 0,
+        health=row["health"],
+        memory=row["memory"] or 0,
+        memory_swap=row["swap"] or 0,
+        cpus=(row["nano"] or 0) / 1e9,
+        log_driver=row["log"],
+        log_path=row["log_path"] or "",
+        auto_remove=bool(row["auto_remove"]),
+        volumes=tuple(it["Name"] for it in row["mounts"] or () if it.get("Type") == "volume" and it.get("Name")),
+    )
+
+
+def ago(then: float, now: float) -> str:
+    """How long *then* was before *now*, for people."""
+    return f"{seconds(max(0.0, now - then))} ago" if then else "at an unknown time"

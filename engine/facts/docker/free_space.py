@@ -1,0 +1,69 @@
+"""How full the disk is that Docker keeps its files on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.text.host_json import finite
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown
+
+_ROOM = r"""
+root=$1
+said=$(df -Pk -- "$root" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
+printf '%s\n' "$said" | tail -n 1
+df -Pi -- "$root" 2>/dev/null | tail -n 1
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The file system that Docker keeps its files on."""
+
+    path: str
+    size: int
+    """Bytes."""
+    available: int
+    """Bytes that may still be written by those who are not root."""
+    used_percent: float
+    """As df counts: of what may be used at all."""
+    inodes_percent: float | Unknown = field(default_factory=lambda: Unknown(why="df does not say"))
+    """Inodes used: with none left a disk is as full as without a byte."""
+    fullest: float = 0.0
+    """The higher of the two percentages, as far as df says."""
+
+
+NO_ROOM = Room(path="", size=0, available=0, used_percent=0.0)
+"""Of a host without Docker."""
+
+
+def ask_room(root: str) -> Command:
+    """How full the disk of *root* is."""
+    return read_script(_ROOM, root)
+
+
+def read_room(done: Completed, root: str, endpoint: str) -> Room | Unknown:
+    """What df says of *root*, where the engine's files are on this host at all."""
+    if endpoint and not endpoint.startswith("unix://"):
+        return Unknown(why=f"the docker command here talks to an engine elsewhere: {endpoint}")
+    if done.timed_out or done.exit_code != 0:
+        return Unknown(why=f"df did not say how full {root} is: {done.stderr.strip() or 'no answer'}")
+    rows = [it.split(None, 5) for it in done.stdout.splitlines()]
+    try:
+        _, _, used, available, percent, _ = rows[0][-6:]
+        size = (int(used) + int(available)) * 1024
+        known = finite(percent.rstrip("%"))
+    except (IndexError, ValueError):
+        return Unknown(why=f"what df printed of {root} cannot be read: {done.stdout[:100]!r}")
+    inodes: float | Unknown = Unknown(why="df does not say")
+    if len(rows) > 1 and rows[1][-2:-1] and rows[1][-2].rstrip("%").isdigit():
+        inodes = float(rows[1][-2].rstrip("%"))
+    return Room(
+        path=root,
+        size=size,
+        available=int(available) * 1024,
+        used_percent=known,
+        inodes_percent=inodes,
+        fullest=known if isinstance(inodes, Unknown) else max(known, inodes),
+    )

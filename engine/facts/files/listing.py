@@ -1,0 +1,180 @@
+"""Which files stand under some globs, how large and how old they are, and whether they grow."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from engine.errors import ProbeError
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown, seconds
+
+KEPT = 1000
+"""Files that are named; all are counted."""
+
+SKEW = 60
+"""Seconds that a time of writing may lie ahead of the host's clock: a file server has one of its own."""
+
+MOST = 3_500_000
+"""Bytes of one list that come back; a longer one is not believed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """One file, directory or link."""
+
+    path: str
+    size: int
+    """Bytes."""
+    age: float | Unknown
+    """Seconds since it was last written to, by the host's clock; unknown where that lies ahead of it."""
+    written: int
+    """When that was, in seconds since 1970, by the clock that stamped it."""
+    kind: str
+    """file, directory or other."""
+    number: int | Unknown
+    """The last number in its name: 10 in ``step_10``, 3 in ``rank_3.pt``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What was there on one look."""
+
+    files: tuple[File, ...]
+    """The newest first."""
+    count: int
+    total: int
+    """Bytes of all files together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What was seen."""
+
+    looks: tuple[Listing, ...]
+    """One, or two where it was looked at twice."""
+    missing: tuple[str, ...]
+    """Globs that match nothing."""
+    unreadable: tuple[str, ...]
+    """Directories that could not be looked into."""
+
+
+def ask_files(paths: tuple[str, ...], inside: str, apart: float) -> Command:
+    """One script that lists what matches *paths*; *inside*: files with such names, however deep, in what matches."""
+    return read_script(_ASK, inside, f"{apart:g}" if apart else "", str(MOST), *paths)
+
+
+_ASK = r"""
+LC_ALL=C; export LC_ALL
+inside=$1 apart=$2 most=$3; shift 3
+IFS= read -r end </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
+end=$(printf '\001')$end
+list() {
+    for glob in "$@"; do
+        case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
+        any=
+        IFS=
+        for one in $glob; do
+            [ -e "$one" ] || [ -L "$one" ] || continue
+            any=yes
+            if [ -z "$inside" ]; then
+                stat -L -c "%s %Y %f %n$end" -- "$one" 2>/dev/null || stat -c "%s %Y %f %n$end" -- "$one" 2>/dev/null
+            else
+                find "$one/." -type f -name "$inside" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
+            fi
+        done
+        unset IFS
+        if [ -z "$any" ]; then
+            up=$glob
+            while case $up in *[*?[]*) true ;; *) [ ! -e "$up" ] && [ -n "$up" ] ;; esac; do up=${up%/*}; done
+            if [ -d "${up:-/}" ] && { [ ! -r "${up:-/}" ] || [ ! -x "${up:-/}" ]; }; then
+                printf 'unreadable %s%s\n' "${up:-/}" "$end"
+            else
+                printf 'missing %s%s\n' "$glob" "$end"
+            fi
+        fi
+    done
+}
+look() {
+    printf 'now %s%s\n' "$(date +%s)" "$end"
+    list "$@" | head -c "$most"
+    printf '%s\n' "$end"
+}
+command -v stat >/dev/null || { echo 'stat is not on this host' >&2; exit 3; }
+look "$@"
+if [ -n "$apart" ]; then sleep "$apart"; look "$@"; fi
+exit 0
+"""
+"""Each record ends with byte 1, a random word and a newline, so that a name with all sorts in it is still one record,
+and none of a file's that its owner has made up for another directory."""
+
+_END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
+
+
+def read_files(done: Completed) -> Listed:
+    """What *done* says.  Raises ProbeError when the look did not come to its end."""
+    if done.timed_out:
+        raise ProbeError("the files could not be listed in time")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"the files could not be listed (exit code {done.exit_code})")
+    now, missing, unreadable = 0, dict[str, None](), dict[str, None]()
+    looks: list[dict[str, File]] = []
+    first = _END.match(done.stdout)
+    end = first[1] if first else "\x01\n"
+    for record in done.stdout.split(end):
+        while found := re.match(r"(?:find|stat): (.*)\n", record):
+            if "Permission denied" in found[1]:
+                unreadable[found[1].rpartition(": ")[0].strip("'`\u2018\u2019").replace("/./", "/")] = None
+            record = record[found.end() :]
+        word, _, rest = record.partition(" ")
+        if word == "now":
+            now = int(rest)
+            looks.append({})
+            missing.clear()
+        elif word == "missing":
+            missing[rest] = None
+        elif word == "unreadable":
+            unreadable[rest] = None
+        elif looks and (file := _file(record, now)):
+            looks[-1][file.path] = file
+    if any(len(it.encode("utf-8", "replace")) >= MOST - 100 for it in done.stdout.split(f"{end}now ")):
+        raise ProbeError("there are more files than can be listed: name fewer of them")
+    return Listed(looks=tuple(map(_listing, looks)), missing=tuple(missing), unreadable=tuple(unreadable))
+
+
+def _file(record: str, now: int) -> File | None:
+    found = re.fullmatch(r"(\d+) (-?\d+) ([0-9a-f]+) (.+)", record, re.DOTALL)
+    if not found:
+        return None
+    size, written, mode, path = found.groups()
+    kind = {0o4: "directory", 0o10: "file"}.get(int(mode, 16) >> 12, "other")
+    path = path.replace("/./", "/")
+    return File(
+        path=path,
+        size=int(size),
+        age=age_of(now - int(written), path),
+        written=int(written),
+        kind=kind,
+        number=number_of(path),
+    )
+
+
+def age_of(seconds_ago: int, path: str) -> float | Unknown:
+    """How old *path* is that was written to so long ago; nobody knows where a clock was set meanwhile, or is wrong."""
+    if seconds_ago < -SKEW:
+        ahead = seconds(-seconds_ago)
+        return Unknown(why=f"{path} was last written to {ahead} from now: the clock of this host is off, or was")
+    return float(max(0, seconds_ago))
+
+
+def number_of(path: str) -> int | Unknown:
+    """The last number in the last part of *path*."""
+    name = path.rstrip("/").rpartition("/")[2]
+    stem = re.sub(r"\.[A-Za-z]\w*$", "", name)
+    found = re.findall(r"\d+", stem, re.ASCII) or re.findall(r"\d+", name, re.ASCII)
+    return int(found[-1][:18]) if found else Unknown(why=f"there is no number in {name}")
+
+
+def _listing(files: dict[str, File]) -> Listing:
+    newest = sorted(files.values(), key=lambda it: (-it.written, it.path))
+    return Listing(files=tuple(newest), count=len(newest), total=sum(it.size for it in newest if it.kind == "file"))

@@ -1,0 +1,75 @@
+"""Scripts that make something of their own in a directory, and take it away again on every way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.errors import ProbeError
+from engine.facts.files.path_safety import refusal
+from engine.shell import SAFE
+
+SCRATCH_HEAD = (
+    SAFE
+    + r"""
+LC_ALL=C; export LC_ALL
+umask 077
+place=$1
+case $place in '~') place=$HOME ;; '~/'*) place=$HOME/${place#??} ;; esac
+made='' work=''
+clean() { [ -z "$work" ] || rm -rf -- "./$work"; }
+trap 'clean' EXIT
+trap 'clean; trap - EXIT; exit 143' HUP INT TERM
+uptime() { read -r up rest </proc/uptime 2>/dev/null && echo "$up"; }
+said() { printf '%s\n' "$1" | sed 's/^/ /'; }
+refuse() { echo refused; said "$why"; echo "become $owner"; exit 0; }
+settle() {  # goes to the directory, and makes a directory of our own in it: its name is $made
+    if ! safe_enter "$place"; then
+        if [ -d "$place" ] && [ -x "$place" ]; then refuse; fi
+        echo 'failed mkdir'; said "$(ls -d -- "$place/." 2>&1)"; exit 0
+    fi
+    safe_tidy
+    safe_workshop && made=$work && return
+    [ -z "$owner" ] || refuse
+    echo 'failed mkdir'; said "$why"; exit 0
+}
+"""
+)
+"""``$1`` is the directory; it is worked in by relative names.
+
+What fails is told as ``failed STEP`` with the program's words, indented, below it.  A directory that other users can
+exchange meanwhile is not worked in, and told as ``refused``, with the reason, and ``become`` with the user who may.
+"""
+
+
+def must_not_be_refused(told: Mapping[str, str]) -> None:
+    """Raises ProbeError, which says what to do, for an answer whose lines begin with ``refused``."""
+    if "refused" in told:
+        raise ProbeError(refusal(told["refused"].strip(), told.get("become", "")))
+
+
+_ERRORS = {
+    "Permission denied": "EACCES",
+    "No space left on device": "ENOSPC",
+    "Disk quota exceeded": "EDQUOT",
+    "Read-only file system": "EROFS",
+    "No such file or directory": "ENOENT",
+    "Not a directory": "ENOTDIR",
+    "Operation not permitted": "EPERM",
+    "Input/output error": "EIO",
+    "Stale file handle": "ESTALE",
+    "Stale NFS file handle": "ESTALE",
+    "Transport endpoint is not connected": "ENOTCONN",
+    "File too large": "EFBIG",
+    "Invalid argument": "EINVAL",
+    "Too many open files in system": "ENFILE",
+    "Structure needs cleaning": "EUCLEAN",
+    "File name too long": "ENAMETOOLONG",
+    "Host is down": "EHOSTDOWN",
+    "Connection timed out": "ETIMEDOUT",
+}
+
+
+def errno_of(words: str) -> tuple[str, str]:
+    """The name of the error in what a program said, and its words; both empty where it names none."""
+    lower = words.lower()
+    return next(((name, it) for it, name in _ERRORS.items() if it.lower() in lower), ("", ""))

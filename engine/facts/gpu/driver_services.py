@@ -1,0 +1,124 @@
+"""Services of the GPU driver that hold every GPU: stopped for a reset, and exactly those started again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import ceil
+
+from engine.facts.system.systemd_units import BOOTED, full_name
+from engine.values.command import Command, Completed, read_script, write_script
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
+
+TIMEOUT = 120.0
+"""Seconds that starting or stopping one service may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A service that runs, as systemd says."""
+
+    unit: str
+    pid: int
+    """Its main process."""
+    pulls: tuple[str, ...] = ()
+    """Units that run, and that systemd would stop with it."""
+
+
+def ask_services(names: Sequence[str]) -> Command:
+    """Which of the services *names* run; nothing where systemd does not run the host."""
+    return read_script(_ASK, BOOTED, *map(full_name, names))
+
+
+_ASK = r"""
+LC_ALL=C SYSTEMD_PAGER= SYSTEMD_COLORS=0; export LC_ALL SYSTEMD_PAGER SYSTEMD_COLORS
+[ -d "$1" ] || exit 0
+shift
+command -v systemctl >/dev/null || exit 0
+for one do
+    systemctl --no-pager show -p Id,ActiveState,MainPID -- "$one" || exit 3
+    for other in $(systemctl --no-pager show --value -p RequiredBy,BoundBy,ConsistsOf -- "$one"); do
+        state=$(systemctl --no-pager show --value -p ActiveState -- "$other")
+        case $state in inactive|failed) ;; *) echo "Pulls=$other" ;; esac
+    done
+    echo
+done
+"""
+
+
+def read_services(done: Completed) -> tuple[Service, ...]:
+    """The answer to ``ask_services``: none where systemd did not answer, so that their processes stand in the way."""
+    if done.timed_out or done.exit_code != 0:
+        return ()
+    found: dict[str, Service] = {}
+    for block in done.stdout.split("\n\n"):
+        lines = [line.partition("=")[::2] for line in block.splitlines() if "=" in line]
+        told = dict(lines)
+        pulls = tuple(dict.fromkeys(value for key, value in lines if key == "Pulls"))
+        pid = told.get("MainPID", "")
+        if told.get("ActiveState") == "active" and pid.isascii() and pid.isdigit() and int(pid) > 0 and told.get("Id"):
+            found[told["Id"]] = Service(unit=told["Id"], pid=int(pid), pulls=pulls)
+    return tuple(found.values())
+
+
+def stop(units: Sequence[str], again: Sequence[str], after: float) -> Command:
+    """Stop *units*; the first that cannot be stopped ends it.
+
+    Before that systemd itself is told to start *again* after so many seconds, in case nobody does: our line may be
+    lost, or we may be killed.  Where it does not take that on, nothing is stopped.
+    """
+    argv = (_timer(again), str(ceil(after)), str(len(again)), *again, *units)
+    command = write_script(_STOP, *argv, called=("stop-services", *units))
+    return replace(command, timeout=TIMEOUT * len(units))
+
+
+def start_again(units: Sequence[str]) -> Command:
+    """Start *units* in the order in which they are given; one that runs already is left as it is."""
+    command = write_script(_START, _timer(units), *units, called=("start-services", *units))
+    return replace(command, timeout=TIMEOUT * len(units))
+
+
+def _timer(units: Sequence[str]) -> str:
+    """The name of the timer that starts *units*: of others, which an earlier run may owe, it is another one."""
+    return f"runbook-start-again-{sha256(' '.join(units).encode()).hexdigest()[:12]}"
+
+
+_STOP = r"""
+LC_ALL=C; export LC_ALL
+timer=$1 after=$2 count=$3; shift 3
+number=0 again=
+for one do
+    number=$((number + 1))
+    [ "$number" -gt "$count" ] || again="$again $one"
+done
+shift "$count"
+systemctl --no-ask-password --no-pager stop -- "$timer.timer" >/dev/null 2>&1
+systemctl --no-pager reset-failed -- "$timer.service" >/dev/null 2>&1
+# the names are those of services: letters, digits, _ @ . and -, none of them at the beginning
+if ! said=$(systemd-run --quiet --unit="$timer" --on-active="${after}s" --timer-property=AccuracySec=1s \
+        systemctl --no-ask-password start -- $again 2>&1); then
+    echo "nothing was stopped, as systemd does not take on to start it again if nobody does: $said" >&2
+    exit 1
+fi
+for one do
+    systemctl --no-ask-password --no-pager stop -- "$one" && continue
+    echo "$one could not be stopped" >&2
+    exit 1
+done
+"""
+
+_START = r"""
+LC_ALL=C; export LC_ALL
+timer=$1; shift
+rc=0
+for one do
+    systemctl --no-ask-password --no-pager start -- "$one" && continue
+    echo "$one was stopped for the reset, and could not be started again: systemctl start $one" >&2
+    rc=1
+done
+[ "$rc" != 0 ] || systemctl --no-ask-password --no-pager stop -- "$timer.timer" >/dev/null 2>&1
+exit $rc
+"""

@@ -1,0 +1,136 @@
+"""What is known of the GPUs of a host; a value that nobody could say is Unknown, never zero."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.values.types import Unknown
+
+NOT_ASKED = Unknown(why="this nvidia-smi does not know the field")
+_BUS_ID = re.compile(r"(?:([0-9A-Fa-f]{4,8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})(?:\.([0-7]))?")
+_BUS_ID_WITHIN = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?(?![0-9A-Fa-f])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU; what nvidia-smi could not say is Unknown, never zero."""
+
+    index: int
+    uuid: str
+    """Empty where nvidia-smi could not say."""
+    bus_id: str = ""
+    """As sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    name: str = ""
+    driver: str | Unknown = NOT_ASKED
+    persistence: bool | Unknown = NOT_ASKED
+    memory_used: float | Unknown = NOT_ASKED
+    """MiB."""
+    memory_total: float | Unknown = NOT_ASKED
+    """MiB."""
+    utilization: float | Unknown = NOT_ASKED
+    """Percent, on the last look."""
+    samples: tuple[float | Unknown, ...] = ()
+    """The percentages of every look, oldest first."""
+    temperature: float | Unknown = NOT_ASKED
+    """Degrees Celsius."""
+    pstate: str | Unknown = NOT_ASKED
+    compute_mode: str | Unknown = NOT_ASKED
+    mig: str | Unknown = NOT_ASKED
+    ecc: str | Unknown = NOT_ASKED
+    recovery_action: str | Unknown = NOT_ASKED
+    """``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
+    requires_reset: bool | Unknown = NOT_ASKED
+    remap_pending: bool | Unknown = NOT_ASKED
+    remap_failed: bool | Unknown = NOT_ASKED
+    retire_pending: bool | Unknown = NOT_ASKED
+    """Whether a memory page waits for a reset to be retired: GPUs before Ampere."""
+    drain_recommended: bool | Unknown = NOT_ASKED
+    """Whether an older driver says ``Drain and Reset Recommended``."""
+    untold: tuple[str, ...] = ()
+    """Columns that this model or mode never fills, so that nothing is wrong with their being empty."""
+    faults: tuple[str, ...] = ()
+    """Columns that hold a marker where a healthy GPU has a value, with it: ``temperature.gpu: [Unknown Error]``."""
+
+    @property
+    def waits_for_reset(self) -> bool | Unknown:
+        """Whether its memory waits for a reset: rows to be remapped, pages to be retired, or by the driver's advice."""
+        told = (self.remap_pending, self.retire_pending, self.drain_recommended)
+        if any(it is True for it in told):
+            return True
+        return False if any(it is False for it in told) else Unknown(why="the driver does not say whether memory waits")
+
+    @property
+    def key(self) -> str:
+        """What it is called by: the UUID, or the best that is known instead."""
+        return self.uuid or self.bus_id or str(self.index)
+
+    def is_called(self, name: str) -> bool:
+        """Whether *name* is its UUID, its bus id in any form, or its index."""
+        return name in (self.uuid, str(self.index)) or bool(self.bus_id and bus_id(name) == self.bus_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """A compute process as nvidia-smi lists it; its pid may belong to another pid namespace."""
+
+    gpu_uuid: str
+    pid: int | Unknown
+    name: str
+    """As the kernel calls it (15 characters); empty where the pid is none of here."""
+    memory_mib: float | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one script of nvidia-smi queries said."""
+
+    gpus: tuple[Gpu, ...]
+    errors: tuple[str, ...] = ()
+    """What it complained about beside the rows that it did print."""
+    lost: tuple[str, ...] = ()
+    """Bus ids of GPUs that it calls lost or fallen off the bus."""
+    apps: tuple[App, ...] | Unknown = NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPresence:
+    """What shows, without the driver's help, whether the host has an NVIDIA GPU at all."""
+
+    pci: int
+    """NVIDIA display and 3D controllers on the PCI bus."""
+    nodes: tuple[str, ...] = ()
+    """Device nodes ``/dev/nvidia0`` ..."""
+    tool: bool = False
+    """Whether there is an nvidia-smi."""
+    minors: Mapping[str, int] = field(default_factory=dict)
+    """Bus id to the number in the name of its device node, as the driver has it."""
+    looked: bool = True
+    """Whether sysfs could be looked at."""
+    on_bus: tuple[str, ...] = ()
+    """Bus ids of those controllers that a driver of another kind (vfio-pci, nouveau) does not have."""
+    container: bool = False
+    """Whether the host is a container: it may see the whole bus, and be given a part of the GPUs."""
+
+    @property
+    def absent(self) -> bool:
+        """Whether it is proven that there is no NVIDIA GPU."""
+        return self.looked and not self.pci and not self.nodes and not self.tool
+
+
+def bus_id(value: str) -> str:
+    """A PCI address as sysfs writes it, ``0000:97:00.0``; empty where *value* is none.
+
+    nvidia-smi writes a domain of eight digits, the kernel leaves out the function, both in any case.
+    """
+    found = _BUS_ID.fullmatch(value.strip())
+    if not found:
+        return ""
+    domain, bus, device, function = found.groups()
+    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or '0'}".lower()
+
+
+def bus_ids(text: str) -> tuple[str, ...]:
+    """Every PCI address in *text*, as sysfs writes it."""
+    return tuple(dict.fromkeys(bus_id(it) for it in _BUS_ID_WITHIN.findall(text)))

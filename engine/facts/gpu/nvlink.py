@@ -1,0 +1,118 @@
+"""Which GPUs must be reset together, because NVLink joins them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from engine.errors import ProbeError
+from engine.facts.gpu.model import Gpu
+from engine.facts.gpu.smi_output import SCRIPT_HEAD, SMI, hung, number, row, sections
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown
+
+HOPPER = 9.0
+AMPERE = 8.0
+
+_FIELDS = ("index", "uuid", "compute_cap")
+_GPU = re.compile(r"GPU [0-9]+:.*\(UUID: (GPU-[0-9A-Za-z-]+)\)")
+_ACTIVE = re.compile(r"Link [0-9]+: [0-9.]+ GB/s")
+_NO_LINKS = re.compile(r"all links are inactive|nvlink is not supported|not supported", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What joins the GPUs of a host."""
+
+    linked: tuple[str, ...] | Unknown
+    """UUIDs of GPUs with an active NVLink."""
+    capability: Mapping[str, float | Unknown]
+    """UUID to CUDA compute capability: 8.x is Ampere or Ada, 9.0 Hopper."""
+    switches: bool
+    """Whether NVSwitches join them."""
+    fabric_manager: bool
+    """Whether the fabric manager runs."""
+
+
+def ask_links() -> Command:
+    """One script on links, kinds of GPU, switches and the fabric manager."""
+    return replace(read_script(_ASK_LINKS, ",".join(_FIELDS)), hangs=SMI)
+
+
+_ASK_LINKS = (
+    SCRIPT_HEAD
+    + r"""
+gpus kinds "$1"
+case $rc in 0|2|6|14|15) ask links '' nvlink -s ;; esac
+echo "$frame begin fabric"
+for device in /proc/driver/nvidia-nvswitch/devices/*; do [ -e "$device" ] && echo switch; done
+for file in /proc/[0-9]*/comm; do
+    comm=; read -r comm 2>/dev/null <"$file"
+    case $comm in nv-fabricmanage*) pid=${file#/proc/}; if really "${pid%/comm}"; then echo manager; fi ;; esac
+done
+printf '\n%s end 0\n' "$frame"
+exit 0
+"""
+)
+
+
+def read_links(done: Completed) -> Links:
+    """What *done* says.  Raises ProbeError when nvidia-smi hung or could not be asked."""
+    found = {it.name: it for it in sections(done)}
+    if done.timed_out:
+        raise ProbeError(hung(done))
+    kinds, links, fabric = found.get("kinds"), found.get("links"), found.get("fabric")
+    rows = [row(it, _FIELDS, "") for it in kinds.lines] if kinds else []
+    linked: tuple[str, ...] | Unknown = Unknown(why="nvidia-smi does not say which NVLinks are active")
+    if links and (links.exit_code == 0 or _NO_LINKS.search(" ".join((*links.lines, *links.stderr)))):
+        linked = _linked(links.lines)
+    return Links(
+        linked=linked,
+        capability={it[1]: number(it[2]) for it in rows if it},
+        switches=bool(fabric and "switch" in fabric.lines),
+        fabric_manager=bool(fabric and "manager" in fabric.lines),
+    )
+
+
+def _linked(lines: Iterable[str]) -> tuple[str, ...]:
+    active: dict[str, None] = {}
+    at = ""
+    for line in lines:
+        if said := _GPU.match(line):
+            at = said[1]
+        elif at and _ACTIVE.match(line):
+            active[at] = None
+    return tuple(active)
+
+
+def obstacle(gpus: tuple[Gpu, ...], links: Links) -> str:
+    """Why *gpus* may not be reset by themselves; empty: they may.
+
+    The rule of the nvidia-smi manual: from Hopper on each GPU alone; Ampere behind NVSwitches alone while the fabric
+    manager runs; Ampere joined directly alone; anything older, and Ampere without its fabric manager, only
+    together with every GPU that NVLink joins it to.
+    """
+    free = [it for it in gpus if _alone(it, links)]
+    if len(free) == len(gpus):
+        return ""
+    if isinstance(links.linked, Unknown):
+        return f"NVLink peers must be reset together, and they are not known ({links.linked.why})"
+    asked = {it.uuid for it in gpus}
+    left = [it for it in links.linked if it not in asked]
+    return f"NVLink joins them to GPUs that must be reset together with them: {', '.join(left)}" if left else ""
+
+
+def together(gpus: tuple[Gpu, ...], links: Links) -> tuple[tuple[Gpu, ...], ...]:
+    """*gpus* in groups, each to be reset by one command."""
+    joined = tuple(it for it in gpus if not _alone(it, links))
+    return (*((it,) for it in gpus if it not in joined), *((joined,) if joined else ()))
+
+
+def _alone(gpu: Gpu, links: Links) -> bool:
+    if not isinstance(links.linked, Unknown) and gpu.uuid and gpu.uuid not in links.linked:
+        return True
+    kind = links.capability.get(gpu.uuid, Unknown(why="not told"))
+    if isinstance(kind, Unknown) or kind < AMPERE:
+        return False
+    return kind >= HOPPER or not links.switches or links.fabric_manager

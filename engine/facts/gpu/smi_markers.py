@@ -1,0 +1,81 @@
+"""Which words of nvidia-smi in place of a value are normal for a GPU's model or mode; every other one is a fault of it.
+
+A GPU is idle, free or well only by numbers. Where a column that every healthy GPU fills holds a marker, that GPU is
+not known to be well, whatever its other columns say. Sources: the man page of nvidia-smi ("[N/A]" is printed where a
+product does not support a field), the MIG user guide (utilisation), the vGPU guide (guests see no sensors).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from engine.facts.gpu.smi_output import marker
+
+CORE_COLUMNS = ("uuid", "pci.bus_id", "name", "memory.used", "memory.total", "utilization.gpu", "temperature.gpu")
+"""Columns that every healthy GPU fills, but for the models and modes below."""
+
+_ABSENT = re.compile(r"\[?\s*(?:n/?a|not supported|not available)\s*\]?", re.IGNORECASE)
+"""The words for "this product has no such value"; `[Unknown Error]`, `ERR!`, an empty column and others never are."""
+
+_RESET = re.compile(r"requires reset", re.IGNORECASE)
+"""Said otherwise: see ``Gpu.requires_reset``."""
+
+_SHARED_MEMORY = re.compile(r"\b(?:GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
+"""Systems on a chip whose GPU has no memory of its own."""
+
+_VGPU = re.compile(r"\bvGPU\b|\bGRID\b|-\d+(?:-\d+)?[ABCQ](?:\b|$)", re.IGNORECASE)
+"""Shares of a GPU in a virtual machine: ``A100D-20C``, ``GRID T4-16Q``."""
+
+_OLD_GEFORCE = re.compile(
+    r"GeForce (?:GT\b|GTS\b|GTX (?:[4-7]\d\d)\b|\d{3}M?\b|[89]\d\d\dM?\b)|\bNVS \d|\bQuadro (?:K?\d{3}\b|NVS)"
+)
+"""Consumer cards up to Kepler, of which the driver shows hardly anything."""
+
+
+def normally_untold(values: Mapping[str, str]) -> frozenset[str]:
+    """The columns of one row whose ``[N/A]`` is normal for this model or mode."""
+    name = values.get("name", "")
+    found: set[str] = set()
+    if values.get("mig.mode.current") == "Enabled":
+        found |= {"utilization.gpu"}
+    if _VGPU.search(name):
+        found |= {"utilization.gpu", "temperature.gpu", "pci.bus_id"}
+    if _SHARED_MEMORY.search(name):
+        found |= {"memory.used", "memory.total", "temperature.gpu"}
+    if _OLD_GEFORCE.search(name):
+        found |= {"utilization.gpu"}
+    return frozenset(found)
+
+
+def lists_no_processes(name: str) -> bool:
+    """Whether nvidia-smi normally says `[Not Supported]` in place of the processes on a GPU of this model."""
+    return bool(_OLD_GEFORCE.search(name))
+
+
+def says_nothing(line: str) -> bool:
+    """Whether *line* holds nothing but words for "this product has no such value"."""
+    return all(_ABSENT.fullmatch(part) for part in line.split(", "))
+
+
+def untold(values: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns of one row that this model or mode never fills, and does not."""
+    normal = normally_untold(values)
+    return tuple(column for column in CORE_COLUMNS if column in normal and _ABSENT.fullmatch(values.get(column, "-")))
+
+
+def faults(values: Mapping[str, str]) -> tuple[str, ...]:
+    """What is wrong in one row: columns that hold a marker which is not normal there, each with that."""
+    normal = normally_untold(values)
+    found = []
+    for column, value in values.items():
+        if not marker(value) or _RESET.search(value):
+            continue
+        absent = bool(_ABSENT.fullmatch(value))
+        if column in CORE_COLUMNS:
+            usual = absent and column in normal
+        else:
+            usual = absent or not value or "deprecated" in value.lower() or "not found" in value.lower()
+        if not usual:
+            found.append(f"{column}: {value or 'nothing'}")
+    return tuple(found)

@@ -1,0 +1,219 @@
+"""What nvidia-smi prints, taken apart: sections, rows and the words that stand for a missing value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.errors import ProbeError
+from engine.facts.processes.known_daemons import REALLY
+from engine.values.command import Completed
+from engine.values.types import Unknown, seconds
+
+STUCK = 75
+"""The script's own exit code when an earlier nvidia-smi is still stuck in the driver, so that it did not ask again."""
+
+FRAME = "#: runbook"
+"""Begins the lines that the script puts around each answer, on both streams; behind it stands a random word that no
+process on a GPU can know, whose name may hold lines of its own."""
+
+_FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
+
+SMI = "nvidia-smi"
+"""What hangs with a driver that hangs (``Command.hangs``)."""
+
+SCRIPT_HEAD = (
+    REALLY
+    + r"""
+LC_ALL=C; export LC_ALL
+IFS= read -r fence </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
+frame="#: runbook $fence"
+PATH="$PATH:/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib"
+command -v nvidia-smi >/dev/null || { echo 'no nvidia-smi on this host' >&2; exit 127; }
+stuck() {  # the pid of an nvidia-smi of root's or ours that has been in uninterruptible sleep for 30 s; none: status 1
+    IFS=' .' read -r up rest </proc/uptime || return 1
+    for file in /proc/[0-9]*/comm; do
+        comm=; read -r comm 2>/dev/null <"$file" || continue
+        [ "$comm" = nvidia-smi ] || continue
+        line=; read -r line 2>/dev/null <"${file%/comm}/stat" || continue
+        set -- ${line##*) }
+        [ "$1" = D ] && [ $((up - ${20} / 100)) -gt 30 ] && really "${line%% *}" || continue
+        echo "${line%% *}"; return 0
+    done
+    return 1
+}
+if pid=$(stuck); then
+    echo "nvidia-smi (pid $pid) is stuck in the driver" >&2
+    exit 75
+fi
+ask() {  # name, fields, then the words of the query; its exit code is kept in rc
+    echo "$frame begin $1 $2"; echo "$frame begin $1 $2" >&2
+    shift 2
+    nvidia-smi "$@" </dev/null; rc=$?
+    printf '\n%s end %s\n' "$frame" "$rc"
+}
+listed() {  # fields, of which the second is the pid: the processes on GPUs, and what the kernel calls each of them
+    said=$(ask apps "$1" "--query-compute-apps=$1" --format=csv,noheader,nounits)
+    printf '%s\n' "$said"
+    echo "$frame begin names"
+    printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\) *,.*/\1/p' | while IFS= read -r pid; do
+        name=; { IFS= read -r name <"/proc/$pid/comm"; } 2>/dev/null
+        [ -z "$name" ] || printf '%s %s\n' "$pid" "$name"
+    done
+    printf '\n%s end 0\n' "$frame"
+}
+whole() {  # name, then the words of a question about everything; only the lines on resets are kept
+    echo "$frame begin $1"; echo "$frame begin $1" >&2
+    shift
+    said=$(nvidia-smi "$@" </dev/null); rc=$?
+    printf '%s\n' "$said" | awk '
+        /^GPU / { named = 0 }
+        /^ *Processes/ { named = 1 }  # their names come now, with whatever lines are in them
+        /^GPU / || !named && /Reset Required|Drain and Reset Recommended/'
+    printf '\n%s end %s\n' "$frame" "$rc"
+}
+gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }
+"""
+)
+"""Each query runs once, with nothing on stdin; the frame lines let both streams be told apart afterwards."""
+
+_MARKER = re.compile(
+    r"\[.*\]?|.*\]|n/?a|err!?|unknown|unknown error|not supported|not found|not available|gpu (requires reset|is lost)"
+    r"|insufficient permissions|requested functionality has been deprecated",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?\Z")
+
+_REASONS = {
+    2: "it refused the question (exit code 2)",
+    3: "it says that this is not available here (exit code 3)",
+    4: "not permitted (exit code 4)",
+    6: "a GPU could not be asked, or none can be used (exit code 6)",
+    8: "a GPU has no external power (exit code 8)",
+    9: "the NVIDIA driver is not loaded or does not answer (exit code 9)",
+    10: "the kernel reports a problem with a GPU's interrupts (exit code 10)",
+    12: "the NVML library was not found (exit code 12)",
+    13: "the NVML library lacks a function; it does not fit this nvidia-smi (exit code 13)",
+    14: "a GPU's infoROM is corrupted (exit code 14)",
+    15: "a GPU has fallen off the bus or cannot be reached (exit code 15)",
+    18: "the driver and its library are of different versions (exit code 18)",
+    126: "nvidia-smi may not be started (exit code 126)",
+    127: "this host has no nvidia-smi on PATH",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The answer to one query."""
+
+    name: str
+    fields: tuple[str, ...]
+    lines: tuple[str, ...]
+    """What stood on stdout, without blank lines and without a last line that was cut off."""
+    cut: str = ""
+    """The last line, where it ended without a newline."""
+    stderr: tuple[str, ...] = ()
+    exit_code: int | None = None
+    """None: the query did not come to its end."""
+
+
+def sections(done: Completed) -> tuple[Section, ...]:
+    """The answers in *done*, in their order.  Raises ProbeError when none was begun."""
+    fence = _FENCE.match(done.stdout)
+    frame = FRAME + (fence[1] or "" if fence else "")
+    complaints = dict(_framed(done.stderr, frame))
+    found = [_section(head, body, complaints.get(head, ""), frame) for head, body in _framed(done.stdout, frame)]
+    if not found:
+        raise ProbeError(_why_nothing(done))
+    return tuple(found)
+
+
+def _framed(text: str, frame: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(f"{frame} begin ")[1:]:
+        head, _, body = part.partition("\n")
+        yield head.strip(), body
+
+
+def _section(head: str, body: str, complaints: str, frame: str) -> Section:
+    name, _, fields = head.partition(" ")
+    text, ended, code = body.rpartition(f"\n{frame} end ")
+    if not ended:
+        text, code = body, ""
+    whole, _, cut = text.rpartition("\n")
+    digits = code.split("\n", 1)[0].strip()
+    return Section(
+        name=name,
+        fields=tuple(it for it in fields.split(",") if it),
+        lines=tuple(it for it in map(one_line, whole.split("\n")) if it),
+        cut=one_line(cut),
+        stderr=tuple(it for it in map(one_line, complaints.split("\n")) if it),
+        exit_code=int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 5 else None,
+    )
+
+
+def _why_nothing(done: Completed) -> str:
+    if done.timed_out:
+        return hung(done)
+    said = next((it for it in map(one_line, (done.stderr + "\n" + done.stdout).split("\n")) if it), "")
+    if done.exit_code == STUCK:
+        return f"{said}; it is not asked again while that one hangs"
+    if done.exit_code == 127:
+        return _REASONS[127]
+    if done.exit_code is None:
+        return "nvidia-smi was not heard to the end: the host gave no exit code"
+    return f"nvidia-smi could not be asked (exit code {done.exit_code})" + (f": {said}" if said else "")
+
+
+def hung(done: Completed) -> str:
+    """The words for an nvidia-smi that gave no answer in time."""
+    return f"nvidia-smi did not answer within {seconds(done.seconds)}: a driver call may hang"
+
+
+def reason(exit_code: int | None, said: Sequence[str]) -> str:
+    """Why nvidia-smi gave no row, in words; *said* is what it printed instead."""
+    plain = "it was ended before it was done" if exit_code is None else _REASONS.get(exit_code, "")
+    if exit_code == 0:
+        plain = "it printed no row" if not said else "it printed nothing that could be read"
+    elif not plain:
+        plain = f"exit code {exit_code}"
+    return f"nvidia-smi: {plain}" + (f": {'; '.join(said[:3])}" if said else "")
+
+
+def row(line: str, fields: Sequence[str], free: str) -> tuple[str, ...] | None:
+    """The values of *line* in the order of *fields*, or None where it is no such row.
+
+    Values are not quoted, so commas that are too many belong to the one field that may hold any text, *free*.
+    """
+    parts = [it.strip() for it in line.split(",")]
+    extra = len(parts) - len(fields)
+    if extra and (extra < 0 or free not in fields):
+        return None
+    at = fields.index(free) if free in fields else 0
+    return (*parts[:at], ", ".join(parts[at : at + extra + 1]), *parts[at + extra + 1 :]) if extra else tuple(parts)
+
+
+def marker(value: str) -> bool:
+    """Whether *value* is one of the words that nvidia-smi prints where it has no value."""
+    return not value or _MARKER.fullmatch(value) is not None
+
+
+def number(value: str, *, most: float = float("inf")) -> float | Unknown:
+    """*value* as a number that is not negative; a marker, or any other text, is Unknown."""
+    if not _NUMBER.match(value) or not value.isascii() or len(value) > 15 or float(value) > most:
+        return missing(value)
+    return float(value)
+
+
+def word(value: str) -> str | Unknown:
+    """*value* as text, unless it stands for a missing one."""
+    return missing(value) if marker(value) else value
+
+
+def missing(value: str) -> Unknown:
+    """The Unknown that stands for *value*."""
+    return Unknown(why=f"nvidia-smi prints {value[:60]}" if value else "nvidia-smi prints nothing")
+
+
+def one_line(line: str) -> str:
+    return " ".join(line.split())

@@ -1,0 +1,240 @@
+"""Read GPUs and processes out of what nvidia-smi printed, keeping good rows and complaints apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from engine.errors import ProbeError
+from engine.facts.gpu.model import NOT_ASKED, App, Gpu, Reading, bus_id, bus_ids
+from engine.facts.gpu.smi_markers import faults, lists_no_processes, says_nothing, untold
+from engine.facts.gpu.smi_output import Section, hung, marker, missing, number, reason, row, sections, word
+from engine.values.command import Completed
+from engine.values.types import Unknown
+
+T = TypeVar("T")
+
+_LOST = re.compile(r"is lost|fallen off the bus|reboot the system", re.IGNORECASE)
+_NEEDS_RESET = re.compile(r"requires reset", re.IGNORECASE)
+_IS_GPU = re.compile(r"[0-9]{1,4} ?, ?(?:GPU-|\[|N/A|ERR!|Unknown)", re.ASCII)
+_IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
+_IS_APP = re.compile(r"GPU-|MIG-|\[")
+_KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
+"""Columns that every question has."""
+_UNLISTED = Unknown(why="the driver lists no processes on GPUs of this model")
+_NO_SECOND = Unknown(why="there was no second look")
+_SILENT = Unknown(why="this driver does not say whether a reset is needed")
+_NOBODY = ("no running processes found", "no running compute processes found")
+
+
+def read_gpus(done: Completed) -> Reading:
+    """The GPUs in the answer to ``ask_gpus``, with what it complained about.
+
+    Raises ProbeError, in plain words, when there is not a single row that can be believed.
+    """
+    found = sections(done)
+    asked = [it for it in found if it.name == "gpus"]
+    if not asked:
+        raise ProbeError(reason(done.exit_code, ()))
+    if not set(asked[-1].fields) >= _KEYS:
+        raise ProbeError("the answer of the host is cut off")
+    rows, errors = _rows(asked[-1], "name", _IS_GPU)
+    if done.timed_out:
+        if asked[-1].exit_code is None or not rows:
+            raise ProbeError(hung(done))
+        errors = (*errors, hung(done))
+    if not rows:
+        raise ProbeError(reason(asked[-1].exit_code, errors))
+    for part in (it for it in found if it.name == "part"):
+        rows = _joined(rows, part)
+    gpus = tuple(map(_gpu, rows))
+    for section in found:
+        if section.name == "status":
+            gpus = tuple(_told_by_status(it, _resets(section.lines)) for it in gpus)
+            drains = _resets(section.lines, "Drain and Reset Recommended")
+            gpus = tuple(
+                replace(it, drain_recommended=_yes(drains[it.bus_id]) if it.bus_id in drains else NOT_ASKED)
+                for it in gpus
+            )
+        if section.name == "again" and "utilization.gpu" in section.fields:
+            again, more = _rows(section, "", _IS_GPU)
+            gpus, errors = tuple(_seen_again(it, again) for it in gpus), (*errors, *more)
+    listed, more = _listed(found, tuple(one.uuid for one in gpus if one.uuid and lists_no_processes(one.name)))
+    errors = tuple(dict.fromkeys((*errors, *more)))
+    return Reading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
+
+
+def read_apps(done: Completed) -> tuple[App, ...]:
+    """The processes in the answer to ``ask_apps``.  Raises ProbeError when it is no list."""
+    found = sections(done)
+    if done.timed_out:
+        raise ProbeError(hung(done))
+    listed, _ = _listed(found)
+    if isinstance(listed, Unknown):
+        raise ProbeError(listed.why)
+    return listed
+
+
+def _rows(section: Section, free: str, is_row: re.Pattern[str]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    """The rows of *section*, and every other line that it printed."""
+    rows: list[dict[str, str]] = []
+    errors: list[str] = []
+    for line in section.lines:
+        values = row(line, section.fields, free)
+        if values is None or not is_row.match(line):
+            errors.append(line)
+        else:
+            rows.append(dict(zip(section.fields, values, strict=True)))
+    errors.extend(section.stderr)
+    if section.cut:
+        errors.append(f"cut off: {section.cut}")
+    if section.exit_code != 0 and (rows or not errors):
+        errors.append(reason(section.exit_code, ()))
+    return rows, tuple(dict.fromkeys(errors))
+
+
+def _joined(rows: list[dict[str, str]], part: Section) -> list[dict[str, str]]:
+    more, _ = _rows(part, "", _IS_PART)
+    by_index = {it["index"]: it for it in more}
+    return [{**it, **by_index.get(it["index"], {})} for it in rows]
+
+
+def _gpu(values: Mapping[str, str]) -> Gpu:
+    uuid = values["uuid"]
+    mig = _maybe(values, "mig.mode.current", word)
+    busy = number(values["utilization.gpu"], most=100)
+    never = untold(values)
+    if "utilization.gpu" in never:
+        kind = "MIG: the driver does" if mig == "Enabled" else "drivers of such GPUs do"
+        busy = Unknown(
+            why=f"{kind} not say how busy {'a partitioned GPU' if mig == 'Enabled' else 'they'} "
+            f"{'is' if mig == 'Enabled' else 'are'}"
+        )
+    return Gpu(
+        index=int(values["index"]),
+        uuid=uuid if uuid.startswith("GPU-") else "",
+        bus_id=bus_id(values.get("pci.bus_id", "")),
+        name="" if marker(values["name"]) else values["name"],
+        driver=_maybe(values, "driver_version", word),
+        persistence=_maybe(values, "persistence_mode", _yes),
+        memory_used=_maybe(values, "memory.used", number),
+        memory_total=_maybe(values, "memory.total", number),
+        utilization=busy,
+        samples=(busy,),
+        temperature=_maybe(values, "temperature.gpu", number),
+        pstate=_maybe(values, "pstate", word),
+        compute_mode=_maybe(values, "compute_mode", word),
+        mig=mig,
+        ecc=_maybe(values, "ecc.mode.current", word),
+        recovery_action=_maybe(values, "gpu_recovery_action", word),
+        requires_reset=_needs_reset(values),
+        remap_pending=_maybe(values, "remapped_rows.pending", _yes),
+        remap_failed=_maybe(values, "remapped_rows.failure", _yes),
+        retire_pending=_maybe(values, "retired_pages.pending", _yes),
+        untold=never,
+        faults=faults(values),
+    )
+
+
+def _maybe(values: Mapping[str, str], field: str, read: Callable[[str], T | Unknown]) -> T | Unknown:
+    return read(values[field]) if field in values else NOT_ASKED
+
+
+def _yes(value: str) -> bool | Unknown:
+    """Drivers write Enabled or Disabled, Yes or No, 1 or 0."""
+    match value.lower():
+        case "enabled" | "yes" | "1":
+            return True
+        case "disabled" | "no" | "0":
+            return False
+    return missing(value)
+
+
+def _needs_reset(values: Mapping[str, str]) -> bool | Unknown:
+    """The driver's own word: its marker in any column, else the recovery action that it asks for."""
+    if any(_NEEDS_RESET.search(it) for it in values.values()):
+        return True
+    action = values.get("gpu_recovery_action", "")
+    if marker(action):
+        return _SILENT
+    return "reset" in action.lower()
+
+
+def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
+    """*gpu* with what a second look saw of it."""
+    mine = [it for it in again if it["uuid"] == gpu.uuid] if gpu.uuid else []
+    mine = mine or [it for it in again if it["index"] == str(gpu.index) and not it["uuid"].startswith("GPU-")]
+    if not mine:
+        return replace(gpu, samples=(*gpu.samples, _NO_SECOND))
+    busy = number(mine[0]["utilization.gpu"], most=100)
+    if isinstance(busy, Unknown) and isinstance(gpu.utilization, Unknown):
+        busy = gpu.utilization
+    marked = any(_NEEDS_RESET.search(it) for it in mine[0].values())
+    later = faults({"name": gpu.name, "mig.mode.current": str(gpu.mig), **mine[0]})
+    return replace(
+        gpu,
+        utilization=busy,
+        samples=(*gpu.samples, busy),
+        requires_reset=True if marked else gpu.requires_reset,
+        faults=tuple(dict.fromkeys((*gpu.faults, *later))),
+    )
+
+
+def _resets(lines: tuple[str, ...], label: str = "Reset Required") -> dict[str, str]:
+    """What older drivers say under *label*, by bus id; nothing of a GPU that stands there twice.
+
+    The names of processes stand there too, below what is said of a GPU, and may hold lines of their own.
+    """
+    found: dict[str, str] = {}
+    heads: list[str] = []
+    for line in lines:
+        if line.startswith("GPU ") and bus_id(line[4:]):
+            heads.append(bus_id(line[4:]))
+        name, _, value = line.partition(":")
+        if heads and name.strip() == label:
+            found.setdefault(heads[-1], value.strip())
+    return {bus: value for bus, value in found.items() if heads.count(bus) == 1}
+
+
+def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:
+    told = _yes(resets.get(gpu.bus_id, ""))
+    silent = isinstance(gpu.requires_reset, Unknown) and not isinstance(told, Unknown)
+    return replace(gpu, requires_reset=told) if silent else gpu
+
+
+def _listed(
+    found: tuple[Section, ...], silent: tuple[str, ...] = ()
+) -> tuple[tuple[App, ...] | Unknown, tuple[str, ...]]:
+    """The processes, and what was complained about instead of some of them.
+
+    Of GPUs whose UUIDs are *silent* the driver lists none: each has one entry, of which nothing is known.
+    """
+    asked = [it for it in found if it.name == "apps"]
+    if not asked:
+        return Unknown(why="the list of processes was not asked for"), ()
+    rows, errors = _rows(asked[-1], "", _IS_APP)
+    errors = tuple(it for it in errors if it.lower().rstrip(".") not in _NOBODY)
+    if silent:
+        rows = [values for values in rows if not says_nothing(", ".join(values.values()))]
+        errors = tuple(it for it in errors if not says_nothing(it))
+    if errors and not rows:
+        return Unknown(why=reason(asked[-1].exit_code, errors)), errors
+    unlisted = (App(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
+    names = dict(line.partition(" ")[::2] for section in found if section.name == "names" for line in section.lines)
+    return (*(_app(values, names) for values in rows), *unlisted), errors
+
+
+def _app(values: Mapping[str, str], names: Mapping[str, str]) -> App:
+    pid = number(values["pid"])
+    return App(
+        gpu_uuid="" if marker(values["gpu_uuid"]) else values["gpu_uuid"],
+        pid=pid if isinstance(pid, Unknown) else int(pid),
+        name=names.get(values["pid"], ""),
+        memory_mib=number(values["used_gpu_memory"]),
+    )
+
+
+def _lost(errors: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(it for line in errors if _LOST.search(line) for it in bus_ids(line)))

@@ -1,0 +1,132 @@
+"""Whether a GPU is busy, idle, or wedged: three answers, and the third is Unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from engine.facts.gpu.model import App, Gpu, GpuPresence, Reading
+from engine.values.types import Unknown, plural
+
+EMPTY = 1024.0
+"""MiB: what an unused GPU may show as used (the driver's own share grows with the GPU; H200: about 600)."""
+
+
+def busy(gpu: Gpu, above: float) -> bool | Unknown:
+    """Whether it was busier than *above* percent on every look; only numbers tell."""
+    if _only_starting(gpu):
+        return False
+    seen = gpu.samples or (gpu.utilization,)
+    if gpu.faults and not all(not isinstance(it, Unknown) and it > above for it in seen):
+        return _not_well(gpu)
+    if any(not isinstance(it, Unknown) and it <= above for it in seen):
+        return False
+    return next((it for it in seen if isinstance(it, Unknown)), True)
+
+
+def idle(gpu: Gpu, below: float) -> bool | Unknown:
+    """Whether it was at *below* percent, or less, on every look; only numbers tell, of a GPU that shows no fault."""
+    if _only_starting(gpu):
+        return True
+    if gpu.faults:
+        return _not_well(gpu)
+    seen = gpu.samples or (gpu.utilization,)
+    if any(not isinstance(it, Unknown) and it > below for it in seen):
+        return False
+    return next((it for it in seen if isinstance(it, Unknown)), True)
+
+
+def _only_starting(gpu: Gpu) -> bool:
+    """Whether its percentage is the driver's own work: without persistence each look starts the driver anew.
+
+    An idle L40S then shows 100 % with 0 MiB in use; whatever really runs on a GPU uses memory.
+    """
+    if gpu.faults or any(isinstance(it, Unknown) for it in (*gpu.samples, gpu.utilization)):
+        return False
+    return gpu.persistence is False and gpu.memory_used == 0
+
+
+def _not_well(gpu: Gpu) -> Unknown:
+    return Unknown(why=f"nvidia-smi shows no value in {'; '.join(gpu.faults)}")
+
+
+def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
+    """Whether it is broken for whoever comes next: the driver asks for a reset, or it is busy for nobody.
+
+    *held*: a process of this host has its device node open; *listed*: nvidia-smi lists a process on it.
+    """
+    if gpu.requires_reset is True:
+        return True
+    at_work = busy(gpu, above)
+    if at_work is False or held is True or listed is True:
+        return False
+    if isinstance(at_work, Unknown):
+        return False if _never_told(gpu) and _empty(gpu) else at_work
+    return next((it for it in (held, listed) if isinstance(it, Unknown)), True)
+
+
+def _never_told(gpu: Gpu) -> bool:
+    """Whether this kind of GPU, or its mode, never says how busy it is: nothing is wrong with that."""
+    return isinstance(gpu.utilization, Unknown) and "utilization.gpu" in gpu.untold and not gpu.faults
+
+
+def _empty(gpu: Gpu) -> bool:
+    return not isinstance(gpu.memory_used, Unknown) and gpu.memory_used < EMPTY
+
+
+def listed_on(gpu: Gpu, apps: tuple[App, ...] | Unknown) -> bool | Unknown:
+    """Whether nvidia-smi lists a process on *gpu*."""
+    if isinstance(apps, Unknown):
+        return apps
+    here = [it for it in apps if it.gpu_uuid and it.gpu_uuid == gpu.uuid]
+    if any(it.name or not isinstance(it.pid, Unknown) for it in here):
+        return True
+    if unknown := next((it.pid for it in here if isinstance(it.pid, Unknown)), None):
+        return unknown
+    if any(not it.gpu_uuid.startswith("GPU-") for it in apps) or not gpu.uuid:
+        return Unknown(why="nvidia-smi lists processes without saying on which GPU")
+    return False
+
+
+def those(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
+    """The keys of the GPUs that pass *test*; Unknown where none does and one cannot be told."""
+    answers = [(it.key, test(it)) for it in gpus]
+    found = tuple(key for key, answer in answers if answer is True)
+    return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
+
+
+def complaints(reading: Reading) -> tuple[str, ...]:
+    """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
+    told = list(reading.errors)
+    for gpu in reading.gpus:
+        if gpu.faults:
+            told.append(f"GPU {gpu.index} ({gpu.key}) does not answer whole: {'; '.join(gpu.faults)}")
+        action = gpu.recovery_action
+        if not isinstance(action, Unknown) and action != "None" and "reset" not in action.lower():
+            told.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
+        if gpu.remap_failed is True:
+            told.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be replaced; it needs service")
+    return tuple(told)
+
+
+def unseen(reading: Reading, presence: GpuPresence) -> tuple[str, ...]:
+    """What is on the bus, or has a device node, and that nvidia-smi shows no row of; a sentence each.
+
+    A container sees the whole bus and has a part of it, so that only its device nodes count there.
+    """
+    rows = len(reading.gpus)
+    shown = {gpu.bus_id for gpu in reading.gpus}
+    lacking = [bus for bus in presence.on_bus if bus not in shown and bus not in reading.lost]
+    if lacking and not presence.container and len(presence.on_bus) > rows:
+        return (
+            f"nvidia-smi shows {rows} of {plural(len(presence.on_bus), 'GPU')} on the PCI bus: "
+            f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
+        )
+    if len(presence.nodes) > rows + len(reading.lost):
+        return (f"nvidia-smi shows {rows} of {plural(len(presence.nodes), 'GPU')} that have a device node",)
+    return ()
+
+
+def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:
+    """Each of *names* (UUID, bus id or index) with the GPU that is called so; None where there is none."""
+    there = tuple(gpus)
+    return {name: next((it for it in there if it.is_called(name)), None) for name in names}

@@ -1,0 +1,1 @@
+"""Which processes form one GPU job, and whether a job is at work or left over."""

@@ -1,0 +1,122 @@
+"""What else a kernel says of a node that is not well: drivers that fail, lockups, panics, broken hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from engine.facts.gpu.model import bus_ids
+from engine.facts.gpu.xids import NOT_KNOWN_WHEN, GpuNeed, Need
+from engine.facts.kernel.events import when
+from engine.facts.kernel.messages import Message
+from engine.facts.kernel.patterns import KINDS
+from engine.values.types import Unknown
+
+NEAR = 4
+"""Messages of the driver before the one with the fault that may name the GPU: one sentence comes in several."""
+
+
+MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
+"""Faults of GPUs that are over, or told again, once the driver has been loaded anew."""
+
+FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
+_FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFault:
+    """A fault of a GPU that the driver tells without a number."""
+
+    at: str | Unknown
+    seconds: float | Unknown
+    kind: FaultOfGpu
+    """Whether the GPU has fallen off the bus, the driver could not start it, its firmware does not answer, it wants a
+    reset, or the driver in the kernel and that of programs are of two versions."""
+    bus_id: str
+    """As sysfs writes it; empty where no message nearby names it."""
+    text: str
+    ago: str | Unknown = NOT_KNOWN_WHEN
+    """How long ago that was, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFault:
+    """Something that is wrong with the machine itself."""
+
+    at: str | Unknown
+    seconds: float | Unknown
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OomdKill:
+    """A control group that systemd-oomd ended for memory pressure, before the kernel had to."""
+
+    at: str | Unknown
+    seconds: float | Unknown
+    cgroup: str
+    text: str
+
+
+def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
+    """GPUs that the driver lost, cannot start or wants reset; what has a number stands among the Xids."""
+    found: list[GpuFault] = []
+    for number, message in enumerate(messages):
+        if KINDS["xid"].find(message.text):
+            continue
+        kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
+        if kind:
+            bus = _bus_of(messages, number)
+            found.append(GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip()))
+    return tuple(found)
+
+
+def last_loaded(messages: Sequence[Message]) -> int:
+    """The number of the message by which the driver was loaded last; 0 where none says so."""
+    return max((number for number, it in enumerate(messages) if KINDS["driver_loaded"].find(it.text)), default=0)
+
+
+def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
+    """Those of ``gpu_faults`` that loading the driver anew has not mended."""
+    loaded = last_loaded(messages)
+    before = (it for it in gpu_faults(messages[:loaded]) if it.kind not in MENDED_BY_LOADING)
+    return (*before, *gpu_faults(messages[loaded:]))
+
+
+def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str, ...]:
+    """The bus ids of GPUs that only a reboot brings back: by the catalogue, or as they fell off the bus."""
+    wanted = (gpu.bus_id for gpu in needs if gpu.need == Need.REBOOT)
+    fallen = (fault.bus_id for fault in faults if fault.kind == "off_the_bus" and fault.bus_id)
+    return tuple(dict.fromkeys((*wanted, *fallen)))
+
+
+def _bus_of(messages: Sequence[Message], number: int) -> str:
+    """The GPU that this message of the driver names, or the nearest one before it."""
+    for message in reversed(messages[max(0, number - NEAR) : number + 1]):
+        if "nvrm" in message.text.lower() and (named := bus_ids(message.text)):
+            return named[0]
+    return ""
+
+
+def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
+    """Control groups that systemd-oomd has ended."""
+    found = ((message, KINDS["oomd"].find(message.text)) for message in messages)
+    return tuple(
+        OomdKill(**when(message), cgroup=match[1], text=message.text.strip()) for message, match in found if match
+    )
+
+
+def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
+    """The messages of *kind*: ``lockup``, ``panic``, ``hardware`` or ``oom_nobody``."""
+    return tuple(
+        KernelFault(**when(message), text=message.text.strip())
+        for message in messages
+        if KINDS[kind].find(message.text)
+    )
+
+
+def missed(messages: Iterable[Message]) -> tuple[float | None, int]:
+    """When the journal first lost messages of the kernel, and how many in all; it says so itself."""
+    found = [(message, match) for message in messages if (match := KINDS["missed"].find(message.text))]
+    return (found[0][0].at if found else None), sum(int(match[1]) for _, match in found)

@@ -1,0 +1,50 @@
+"""Whose process the kernel ended for want of memory: one of the job in question, or of somebody else on this host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.facts.kernel.events import OomKill
+from engine.text.regexes import found_anywhere
+from engine.values.types import Unknown
+
+_SERVICE = re.compile(r"/system\.slice/(?:.*/)?([^/]+)\.service(?:/|$)")
+"""The unit of systemd that a control group belongs to; sessions and containers have scopes of their own."""
+
+_CARRIERS = re.compile(
+    r"^(?:docker|containerd|crio|podman|kubelet|k3s|slurm\w*|nomad|ray|ssh|sshd|tmux|screen|getty|console-getty|cron)\b"
+)
+"""Services whose own group holds jobs of others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorted:
+    """Kills, told apart by whose process died; all in order."""
+
+    job: tuple[OomKill, ...]
+    """By name a process of the job, and in no other service's control group."""
+    others: tuple[OomKill, ...]
+    """Of somebody else, and those of which the log does not say who died."""
+
+
+def sort_kills(kills: Iterable[OomKill], names: Sequence[str]) -> Sorted:
+    """Tell *kills* apart; *names* are regular expressions, searched in the names of processes."""
+    patterns = tuple(re.compile(name) for name in names)
+    told = [(kill, _whose(kill, patterns)) for kill in kills]
+    return Sorted(
+        job=tuple(kill for kill, whose in told if whose == "job"),
+        others=tuple(kill for kill, whose in told if whose == "other"),
+    )
+
+
+def _whose(kill: OomKill, patterns: Sequence[re.Pattern[str]]) -> Literal["job", "other"]:
+    name, cgroup = kill.name, kill.cgroup
+    if isinstance(name, Unknown) or not any(found_anywhere(pattern, name) for pattern in patterns):
+        return "other"
+    service = None if isinstance(cgroup, Unknown) else _SERVICE.search(cgroup)
+    if service is None or _CARRIERS.search(service[1]):
+        return "job"
+    return "job" if any(found_anywhere(pattern, service[1]) for pattern in patterns) else "other"

@@ -1,0 +1,233 @@
+"""What the sources of a kernel's messages gave, and how far back they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from engine.facts.kernel.faults import missed
+from engine.facts.kernel.messages import Clock, Message, message, messages
+from engine.text.host_json import finite
+from engine.text.timestamps import offset
+
+LINE = 1000
+"""Characters of a line that are looked at."""
+
+_BOOTED = 120.0
+"""A log whose first line is from so soon after boot goes back to the boot."""
+
+_OVERLAP = 10.0
+"""Seconds by which the clocks behind two sources may differ for what is merged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One place that keeps the kernel's messages."""
+
+    name: str
+    why_not: str = ""
+    """Why it says nothing that can be relied on; empty: it was read."""
+    found: tuple[Message, ...] = ()
+    """The lines that may matter."""
+    lines: int = 0
+    """How many there were."""
+    first: Message | None = None
+    last: Message | None = None
+    start: float | None = None
+    """The moment of the first message that it keeps at all, also where less was asked for."""
+    dropped: int = 0
+    """Lines that may matter and were too many to be sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The messages of a host's kernel, as far as they are kept."""
+
+    messages: tuple[Message, ...] = ()
+    sources: tuple[str, ...] = ()
+    why_not: str = ""
+    """Why nothing could be read; empty: something was."""
+    begins: float | None = None
+    """The moment from which on everything is there; None where that is not known."""
+    ends: float | None = None
+    """The moment of the last message."""
+    lines: int = 0
+    missed: int = 0
+    """Messages that the journal says it has missed, and that no other source has either."""
+    drift: float | None = None
+    """By how many seconds the journal's times are later than those reckoned from the time since boot."""
+    clock: Clock = field(default_factory=Clock)
+
+
+@dataclass(slots=True)
+class _Told:
+    name: str
+    facts: dict[str, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+
+def read_kernel(output: str) -> Reading:
+    """What the script of ``ask_kernel`` printed."""
+    clock, told = Clock(), list[_Told]()
+    for line in output.split("\n"):
+        word, _, rest = line.partition(" ")
+        if line.startswith(" ") and told:
+            told[-1].lines.append(line[1:])
+        elif word == "clock":
+            clock = _clock(rest)
+        elif word == "source":
+            told.append(_Told(name=rest))
+        elif told and line:
+            told[-1].facts.setdefault(word, rest)
+    return _merged([_source(it, clock) for it in told], clock)
+
+
+def read_text(text: str) -> Reading:
+    """What a log that was handed to us says; no clock goes with it."""
+    found = messages((it[:LINE] for it in text.split("\n")), Clock())
+    times = [it.at for it in found if it.at is not None]
+    return Reading(
+        messages=found,
+        sources=("text",) if found else (),
+        why_not="" if found else "the text is empty",
+        begins=min(times, default=None),
+        ends=max(times, default=None),
+        lines=len(found),
+    )
+
+
+def _clock(text: str) -> Clock:
+    now, boot, zone = (*text.split(" "), "", "", "")[:3]
+    if not now.isdigit():
+        return Clock()
+    return Clock(now=finite(now), boot=finite(boot) if boot.isdigit() else None, zone=offset(zone))
+
+
+def _source(told: _Told, clock: Clock) -> Source:
+    facts, end = told.facts, told.facts.get("end", "")
+    first, last = (message(facts[it], clock) if it in facts else None for it in ("first", "last"))
+    start = message(facts["start"], clock).at if "start" in facts else None
+    made = Source(
+        name=told.name,
+        found=messages(told.lines, clock),
+        lines=int(facts.get("lines", "0")),
+        first=first,
+        last=last,
+        start=start if start is not None else first.at if first else None,
+        dropped=int(facts.get("dropped", "0")),
+    )
+    return replace(made, why_not=_why_not(made, end, facts.get("note", "")))
+
+
+def _why_not(source: Source, end: str, note: str) -> str:
+    if end == "127":
+        return "not on this host"
+    if end == "13":
+        return "may not be read"
+    if end != "0":
+        said = (source.last.text if source.last else note).strip() or "failed"
+        hint = "; kernel.dmesg_restrict may keep it for root" if said.endswith("not permitted") else ""
+        return f"{said} (exit code {end or 'unknown'}{hint})"
+    if source.name == "journal" and note.startswith("Hint:"):
+        return "the journal shows this user only messages of their own"
+    if not source.lines and not (source.name == "journal" and source.start is not None):
+        return note.strip("- ") or "it is empty"
+    if source.first and "gVisor" in source.first.text:
+        return "it is a sandbox's own, not the kernel's"
+    return ""
+
+
+def _merged(sources: list[Source], clock: Clock) -> Reading:
+    read = [it for it in sources if not it.why_not]
+    if not read:
+        why = "; ".join(f"{it.name}: {it.why_not}" for it in sources)
+        return Reading(why_not=why or "neither journalctl nor dmesg is there", clock=clock)
+    first, *others = read
+    drift = _drift(first, others[0]) if others else None
+    others = [_shifted(it, drift or 0.0) for it in others]
+    lost_at, lost = missed(first.found)
+    found = list(first.found)
+    for it in others:
+        found += _later(it, found, first, everything=lost > 0)
+        if lost_at is not None and it.first and it.first.at is not None and it.first.at < lost_at:
+            lost = 0  # what the journal missed is in the ring buffer
+    if len(found) > len(first.found):
+        found.sort(key=lambda it: float("-inf") if it.at is None else it.at)
+    begins = _begins(first, clock)
+    if others:
+        begins = min((it for it in (begins, _begins(others[0], clock)) if it is not None), default=None)
+    ends = [it.last.at for it in read if it.last and it.last.at is not None]
+    return Reading(
+        messages=tuple(found),
+        sources=tuple(it.name for it in read),
+        begins=begins,
+        ends=max(ends, default=None),
+        lines=max(it.lines for it in read),
+        missed=lost,
+        drift=drift,
+        clock=clock,
+    )
+
+
+def since_boot(reading: Reading) -> bool:
+    """Whether everything is there that the kernel has said since the host was booted."""
+    boot = reading.clock.boot
+    return boot is not None and reading.begins is not None and reading.begins <= boot + _BOOTED
+
+
+def _shifted(source: Source, seconds: float) -> Source:
+    """*source* by a clock that is so much ahead: that of the journal, which was set by the time of day."""
+
+    def moved(it: Message) -> Message:
+        return it if it.at is None else replace(it, at=it.at + seconds)
+
+    found = tuple(map(moved, source.found))
+    return replace(source, found=found, last=moved(source.last) if source.last else None)
+
+
+def _later(other: Source, found: Iterable[Message], first: Source, *, everything: bool) -> list[Message]:
+    """What *other* has before the beginning and after the end of *first*, or *everything* that is not there.
+
+    The same text is the same message only where its time is the same, too: faults repeat themselves word for word.
+    """
+    known: dict[str, list[float | None]] = {}
+    for one in found:
+        known.setdefault(one.text.strip(), []).append(one.at)
+    begin = first.first.at if first.first and first.first.at is not None else float("inf")
+    end = first.last.at if first.last and first.last.at is not None else float("-inf")
+    outside = (
+        it
+        for it in other.found
+        if everything or it.at is None or it.at > end - _OVERLAP or it.at < min(begin, end) + _OVERLAP
+    )
+    return [it for it in outside if not _is_known(it, known.get(it.text.strip(), ()))]
+
+
+def _is_known(message: Message, times: Iterable[float | None]) -> bool:
+    return any(at is None or message.at is None or abs(at - message.at) <= _OVERLAP for at in times)
+
+
+def _begins(source: Source, clock: Clock) -> float | None:
+    """The moment from which on nothing is missing: that of the first line, or the boot where that was the first."""
+    if source.dropped:
+        return next((it.at for it in source.found if it.at is not None), None)
+    if source.first and source.first.since_boot is not None and source.first.since_boot < _BOOTED:
+        return clock.boot
+    return source.start
+
+
+def _drift(journal: Source, ring: Source) -> float | None:
+    """How far the two clocks are apart, by the last messages that both have."""
+    if journal.name != "journal":
+        return None
+    both = [it for it in (journal.last, *journal.found[-50:]) if it and it.at is not None]
+    times: dict[str, list[float]] = {}
+    for it in both:
+        times.setdefault(it.text.strip(), []).append(it.at or 0.0)
+    apart: list[float] = [
+        other - it.at
+        for it in (ring.last, *reversed(ring.found[-50:]))
+        if it and it.at is not None
+        for other in times.get(it.text.strip(), ())
+    ]  # a message that came again and again has several partners: the nearest is the same one
+    return round(sorted(apart, key=lambda seconds: seconds * seconds)[0], 1) if apart else None

@@ -1,0 +1,234 @@
+"""Processes chosen by what they have open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.errors import ProbeError
+from engine.facts.gpu.smi_query import ask_apps, ask_presence, read_apps, read_presence
+from engine.facts.gpu_jobs.classification import NOT_ASKED, described, look_closer, told_apart
+from engine.facts.gpu_jobs.leftover import Load, gpus_of
+from engine.facts.process_selection.by_command_line import spared
+from engine.facts.processes.open_files import GPUS, Walk, ask_holders, read_holders
+from engine.facts.processes.protected import Protected, misplaced, protection, shown
+from engine.facts.processes.table import Process
+from engine.protocols import Absent
+from engine.values.command import Command
+from engine.values.types import Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """The processes that hold something."""
+
+    processes: tuple[Process, ...] | Unknown = field(
+        default=(),
+        metadata={"about": "Every holder that is not protected; unknown if none is seen and some cannot be."},
+    )
+    leftover: tuple[Process, ...] | Unknown = field(
+        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be asked."}
+    )
+    at_work: tuple[Process, ...] | Unknown = field(
+        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
+    )
+    protected: tuple[Protected, ...] = field(
+        default=(), metadata={"about": "Holders that are never ended, each with its why."}
+    )
+    beyond_help: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Those that hold only GPUs which are lost: left alone, as ending them brings none back."},
+    )
+    misplaced: tuple[Protected, ...] = field(
+        default=(),
+        metadata={
+            "about": "Those of them that hold a GPU for another user and have no use for it: a terminal, a client."
+        },
+    )
+    unkillable: tuple[Process, ...] = field(
+        default=(), metadata={"about": "Holders in state D on every look: they hang in the kernel."}
+    )
+    devices: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "The paths that left-over ones hold."})
+    gpus: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "The GPUs (UUIDs) that left-over ones hold, where that can be told."}
+    )
+    unlisted: tuple[Process, ...] | Unknown = field(
+        default=(), metadata={"about": "Holders of a GPU that nvidia-smi does not list."}
+    )
+    foreign: tuple[int, ...] | Unknown = field(
+        default=(),
+        metadata={"about": "Pids that nvidia-smi lists and that hold nothing here: of another pid namespace."},
+    )
+    unseen: int = field(default=0, metadata={"about": "How many processes could not be looked into."})
+    present: tuple[str, ...] = field(default=(), metadata={"about": "The files that are there."})
+
+
+def look_at(
+    paths: tuple[str, ...], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
+) -> Generator[Command | tuple[Command, ...], Any, Holding | Absent[Holding]]:
+    """Who has *paths* (globs) open; if somebody does and they are to be told *apart*, who of them is left over.
+
+    Raises ProbeError when it cannot be known.
+    """
+    walk = read_holders((yield ask_holders(*paths)))
+    if walk.sockets:
+        raise ProbeError(f"who holds a socket cannot be told: {', '.join(walk.sockets)}; name files or devices")
+    if walk.forged:
+        raise ProbeError(
+            f"{', '.join(walk.forged)} leads through a link that another user of the host may change, to "
+            "anything: name the file itself, or give the step `become: OWNER`"
+        )
+    if dull := walk.everybodys():
+        raise ProbeError(f"{', '.join(dull)} is a device that any process has open: name the device or the file")
+    if not walk.present():
+        return (yield from _nothing_there(paths))
+    plain = _chosen(walk, allow)
+    if not apart:
+        return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
+    if isinstance(plain.processes, Unknown) or not plain.processes:
+        return (yield from _with_foreign(plain, walk))
+    closer = yield from look_closer(*paths, above=above, lost=lost)
+    if isinstance(closer.walk, Unknown):
+        why = closer.walk
+        return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
+    before = {it.key for it in plain.processes}
+    now = _chosen(closer.walk, allow)
+    stuck = {it.key for it in plain.unkillable}
+    now = replace(now, unkillable=tuple(it for it in now.unkillable if it.key in stuck))
+    if isinstance(now.processes, Unknown) or not now.processes:
+        return replace(now, foreign=_foreign(closer.walk, closer.load.pids()))
+    holders = tuple(described(it.pid, closer.walk, closer.load) for it in now.processes)
+    sides = told_apart(holders, before, closer)
+    return replace(
+        now,
+        processes=holders,
+        leftover=sides.leftover,
+        at_work=sides.at_work,
+        beyond_help=sides.beyond_help,
+        devices=_devices(sides.leftover, closer.walk),
+        gpus=_gpus(sides.leftover, closer.walk, closer.load),
+        unlisted=_unlisted(holders, closer.walk),
+        foreign=_foreign(closer.walk, closer.load.pids()),
+    )
+
+
+def _nothing_there(paths: tuple[str, ...]) -> Generator[Command, Any, Absent[Holding]]:
+    """Nobody holds what is not there; but a GPU without its nodes is a riddle, not an answer."""
+    if not all(it.startswith("/dev/nvidia") for it in paths):
+        return Absent(why=f"there is no {' or '.join(paths)}", state=Holding())
+    presence = read_presence((yield ask_presence()))
+    if presence.absent:
+        return Absent(why="no NVIDIA GPU", state=Holding())
+    raise ProbeError(
+        f"there is no {' or '.join(paths)}, although something of an NVIDIA GPU is there (on the PCI bus, in /dev, or "
+        "nvidia-smi): its driver is not loaded, or the container was not given it"
+    )
+
+
+def _with_foreign(plain: Holding, walk: Walk) -> Generator[tuple[Command, ...], Any, Holding]:
+    """*plain* with who nvidia-smi lists although nobody here holds anything."""
+    presence, apps = yield ask_presence(), ask_apps()
+    try:
+        if read_presence(presence).absent:
+            return plain
+        found = [it.pid for it in read_apps(apps)]
+    except ProbeError as error:
+        return replace(plain, foreign=Unknown(why=str(error)))
+    nameless = next((it for it in found if isinstance(it, Unknown)), None)
+    pids = nameless or frozenset(it for it in found if not isinstance(it, Unknown))
+    return replace(plain, foreign=_foreign(walk, pids))
+
+
+def _chosen(walk: Walk, allow: Collection[str]) -> Holding:
+    """The holders in *walk*, protected or not; nothing is known of the GPUs yet."""
+    table = walk.table
+    found = [table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)]
+    why = {it.process.pid: protection(it, table, allow) for it in found}
+    holders = tuple(
+        replace(shown(it), devices=tuple(node.path for node in walk.asked(it.process.pid)))
+        for it in found
+        if why[it.process.pid] == ""
+    )
+    doubt = next((it for it in why.values() if isinstance(it, Unknown)), None)
+    kept = [(it, said) for it in found if (said := why[it.process.pid]) and isinstance(said, str)]
+    plain = Holding(
+        processes=holders,
+        protected=tuple(spared(it, said) for it, said in kept),
+        misplaced=tuple(spared(it, said) for it, said in kept if misplaced(it) and _uses_gpu(walk, it.process.pid)),
+        unkillable=tuple(it for it in holders if it.state == "D"),
+        unseen=len(walk.unseen),
+        present=walk.present(),
+    )
+    blind = _blind(walk) or doubt
+    if blind and not holders:
+        return replace(plain, processes=blind, leftover=blind, at_work=blind, devices=blind, gpus=blind, unlisted=blind)
+    return plain
+
+
+def _blind(walk: Walk) -> Unknown | None:
+    """Why seeing nobody would not mean that there is nobody."""
+    if walk.table.hidden:
+        return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
+    if walk.unseen:
+        return Unknown(why=f"nobody is seen to hold it, but {walk.not_seen()}")
+    return None
+
+
+def _uses_gpu(walk: Walk, pid: int) -> bool:
+    return any(it.driver or it.gpu is not None for it in walk.open.get(pid, ()))
+
+
+def _no_view(plain: Holding) -> Unknown | None:
+    return plain.processes if isinstance(plain.processes, Unknown) else None
+
+
+def _devices(leftover: tuple[Process, ...] | Unknown, walk: Walk) -> tuple[str, ...] | Unknown:
+    if isinstance(leftover, Unknown):
+        return leftover
+    held = {it.path for process in leftover for it in walk.asked(process.pid)}
+    return tuple(it for it in walk.present() if it in held)
+
+
+def _gpus(leftover: tuple[Process, ...] | Unknown, walk: Walk, load: Load) -> tuple[str, ...] | Unknown:
+    if isinstance(leftover, Unknown):
+        return leftover
+    found: dict[str, None] = {}
+    for it in leftover:
+        held = gpus_of(it.pid, walk, load)
+        if isinstance(held, Unknown):
+            return held
+        found |= dict.fromkeys(gpu.key for gpu in held)
+    return tuple(found)
+
+
+def _unlisted(holders: Iterable[Process], walk: Walk) -> tuple[Process, ...] | Unknown:
+    found: list[Process] = []
+    for it in holders:
+        if any(node.gpu is not None or node.partition for node in walk.open.get(it.pid, ())):
+            if isinstance(it.listed, Unknown):
+                return it.listed
+            found += [] if it.listed else [it]
+    return tuple(found)
+
+
+def _foreign(walk: Walk, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Unknown:
+    """Listed pids that hold no node of the driver here."""
+    if isinstance(pids, Unknown):
+        return pids
+    here = {pid for pid, nodes in walk.open.items() if any(it.driver for it in nodes)} | walk.unseen | walk.table.own
+    return tuple(sorted(pids - here))
+
+
+def without(state: Holding, keys: frozenset[str]) -> Holding:
+    """*state* without the processes of *keys*."""
+
+    def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
+        if isinstance(processes, Unknown):
+            return processes
+        return tuple(it for it in processes if it.key not in keys)
+
+    return replace(state, processes=less(state.processes), leftover=less(state.leftover), at_work=less(state.at_work))
+
+
+__all__ = ["GPUS", "Holding", "look_at", "without"]

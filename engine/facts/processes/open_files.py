@@ -1,0 +1,170 @@
+"""Who has which files open: device nodes first of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.errors import ProbeError
+from engine.facts.processes.open_files_script import HOLDERS
+from engine.facts.processes.protected import protection
+from engine.facts.processes.table import Row, Table, read_processes
+from engine.facts.processes.table_script import PROCESSES
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown, plural
+
+GPUS = "/dev/nvidia*"
+"""Always looked at: whether a process is at work rests on it."""
+
+_DRIVER = 195
+"""The character device number of NVIDIA's driver (devices.txt of the kernel): minors 0-253 are GPUs."""
+
+_DULL = frozenset(((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (1, 11), (5, 0), (5, 1), (5, 2), (10, 229)))
+"""Character devices: null, zero, full, random, urandom, kmsg, tty, console, ptmx, fuse."""
+
+_TERMINALS = frozenset((4, *range(136, 144)))
+"""Majors of the terminals: virtual consoles, and pts."""
+
+_GPU = re.compile(r"nvidia(\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A file that a process may have open."""
+
+    path: str
+    key: str
+    """The same for every path of the same device, or file."""
+    asked: bool
+    """Whether it was asked for."""
+    file: tuple[int, int]
+    """The device that it lies on, and its inode."""
+
+    @property
+    def gpu(self) -> int | None:
+        """The number of the GPU that it is the node of; None where it is none's."""
+        kind, _, numbers = self.key.partition(":")
+        if kind == "2":
+            major, minor = (int(it, 16) for it in numbers.split(":"))
+            if major == _DRIVER:
+                return minor if minor < 254 else None
+        found = _GPU.fullmatch(self.path.rpartition("/")[2])
+        return int(found[1]) if found and self.path.startswith("/dev/") else None
+
+    @property
+    def dull(self) -> bool:
+        """Whether it is /dev/null, a terminal or the like (devices.txt of the kernel): what holds it says nothing."""
+        kind, _, numbers = self.key.partition(":")
+        if kind != "2":
+            return False
+        major, minor = (int(it, 16) for it in numbers.split(":"))
+        return (major, minor) in _DULL or major in _TERMINALS
+
+    @property
+    def partition(self) -> bool:
+        """Whether it opens a part of a GPU (MIG)."""
+        return self.path.startswith("/dev/nvidia-caps/nvidia-cap")
+
+    @property
+    def driver(self) -> bool:
+        """Whether it belongs to NVIDIA's driver."""
+        return self.path.startswith("/dev/nvidia")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """The processes of a host, and what each has open of what was asked for and of the GPUs' nodes."""
+
+    table: Table
+    nodes: tuple[Node, ...]
+    open: Mapping[int, tuple[Node, ...]] = field(default_factory=dict)
+    """Pid to nodes."""
+    unseen: frozenset[int] = frozenset()
+    """Processes whose open files could not be looked at."""
+    sockets: tuple[str, ...] = ()
+    forged: tuple[str, ...] = ()
+    """Paths that were asked for and lead through a link that another user may change."""
+
+    def everybodys(self) -> tuple[str, ...]:
+        """What was asked for and is a device that any process has open, under whatever name."""
+        return tuple(it.path for it in self.nodes if it.asked and it.dull)
+
+    def not_seen(self) -> str:
+        """In words, whose processes could not be looked into, and why."""
+        users: dict[str, int] = {}
+        for pid in self.unseen:
+            user = self.table.rows[pid].process.user
+            users[user] = users.get(user, 0) + 1
+        worst = sorted(users, key=lambda it: (-users[it], it))[:3]
+        named = ", ".join(f"{users[it]} of user {it}" for it in worst)
+        why = " in time (their users have too much open)" if self.table.uid == 0 else ": give `become: true`"
+        return f"{plural(len(self.unseen), 'process')} ({named}) could not be looked into{why}"
+
+    def asked(self, pid: int) -> tuple[Node, ...]:
+        """What *pid* has open of what was asked for."""
+        return tuple(it for it in self.open.get(pid, ()) if it.asked)
+
+    def present(self) -> tuple[str, ...]:
+        """The files that were asked for and are there."""
+        return tuple(it.path for it in self.nodes if it.asked)
+
+
+def ask_holders(*globs: str) -> Command:
+    """Every process, and who has a file open that one of *globs* names (directories are left out), or a GPU's node."""
+    return replace(read_script(PROCESSES + HOLDERS, *globs), private=True)  # as in ask_processes
+
+
+def read_holders(done: Completed) -> Walk:
+    """What *done* shows.  Raises ProbeError when it cannot be believed."""
+    table = read_processes(done)
+    told = [it.partition(" ")[::2] for it in done.stdout.split("\n")]
+    walked = next((rest for kind, rest in told if kind == "walked"), "")
+    seen = _pids(told, "seen")
+    if not walked or any(kind == "fault" for kind, _ in told) or (walked != "none" and int(walked) not in seen):
+        raise ProbeError("the open files of processes could not be listed (it takes ls, awk, grep and stat)")
+    asked = {rest for kind, rest in told if kind == "asked"}
+    nodes = tuple(_node(rest, asked) for kind, rest in told if kind == "node")
+    seen = seen | _pids(told, "over") if walked != "none" else set(table.rows)
+    seen -= _pids(told, "unsure")
+    unseen = frozenset(pid for pid, row in table.rows.items() if pid not in seen and _may_hold(row, table))
+    sockets = tuple(rest for kind, rest in told if kind == "socket")
+    forged = tuple(rest for kind, rest in told if kind == "forged")
+    return Walk(table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets, forged=forged)
+
+
+def _pids(told: Iterable[tuple[str, str]], wanted: str) -> set[int]:
+    return {int(it) for kind, rest in told if kind == wanted for it in rest.split() if it.isdigit()}
+
+
+def _may_hold(row: Row, table: Table) -> bool:
+    """Whether it matters that its open files could not be looked at."""
+    return not row.defunct and (not (why := protection(row, table)) or isinstance(why, Unknown))
+
+
+def _node(text: str, asked: set[str]) -> Node:
+    key, device, inode, path = text.split(" ", 3)
+    return Node(path=path, key=key, asked=path in asked, file=(int(device), int(inode)))
+
+
+def _open(told: list[tuple[str, str]], table: Table, nodes: tuple[Node, ...]) -> dict[int, tuple[Node, ...]]:
+    """What each process has open, or mapped into its memory."""
+    held: dict[int, dict[Node, None]] = {}
+    by_key: dict[str, list[Node]] = {}
+    for it in nodes:
+        by_key.setdefault(it.key, []).append(it)
+    for kind, rest in told:
+        words = rest.split()
+        if kind == "holds" and len(words) == 2:
+            held.setdefault(int(words[0]), {}).update(dict.fromkeys(by_key.get(words[1], ())))
+        if kind == "maps" and len(words) == 3:
+            found = [it for it in nodes if _mapped(words[1], words[2]) == it.file]
+            held.setdefault(int(words[0]), {}).update(dict.fromkeys(found))
+    return {pid: tuple(it) for pid, it in sorted(held.items(), key=lambda it: it[0]) if it and pid in table.rows}
+
+
+def _mapped(device: str, inode: str) -> tuple[int, int]:
+    """The device, as stat(2) numbers it, and the inode that /proc/PID/maps shows."""
+    major, _, minor = device.partition(":")
+    high, low = int(major, 16), int(minor, 16)
+    return (low & 0xFF) | ((high & 0xFFF) << 8) | ((low & ~0xFF) << 12) | ((high & ~0xFFF) << 32), int(inode)

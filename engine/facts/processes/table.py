@@ -1,0 +1,318 @@
+"""The processes of a host, each known by its pid and start time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.errors import ProbeError
+from engine.facts.processes.executables import Program, programs_of
+from engine.facts.processes.table_script import PROCESSES
+from engine.text.secret_text import masked_argv
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown, plural, seconds
+
+COMMAND = 4096
+"""Characters of a command line that are kept."""
+
+TICKS = 100
+"""Clock ticks in a second, as /proc counts them (USER_HZ: 100 on every architecture that GPUs are put into)."""
+
+_CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])|/job_(\d+)")
+SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
+_PASSAGES = ("sudo", "su", "runuser", "setpriv", "setsid", "env", "busybox", "sftp-server")
+_SERVERS = ("sshd", "sshd-session", "sshd-auth", "dropbear")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process; *pid* and *start* together are never another's."""
+
+    pid: int
+    start: int
+    """Clock ticks since boot."""
+    ppid: int
+    user: str
+    """The name, or the number where /etc/passwd has none."""
+    state: str
+    """A letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
+    command: str
+    """The arguments joined by spaces, without the secrets among them; ``[name]`` where there are none."""
+    seconds: float | Unknown
+    """How long it has been running."""
+    devices: tuple[str, ...] = ()
+    """The device nodes (or files asked for) that it has open."""
+    container: str = ""
+    """The container's id (12 digits) or the Slurm job (``job_123``), where the host can tell."""
+    listed: bool | Unknown = False
+    """Whether nvidia-smi lists it."""
+    disguise: str = ""
+    """``calls itself sshd, runs /tmp/x``: it has the name of a protected program, and is another."""
+
+    @property
+    def key(self) -> str:
+        """Its identity as a target."""
+        return f"{self.pid}:{self.start}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A process with what only we need to know of it."""
+
+    process: Process
+    name: str
+    """What the kernel calls it; at most 15 characters, and the process may choose them."""
+    argv: tuple[str, ...]
+    group: int
+    terminal: bool
+    """Whether it has one."""
+    threads: int
+    read: bool = True
+    """Whether its arguments could be read."""
+    uid: str = "0"
+    names: tuple[str, ...] | Unknown | None = None
+    """What it may be called where it is another user's: after the program that it runs, if that is root's, or nothing.
+
+    None: it is root's or our own user's, so that what it calls itself is believed.
+    """
+    runs: str = ""
+    """The path of that program, where it was looked at."""
+    cut: bool = False
+    """Whether *argv* is only the beginning of them, or nothing: they are too long, or its user has too many."""
+
+    @property
+    def line(self) -> str:
+        """What patterns are searched in: the arguments joined by spaces; empty where there are none."""
+        return " ".join(self.argv)
+
+    @property
+    def defunct(self) -> bool:
+        """Whether it has ended and holds nothing but its pid: not even a thread of it lives."""
+        return self.process.state in "ZXx" and self.threads <= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Every process of a host, but kernel threads and what we started ourselves."""
+
+    rows: Mapping[int, Row]
+    way_in: tuple[int, ...]
+    """Our own shell's ancestors, nearest first."""
+    uid: int
+    hidden: str = ""
+    """Why there may be processes that are not in it; empty: there are none."""
+    own: frozenset[int] = field(default_factory=frozenset)
+    """Our own processes, which are left out of *rows*."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many processes are missing because their user has too many, by user."""
+
+    def unread(self) -> tuple[Process, ...]:
+        """The processes whose arguments could not be read."""
+        return tuple(it.process for it in self.rows.values() if not it.read)
+
+    def shortened(self) -> tuple[str, ...]:
+        """In words, whose processes could not be told whole, and why; the worst first."""
+        cut: dict[str, int] = {}
+        for row in self.rows.values():
+            if row.cut:
+                cut[row.process.user] = cut.get(row.process.user, 0) + 1
+        users = sorted({*cut, *self.left_out}, key=lambda it: (-self.left_out.get(it, 0), -cut.get(it, 0), it))
+        return tuple(_shortened(it, self.left_out.get(it, 0), cut.get(it, 0)) for it in users)
+
+    def blind(self) -> Unknown | None:
+        """Why finding nobody by his command line would not mean that there is nobody."""
+        if self.hidden:
+            return Unknown(why=self.hidden)
+        if unread := self.unread():
+            one = unread[0]
+            return Unknown(why=f"the arguments of pid {one.pid} {one.command} cannot be read: it hangs in the kernel")
+        if shortened := self.shortened():
+            return Unknown(why=f"what is searched for may stand in what is not read: {'; '.join(shortened[:3])}")
+        return None
+
+
+def _shortened(user: str, left_out: int, cut: int) -> str:
+    words = [f"{plural(left_out, 'process')} of user {user} not looked at"] if left_out else []
+    words += [f"the command lines of {plural(cut, 'process')} of user {user} read in part"] if cut else []
+    return " and ".join(words) + " (too many, or too long)"
+
+
+def ask_processes() -> Command:
+    """Every process of the host; their arguments, which may hold anybody's secrets, stay out of the record."""
+    return replace(read_script(PROCESSES), private=True)
+
+
+def read_processes(done: Completed) -> Table:
+    """The processes in *done*.  Raises ProbeError when they cannot be believed."""
+    if done.timed_out:
+        raise ProbeError(f"the processes could not be read within {seconds(done.seconds)}: /proc itself may hang")
+    if done.exit_code != 0:
+        said = done.stderr.strip().split("\n")[-1]
+        raise ProbeError(
+            f"the processes could not be read (exit code {done.exit_code})" + (f": {said}" if said else "")
+        )
+    return table_of(done.stdout.split("\n"))
+
+
+def table_of(lines: list[str]) -> Table:
+    """The processes in the lines of the script.  Raises ProbeError when they cannot be believed."""
+    told = [it.partition(" ")[::2] for it in lines]
+    me, shell, uid, up, hide = next((rest.split() for kind, rest in told if kind == "self"), (0, 0, -1, "-", "-"))
+    users = dict(rest.split(" ", 1) for kind, rest in told if kind == "u" and " " in rest)
+    arguments, stuck = _arguments(rest for kind, rest in told if kind == "a")
+    cut = frozenset(rest for kind, rest in told if kind == "cut")
+    left_out = {user: int(number) for number, _, user in (rest.partition(" ") for kind, rest in told if kind == "left")}
+    uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
+    found = _rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, cut, uptime)
+    rows = dict(sorted(found, key=lambda it: it[0]))  # the shell's glob sorts pids as text: 1200 before 99
+    named = _names_of(rows, str(uid), programs_of(told))
+    rows = {pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row
+            for pid, row in rows.items()}  # fmt: skip
+    if int(me) not in rows or int(shell) not in (int(me), *_above(rows, int(me))):
+        raise ProbeError("/proc shows the processes of another pid namespace: its pids cannot be trusted here")
+    if not rows[int(shell)].argv:
+        raise ProbeError(
+            "the arguments of processes could not be read (it takes xargs, head, tr, env and awk): not even our own"
+        )
+    way_in = _above(rows, int(shell))
+    own = _own(rows, int(shell), way_in)
+    seen = 1 in rows and (hide == "-" or int(uid) == 0)
+    hidden = "" if seen else "this user may not see the processes of others (/proc is mounted with hidepid)"
+    kept = {pid: row for pid, row in rows.items() if pid not in own}
+    return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own, left_out=left_out)
+
+
+def _arguments(told: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
+    """The arguments by pid, and the pids whose arguments could not be read."""
+    found: dict[str, list[str]] = {}
+    stuck: frozenset[str] = frozenset()
+    for one in told:
+        pid, _, argument = one.partition(" ")
+        if pid == "stuck":
+            stuck = frozenset(argument.split())
+        else:
+            found.setdefault(pid, []).append(argument.replace("\x01", "\n"))
+    return found, stuck
+
+
+def _rows(
+    told: Iterable[str],
+    users: Mapping[str, str],
+    arguments: Mapping[str, list[str]],
+    stuck: frozenset[str],
+    cut: frozenset[str],
+    uptime: float,
+) -> Iterator[tuple[int, Row]]:
+    for line in told:
+        pid, state, ppid, group, terminal, threads, start, uid, cgroup, name = line.split(" ", 9)
+        argv = tuple(arguments.get(pid, ()))
+        name = name.replace("\x01", "\n")
+        age = uptime - int(start) / TICKS
+        process = Process(
+            pid=int(pid),
+            start=int(start),
+            ppid=int(ppid),
+            user=users.get(uid, uid),
+            state=state,
+            command=" ".join(masked_argv(argv))[:COMMAND] or f"[{name}]",
+            seconds=round(age, 2) if age >= 0 else Unknown(why="the host's uptime is not known, or not the kernel's"),
+            container=_container(cgroup),
+        )
+        read = bool(argv) or state in "ZXx" or pid not in stuck
+        yield (
+            process.pid,
+            Row(
+                process=process,
+                name=name,
+                argv=argv,
+                group=int(group),
+                terminal=terminal != "0",
+                threads=int(threads),
+                read=read,
+                cut=pid in cut,
+                uid=uid,
+            ),
+        )
+
+
+def _names_of(
+    rows: Mapping[int, Row], own: str, programs: Mapping[int, Program]
+) -> dict[int, tuple[tuple[str, ...] | Unknown, str]]:
+    """What the processes of other users may be called, and the paths of what they run."""
+    found: dict[int, tuple[tuple[str, ...] | Unknown, str]] = {}
+    for pid, row in rows.items():
+        program = programs.get(pid)
+        if row.uid in ("0", own):
+            continue
+        if program is None:
+            unseen = own != "0" and row.process.state not in "ZXx"
+            found[pid] = (
+                (Unknown(why=f"which program pid {pid} runs is not known: give `become: true`"), "")
+                if unseen
+                else ((), "")
+            )
+        elif program.name in _SERVERS and not _under_root_s_server(row, rows):
+            found[pid] = ((), program.path)
+        else:
+            found[pid] = ((program.name,) if program.roots else (), program.path)
+    return found
+
+
+def _under_root_s_server(row: Row, rows: Mapping[int, Row]) -> bool:
+    """Whether a server of root's has started it: anybody may start an sshd of his own."""
+    parent = rows.get(row.process.ppid)
+    return parent is not None and parent.uid == "0" and _is_server(parent)
+
+
+def _container(cgroup: str) -> str:
+    found = _CONTAINER.findall(cgroup)
+    if not found:
+        return ""
+    container, job = found[-1]
+    return container[:12] if container else f"job_{job}"
+
+
+def _above(rows: Mapping[int, Row], pid: int) -> tuple[int, ...]:
+    """The ancestors of *pid*, nearest first."""
+    found: list[int] = []
+    while pid in rows and (pid := rows[pid].process.ppid) and pid not in found:
+        found.append(pid)
+    return tuple(found)
+
+
+def _own(rows: Mapping[int, Row], shell: int, way_in: tuple[int, ...]) -> frozenset[int]:
+    """Our shell and everything below it; over SSH, everything below the server's end of our connection.
+
+    It is our connection's end only where nothing but shells and sudo stand between it and our shell: who runs us on
+    the host itself, having come there by SSH, may have started jobs from the same session.
+    """
+    top = {shell}
+    for pid in way_in:
+        if pid not in rows or _is_server(rows[pid]):
+            top |= {pid} & rows.keys() - {1}
+            break
+        if not _is_passage(rows[pid]):
+            break
+    below: dict[int, list[int]] = {}
+    for pid, row in rows.items():
+        below.setdefault(row.process.ppid, []).append(pid)
+    found: set[int] = set()
+    waiting = list(top)
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += below.get(one, [])
+    return frozenset(found - set(way_in))
+
+
+def _is_passage(row: Row) -> bool:
+    """Whether it only hands us on: a shell, or what becomes another user."""
+    first = row.argv[0].rpartition("/")[2].lstrip("-") if row.argv else ""
+    return first in SHELLS or first in _PASSAGES
+
+
+def _is_server(row: Row) -> bool:
+    first = row.argv[0].split(":")[0].rpartition("/")[2] if row.argv else ""
+    return row.name in _SERVERS or first in _SERVERS

@@ -1,0 +1,128 @@
+"""What is decided about processes that are to be ended, whatever they were chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.facts.processes.table import Process
+from engine.facts.processes.terminate import end_processes, survival
+from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.types import Unknown, plural, seconds
+
+AT_WORK_BY_HAND = "nvidia-smi  # twice; leave out every job that keeps a GPU busy, with its launcher and helpers"
+"""What a person does who ends by hand only what is left over."""
+
+Processes = tuple[Process, ...] | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How processes are ended, and how many at most."""
+
+    signal: str
+    grace: float
+    """Seconds that it may take."""
+    then: str
+    """The signal for the rest, or ``nothing``."""
+    most: int = 0
+    """More victims than that are refused; 0: any number is fine."""
+
+    @property
+    def last(self) -> str:
+        """The last signal that a survivor gets."""
+        return self.signal if self.then == "nothing" or self.signal == "KILL" else self.then
+
+    def __str__(self) -> str:
+        if self.last == self.signal:
+            return self.signal
+        return f"{self.signal}, {self.then} after {seconds(self.grace)}"
+
+
+def decision(victims: Processes, manner: Manner, what: str, spared: Sequence[str]) -> Decision:
+    """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone."""
+    if isinstance(victims, Unknown):
+        return Blocked(why=victims.why)
+    if not victims:
+        left_alone = f"; left alone: {'; '.join(spared)}" if spared else ""
+        return NoChange(why=f"no process {what}{left_alone}")
+    if manner.most and len(victims) > manner.most:
+        return Blocked(
+            why=f"{plural(len(victims), 'process')} would be ended, and max_victims is {manner.most}: {named(victims)}"
+        )
+    return Change(
+        summary=f"end {plural(len(victims), 'process')} ({manner})",
+        commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
+        risk=Risk.KILLS_PROCESSES,
+        targets=tuple(map(target, victims)),
+    )
+
+
+def target(process: Process) -> Target:
+    """*process* as a change names it."""
+    return Target(
+        kind="process",
+        key=process.key,
+        say=said(process),
+        pid=process.pid,
+        user=process.user,
+        command=process.command,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one look saw of the processes in question."""
+
+    found: Processes
+    """All that were chosen by what the step names, at work or not."""
+    victims: Processes
+
+
+def gone(before: Seen, after: Seen) -> bool:
+    """Whether every victim of *before* is gone, and no new one has come.
+
+    One that was at work before and is left over now is no new one: this change was not about it.
+    """
+    if isinstance(before.victims, Unknown) or isinstance(after.found, Unknown):
+        return False
+    return not _left(before, after) and not _fresh(before, after)
+
+
+def disagreement(before: Seen, after: Seen, manner: Manner) -> str:
+    """Words for a second look that still sees victims of *before*, or new ones."""
+    for it in (before.victims, after.found):
+        if isinstance(it, Unknown):
+            return f"done, but a second look does not know: {it.why}"
+    return survival(_left(before, after), _fresh(before, after), manner.last)
+
+
+def _left(before: Seen, after: Seen) -> tuple[Process, ...]:
+    """The victims that are still there, as they are now."""
+    keys = {it.key for it in _known(before.victims)}
+    return tuple(it for it in _known(after.found) if it.key in keys)
+
+
+def _fresh(before: Seen, after: Seen) -> tuple[Process, ...]:
+    """Victims that were not there before; where it is not known who is left over, whoever is new counts."""
+    keys = {it.key for it in _known(before.found)}
+    now = after.found if isinstance(after.victims, Unknown) else after.victims
+    return tuple(it for it in _known(now) if it.key not in keys)
+
+
+def _known(processes: Processes) -> tuple[Process, ...]:
+    return () if isinstance(processes, Unknown) else processes
+
+
+def said(process: Process) -> str:
+    """*process* for people."""
+    command = " ".join(process.command.split())
+    short = command if len(command) <= 80 else f"{command[:79]}…"
+    hides = f" [{process.disguise}]" if process.disguise else ""
+    return f"pid {process.pid} ({process.user}) {short}{hides}"
+
+
+def named(processes: Sequence[Process]) -> str:
+    """The first of *processes* for people, and how many more there are."""
+    more = f" and {len(processes) - 3} more" if len(processes) > 3 else ""
+    return ", ".join(map(said, processes[:3])) + more

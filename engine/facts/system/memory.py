@@ -1,0 +1,156 @@
+"""How much memory a host, and the container that we are in, has left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import ProbeError
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown
+
+_NONE = 1 << 60
+"""A limit so high is none: control groups of version 1 write a number where there is no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hungry:
+    """A process, by what it holds of memory."""
+
+    pid: int
+    name: str
+    resident: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A control group of ours, or the closest above it, that may not have all of the host's memory."""
+
+    group: str
+    """Its path; empty at the top, as a container sees its own."""
+    bytes: int
+    used: int
+    """Without what could be dropped at once: pages of files that nobody has used lately."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What /proc and the control groups say; in bytes."""
+
+    total: int
+    available: int | Unknown
+    swap_total: int | Unknown
+    swap_free: int | Unknown
+    top: tuple[Hungry, ...] | Unknown
+    limits: tuple[Limit, ...] | Unknown
+    """Those that are lower than the host's memory, ours first."""
+    oom_kills: int | Unknown
+    """How often the kernel has killed for a limit of our own control group, or of one in it."""
+
+
+def ask_memory(most: int) -> Command:
+    """One script that reads /proc/meminfo, the limits of our control groups, and the *most* greatest processes."""
+    return read_script(_ASK, str(most))
+
+
+_ASK = r"""
+LC_ALL=C; export LC_ALL
+[ -r /proc/meminfo ] || { echo '/proc/meminfo cannot be read' >&2; exit 3; }
+sed 's/^/mem /' /proc/meminfo
+awk 'BEGIN {
+    for (i = 1; i < ARGC; i++) {
+        f = ARGV[i] "/status"; name = rss = ""
+        while ((getline l < f) > 0) {
+            if (l ~ /^Name:/) name = substr(l, 7)
+            if (l ~ /^VmRSS:/) { split(l, w); rss = w[2] }
+        }
+        close(f)
+        if (rss != "") print rss, substr(ARGV[i], 7), name
+    }
+}' /proc/[0-9]* | sort -rn | head -n "$1" | sed 's/^/top /'
+say() { printf 'group %s %s %s %s %s\n' "${limit:--}" "${used:--}" "${cold:--}" "${kills:--}" "$1"; }
+word() { [ -r "$1" ] && read -r value <"$1" && echo "$value"; }
+count() { [ -r "$1" ] && awk -v key="$2" '$1 == key { print $2; exit }' "$1"; }
+climb() {  # $1: where the groups are, $2: the path of ours
+    path=$2
+    [ -d "$1$path" ] && [ "$path" != / ] || path=
+    echo "groups $3"
+    while :; do
+        here=$1$path
+        if [ "$3" = 2 ]; then
+            limit=$(word "$here/memory.max") used=$(word "$here/memory.current")
+            cold=$(count "$here/memory.stat" inactive_file) kills=$(count "$here/memory.events" oom_kill)
+        else
+            limit=$(word "$here/memory.limit_in_bytes") used=$(word "$here/memory.usage_in_bytes")
+            cold=$(count "$here/memory.stat" total_inactive_file) kills=$(count "$here/memory.oom_control" oom_kill)
+        fi
+        say "$path"
+        [ -n "$path" ] || break
+        path=${path%/*}
+    done
+}
+root=/sys/fs/cgroup
+own=$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*:\(.*\)$/\3/p' /proc/self/cgroup 2>/dev/null)
+if [ -n "$own" ] && [ -d $root/memory ]; then climb $root/memory "$own" 1
+elif [ -e $root/cgroup.controllers ]; then climb $root "$(sed -n 's/^0:://p' /proc/self/cgroup 2>/dev/null)" 2
+elif [ -e $root/unified/cgroup.controllers ]; then climb $root/unified "$(sed -n 's/^0:://p' /proc/self/cgroup)" 2
+fi
+exit 0
+"""
+
+
+def read_memory(done: Completed) -> Memory:
+    """What *done* says.  Raises ProbeError where even the size of the memory is not known."""
+    if done.timed_out:
+        raise ProbeError("/proc could not be read in time")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"/proc could not be read (exit code {done.exit_code})")
+    lines = [it.partition(" ")[::2] for it in done.stdout.split("\n") if it]
+    table = dict(_entry(rest) for word, rest in lines if word == "mem")
+    total = table.get("MemTotal", 0)
+    if not total:
+        raise ProbeError("/proc/meminfo does not say how much memory there is")
+    groups = [rest for word, rest in lines if word == "group"]
+    return Memory(
+        total=total,
+        available=_named(table, "MemAvailable"),
+        swap_total=_named(table, "SwapTotal"),
+        swap_free=_named(table, "SwapFree"),
+        top=tuple(map(_hungry, (rest for word, rest in lines if word == "top")))
+        or Unknown(why="no process could be looked at"),
+        limits=_limits(groups, total),
+        oom_kills=_kills(groups),
+    )
+
+
+def _entry(line: str) -> tuple[str, int]:
+    name, _, rest = line.partition(":")
+    number, _, unit = rest.strip().partition(" ")
+    return name, int(number) * (1024 if unit == "kB" else 1) if number.isdigit() else 0
+
+
+def _named(table: Mapping[str, int], name: str) -> int | Unknown:
+    return table[name] if name in table else Unknown(why=f"this host's /proc/meminfo has no {name}")
+
+
+def _hungry(line: str) -> Hungry:
+    resident, pid, name = line.split(" ", 2)
+    return Hungry(pid=int(pid), name=name, resident=int(resident) * 1024)
+
+
+def _limits(groups: list[str], total: int) -> tuple[Limit, ...] | Unknown:
+    if not groups:
+        return Unknown(why="no control group of memory can be seen from here")
+    found: list[Limit] = []
+    for line in groups:
+        limit, used, cold, _, path = line.split(" ", 4)
+        if limit.isdigit() and int(limit) < min(total, _NONE) and used.isdigit():
+            waste = int(cold) if cold.isdigit() else 0
+            found.append(Limit(group=path, bytes=int(limit), used=max(0, int(used) - waste)))
+    return tuple(found)
+
+
+def _kills(groups: list[str]) -> int | Unknown:
+    count = groups[0].split(" ", 4)[3] if groups else ""
+    return int(count) if count.isdigit() else Unknown(why="our control group does not count them")

@@ -1,0 +1,208 @@
+"""Units of systemd: what they are doing, which of them are left alone, and the commands that steer them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from engine.errors import ProbeError
+from engine.values.command import Command, Completed, Effect, read_script
+from engine.values.types import Unknown
+
+BOOTED = "/run/systemd/system"
+"""There exactly where systemd runs the host (sd_booted(3))."""
+
+NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*")
+TYPES = ("service", "socket", "timer", "path")
+"""The types of units that are steered; starting a target could take the host down."""
+
+STEERED: dict[str, str] = {
+    "it is a way into the host": (
+        "ssh ssh@* sshd sshd@* dropbear tailscaled cloudflared wg-quick@* openvpn* teleport amazon-ssm-agent"
+    ),
+    "the network hangs on it": (
+        "NetworkManager NetworkManager-* networking network wpa_supplicant* dhcpcd* dhclient* ifup@* connman netplan-*"
+    ),
+    "the system hangs on it": "dbus dbus-broker user@* init emergency rescue initrd-* polkit",
+    "it is part of systemd": "systemd-*",
+}
+"""Why, and the units without their type; none of them is stopped, restarted or disabled unless somebody names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What systemd says of one unit."""
+
+    id: str
+    load: str
+    active: str
+    sub: str = ""
+    names: tuple[str, ...] = ()
+    kind: str = ""
+    """``Type`` of a service: simple, oneshot, notify ..."""
+    remains: bool = False
+    """A oneshot that counts as active when it is over."""
+    pid: int | Unknown = 0
+    enabled: str = ""
+    invocation: str = ""
+    since: int | Unknown = 0
+    """When it last became active, in microseconds since boot."""
+    moved: int | Unknown = 0
+    """When its state last changed, likewise."""
+    restarts: int | Unknown = 0
+    """How often systemd has started it anew by itself since somebody started it."""
+    result: str = ""
+    exit_status: int | Unknown = 0
+    can_reload: bool = False
+    stale: bool = False
+    """Its file has changed, and systemd has not read it since."""
+    file: str = ""
+    triggered_by: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+    """Units that are there, where this one is not."""
+
+
+def full_name(name: str) -> str:
+    """*name* as systemctl takes it: a service unless it says otherwise."""
+    return name if name.rpartition(".")[2] in TYPES and "." in name else f"{name}.service"
+
+
+def objection_to_name(name: str) -> str:
+    """Why no unit of that name is steered; empty: it may be."""
+    if not NAME.fullmatch(name):
+        return f"{name!r} is no name of a unit: one name, without globs and paths"
+    kind = name.rpartition(".")[2]
+    if "." in name and kind in ("target", "mount", "automount", "swap", "slice", "scope", "device"):
+        return f"{name!r} is a {kind}; only a {', '.join(TYPES[:-1])} or {TYPES[-1]} is steered"
+    return ""
+
+
+def protected(unit: Unit, allow: Collection[str]) -> str:
+    """Why it is not stopped; empty: it may be, or *allow* names it."""
+    names = tuple(dict.fromkeys((unit.id, *unit.names)))
+    stems = tuple(it.rpartition(".")[0] for it in names)
+    if {*names, *stems} & set(allow):
+        return ""
+    for why, patterns in STEERED.items():
+        if any(fnmatchcase(stem, it) for stem in stems for it in patterns.split()):
+            return why
+    return ""
+
+
+_SHOWN = (
+    "Id LoadState ActiveState SubState Names Type RemainAfterExit MainPID UnitFileState InvocationID "
+    "ActiveEnterTimestampMonotonic StateChangeTimestampMonotonic NRestarts Result ExecMainStatus CanReload "
+    "NeedDaemonReload FragmentPath TriggeredBy"
+).replace(" ", ",")
+
+
+def ask_unit(name: str) -> Command:
+    """What systemd says of *name*, and which units there are where it knows of none."""
+    return read_script(_ASK, BOOTED, full_name(name), _SHOWN)
+
+
+_ASK = r"""
+LC_ALL=C SYSTEMD_PAGER= SYSTEMD_COLORS=0; export LC_ALL SYSTEMD_PAGER SYSTEMD_COLORS
+[ -d "$1" ] || { echo absent; exit 0; }
+command -v systemctl >/dev/null || { echo 'systemd runs here, and there is no systemctl' >&2; exit 3; }
+echo "user=$(id -u)"
+said=$(systemctl --no-pager show -p "$3" -- "$2") || exit 3
+printf '%s\n' "$said"
+case $said in *LoadState=not-found*)
+    systemctl --no-pager --no-legend --plain list-unit-files --type=service,socket,timer,path 2>/dev/null |
+        while read -r one rest; do printf 'there=%s\n' "$one"; done ;;
+esac
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The answer to ``ask_unit``."""
+
+    unit: Unit | None
+    """None: systemd does not run this host."""
+    root: bool = field(default=False)
+
+
+def read_unit(name: str, done: Completed) -> Look:
+    """The answer to ``ask_unit``.  Raises ProbeError where systemd does not answer."""
+    if done.timed_out:
+        raise ProbeError("systemd did not answer in time")
+    if done.exit_code != 0:
+        raise ProbeError(" ".join(done.stderr.split()) or f"systemctl gave no answer (exit code {done.exit_code})")
+    if done.stdout.strip() == "absent":
+        return Look(unit=None)
+    lines = [it.partition("=")[::2] for it in done.stdout.split("\n") if "=" in it]
+    told = {key: value for key, value in lines if key != "there"}
+    if "LoadState" not in told or "ActiveState" not in told:
+        raise ProbeError(f"systemctl says nothing of {full_name(name)}: {' '.join(done.stdout.split())[:200]}")
+    there = [value for key, value in lines if key == "there"]
+    return Look(unit=_unit(name, told, there), root=told.get("user") == "0")
+
+
+def _unit(name: str, told: Mapping[str, str], there: list[str]) -> Unit:
+    return Unit(
+        id=told.get("Id") or full_name(name),
+        load=told["LoadState"],
+        active=told["ActiveState"],
+        sub=told.get("SubState", ""),
+        names=tuple(told.get("Names", "").split()),
+        kind=told.get("Type", ""),
+        remains=told.get("RemainAfterExit") == "yes",
+        pid=_number(told, "MainPID"),
+        enabled=told.get("UnitFileState", ""),
+        invocation=told.get("InvocationID", ""),
+        since=_number(told, "ActiveEnterTimestampMonotonic"),
+        moved=_number(told, "StateChangeTimestampMonotonic"),
+        restarts=_number(told, "NRestarts"),
+        result=told.get("Result", ""),
+        exit_status=_number(told, "ExecMainStatus"),
+        can_reload=told.get("CanReload") == "yes",
+        stale=told.get("NeedDaemonReload") == "yes",
+        file=told.get("FragmentPath", ""),
+        triggered_by=tuple(told.get("TriggeredBy", "").split()),
+        similar=tuple(get_close_matches(full_name(name), there, n=3)),
+    )
+
+
+def _number(told: Mapping[str, str], key: str) -> int | Unknown:
+    value = told.get(key, "")
+    return int(value) if value.isdigit() else Unknown(why=f"this systemd does not say {key}")
+
+
+def steer(verb: str, *names: str) -> Command:
+    """``systemctl VERB UNIT``, which returns when the job is done."""
+    after = ("--", *names) if names else ()
+    argv = ("systemctl", "--no-ask-password", "--no-pager", verb, *after)
+    return Command(argv=argv, effect=Effect.WRITE, env=(("LC_ALL", "C"),))
+
+
+def wait(seconds: float) -> Command:
+    """Give a service time to fall over before it is looked at again."""
+    return Command(argv=("sleep", f"{seconds:g}"), effect=Effect.WRITE)
+
+
+def is_up(unit: Unit) -> bool:
+    """Whether it runs, or is a oneshot that has done its work."""
+    return unit.active in ("active", "reloading", "refreshing")
+
+
+def came_anew(before: Unit, after: Unit) -> bool:
+    """Whether *after* is another run of it than *before*."""
+    pairs = ((before.invocation, after.invocation), (before.since, after.since), (before.pid, after.pid))
+    return any(new and new != old and not isinstance(new, Unknown) for old, new in pairs)
+
+
+def condition(unit: Unit) -> str:
+    """How it stands, for people."""
+    words = f"{unit.id} is {unit.active}" + (f" ({unit.sub})" if unit.sub and unit.sub != unit.active else "")
+    faults = [f"result: {unit.result}"] if unit.result not in ("", "success") else []
+    if faults and isinstance(unit.exit_status, int) and unit.exit_status:
+        faults.append(f"exit status {unit.exit_status}")
+    if isinstance(unit.restarts, int) and unit.restarts:
+        faults.append(f"started anew by systemd {unit.restarts}x")
+    return words + (f", {', '.join(faults)}: journalctl -u {unit.id} says why" if faults else "")

@@ -1,0 +1,49 @@
+"""The hosts that lead to others: ``ssh_proxy`` names one of the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from engine.errors import ConfigError, Problem
+from engine.inventory.fields import problem_at
+from engine.inventory.host_names import nearest
+from engine.values.inventory import Host
+
+
+def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
+    """*hosts*, each with the one that leads to it.  Raises ConfigError for names that are none, and for circles."""
+    by_name = {it.name: it for it in hosts}
+    problems = [it for host in hosts if (it := _mistake(host, by_name))]
+    if problems:
+        raise ConfigError(*problems)
+    return tuple(_led(it, by_name) for it in hosts)
+
+
+def _named(host: Host) -> str:
+    name = host.vars.get("ssh_proxy")
+    return str(name).strip() if name not in (None, "") and host.transport == "ssh" else ""
+
+
+def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
+    name = _named(host)
+    if name and name not in by_name:
+        near = nearest(name, by_name)
+        hint = f"did you mean {near}?" if near else "for a host of your ssh_config, write ProxyJump there"
+        return problem_at(
+            host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy: no host of the inventory is called {name}", hint
+        )
+    way = [host.name]
+    while name and name not in way:
+        way.append(name)
+        name = _named(by_name[name]) if name in by_name else ""
+    if name != host.name:
+        return None
+    return problem_at(
+        host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy leads in a circle: {' by '.join([*way, name])}"
+    )
+
+
+def _led(host: Host, by_name: Mapping[str, Host]) -> Host:
+    name = _named(host)
+    return replace(host, via=_led(by_name[name], by_name)) if name else host

@@ -1,0 +1,51 @@
+"""What lives on a lab host, as its own people would see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+OURS = ("unshare", "sshd", "sshd-session", "sshd-auth", "dockerd", "containerd", "containerd-shim-runc-v2")
+"""Programs that keep a host going, and are not its faults."""
+SERVER = "engine.lab.ssh_server"
+"""The module that does so where there is no sshd."""
+
+
+def living(outer: int) -> tuple[tuple[int, str], ...]:
+    """The processes below *outer*, each with its pid inside of the host and its command line."""
+    parents = {int(it.name): _parent(it) for it in Path("/proc").iterdir() if it.name.isdigit()}
+    found = [_seen(Path(f"/proc/{pid}")) for pid in parents if _is_below(pid, outer, parents)]
+    return tuple(sorted(it for it in found if it is not None))
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _is_below(pid: int, outer: int, parents: dict[int, int]) -> bool:
+    return pid != outer and any(it == outer for it in _above(pid, parents))
+
+
+def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    for _ in range(100):
+        pid = parents.get(pid, 0)
+        if pid <= 1:
+            return
+        yield pid
+
+
+def _seen(process: Path) -> tuple[int, str] | None:
+    """Its pid inside and its command line; None where it is gone, defunct, or keeps the host going."""
+    try:
+        words = [it.decode(errors="replace") for it in (process / "cmdline").read_bytes().split(b"\0") if it]
+        status = (process / "status").read_text(errors="replace")
+    except OSError:
+        return None
+    # The first number is ours, the second the host's; those of containers have a third one.
+    inner = next((int(it.split()[1:3][-1]) for it in status.splitlines() if it.startswith("NSpid:")), 0)
+    if not words or inner <= 1 or words[0].rpartition("/")[2].split(":")[0] in OURS or SERVER in words[:3]:
+        return None
+    return inner, " ".join(words)

@@ -1,0 +1,152 @@
+"""For each playbook the lab hosts to practise it on, and where its things lie on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from engine.lab.lab_host import LabHost
+from engine.values.types import Json
+
+WORK = "/run/lab/workspace"
+LOGS = f"{WORK}/AReaL/outputs/grpo/logs/root/*/*"
+PIPELINE = f"{WORK}/pipeline"
+LEADER = "leader=leader+no_gpu"
+_LEADS = "leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Hosts such as ``gpu-01=leftovers``, and values for inputs, with ``ADDRESS_OF_LEADER`` for its address."""
+
+    hosts: tuple[str, ...]
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+
+
+_LEADING: Mapping[str, Json] = {"leader": _LEADS, "url": "http://ADDRESS_OF_LEADER:8770"}
+_HEALTHY = "gpu-09=healthy"
+
+
+def _component(name: str, pattern: str, *argv: str) -> Mapping[str, Json]:
+    """A part of a pipeline, as `component-logs` takes it."""
+    return {"name": name, "pattern": pattern, "log": f"{PIPELINE}/logs/{name}.log", "argv": list(argv)}
+
+
+SCENES: Mapping[str, Scene] = MappingProxyType(
+    {
+        "training-crash": Scene(
+            hosts=(
+                *("gpu-01=update_timeout", "gpu-02=executor_crash", "gpu-03=server_crash", "gpu-04=silent_stop"),
+                *("gpu-05=leak", "gpu-06=oom", "gpu-07=disk_errors", "gpu-08=disk_full", "gpu-09=trained"),
+                *("gpu-10=under_way", "gpu-11=old_crash"),
+            ),
+            inputs={
+                "trainer_logs": [f"{LOGS}/trainer.log"],
+                "server_logs": [f"{LOGS}/llm_server.log"],
+                "start_logs": [f"{WORK}/container.log"],
+                "outputs": [f"{WORK}/outputs"],
+                "directory": f"{WORK}/AReaL",
+                "leak_at_least": "1MiB",
+                "leak_fills_within": 1000000,
+            },
+        ),
+        "restart-loop": Scene(
+            hosts=(
+                *("gpu-01=restart_loop", "gpu-02=restart_loop+unsaved", "gpu-03=restart_loop+broken_clone"),
+                "gpu-04=trained",
+            ),
+            inputs={
+                "logs": [f"{WORK}/container.log"],
+                "directory": f"{WORK}/AReaL",
+                "allowed_roots": [WORK],
+                "repo": "file:///run/lab/upstream",
+            },
+        ),
+        "raise-timeouts": Scene(
+            hosts=("gpu-01=short_timeouts", "gpu-02=trained"),
+            inputs={"configs": [f"{WORK}/AReaL/examples/lab/grpo.yaml"]},
+        ),
+        "disk-slow": Scene(
+            hosts=("gpu-01=disk_slow", "gpu-02=disk_full", "gpu-03=disk_errors", _HEALTHY),
+            inputs={"paths": [f"{WORK}/outputs"], "size": "20MiB", "leave": "1MiB"},
+        ),
+        "stuck-node": Scene(
+            hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay", "gpu-03=miscounted", "gpu-04=unmeasured", _HEALTHY),
+            inputs={**_LEADING, "older_than": 0, "lag": "6s"},
+        ),
+        "reset-node-jobs": Scene(hosts=(LEADER, "gpu-01=miscounted", "gpu-02=selfplay", _HEALTHY), inputs=_LEADING),
+        "cleanup-stuck-nodes": Scene(
+            hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay"), inputs={"url": _LEADING["url"]}
+        ),
+        "container-death": Scene(
+            hosts=(
+                *("gpu-01=died_of_memory+at_work", "gpu-02=died_of_kill", "gpu-03=died_of_segfault"),
+                *("gpu-04=died_of_gpu_memory", "gpu-05=died_of_disk", "gpu-06=died_of_itself", "gpu-07=dies_again"),
+                *("gpu-08=at_work+hung", "gpu-09=died_silently", "gpu-10=healthy"),
+            ),
+            inputs={"stuck_after": 0},  # nobody waits ten minutes to see it
+        ),
+        "docker-prune": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "disk-full": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "docker-logging-setup": Scene(hosts=("gpu-01=unbounded_logs+at_work", "gpu-02=at_work", _HEALTHY)),
+        "runner-preflight": Scene(
+            hosts=(
+                *("gpu-01=docker", "gpu-02=docker+busy", "gpu-03=docker+smi_fails", "gpu-04=no_toolkit"),
+                *("gpu-05=docker_full", "gpu-06=healthy", "cpu-01=no_gpu"),
+            ),
+            inputs={"disk_free": "100MiB"},
+        ),
+        "pipeline-hang": Scene(
+            hosts=(
+                *("gpu-01=inference_died", "gpu-02=no_model", "gpu-03=no_environment", "gpu-04=wrong_address"),
+                *("gpu-05=started_early", "gpu-06=idle", "gpu-07=unseen", "gpu-08=outputs_missing", _HEALTHY),
+                *("gpu-10=rollouts_read_only", "gpu-11=pipeline"),
+            ),
+            inputs={
+                "run_dir": f"{PIPELINE}/outputs/wordle",
+                "trainer_log": [f"{PIPELINE}/logs/trainer.log"],
+                "orchestrator_log": [f"{PIPELINE}/logs/orchestrator.log"],
+                "inference_log": [f"{PIPELINE}/logs/inference.log"],
+                "orch_config": f"{PIPELINE}/orch.toml",
+                "outputs": f"{PIPELINE}/outputs",
+                "url": "http://inference:8000",
+                "watch": "2s",
+            },
+        ),
+        "component-logs": Scene(
+            hosts=("gpu-01=inference_died", "gpu-02=orchestrator_died", "gpu-03=pipeline", _HEALTHY),
+            inputs={
+                "components": [
+                    _component("inference", "inference +@", "./inference", "@", "infer.toml"),
+                    _component("orchestrator", "orchestrator +@", "./orchestrator", "@", "orch.toml"),
+                    _component("trainer", r"trainer/rl/train\.py", "./trainer/rl/train.py", "@", "train.toml"),
+                ],
+                "folder": PIPELINE,
+                "records": f"{PIPELINE}/records",
+            },
+        ),
+        "isolate-with-fake-data": Scene(
+            hosts=("gpu-01=pipeline_ended", "gpu-02=pipeline_ended+trainer_died", "gpu-03=pipeline"),
+            inputs={
+                "train_config": f"{PIPELINE}/train.toml",
+                "argv": ["./trainer/rl/train.py", "@", "train.toml"],
+                "folder": PIPELINE,
+                "log": f"{PIPELINE}/logs/alone.log",
+            },
+        ),
+        "runner-monitor": Scene(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
+        "monitor": Scene(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
+    }
+)
+"""Playbook to its scene.  Those that are not here are practised on the usual set of hosts."""
+
+
+def inputs_of(scene: Scene, hosts: Sequence[LabHost]) -> Mapping[str, Json]:
+    """The inputs of *scene* on a lab of *hosts*; those that name a leader are left out where there is none."""
+    address = next((it.address for it in hosts if it.name == _LEADS), "")
+    made: dict[str, Json] = {}
+    for name, value in scene.inputs.items():
+        if address or not (value == _LEADS or "ADDRESS_OF_LEADER" in str(value)):
+            made[name] = value.replace("ADDRESS_OF_LEADER", address) if isinstance(value, str) else value
+    return made

@@ -1,0 +1,135 @@
+"""A playbook inside another: its ids get a prefix, and its names stay its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.errors import ConfigError, Problem
+from engine.expressions.templates import Scope, fault_in, names, render
+from engine.lang.inputs import faults
+from engine.lang.lenient_read import mapping, texts_in, unraw
+from engine.lang.yaml_source import Document, Path
+from engine.values.playbook import FindingRule, Input, Part, Playbook, Step
+from engine.values.types import Json
+
+Open = Callable[[str, str], tuple[str, str]]
+"""Name of a playbook and the file that includes it, to that playbook's file and text.  Raises ConfigError."""
+
+DEEPEST = 8
+"""Playbooks within each other."""
+
+KEYS = ("id", "name", "include", "inputs")
+
+
+def nothing_to_open(name: str, file: str) -> tuple[str, str]:
+    """What opens playbooks where there are none to be found."""
+    raise ConfigError(f"no playbook {name!r} can be found from here")
+
+
+@dataclass(frozen=True, slots=True)
+class Included:
+    """A playbook that was included, ready to be taken over."""
+
+    book: Playbook
+    """With its prefix everywhere."""
+    part: str
+
+
+def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Document, path: Path) -> Included:
+    """*inner* as a part of the playbook of *document*, where an ``include`` at *path* names it *part*."""
+    errors = tuple(_joined(part, it.id) for it in inner.findings if it.severity.drives)
+    own = Part(id=part, inputs=inner.inputs, given=given, where=document.where(path))
+    parts = [own, *(replace(it, id=_joined(part, it.id), parent=_joined(part, it.parent)) for it in inner.parts)]
+    return Included(
+        replace(
+            inner,
+            diagnose=tuple(_step(it, part, ()) for it in inner.diagnose),
+            findings=tuple(_rule(it, part) for it in inner.findings),
+            remediate=tuple(_step(it, part, errors) for it in inner.remediate),
+            verify=tuple(_step(it, part, ()) for it in inner.verify),
+            parts=tuple(parts),
+        ),
+        part,
+    )
+
+
+def _joined(part: str, inner: str) -> str:
+    return f"{part}_{inner}" if inner else part
+
+
+def _step(step: Step, part: str, errors: tuple[str, ...]) -> Step:
+    """*step* under its prefix; one that was for any error is for any error of its own playbook."""
+
+    def ids(given: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_joined(part, it) for it in given)
+
+    return replace(
+        step,
+        id=_joined(part, step.id),
+        part=_joined(part, step.part),
+        for_=ids(step.for_) or errors,
+        after=ids(step.after),
+        if_changed=ids(step.if_changed),
+        if_failed=ids(step.if_failed),
+    )
+
+
+def _rule(rule: FindingRule, part: str) -> FindingRule:
+    return replace(
+        rule,
+        id=_joined(part, rule.id),
+        part=_joined(part, rule.part),
+        unless=tuple(_joined(part, it) for it in rule.unless),
+        looks=tuple(_joined(part, it) for it in rule.looks),
+    )
+
+
+def problems_with_inputs(
+    inner: Playbook, tree: Any, document: Document, path: Path, own: tuple[str, ...]
+) -> Iterator[Problem]:
+    """What is wrong with the ``inputs:`` of an include; *own* are the inputs of the playbook it stands in."""
+    declared = {it.name: it for it in inner.inputs}
+    for name, value in mapping(tree).items():
+        place = (*path, "inputs", name)
+        if name not in declared:
+            known = ", ".join(declared) or "none"
+            yield document.problem(place, f"{inner.name} has no input {name!r}", f"there are: {known}")
+        elif late := [text for text in texts_in(value) if fault_in(text) or _foreign(text)]:
+            yield document.problem(place, f"{name}: only inputs may be named here", f"in: {late[0][:80]}")
+        elif unknown := [it for text in texts_in(value) for _, it in names(text) if it and it not in own]:
+            yield document.problem(place, f"there is no input {unknown[0]!r}", f"there are: {', '.join(own) or 'none'}")
+        elif not texts_in(value):
+            for words in faults(declared[name], unraw(value)):
+                yield document.problem(place, f"input {name} of {inner.name}: {words}")
+    for it in inner.inputs:
+        if it.required and it.name not in mapping(tree):
+            yield document.problem(path, f"{inner.name} requires the input {it.name!r}", it.about)
+
+
+def _foreign(text: str) -> bool:
+    return any(root != "inputs" for root, _ in names(text))
+
+
+def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[str, Mapping[str, Json]]:
+    """The inputs of every part of *playbook*, by the part's id; ``""`` is the playbook itself.
+
+    Raises ConfigError where a value that an include hands on is not as the input's schema says.
+    """
+    values: dict[str, Mapping[str, Json]] = {"": inputs}
+    problems: list[Problem] = []
+    for part in playbook.parts:
+        given = render(part.given, Scope(inputs=values[part.parent]))
+        assert isinstance(given, Mapping)
+        values[part.id] = {it.name: given.get(it.name, it.default) for it in part.inputs}
+        problems += [it for one in part.inputs if one.name in given for it in _wrong(part, one, given[one.name])]
+    if problems:
+        raise ConfigError(*problems)
+    return values
+
+
+def _wrong(part: Part, it: Input, value: Json) -> Iterator[Problem]:
+    at = part.where
+    for words in faults(it, value):
+        yield Problem(file=at.file, line=at.line, column=at.column, message=f"input {it.name} of {part.id}: {words}")

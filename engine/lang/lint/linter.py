@@ -1,0 +1,87 @@
+"""What a good playbook can still be warned about, and the comments that allow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from engine.errors import Problem
+from engine.lang.lint.context import Linted
+from engine.lang.lint.rules import RULES, Rule
+from engine.lang.yaml_source import Document, parse_playbook
+from engine.protocols import Action
+from engine.values.playbook import Playbook
+
+ALLOW = re.compile(r"#\s*runbook:\s*allow\s+([\w-]+(?:\s*,\s*[\w-]+)*)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Objection:
+    """What is likely to go wrong, with the id of the rule that says so."""
+
+    problem: Problem
+    rule: str
+
+    def __str__(self) -> str:
+        at = self.problem
+        hint = f" ({at.hint})" if at.hint else ""
+        return f"{at.file}:{at.line}:{at.column}: warning: {at.message}{hint} [{self.rule}]"
+
+
+def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> list[Objection]:
+    """Every warning about *book*, whose file holds *text*, sorted by place; without what a comment in it allows.
+
+    What it includes is not looked at: it has a file of its own.
+    """
+    document = parse_playbook(text, book.path)
+    linted = Linted(book=book, document=document, actions=actions)
+    allowed = _allowed(text)
+    used: set[tuple[int, str]] = set()
+    found = []
+    for rule in RULES:
+        for warning in rule.look(linted):
+            problem = document.problem(warning.path, warning.message, warning.hint)
+            if (comment := allowed.get((problem.line, rule.id))) is not None:
+                used.add((comment, rule.id))
+            else:
+                found.append(Objection(problem, rule.id))
+    found += _idle_comments(document, allowed, used)
+    return sorted(set(found))
+
+
+def _allowed(text: str) -> dict[tuple[int, str], int]:
+    """For each line, and each rule allowed there, the line of the comment: on that line, or right above it."""
+    allowed: dict[tuple[int, str], int] = {}
+    above: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        found = ALLOW.search(line)
+        own = {it.strip(): number for it in found[1].split(",")} if found else {}
+        allowed |= {(number, name): at for name, at in {**above, **own}.items()}
+        above = {**above, **own} if line.lstrip().startswith("#") else {}
+    return allowed
+
+
+def _idle_comments(
+    document: Document, allowed: Mapping[tuple[int, str], int], used: set[tuple[int, str]]
+) -> Iterator[Objection]:
+    """Comments that allow nothing: the rule is not known, or nothing is there to be allowed any more."""
+    known = [it.id for it in RULES]
+    for line, name in sorted({(at, name) for (_, name), at in allowed.items()} - used):
+        near = get_close_matches(name, known, n=1)
+        if name in known:
+            words, hint = f"nothing here needs `allow {name}`", "remove the comment"
+        else:
+            words = f"no rule is called {name!r}"
+            hint = f"did you mean {near[0]}?" if near else "runbook check --rules lists them"
+        yield Objection(Problem(file=document.file, line=line, column=1, message=words, hint=hint), "allow")
+
+
+def rule_texts() -> Iterator[tuple[Rule, str]]:
+    """Every rule with its words."""
+    for it in RULES:
+        yield (
+            it,
+            f"{it.id}\n  {it.why}\n  for example:\n" + "\n".join(f"    {line}" for line in it.example.splitlines()),
+        )

@@ -1,0 +1,49 @@
+"""Patterns of processes that would hit the system itself are refused."""
+
+from __future__ import annotations
+
+import re
+
+from engine.text.regexes import fault_in_regex
+
+LONGEST = 500
+"""Characters that a pattern may have."""
+
+SYSTEM = (
+    "/sbin/init",
+    "/lib/systemd/systemd --system --deserialize 31",
+    "/lib/systemd/systemd-logind",
+    "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups",
+    "sshd: root@notty",
+    "-bash",
+    "/usr/sbin/cron -f",
+    "/usr/bin/dbus-daemon --system --address=systemd: --nofork --nopidfile",
+    "/sbin/agetty -o -p -- \\u --noclear tty1 linux",
+    "/usr/bin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock",
+    "/usr/bin/containerd",
+    "/usr/bin/kubelet --config=/var/lib/kubelet/config.yaml",
+    "/usr/sbin/slurmd -D -s",
+    "/usr/bin/nvidia-persistenced --user nvidia-persistenced",
+    "/usr/bin/nv-hostengine -n --service-account nvidia-dcgm",
+    "/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg",
+    "/usr/sbin/rsyslogd -n -iNONE",
+    "/usr/sbin/chronyd -F 1",
+)
+"""Command lines that run on every other machine; a pattern that matches one of them is too wide."""
+
+
+def objection_to(pattern: str) -> str:
+    """Why *pattern* may not choose processes; empty when it may."""
+    if not pattern.strip():
+        return "an empty pattern matches every process"
+    if len(pattern) > LONGEST:
+        return f"a pattern may have {LONGEST} characters, this one has {len(pattern)}"
+    if fault := fault_in_regex(pattern):
+        return fault
+    compiled = re.compile(pattern)
+    if compiled.search(""):
+        return "it matches the empty text, and so every process"
+    for line in SYSTEM:
+        if compiled.search(line):
+            return f"it would match a process of the system: {line}"
+    return ""

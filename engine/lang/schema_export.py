@@ -1,0 +1,202 @@
+"""The JSON Schema of a playbook for editors: the loader's own, with every action's arguments and words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from engine.lang.includes import KEYS as INCLUDE_KEYS
+from engine.lang.input_schema import KEYWORDS
+from engine.lang.keywords import ABOUT_FINDING, ABOUT_INPUT, ABOUT_LIMITS, ABOUT_PLAYBOOK, ABOUT_STEP
+from engine.lang.playbook_schema import (
+    COUNT,
+    FLAG,
+    LATER,
+    ONLY_IN,
+    QUANTITY,
+    SHARE_OF_HOSTS,
+    STEP_KEYS,
+    TEXT,
+    VARIABLE,
+    playbook_schema,
+)
+from engine.protocols import Action
+from engine.values.playbook import Phase
+from engine.values.types import Duration, Json, ProcessPattern, Regex, Size
+from engine.values.units import DURATION, SHARE, SIZE
+
+Schema = dict[str, Any]
+
+TEMPLATE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{|\{%|\{#"}
+"""A text that is filled in later may stand for a value of any type."""
+
+TIMES: Mapping[str, Any] = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{DURATION}$"}]}
+BYTES: Mapping[str, Any] = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^{SIZE}$"}]}
+HOSTS: Mapping[str, Any] = {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": rf"^\s*{SHARE}\s*$"}]
+}
+
+_SCALARS: Mapping[Any, Mapping[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    NoneType: {"type": "null"},
+    None: {"type": "null"},
+    Duration: TIMES,
+    Size: BYTES,
+    Regex: {"type": "string"},
+    ProcessPattern: {"type": "string", "minLength": 1},
+}
+
+
+def exported_schema(actions: Mapping[str, Action]) -> Schema:
+    """What ``runbook schema`` prints.  Whatever the loader takes, it takes too."""
+    schema: Schema = _sharpened(playbook_schema(actions))
+    top = schema["properties"]
+    top["inputs"]["additionalProperties"] = _input()
+    for phase in Phase:
+        top[str(phase)]["items"] = _item(phase, actions)
+    top["findings"]["items"]["properties"] = _told(top["findings"]["items"]["properties"], ABOUT_FINDING)
+    top["limits"]["properties"] = _told(top["limits"]["properties"], ABOUT_LIMITS)
+    return {
+        **schema,
+        "title": "A playbook of runbook",
+        "properties": _told(top, ABOUT_PLAYBOOK),
+        "$defs": {"template": dict(TEMPLATE), **{f"action_{it.name}": _action(it) for it in actions.values()}},
+    }
+
+
+def _sharpened(schema: Any) -> Any:
+    """A copy of *schema* that says what a duration and a share of the hosts look like."""
+    if schema is QUANTITY:
+        return dict(TIMES)
+    if schema is LATER:
+        return {"anyOf": [*TIMES["anyOf"], dict(TEMPLATE)]}
+    if schema is COUNT:
+        return {"anyOf": [{"type": "integer", "minimum": 2}, dict(TEMPLATE)]}
+    if schema is SHARE_OF_HOSTS:
+        return dict(HOSTS)
+    match schema:
+        case Mapping():
+            return {key: _sharpened(it) for key, it in schema.items()}
+        case list() | tuple():
+            return [_sharpened(it) for it in schema]
+    return schema
+
+
+def _told(properties: Mapping[str, Any], words: Mapping[str, str]) -> Schema:
+    """*properties*, each with its words for people."""
+    return {key: {**it, "description": words[key]} if key in words else it for key, it in properties.items()}
+
+
+def _input() -> Schema:
+    kinds = {"enum": ["array", "boolean", "integer", "null", "number", "object", "string"]}
+    own: Schema = {"about": TEXT, "default": {}, "required": FLAG, "secret": FLAG, "env": dict(VARIABLE)}
+    known: Schema = {it: {} for it in KEYWORDS} | own
+    known["type"] = {"anyOf": [kinds, {"type": "array", "items": kinds}]}
+    needs = [{"required": ["default"]}, {"required": ["required"], "properties": {"required": {"const": True}}}]
+    return {
+        "type": "object",
+        "required": ["about"],
+        "additionalProperties": False,
+        "properties": _told(known, ABOUT_INPUT),
+        "anyOf": needs,
+    }
+
+
+def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
+    """One entry of a section: a step, or (but in verify) an include."""
+    able = [it.name for it in actions.values() if _stands_in(it, phase)]
+    keys = [it for it in STEP_KEYS if phase in ONLY_IN.get(it, tuple(Phase)) and it not in ("include", "inputs")]
+    own = {key: _sharpened(STEP_KEYS[key]) for key in keys}
+    if "samples" in own:
+        own["samples"] |= {"oneOf": [{"required": ["times"]}, {"required": ["for"]}]}
+    named = {it: {"$ref": f"#/$defs/action_{it}", "description": actions[it].summary} for it in able}
+    step: Schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**_told(own, ABOUT_STEP), **named},
+        "oneOf": [{"required": [it]} for it in able],
+        **({"required": ["id"]} if phase is Phase.DIAGNOSE else {}),
+    }
+    if phase is Phase.VERIFY:
+        return step
+    brought = {
+        "type": "object",
+        "required": ["id"],
+        "additionalProperties": False,
+        "properties": _told({it: _sharpened(STEP_KEYS[it]) for it in INCLUDE_KEYS}, ABOUT_STEP),
+    }
+    return {"if": {"type": "object", "required": ["include"]}, "then": brought, "else": step}
+
+
+def _stands_in(action: Action, phase: Phase) -> bool:
+    ability = {Phase.REMEDIATE: action.decide, Phase.VERIFY: action.holds}
+    return phase is Phase.DIAGNOSE or bool(ability[phase] or action.waits)
+
+
+def _action(action: Action) -> Schema:
+    made = _arguments(action.Args)
+    return {**made, "type": ["object", "null"], "description": action.doc}
+
+
+def _arguments(kind: Any) -> Schema:
+    """A dataclass of arguments as a mapping."""
+    hints = get_type_hints(kind)
+    known = fields(kind)
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [it.name.rstrip("_") for it in known if it.default is MISSING and it.default_factory is MISSING],
+        "properties": {it.name.rstrip("_"): _argument(hints[it.name], it) for it in known},
+    }
+
+
+def _argument(kind: Any, it: Field[Any]) -> Schema:
+    made = _or_template(_of(kind, it.metadata))
+    words = {"description": str(it.metadata["about"])} if it.metadata.get("about") else {}
+    plain = isinstance(it.default, str | int | float | bool) and it.default != ""
+    return {**made, **words, **({"default": it.default} if plain else {})}
+
+
+def _or_template(schema: Schema) -> Schema:
+    """*schema*, or a text that is filled in later; a plain text may be one anyway."""
+    if schema in ({}, {"type": "string"}):
+        return schema
+    return {"anyOf": [schema, {"$ref": "#/$defs/template"}]}
+
+
+def _of(kind: Any, rules: Mapping[str, Any]) -> Schema:
+    """The schema of one type; *rules* are the bounds that its field has."""
+    if kind in _SCALARS:
+        return _bounded(dict(_SCALARS[kind]), rules)
+    origin = get_origin(kind)
+    if origin is Literal:
+        return {"enum": list(get_args(kind))}
+    if origin is tuple:
+        inner = {name: it for name, it in rules.items() if name != "min_items"}
+        made: Schema = {"type": "array", "items": _or_template(_of(get_args(kind)[0], inner))}
+        return made | ({"minItems": rules["min_items"]} if "min_items" in rules else {})
+    if is_dataclass(kind):
+        return _arguments(kind)
+    if origin in (Union, UnionType):
+        kinds = get_args(kind)
+        return {} if {str, int, float, bool} <= set(kinds) else {"anyOf": [_of(it, rules) for it in kinds]}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _or_template(_of(get_args(kind)[1], {}))}
+    return {}
+
+
+def _bounded(schema: Schema, rules: Mapping[str, Any]) -> Schema:
+    """*schema* with the bounds of *rules* on the numbers and texts in it."""
+    if "anyOf" in schema:
+        return {"anyOf": [_bounded(dict(schema["anyOf"][0]), rules), *schema["anyOf"][1:]]}
+    numbers: dict[str, Json] = {it: rules[it] for it in ("minimum", "maximum") if it in rules}
+    if schema["type"] in ("integer", "number"):
+        return schema | numbers
+    if schema["type"] == "string" and "min_length" in rules:
+        return schema | {"minLength": rules["min_length"]}
+    return schema

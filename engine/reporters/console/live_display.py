@@ -1,0 +1,152 @@
+"""A few lines at the bottom of a terminal that follow the run, below the lines that stay."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from engine.reporters.console.progress import Progress
+from engine.text.printable import printable, printable_line
+from engine.values.event import Event
+
+TICK = 0.1
+EVERY = 1.0
+"""Seconds between two looks at whether anything is new, and between two frames while nothing is."""
+STOPPED = 3.0
+"""Seconds without a tick after which the program was stopped, and others have written to the terminal."""
+MOST_LINES = 8
+STYLES = {
+    "healthy": "green",
+    "resolved": "green",
+    "planned": "yellow",
+    "unresolved": "bold red",
+    "failed": "bold red",
+    "unreachable": "bold red",
+    "unknown": "bold red",
+    "drifted": "bold red",
+    "cancelled": "yellow",
+    "not_started": "yellow",
+    "changed": "cyan",
+    "would change": "yellow",
+    "blocked": "yellow",
+}
+_WORD = re.compile(rf"^(?:\S+: | +)?({'|'.join(STYLES)})\b")
+
+
+class Screen:
+    """A terminal with a region at its bottom; everything else is written above it, and stays.
+
+    Below the region's last line stands the cursor.  Each line of the region is shorter than the terminal is wide, so
+    that the lines are as many as were written; where the terminal has been made narrower since, it has folded them,
+    and as many rows are taken back as they fill now.  (A terminal that folds before it says so, and is written to in
+    between, keeps a line of the region; tmux takes a quarter of a second.)
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = Console(file=stream, force_terminal=True, highlight=False, legacy_windows=False)
+        self._progress = Progress()
+        self._lock = threading.Lock()
+        self._frame: list[str] = []
+        self._width = 0
+        self._asides: deque[str] = deque()
+        self._fault: Exception | None = None
+        self._drawn = self._ticked = time.monotonic()
+        self._ticker: threading.Thread | None = None
+
+    def on(self, event: Event, lines: Sequence[str]) -> None:
+        """Write *lines* above the region, and follow *event*.  Raises what writing has raised since."""
+        with self._lock:
+            if self._fault:
+                raise self._fault
+            self._progress.on(event, time.monotonic())
+            self._draw([printable_line(it) for it in lines])
+            if self._progress.shown and self._ticker is None:
+                self._ticked = time.monotonic()
+                self._ticker = threading.Thread(target=self._tick, name="console", daemon=True)
+                self._ticker.start()
+
+    def aside(self, line: str) -> bool:
+        """Have *line* written above the region, soon; False where there is none.  Safe in a signal handler."""
+        if not self._frame:
+            return False
+        self._asides.append(line)
+        return True
+
+    def _tick(self) -> None:
+        """Keep the region alive until it is taken down."""
+        while True:
+            time.sleep(TICK)
+            with self._lock:
+                if not self._progress.shown and not self._asides:
+                    self._ticker = None
+                    return
+                now = time.monotonic()
+                if now - self._ticked > STOPPED:
+                    self._frame = []
+                self._ticked = now
+                try:
+                    if self._asides or now - self._drawn >= EVERY or self._resized():
+                        self._draw([])
+                except Exception as error:  # told to whoever tells us the next event
+                    self._fault, self._ticker = error, None
+                    return
+
+    def _draw(self, above: list[str]) -> None:
+        """Take the region back, write *above* to stay, and put the region below it: in one go."""
+        asides = [self._asides.popleft() for _ in range(len(self._asides))]
+        width, height = self._size()
+        now = time.monotonic()
+        most = max(2, min(MOST_LINES, height // 3))
+        lines = self._progress.lines(most, width - 1, now) if self._progress.shown else []
+        frame = [self._cut(it, width - 1) for it in lines]
+        if frame == self._frame and not above and not asides and width == self._width:
+            return
+        text = self._taken_back(width)
+        text += self._painted([*asides, *above], frame)
+        self._frame, self._width, self._drawn = frame, width, now
+        self._stream.write(text)
+        self._stream.flush()
+
+    def _resized(self) -> bool:
+        return self._size()[0] != self._width
+
+    def _taken_back(self, width: int) -> str:
+        rows = sum(max(1, -(-cell_len(it) // width)) for it in self._frame)
+        return f"\r\x1b[{rows}A\x1b[J" if rows else ""
+
+    def _painted(self, above: Sequence[str], frame: Sequence[str]) -> str:
+        with self._console.capture() as captured:
+            for line in above:
+                text = Text(line)
+                if found := _WORD.match(line):
+                    text.stylize(STYLES[found.group(1)], *found.span(1))
+                self._console.print(text, soft_wrap=True)
+            for number, line in enumerate(frame):
+                self._console.print(Text(line, style="bold" if number == 0 else "dim"), soft_wrap=True)
+        return captured.get()
+
+    def _size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal, at this moment."""
+        try:
+            width, height = os.get_terminal_size(self._stream.fileno())
+        except OSError:
+            width, height = 0, 0
+        return (width, height) if width > 1 and height > 1 else (80, 24)
+
+    def _cut(self, line: str, width: int) -> str:
+        """*line* in at most *width* cells, with what the terminal cannot show written out."""
+        encoding = self._stream.encoding or "utf-8"
+        plain = printable(" ".join(line.split())) if line.strip() else ""
+        shown = (" " * (len(line) - len(line.lstrip())) + plain).encode(encoding, "backslashreplace").decode(encoding)
+        more = "…" if self._console.encoding.startswith("utf") else "~"
+        return shown if cell_len(shown) <= width else set_cell_size(shown, max(0, width - 1)) + more

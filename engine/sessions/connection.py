@@ -1,0 +1,274 @@
+"""A Connection over lanes: looks side by side in one go, each write on a lane of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from engine.errors import Cancelled, ConnectionLost, Unreachable
+from engine.protocols import Interrupt, Password
+from engine.sessions.channel import Opener, Refused
+from engine.sessions.command_run import GRACE, Attempt, line_must_stand
+from engine.sessions.shell_programs import command_text
+from engine.sessions.shell_session import Lane, Leash
+from engine.sessions.user_shell import Access, PasswordRefused
+from engine.values.command import Command, Completed, Effect
+
+T = TypeVar("T")
+
+ROOM = 16 * 1024 * 1024
+"""Bytes that are kept of all that is said by the commands of one ``run``."""
+
+LEAST_ROOM = 256 * 1024
+"""Bytes that are kept of what one command says, however much the others have said."""
+
+AHEAD = 64 * 1024
+"""Bytes of frames that may be on their way to a lane before its answers are awaited."""
+
+
+class LaneConnection:
+    """Runs commands on one host over an open line.  Owned by one thread."""
+
+    def __init__(
+        self,
+        opener: Opener,
+        interrupt: Interrupt,
+        password: Password | None = None,
+        host: str = "",
+        *,
+        shell_within: float = 0.0,
+    ) -> None:
+        """*password*: for sudo, where it asks for one; *host* is where, for people; *shell_within*: see ``Access``."""
+        self._opener, self._interrupt, self._host = opener, interrupt, host
+        self._shell_within = shell_within
+        self._password, self._asking = password, set[str]()
+        self._lanes: dict[str, tuple[Lane, Leash]] = {}
+        self._refused: dict[str, str] = {}
+        self._login = ""
+        self._said = 0
+        """Characters that the commands of this ``run`` have said."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """See ``engine.protocols.Connection``."""
+        done: list[Completed] = []
+        self._said = 0
+        while len(done) < len(commands):
+            first = commands[len(done)]
+            self._may_send(first)
+            batch = self._next_batch(commands[len(done) :])
+            user, why = "", first.objection()
+            if not why:
+                with _nothing_sent():
+                    user = self._user(first)
+                    why = self._refusal(user, first)
+            if why:
+                done += [Completed(exit_code=None, refused=why) for _ in batch]
+            elif _alone(first):
+                done.append(self._run_alone(first, user))
+            else:
+                done += self._run_batch(batch, user)
+        return tuple(done)
+
+    def close(self) -> None:
+        """Hang up; nothing of ours stays on the host but writes that are still running."""
+        with suppress(ConnectionLost):
+            for lane, leash in self._lanes.values():
+                leash.drops(lane)
+        for user in list(self._lanes):
+            self._forget(user)
+        self._opener.close()
+
+    def _may_send(self, command: Command) -> None:
+        level = self._interrupt.level()
+        if level > 1 or (level and not command.owed):
+            raise Cancelled(f"asked to stop before this was sent: {command.brief()}")
+
+    @staticmethod
+    def _next_batch(commands: Sequence[Command]) -> list[Command]:
+        """The commands from the first on that can share a lane."""
+        batch = [commands[0]]
+        if _alone(commands[0]) or commands[0].objection():
+            return batch
+        for it in commands[1:]:
+            if _alone(it) or it.become != batch[0].become or it.objection():
+                break
+            batch.append(it)
+        return batch
+
+    def _user(self, command: Command) -> str:
+        """The user to become for *command*; empty when we are that user already."""
+        if command.become and not self._login:
+            self._refusal("", command)
+            self._login = self._lanes[""][0].user
+        return "" if command.become == self._login else command.become
+
+    def _refusal(self, user: str, command: Command) -> str:
+        """Why no shell starts for *user*; empty when one does.  Raises Unreachable when there is none at all."""
+        try:
+            self._pair(user, command)
+        except Refused as error:
+            line_must_stand(self._opener)
+            self._refused.setdefault(user, str(error))
+            if not user:
+                raise Unreachable(f"logged in, but there is no shell for us: {error}") from error
+            return self._no_sudo(user)
+        return ""
+
+    def _no_sudo(self, user: str) -> str:
+        said = self._refused[user]
+        wants = "password is required" in said and not self._password
+        return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
+
+    def _pair(self, user: str, command: Command) -> tuple[Lane, Leash]:
+        """The lane on which looks of *user* run, and the leash of everything that *user* runs.  Raises Refused."""
+        if user in self._lanes:
+            lane, leash = self._lanes[user]
+            lane.pump(0)
+            leash.listen()
+            if not lane.ended and not leash.ended:
+                return lane, leash
+            self._forget(user)
+        if user in self._refused:
+            raise Refused(self._refused[user])
+        lane, leash = self._started(user, command, self._open_pair)
+        leash.holds(lane)
+        self._lanes[user] = (lane, leash)
+        return lane, leash
+
+    def _started(self, user: str, command: Command, start: Callable[[Access, Command], T]) -> T:
+        """What *start* gives: without a password first, and with it where sudo will not have that."""
+        if user not in self._asking:
+            try:
+                return start(Access(user=user, within=self._shell_within), command)
+            except Refused:
+                line_must_stand(self._opener)
+                if not user or not self._password:
+                    raise
+        assert self._password
+        try:
+            made = self._password.try_on(
+                self._host,
+                lambda secret, trial: start(
+                    Access(user=user, password=secret, trial=trial, within=self._shell_within), command
+                ),
+                lambda: self._may_send(command),
+            )
+        except PasswordRefused:
+            self._password = None  # it is tried once: accounts are locked for less
+            raise
+        self._asking.add(user)
+        return made
+
+    def _open_pair(self, access: Access, command: Command) -> tuple[Lane, Leash]:
+        lane = Lane(self._opener, access)
+        leash = None
+        try:
+            if not access.password:  # else a wrong password would be tried twice
+                leash = Leash(self._opener, access)
+            lane.wait_until_ready(lambda: self._may_send(command))
+            if not leash:
+                leash = Leash(self._opener, access)
+                leash.wait_until_ready(lambda: self._may_send(command))
+        except BaseException:
+            lane.close()
+            if leash:
+                leash.close()
+            raise
+        return lane, leash
+
+    def _open_lane(self, access: Access, command: Command) -> Lane:
+        lane = Lane(self._opener, access, cage=command.effect is Effect.WRITE and not command.unkillable)
+        try:
+            lane.wait_until_ready(lambda: self._may_send(command))
+        except BaseException:
+            lane.close()
+            raise
+        return lane
+
+    def _forget(self, user: str) -> None:
+        for it in self._lanes.pop(user):
+            it.close()
+
+    def _run_batch(self, commands: Sequence[Command], user: str) -> list[Completed]:
+        """Looks, one after the other on the lane of *user*, sent ahead of their answers."""
+        lane, leash = self._lanes[user]
+        leash.begins(lane, sum(it.timeout for it in commands) + GRACE, tenths=3)
+        texts = [(token := lane.token(), command_text(it, token)) for it in commands]
+        done: list[Completed] = []
+        sent = ahead = 0
+        for number, (command, (token, text)) in enumerate(zip(commands, texts, strict=True)):
+            while sent < len(texts) and (sent == number or ahead + len(texts[sent][1]) < AHEAD):
+                lane.give(texts[sent][1])
+                ahead += len(texts[sent][1])
+                sent += 1
+            done.append(self._counted(self._attempt(command, token, lane, leash).look()))
+            ahead -= len(text)
+            if lane.flooded:
+                lane.ended = True  # what it says is no longer known to belong to what it was asked
+            if lane.ended:
+                return done  # what was not begun is sent again, on a fresh lane
+        with suppress(ConnectionLost):
+            leash.ends(lane)
+        return done
+
+    def _run_alone(self, command: Command, user: str) -> Completed:
+        """A write, or a command of somebody else's, on a lane of its own that is given up afterwards."""
+        leash = self._lanes[user][1]
+        try:
+            with _nothing_sent():
+                leash.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
+                lane = self._started(user, command, self._open_lane)
+        except Refused as error:
+            with _nothing_sent():
+                line_must_stand(self._opener)
+            return Completed(exit_code=None, refused=f"the host starts no further shell: {error}")
+        try:
+            self._may_send(command)
+            return (self._write if command.effect is Effect.WRITE else self._foreign)(lane, leash, command)
+        finally:
+            lane.close()
+
+    def _attempt(self, command: Command, token: str, lane: Lane, leash: Leash) -> Attempt:
+        room = max(LEAST_ROOM, ROOM - self._said)
+        return Attempt(command, token, lane, leash, self._opener, self._interrupt, room=room)
+
+    def _counted(self, done: Completed) -> Completed:
+        self._said += len(done.stdout) + len(done.stderr)
+        return done
+
+    def _foreign(self, lane: Lane, leash: Leash, command: Command) -> Completed:
+        leash.holds(lane)
+        leash.begins(lane, command.timeout + GRACE, tenths=3)
+        token = lane.token()
+        lane.give(command_text(command, token))
+        done = self._counted(self._attempt(command, token, lane, leash).look())
+        with suppress(ConnectionLost):
+            if not lane.ended:
+                leash.finish(lane, 0)
+            leash.drops(lane)
+        return done
+
+    def _write(self, lane: Lane, leash: Leash, command: Command) -> Completed:
+        token = lane.token()
+        with _nothing_sent():
+            leash.begins(lane, command.timeout, write=True, kill=not command.unkillable, tenths=50)
+        attempt = self._attempt(command, token, lane, leash)
+        lane.give(command_text(command, token))
+        done = self._counted(attempt.write())
+        with suppress(ConnectionLost):  # what became of the write is known
+            leash.drops(lane)
+        return done
+
+
+def _alone(command: Command) -> bool:
+    return command.effect is Effect.WRITE or command.foreign
+
+
+@contextmanager
+def _nothing_sent() -> Iterator[None]:
+    """The line may be lost here without any doubt about what became of the command."""
+    try:
+        yield
+    except ConnectionLost as error:
+        raise ConnectionLost(str(error), sent=False) from error

@@ -1,0 +1,1 @@
+"""Text and names without knowledge of hosts: name ranges, similar texts, sizes, times, patterns, secrets, diffs."""

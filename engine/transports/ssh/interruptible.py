@@ -1,0 +1,60 @@
+"""Wait for a connection, but not longer than the run goes on: what waits inside of a library cannot be interrupted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from engine.errors import Unreachable
+from engine.protocols import Interrupt
+
+POLL = 0.05
+"""Seconds between two looks at whether the run was asked to end."""
+
+
+class Closing(Protocol):
+    """What can be hung up."""
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+C = TypeVar("C", bound=Closing)
+
+
+def waited_for(make: Callable[[], C], interrupt: Interrupt) -> C:
+    """What *make* gives, or raises.  Raises Unreachable when the run is asked to end before that.
+
+    What comes after all is closed then: nothing was sent on it.
+    """
+    made: list[C] = []
+    failed: list[BaseException] = []
+    given_up = threading.Event()
+    over = threading.Event()
+
+    def work() -> None:
+        try:
+            it = make()
+        except BaseException as error:
+            failed.append(error)
+        else:
+            made.append(it)
+            if given_up.is_set():
+                it.close()
+        finally:
+            over.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    while not over.wait(POLL):
+        if interrupt.level():
+            given_up.set()
+            if not over.is_set():
+                raise Unreachable("the run was asked to end before it was connected to")
+    if failed:
+        raise failed[0]
+    if given_up.is_set():
+        made[0].close()
+        raise Unreachable("the run was asked to end before it was connected to")
+    return made[0]

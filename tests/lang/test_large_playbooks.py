@@ -1,0 +1,90 @@
+"""Long playbooks: what ``check`` does grows with the number of steps, not with its square."""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import FrameType
+
+import pytest
+
+from engine.actions import discover
+from engine.errors import ConfigError
+from engine.expressions.templates import Scope
+from engine.lang.lint.linter import warnings_in
+from engine.lang.loader import load_playbook
+from engine.lang.name_resolution import MOST_NAMED, near
+
+
+def long_playbook(many: int, *, wrong: bool = False) -> str:
+    """Looks of several kinds, a finding for each fourth, and what helps: about *many* steps."""
+    looks, findings, acts = [], [], []
+    for number in range(many // 2):
+        body = (
+            f"processes: {{patterns: ['python.*job_{number}\\.py']}}",
+            f"command: {{argv: [df, -P, '{{{{ inputs.directory }}}}/{number}']}}",
+            "memory: {}\n    samples: {times: 6, every: 10s}",
+            f"command: {{argv: [test, -e, '/srv/{{{{ item }}}}/{number}'], accepts: [0, 1]}}\n    each: inputs.names",
+        )[number % 4]
+        before = f"\n    when: look_{number - 3}.exit_code == 0" if number % 8 == 4 else ""
+        looks.append(f"  - id: look_{number}{before}\n    {body}")
+        if number % 4 == 0:
+            unless = f"\n    unless: [found_{number - 4}]" if number else ""
+            name = "lok" if wrong else "look"
+            findings.append(
+                f"  - id: found_{number}\n    when: {name}_{number}.leftover\n    severity: error{unless}\n"
+                f"    say: '{{{{ look_{number}.leftover | length }}}} of job {number}'\n    advise: [Stop {number}.]"
+            )
+    for number in range(many // 2):
+        body = (
+            f"pkill: {{patterns: ['python.*job_{number}\\.py'], only: leftover}}",
+            f"command: {{check: {{argv: [test, -e, /run/x{number}]}}, do: {{argv: [touch, /run/x{number}]}}}}",
+        )[number % 2]
+        after = f"\n    after: [act_{number - 1}]" if number else ""
+        acts.append(f"  - id: act_{number}\n    for: found_{number // 4 * 4}{after}\n    {body}")
+    inputs = (
+        "  directory: {about: Where., type: string, default: /mnt}\n"
+        "  names: {about: Names., type: array, items: {type: string}, default: [a, b]}"
+    )
+    sections = (f"inputs:\n{inputs}", "diagnose:", *looks, "findings:", *findings, "remediate:", *acts)
+    return "\n".join(("name: long", "about: A long one.", *sections, ""))
+
+
+def calls_in(many: int) -> int:
+    """How many functions are called, C's among them, when a playbook of *many* steps is checked and warned about."""
+    actions = discover()
+    text = re.sub(r"(look|found|act|job)_", rf"\1_{many}_", long_playbook(many))  # nothing of it was seen before
+    calls = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        warnings_in(load_playbook(text, "long.yaml", actions), text, actions)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.slow
+def test_what_check_does_grows_with_the_steps():
+    """Mutants: static_arguments.py taking every look anew for each step."""
+    calls_in(50)
+    few, some, many = (calls_in(it) for it in (100, 300, 500))
+    assert many - some < 1.03 * (some - few), (few, some, many)  # without what is done once, whatever their number
+
+
+def test_a_wrong_name_is_held_against_a_bounded_number_of_names():
+    """Mutants: name_resolution.py without its bound; all names listed."""
+    with pytest.raises(ConfigError) as caught:
+        load_playbook(long_playbook(80, wrong=True), "long.yaml", discover())
+    assert "did you mean look_0?" in str(caught.value)
+    assert near("qqq", [f"name_{number}" for number in range(MOST_NAMED + 7)]).endswith("name_99, and 7 more")
+
+
+def test_a_template_is_given_those_of_many_looks_that_it_mentions():
+    """Mutant: templates.py filling in names that nothing mentions."""
+    looks = {f"look_{number}": {"n": number} for number in range(500)}
+    assert set(Scope(looks=looks).names(["look_7", "nobody"])) == {"inputs", "host", "run", "item", "look_7"}

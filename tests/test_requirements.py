@@ -1,0 +1,112 @@
+"""What a test asks for, and what is said at the end of a run of the tests that were left out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SAMPLE = """
+import pytest
+def test_plain(): pass
+@pytest.mark.real("git")
+def test_git(): pass
+@pytest.mark.real("git", "bash")
+def test_git_and_bash(): pass
+@pytest.mark.real("strace")
+def test_strace(): pass
+@pytest.mark.parametrize("part", ["none", pytest.param("both", marks=pytest.mark.real("strace", "tmux"))])
+def test_param(part): pass
+@pytest.mark.slow
+def test_slow(): pass
+@pytest.mark.faults
+def test_fault(): pass
+def test_on_its_way(): pytest.skip("the moon is full")
+"""
+
+
+@pytest.fixture
+def sample(tmp_path):
+    """Runs SAMPLE where no program is on PATH, and returns the exit code and the lines of the summary."""
+    for name in ("conftest.py", "requirements.py"):
+        shutil.copy(TESTS / name, tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["real", "slow", "faults"]\n')
+
+    def run(*argv: str, text: str = SAMPLE, **env: str) -> tuple[int, list[str]]:
+        (tmp_path / "test_sample.py").write_text(text)
+        words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *argv)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("RUNBOOK_", "PYTEST_"))}
+        done = subprocess.run(
+            words, cwd=tmp_path, env={**clean, "PATH": str(tmp_path / "none"), **env}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        lines = (done.stdout + done.stderr).splitlines()
+        return done.returncode, [
+            line for line in lines if line.startswith("left ") or " passed" in line or "needs " in line
+        ]
+
+    return run
+
+
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_what_a_machine_lacks_is_counted_in_one_line_for_each_part(sample, workers):
+    code, lines = sample("-n", workers)
+    assert code == 0
+    assert lines[:-1] == [
+        "left out: git (2 tests): install git",
+        "left out: strace (2 tests): install strace",
+        "left out: bash (1 test): install bash",
+        "left out: tmux (1 test): install tmux",
+        "left out: 4 tests in all (some need several of these)",
+        "left out: 1 test: the moon is full",
+    ]
+    assert lines[-1].startswith("4 passed, 1 skipped")
+
+
+def test_the_basic_suite_leaves_what_needs_a_real_part_or_is_slow_to_test_all_also_where_the_part_is_there(sample):
+    code, lines = sample("--suite=basic", PATH=os.environ["PATH"])
+    assert code == 0
+    assert lines[:-1] == [
+        "left out: 1 test: the moon is full",
+        "left to make test-all: 4 tests (by what they need: strace 2, bash 1, tmux 1, slow 1)",
+        "left to make faults: 1 test",
+    ]
+    assert lines[-1].startswith("3 passed, 1 skipped, 5 deselected")
+
+
+@pytest.mark.slow
+def test_the_basic_suite_still_says_what_it_lacks_itself(sample):
+    _, lines = sample("--suite=basic")
+    assert lines[0] == "left out: git (1 test): install git"
+
+
+@pytest.mark.slow
+def test_a_list_of_the_tests_has_all_of_them(sample):
+    code, lines = sample("--suite=basic", "--collect-only", RUNBOOK_TEST_ALL="1")
+    assert (code, [line for line in lines if line.startswith("left ")]) == (0, [])
+
+
+def test_where_nothing_may_be_left_out_a_missing_part_ends_the_run(sample):
+    code, lines = sample("--suite=all", RUNBOOK_TEST_ALL="1")
+    assert code != 0
+    assert [line for line in lines if "needs git" in line and "RUNBOOK_TEST_ALL=1 leaves nothing out" in line]
+
+
+@pytest.mark.slow
+def test_where_nothing_may_be_left_out_a_test_that_leaves_itself_out_has_failed(sample):
+    code, lines = sample(
+        text="import pytest\ndef test_a(): pytest.skip('no')\ndef test_b(): pass\n", RUNBOOK_TEST_ALL="1"
+    )
+    assert code == 1
+    assert lines[-1].startswith("1 failed, 1 passed")
+
+
+@pytest.mark.slow
+def test_a_part_that_nobody_knows_is_a_mistake(sample):
+    code, lines = sample(text="import pytest\n@pytest.mark.real('gti')\ndef test_a(): pass\n")
+    assert code != 0
+    assert [line for line in lines if "needs gti, which tests/requirements.py does not know" in line]

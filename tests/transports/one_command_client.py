@@ -1,0 +1,30 @@
+"""A process of our own that sends one command, so that a test can kill it: HOST-JSON EFFECT SCRIPT."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from engine import transports
+from engine.protocols import ConnectOptions
+from engine.values.command import Command, Effect
+from engine.values.inventory import Address, Host, HostKeys
+
+
+class Never:
+    def level(self) -> int:
+        return 0
+
+
+told, effect, script, timeout = json.loads(sys.argv[1]), Effect(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+host = Host(
+    name="h",
+    transport=told["transport"],
+    addresses=tuple(Address(host=it, port=told["port"]) for it in told["addresses"]),
+    user=told["user"],
+    key=told["key"],
+    host_keys=HostKeys.IGNORE,
+)
+connection = transports.load(host.transport).connect(host, ConnectOptions(), Never())
+print("connected", flush=True)
+print(connection.run(Command(script=script, effect=effect, timeout=timeout)), flush=True)

@@ -1,0 +1,186 @@
+"""What is left on the host when our side is gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from real_processes import living, shows_up
+
+from engine.errors import Cancelled, ConnectionLost
+from engine.protocols import ConnectOptions
+from engine.values.result import Status
+from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
+from transports.test_refusals import sent
+
+
+def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
+    told = {
+        "transport": host.transport, "addresses": [it.host for it in host.addresses],
+        "port": host.addresses[0].port if host.addresses else 0, "user": host.user, "key": host.key,
+    }  # fmt: skip
+    client = Path(__file__).with_name("one_command_client.py")
+    argv = [sys.executable, str(client), json.dumps(told), effect, text, str(timeout)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "connected\n"
+    return process
+
+
+def appears(path: Path, within: float = 20.0) -> bool:
+    deadline = time.monotonic() + within
+    while not path.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def reads(path: Path, text: str, within: float = 20.0) -> bool:
+    """Whether *path* comes to hold *text*."""
+    deadline = time.monotonic() + within
+    while not path.exists() or path.read_text() != text:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def killed(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout
+    process.stdout.close()
+
+
+def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(connection, interrupt):
+    """Mutants: command_run.py ending every look at the first wish."""
+    interrupt.pressed = 1
+    (done,) = connection.run(look("echo", "hi", owed=True))
+    assert (done.exit_code, done.stdout) == (0, "hi\n")
+    with pytest.raises(Cancelled):
+        connection.run(look("sleep", "5"))
+
+
+def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):  # noqa: F811
+    process = started(host, "read", f"trap '' TERM HUP; echo > {tmp_path}/begun; sleep {mark}; sleep {mark}", 60)
+    assert appears(tmp_path / "begun")
+    assert shows_up(mark)
+    killed(process)
+    assert gone(mark, within=5)
+
+
+def test_kill_9_of_our_side_lets_a_write_run_to_its_end_once(host, tmp_path, mark):  # noqa: F811
+    log = tmp_path / "log"
+    text = f"echo begun >> {log}; echo noise; sleep 1.5; echo noise; echo noise >&2; echo ended >> {log}; : {mark}"
+    process = started(host, "write", text, 60)
+    assert appears(log)
+    killed(process)
+    assert reads(log, "begun\nended\n")
+    time.sleep(0.5)
+    assert log.read_text() == "begun\nended\n"
+
+
+def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tmp_path, mark):  # noqa: F811
+    process = started(host, "write", f"echo > {tmp_path}/begun; trap '' TERM; sleep {mark}; sleep {mark}", 3)
+    assert appears(tmp_path / "begun")
+    killed(process)
+    time.sleep(1)
+    assert living(mark), "a write is not ended because our side is gone"
+    assert gone(mark, within=40)
+
+
+@pytest.mark.real("sshd", "root")
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_path, interrupt, mark):  # noqa: F811
+    import threading
+
+    from sshd import start_sshd
+
+    from engine.transports import ssh
+
+    server = start_sshd(tmp_path / "sshd")
+    try:
+        connection = ssh.connect(server.host(), ConnectOptions(), interrupt)
+        assert connection.run(look("true"))[0].exit_code == 0
+        threading.Thread(target=lambda: (appears(tmp_path / "log"), server.cut())).start()
+        make = change if effect == "write" else script
+        began = time.monotonic()
+        with pytest.raises(ConnectionLost):
+            connection.run(
+                make(f"echo x >> {tmp_path}/log; sleep 2; echo y >> {tmp_path}/log; sleep 0; : {mark}", timeout=30)
+            )
+        assert time.monotonic() - began < 15
+        with pytest.raises(ConnectionLost):
+            connection.run(look("true"))
+        connection.close()
+        assert reads(tmp_path / "log", "x\ny\n" if effect == "write" else "x\n")
+        time.sleep(0.5 if effect == "write" else 2)
+        assert (tmp_path / "log").read_text() == ("x\ny\n" if effect == "write" else "x\n")
+    finally:
+        server.stop()
+
+
+@pytest.mark.real("sshd", "root")
+@pytest.mark.parametrize(
+    "blow",
+    [
+        "kill -9 $PPID; sleep 30",
+        "kill -9 0",
+        "kill -9 -1",
+        "pkill -9 -u $(id -u) cat; echo lost",
+        "pkill -9 -u $(id -u) -x sh; sleep 30",
+        "setsid sleep 30 & sleep 0.1; kill -9 0",
+    ],
+)
+def test_a_write_that_kills_what_runs_it_is_unknown_at_once(blow, account, sshd, interrupt):
+    from engine.transports import ssh
+
+    connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
+    connection.run(look("true"))
+    began = time.monotonic()
+    done = sent(connection, change(blow, timeout=60.0))
+    assert time.monotonic() - began < 20
+    assert (done.status, done.sent) == (Status.UNKNOWN, True)
+    assert len(done.why.splitlines()) == 1
+    connection.close()
+
+
+@pytest.mark.real("sshd", "root")
+def test_a_write_whose_leash_was_killed_is_still_waited_for_and_the_next_one_has_a_new_leash(account, sshd, interrupt):
+    from engine.transports import ssh
+
+    connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
+    others = "for p in $(pgrep -u $(id -u) -x sh); do g=$(ps -o pgid= -p $p); [ $g = $(ps -o pgid= -p $$) ] || kill -9 $p; done"
+    connection.run(look("true"))
+    (done,) = connection.run(change(f"{others}; sleep 0.5; echo done"))
+    assert done.stdout == "done\n"
+    (late,) = connection.run(change("sleep 30", timeout=1.0))
+    assert late.timed_out
+    assert not late.survivors
+    connection.close()
+
+
+@pytest.mark.real("sshd", "root")
+def test_a_line_that_is_gone_before_the_write_is_sent_leaves_no_doubt(interrupt, tmp_path):
+    from sshd import start_sshd
+
+    from engine.transports import ssh
+
+    server = start_sshd(tmp_path / "sshd")
+    try:
+        connection = ssh.connect(server.host(), ConnectOptions(), interrupt)
+        assert connection.run(look("true"))[0].exit_code == 0
+        server.cut()
+        done = sent(connection, change(f"echo x >> {tmp_path}/log"), finally_=(change("true"),))
+        assert (done.status, done.sent, done.commands) == (Status.UNREACHABLE, False, [])
+        assert done.why.startswith("the line was lost before this was sent: echo x")
+        assert done.lost
+        assert not (tmp_path / "log").exists()
+        connection.close()
+    finally:
+        server.stop()
