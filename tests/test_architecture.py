@@ -1,4 +1,4 @@
-"""The page about the house says what the house is."""
+"""ARCHITECTURE.md says what the code is."""
 
 from __future__ import annotations
 
@@ -7,36 +7,63 @@ from pathlib import Path
 
 import pytest
 
-ENGINE = Path(__file__).parents[1] / "engine"
+ROOT = Path(__file__).parents[1]
+ENGINE = ROOT / "engine"
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+MOST_MODULES = 20
+"""Modules that one package may have."""
 
 
-def rooms_on_the_page() -> list[str]:
-    return re.findall(r"^\| `(\w+)` \|", (ENGINE / "HOUSE.md").read_text(), flags=re.MULTILINE)
+def section(title: str) -> str:
+    return re.split(r"(?m)^#+ ", PAGE.partition(f" {title}\n")[2])[0]
 
 
-def rooms_in_the_code() -> set[str]:
-    folders = {it.name for it in ENGINE.iterdir() if it.is_dir() and not it.name.startswith("_")}
-    files = {it.stem for it in ENGINE.glob("*.py") if not it.stem.startswith("_")}
-    return folders | files
+def packages_on_the_page(title: str) -> list[str]:
+    return re.findall(r"^\| `(\w+)` \|", section(title), flags=re.MULTILINE)
 
 
-def test_every_room_is_on_the_page_once():
-    assert len(rooms_on_the_page()) == len(set(rooms_on_the_page()))
-    assert set(rooms_on_the_page()) == rooms_in_the_code()
+def packages_in(folder: Path) -> set[str]:
+    folders = {path.name for path in folder.iterdir() if path.is_dir() and any(path.glob("*.*"))}
+    files = {path.stem for path in folder.glob("*.py")}
+    return {name for name in folders | files if not name.startswith("_")}
 
 
-def test_rooms_stand_on_the_page_from_top_to_bottom_as_the_layers_do():
-    layers = re.search(r"layers = \[(.*?)\]", (ENGINE.parent / "pyproject.toml").read_text(), flags=re.DOTALL)
+@pytest.mark.parametrize(("title", "folder"), [("Layers", ENGINE), ("Facts", ENGINE / "facts")])
+def test_every_package_is_on_the_page_once(title, folder):
+    assert sorted(packages_on_the_page(title)) == sorted(packages_in(folder))
+
+
+def test_packages_stand_on_the_page_from_top_to_bottom_as_the_layers_do():
+    layers = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), flags=re.DOTALL)
     assert layers
-    order = re.findall(r"\w+", layers.group(1))
-    storey = {
-        room: number
+    level = {
+        package: number
         for number, line in enumerate(re.findall(r'"(.*?)"', layers.group(1)))
-        for room in re.findall(r"\w+", line)
+        for package in re.findall(r"\w+", line)
     }
-    assert set(order) == set(rooms_on_the_page())
-    storeys = [storey[it] for it in rooms_on_the_page()]
-    assert storeys == sorted(storeys)
+    assert set(level) == set(packages_on_the_page("Layers"))
+    levels = [level[package] for package in packages_on_the_page("Layers")]
+    assert levels == sorted(levels)
+
+
+def test_every_file_that_the_path_of_a_step_names_is_there():
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", section("The path of a step"))
+    assert len(named) > 10
+    known = {str(path.relative_to(ENGINE)) for path in ENGINE.rglob("*.py")}
+    for name in named:
+        assert (ENGINE / name).is_dir() or any(f"/{path}".endswith(f"/{name}") for path in known), name
+
+
+def test_the_glossary_has_at_most_thirty_terms():
+    terms = re.findall(r"^\| ([a-z][\w ]*) \|", section("Glossary"), flags=re.MULTILINE)
+    assert 10 < len(terms) - 1 <= 30
+    assert terms[1:] == sorted(terms[1:])
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in ENGINE.rglob("*.py")}), ids=str)
+def test_no_package_is_a_drawer(folder: Path):
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= MOST_MODULES, f"{folder} has {len(modules)} modules: cut it by subject"
 
 
 @pytest.mark.parametrize("path", sorted(ENGINE.rglob("*.py")), ids=lambda it: str(it.relative_to(ENGINE)))

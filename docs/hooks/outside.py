@@ -10,7 +10,7 @@ import layers
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
-    "architecture.md": ("ARCHITECTURE.md", "engine/HOUSE.md"),
+    "architecture.md": ("ARCHITECTURE.md",),
     "contributing.md": ("CONTRIBUTING.md",),
     "changelog.md": ("CHANGELOG.md",),
     "playbook-coverage.md": ("playbooks/README.md",),
