@@ -31,7 +31,7 @@ EXEMPT = {
     "engine.sessions.shell_programs._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
     "engine.sessions.hidden_children.CAGE": "it writes to control groups that are its user's, and where nothing can be renamed",
     "engine.sessions.hidden_children.HIDDEN": "it writes to control groups that CAGE has made",
-    "engine.sessions.shell_session.LEASH": "it begins with HIDDEN",
+    "engine.sessions.shell_programs.LEASH": "it begins with HIDDEN",
     "engine.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
     "engine.actions.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
 }
