@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from engine.diagnosis import Elsewhere, Once, Site, verdict
+from engine.diagnosis import HostContext, OtherHosts, SharedProbes, verdict
 from engine.diagnosis.diagnose import Diagnosis
-from engine.diagnosis.probe_types import CutShort
-from engine.diagnosis.shared_probes import nowhere
+from engine.diagnosis.probe_types import PartialSamples
+from engine.diagnosis.shared_probes import no_other_hosts
 from engine.errors import Cancelled, ConnectionLost, TransportError
 from engine.executor import Consent, execute
-from engine.executor.cancellation import Stop as Stop
+from engine.executor.cancellation import Cancellation as Cancellation
 from engine.planner import make_plan
 from engine.protocols import Action, Clock, Connection, Emit
 from engine.values.event import HostFinished, HostPlanned, HostStarted
@@ -30,7 +30,7 @@ POLL = 0.1
 """Seconds between two looks at whether the run was asked to stop."""
 
 
-Cut = dict[str, CutShort]
+Cut = dict[str, PartialSamples]
 """What looks had seen when they were cut short, by their ids."""
 
 UNWELL = (Verdict.FAILED, Verdict.UNKNOWN, Verdict.UNRESOLVED, Verdict.UNREACHABLE)
@@ -60,13 +60,13 @@ class Fleet:
     clock: Clock
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """The inputs of every included playbook, by its prefix."""
-    once: Once | None = None
+    once: SharedProbes | None = None
     """Where the looks are kept that the hosts share."""
-    elsewhere: Elsewhere | None = None
+    elsewhere: OtherHosts | None = None
     """The connections to the hosts that steps name with ``on``."""
     emit: Emit = field(repr=False)
     """Called from many threads at once."""
-    stop: Stop
+    stop: Cancellation
     parallel: int = 32
     force: bool = False
     deadline: float = 0.0
@@ -155,8 +155,8 @@ class Fleet:
             these = f"{len(unwell)} of {plural(total, 'host')} did not come out well: {', '.join(unwell[:5])}"
             self.stop.spent = f"stop_after {limit}: {these}{' ...' if len(unwell) > 5 else ''}"
 
-    def _site(self, host: Host, connection: Connection, cut: Cut) -> Site:
-        return Site(
+    def _site(self, host: Host, connection: Connection, cut: Cut) -> HostContext:
+        return HostContext(
             playbook=self.playbook,
             host=host,
             inputs=self.inputs,
@@ -166,7 +166,7 @@ class Fleet:
             clock=self.clock,
             emit=self.emit,
             parts=self.parts,
-            elsewhere=self.elsewhere.to if self.elsewhere else nowhere,
+            elsewhere=self.elsewhere.to if self.elsewhere else no_other_hosts,
             once=self.once,
             cut=lambda it: cut.update({it.step: it}),
         )
@@ -246,7 +246,7 @@ class Fleet:
             connection.close()
         return self._planned_and_executed(host, consent, began, cut, again=False)
 
-    def _execute(self, site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
+    def _execute(self, site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent, began: float) -> Planned:
         outcome = execute(site, plan, seen, consent, force=self.force)
         word = verdict(self.playbook, outcome.steps, outcome.findings)
         if outcome.error and word in (Verdict.RESOLVED, Verdict.HEALTHY):
@@ -329,7 +329,7 @@ def waits(result: StepResult) -> bool:
 
 
 def _all_steps(
-    playbook: Playbook, status: Status, why: str, cut: Mapping[str, CutShort] = MappingProxyType({})
+    playbook: Playbook, status: Status, why: str, cut: Mapping[str, PartialSamples] = MappingProxyType({})
 ) -> tuple[StepResult, ...]:
     """Every step of *playbook* with the same end: no step goes unreported; those *cut* short say what they had seen."""
     steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from engine.codec import to_json
 from engine.diagnosis.diagnose import Diagnosis, diagnose
 from engine.diagnosis.findings import evaluate_findings
-from engine.diagnosis.gates import freed, gate_of, too_risky, victims_of
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.items import NotTaken, Taking, not_taken, takings
-from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
-from engine.diagnosis.probing import look
+from engine.diagnosis.gates import gate_of, is_cleanup, too_risky, victims_of
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.items import SkippedInstance, StepInstance, skipped_result, step_instances
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.probing import run_probes
 from engine.errors import ConfigError
 from engine.values.plan import Blocked, Change, Decision, Finding, NoChange, PlannedStep, Skip, Target
 from engine.values.playbook import Playbook, Step, written_id
@@ -20,7 +20,7 @@ from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResul
 from engine.values.types import Json
 
 
-def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
+def make_plan(site: HostContext, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
     """What would be done to the host of *site*, and what the looks saw.
 
     *force* lets steps run whose finding is unknown.  Raises TransportError and Cancelled as the connection does.
@@ -29,7 +29,7 @@ def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
     findings = evaluate_findings(site, seen.states)
     drafts = [it for step in site.playbook.remediate for it in _drafts(step, site, seen, findings, force)]
     asked = [it for it in drafts if it.request is not None]
-    for draft, looked in zip(asked, look([it.request for it in asked if it.request], site), strict=True):
+    for draft, looked in zip(asked, run_probes([it.request for it in asked if it.request], site), strict=True):
         draft.decide(looked, site)
     planned = _with_conditions(drafts, site.playbook)
     verify_args, verifying = _verify(site, seen)
@@ -38,7 +38,7 @@ def make_plan(site: Site, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
         host=site.host.name,
         looks=seen.results,
         look_args={
-            name: tuple(it.args for it in times if isinstance(it, Taking)) for name, times in seen.taken.items()
+            name: tuple(it.args for it in times if isinstance(it, StepInstance)) for name, times in seen.taken.items()
         },
         findings=findings,
         steps=planned,
@@ -56,7 +56,7 @@ class _Draft:
     decision: Decision = field(default_factory=lambda: NoChange(why=""))
     args: Mapping[str, Json] = field(default_factory=dict)
     item: Json = None
-    request: Request | None = None
+    request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
     """Why it would do nothing now although it might at its turn; it is looked at only for its reach."""
@@ -70,14 +70,14 @@ class _Draft:
     reach: tuple[Target, ...] = ()
     would: Change | None = None
 
-    def decide(self, looked: Looked, site: Site) -> None:
+    def decide(self, looked: ProbeResult, site: HostContext) -> None:
         """Decide on what the probe of the step saw."""
         self.commands = looked.commands
         action = site.action(self.step)
         match looked.outcome:
-            case Blind(why=why):
+            case ProbeFailure(why=why):
                 self.decision, self.fault = Blocked(why=why), Fault.LOOK
-            case Seen(args=args, state=state, absent=absent):
+            case ProbeAnswer(args=args, state=state, absent=absent):
                 seen = to_json(state)
                 self.state = seen if isinstance(seen, Mapping) else {"value": seen}
                 assert action.decide is not None
@@ -94,12 +94,12 @@ class _Draft:
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
 
 
-def _drafts(step: Step, site: Site, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
+def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
     """What is to be planned of *step*: once, or once for each of its items."""
-    gate = None if freed(step) else gate_of(step, findings, force=force)
+    gate = None if is_cleanup(step) else gate_of(step, findings, force=force)
     if isinstance(gate, Skip) and not step.after:
         return [_Draft(step=step, decision=gate)]
-    times = takings(step, site, seen.states)
+    times = step_instances(step, site, seen.states)
     if isinstance(times, StepResult):
         return [_refused(step, times, gate)]
     if not times:
@@ -108,8 +108,10 @@ def _drafts(step: Step, site: Site, seen: Diagnosis, findings: tuple[Finding, ..
     return [_draft(own, it, site, gate) for own, it in zip(numbered, times, strict=True)]
 
 
-def _draft(step: Step, taking: Taking | NotTaken, site: Site, gate: Skip | Blocked | None) -> _Draft:
-    if isinstance(taking, NotTaken):
+def _draft(
+    step: Step, taking: StepInstance | SkippedInstance, site: HostContext, gate: Skip | Blocked | None
+) -> _Draft:
+    if isinstance(taking, SkippedInstance):
         return _refused(step, taking.result, gate)
     draft = _Draft(step=step, args=taking.args, item=taking.item, ready=True)
     draft.dormant = gate.why if isinstance(gate, Skip) else ""
@@ -123,7 +125,7 @@ def _draft(step: Step, taking: Taking | NotTaken, site: Site, gate: Skip | Block
         unknown = draft.doubt or isinstance(words, Blocked)
         draft.fault = Fault.LOOK if unknown and not draft.dormant else Fault.NONE
     else:
-        draft.request = Request(step=step, args=taking.args)
+        draft.request = ProbeRequest(step=step, args=taking.args)
     return draft
 
 
@@ -134,7 +136,7 @@ def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _D
     return _Draft(step=step, decision=refusal, fault=refused.fault)
 
 
-def _words(step: Step, site: Site, args: Mapping[str, Json]) -> NoChange | Blocked:
+def _words(step: Step, site: HostContext, args: Mapping[str, Json]) -> NoChange | Blocked:
     from engine.lang.arguments import build
 
     action = site.action(step)
@@ -236,25 +238,25 @@ def _share(one: Step, other: Step) -> bool:
     return not one.for_ or not other.for_ or bool(set(one.for_) & set(other.for_))
 
 
-def _verify(site: Site, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]], list[StepResult]]:
+def _verify(site: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[str, Json]], list[StepResult]]:
     args: dict[str, Mapping[str, Json]] = {}
     results: list[StepResult] = []
     for step in site.playbook.verify:
-        times = takings(step, site, seen.states)
+        times = step_instances(step, site, seen.states)
         if isinstance(times, StepResult):
             results.append(replace(times, fault=Fault.NONE))
             continue
         if not times:
-            results.append(not_taken(step, Status.SKIPPED, f"there is nothing in {step.each}"))
+            results.append(skipped_result(step, Status.SKIPPED, f"there is nothing in {step.each}"))
         for number, taking in enumerate(times):
             own = replace(step, id=f"{step.id}[{number}]") if step.each else step
             match taking:
-                case NotTaken(result=refused):
+                case SkippedInstance(result=refused):
                     results.append(replace(refused, id=own.id, fault=Fault.NONE))
-                case Taking(args=rendered):
+                case StepInstance(args=rendered):
                     args[own.id] = rendered
                     why = "probed after the change" if site.playbook.remediate else "probed in a run"
-                    results.append(not_taken(own, Status.SKIPPED, why))
+                    results.append(skipped_result(own, Status.SKIPPED, why))
     return args, results
 
 

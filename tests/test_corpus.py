@@ -25,7 +25,7 @@ from engine.facts.config_edit.config_text import Unparsable
 from engine.facts.config_edit.patch import text_of
 from engine.facts.docker.containers import container
 from engine.facts.docker.engine import read_docker
-from engine.facts.gpu.model import Reading
+from engine.facts.gpu.model import SmiReading
 from engine.facts.gpu.nvlink import read_links
 from engine.facts.gpu.reset import refusal
 from engine.facts.gpu.smi_output import FRAME
@@ -116,7 +116,7 @@ def gpus(text: str) -> str:
     shown = dict(pair.strip().split("=", 1) for pair in text.split(";"))
     assert set(shown) <= set(KNOWN), shown
     (gpu,) = read_gpus(query([{**KNOWN, **shown}])).gpus
-    said = complaints(Reading(gpus=(gpu,)))
+    said = complaints(SmiReading(gpus=(gpu,)))
     if gpu.waits_for_reset is True:
         return "waits"
     if said:

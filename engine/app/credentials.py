@@ -15,7 +15,7 @@ LONGEST = 4096
 """Bytes of a password file that are read; its first line is the password."""
 
 
-class Asked(Protocol):
+class Prompter(Protocol):
     """Whoever started the program."""
 
     def is_there(self) -> bool:
@@ -27,7 +27,7 @@ class Asked(Protocol):
         ...
 
 
-def become_password(file: str, ask: bool, person: Asked) -> str:
+def become_password(file: str, ask: bool, person: Prompter) -> str:
     """Sudo's password, from *file* or from the person; empty where neither is wanted.  Raises ConfigError."""
     if file and ask:
         raise ConfigError("--ask-become-pass and --become-password-file: give one of them")
@@ -40,7 +40,7 @@ def become_password(file: str, ask: bool, person: Asked) -> str:
     return person.secret("Password for sudo on the hosts")
 
 
-def passphrases(hosts: Sequence[Host], person: Asked) -> Mapping[str, str]:
+def passphrases(hosts: Sequence[Host], person: Prompter) -> Mapping[str, str]:
     """The passphrases of the encrypted keys that *hosts* need and no agent holds; none where nobody can be asked."""
     if not person.is_there():
         return {}

@@ -23,9 +23,9 @@ OF_ALL = "zombie-gpu"
 
 def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str = "") -> str:
     """Start the lab, with the hosts on which *playbook* is practised where none are asked for."""
-    if playbook and playbook not in {*lab.SCENES, OF_ALL}:
-        raise ConfigError(f"no lab is made for {playbook!r} (for: {', '.join(sorted({*lab.SCENES, OF_ALL}))})")
-    scene = lab.SCENES.get(playbook, lab.Scene(hosts=()))
+    if playbook and playbook not in {*lab.SCENARIOS, OF_ALL}:
+        raise ConfigError(f"no lab is made for {playbook!r} (for: {', '.join(sorted({*lab.SCENARIOS, OF_ALL}))})")
+    scene = lab.SCENARIOS.get(playbook, lab.Scenario(hosts=()))
     with lab.held(_directory(directory)):
         before = [host.name for host in lab.status(_directory(directory)) if host.lives]
         it = lab.up(_options(directory, faults or scene.hosts, embedded))
@@ -67,7 +67,7 @@ def status_text(directory: str) -> str:
 
 def _living(host: lab.LabHost) -> list[str]:
     """A line for each process of *host*."""
-    found = lab.living(host.pid) if host.lives else ()
+    found = lab.processes_on_host(host.pid) if host.lives else ()
     return [f"    pid {pid:<6} {command if len(command) <= 90 else command[:89] + '…'}" for pid, command in found]
 
 
@@ -107,7 +107,7 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
     path = find_playbook(playbook)
     book = read_playbook(path, discover())
     declared = {each.name for each in book.inputs}
-    scene = lab.SCENES.get(path.stem, lab.Scene(hosts=()))
+    scene = lab.SCENARIOS.get(path.stem, lab.Scenario(hosts=()))
     it = lab.up(_options(directory, faults or scene.hosts))
     try:
         for line in lab.sharing(it.directory)[:-1]:
@@ -117,7 +117,7 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
             person.say(f"on this lab, where nothing else is given: {_as_options(below)}")
         within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "below": below}
         if options["hosts"] is None:
-            within["hosts"] = (book.hosts if path.stem in lab.SCENES else "") or "all"
+            within["hosts"] = (book.hosts if path.stem in lab.SCENARIOS else "") or "all"
         return run_playbook(playbook, within, person)
     finally:
         lab.down(it.directory)

@@ -8,28 +8,28 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from engine.app.monitor_table import Sight
+from engine.app.monitor_table import HostView
 from engine.app.run import Order, Run
 from engine.errors import TransportError
-from engine.fleet import Fleet, Stop
+from engine.fleet import Cancellation, Fleet
 from engine.protocols import Connection
 from engine.values.command import Command, Completed
 from engine.values.inventory import Host
 from engine.values.result import HostResult
 
-Show = Callable[[Sequence[Sight]], None]
+Show = Callable[[Sequence[HostView]], None]
 """Is given what is known of every host, in the order of the hosts."""
 
 
 class Monitor:
     """Every host at its own pace: one that hangs, or is down, keeps nobody waiting."""
 
-    def __init__(self, order: Order, stop: Stop, every: float) -> None:
+    def __init__(self, order: Order, stop: Cancellation, every: float) -> None:
         self._run = Run(order, (), stop)
         self._kept = _Kept(self._run.fleet.connect)
         self._fleet: Fleet = replace(self._run.fleet, connect=self._kept.connect, emit=lambda event: None)
         self._stop, self._every = stop, every
-        self._sights = {it.name: Sight(host=it.name) for it in order.selection.hosts}
+        self._sights = {it.name: HostView(host=it.name) for it in order.selection.hosts}
         self._due = {it.name: 0.0 for it in order.selection.hosts}
         self._hosts = order.selection.hosts
 
@@ -59,7 +59,9 @@ class Monitor:
         ended = [it for it in running if it.done()]
         for it in ended:
             host = running.pop(it)
-            self._sights[host.name] = Sight(host=host.name, result=self._run.hidden(it.result()), at=time.monotonic())
+            self._sights[host.name] = HostView(
+                host=host.name, result=self._run.hidden(it.result()), at=time.monotonic()
+            )
             self._due[host.name] = time.monotonic() + self._every
         return bool(ended)
 
@@ -67,7 +69,7 @@ class Monitor:
         (planned,) = self._fleet.plan((host,))
         return planned.result
 
-    def _now(self) -> tuple[Sight, ...]:
+    def _now(self) -> tuple[HostView, ...]:
         return tuple(self._sights[it.name] for it in self._hosts)
 
 

@@ -18,13 +18,13 @@ from engine.app.input_files import (
     read_playbook,
 )
 from engine.app.monitor import Monitor
-from engine.app.monitor_table import Sight, view
+from engine.app.monitor_table import HostView, view
 from engine.app.outputs import outputs_for
 from engine.app.run import Order, Run
 from engine.app.run_command import Options, Person, order_for
-from engine.app.secret_masking import Hiding, secrets_on_command_line
+from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.errors import ConfigError
-from engine.fleet import Stop
+from engine.fleet import Cancellation
 from engine.inventory.host_patterns import select
 from engine.values.playbook import Playbook
 from engine.values.types import plural
@@ -37,7 +37,7 @@ ALTERNATE, BACK = "\x1b[?1049h", "\x1b[?1049l"
 
 def monitor_hosts(options: Options, person: Person) -> int:
     """Watch hosts until the person has seen enough; or look once, and tell.  Returns the exit code."""
-    with Hiding(lambda: secrets_on_command_line(PLAYBOOK, options)):
+    with SecretMasking(lambda: secrets_on_command_line(PLAYBOOK, options)):
         return _monitor_hosts(options, person)
 
 
@@ -55,7 +55,7 @@ def _monitor_hosts(options: Options, person: Person) -> int:
         raise ConfigError("--every: at least a second lies between two probes of a host")
     chosen = select(inventory, pattern, options["include_not_ready"])
     order = order_for(book, inputs, options, person, inventory=inventory, selection=chosen)
-    stop = Stop()
+    stop = Cancellation()
     person.can_stop(stop)
     if options["once"] or options["output"] != "console":
         return _once(order, options, stop, person)
@@ -63,14 +63,14 @@ def _monitor_hosts(options: Options, person: Person) -> int:
     return 0
 
 
-def _once(order: Order, options: Options, stop: Stop, person: Person) -> int:
+def _once(order: Order, options: Options, stop: Cancellation, person: Person) -> int:
     if options["output"] != "console":
         with outputs_for(options["output"], sys.stdout, (), person.say, stop) as outputs:
             code = Run(order, (outputs,), stop).plan_only()
         return outputs.code(code)
     run = Run(order, (), stop)
     code, results = run.looked()
-    sights = [Sight(host=it.host, result=it, at=time.monotonic()) for it in results]
+    sights = [HostView(host=it.host, result=it, at=time.monotonic()) for it in results]
     tty = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if tty else 10_000
     print("\n".join(view(order.playbook, sights, width, 0, colours=_colours())))
@@ -83,9 +83,9 @@ def _watch(book: Playbook, monitor: Monitor, every: float) -> None:
     try:
         if tty:
             _write(ALTERNATE + HIDE + CLEAR)
-        last: Sequence[Sight] = ()
+        last: Sequence[HostView] = ()
 
-        def show(sights: Sequence[Sight]) -> None:
+        def show(sights: Sequence[HostView]) -> None:
             nonlocal last
             if not tty:
                 fresh = [it for it in sights if it.result is not None and it not in last]

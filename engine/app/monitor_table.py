@@ -24,7 +24,7 @@ LATE = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class HostView:
     """What was last seen of a host; times are seconds on the monotonic clock."""
 
     host: str
@@ -42,7 +42,7 @@ class Cell:
     colour: str = ""
 
 
-def view(book: Playbook, sights: Sequence[Sight], width: int, height: int, *, colours: bool) -> list[str]:
+def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *, colours: bool) -> list[str]:
     """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
     now = time.monotonic()
     head = [Cell(it, "1") for it in ("host", *(step.id for step in book.diagnose), "seen")]
@@ -79,7 +79,7 @@ def _cut(cell: Cell, width: int, colours: bool) -> str:
     return f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour else text
 
 
-def _age(sight: Sight, now: float) -> Cell:
+def _age(sight: HostView, now: float) -> Cell:
     waits = now - sight.since if sight.since else 0.0
     if sight.result is None:
         return Cell(f"waiting {waits:.0f} s" if waits >= LATE else "...", GREY)
@@ -88,7 +88,7 @@ def _age(sight: Sight, now: float) -> Cell:
     return Cell(f"{now - sight.at:.0f} s ago", GREY)
 
 
-def _cells(book: Playbook, sight: Sight) -> list[Cell]:
+def _cells(book: Playbook, sight: HostView) -> list[Cell]:
     if sight.result is None:
         return [Cell("") for _ in book.diagnose]
     steps = {it.id: it for it in sight.result.steps}
@@ -131,7 +131,7 @@ class Note:
     colour: str
 
 
-def _notes(book: Playbook, sights: Sequence[Sight]) -> list[list[Cell]]:
+def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Cell]]:
     """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
     hosts: dict[Note, list[str]] = {}
     for it in sights:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from engine.app.standard_streams import OutputGivenUp, OutputLost, opened
 from engine.errors import ConfigError
-from engine.fleet import Stop
+from engine.fleet import Cancellation
 from engine.protocols import Reporter
 from engine.values.event import Asked, Event
 
@@ -31,7 +31,7 @@ class Output:
     run itself keeps.  Only an interrupted run does not wait for such a reader: it gives it up.
     """
 
-    def __init__(self, reporter: Reporter, name: str, complain: Complain, stop: Stop) -> None:
+    def __init__(self, reporter: Reporter, name: str, complain: Complain, stop: Cancellation) -> None:
         self._reporter, self._name, self._complain, self._stop = reporter, name, complain, stop
         self._told = 0
         self._waiting: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
@@ -145,7 +145,7 @@ class Outputs:
         return code or int(any(it.lost for it in self._reports) or (stdout.lost and not stdout.left))
 
 
-def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain, stop: Stop) -> Outputs:
+def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain, stop: Cancellation) -> Outputs:
     """The reporter on *stdout*, and one for each report file.  Raises ConfigError; nothing was connected to."""
     from engine import reporters
 

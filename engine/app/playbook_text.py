@@ -12,13 +12,13 @@ from typing import Any, get_type_hints
 
 from engine.actions import discover
 from engine.app.input_files import find_playbook, read_playbook
-from engine.app.secret_masking import Hiding, masked_by, secrets_in_playbook_file, secrets_of
+from engine.app.secret_masking import SecretMasking, masked_by, secrets_in_playbook_file, secrets_of
 from engine.app.step_text import conditions, limits
 from engine.errors import ConfigError
 from engine.protocols import Action
 from engine.values.command import shown_variable
 from engine.values.masking import Masking, masked
-from engine.values.playbook import FindingRule, Input, Part, Phase, Playbook, Step
+from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Phase, Playbook, Step
 from engine.values.types import Duration, Json, Raw, Unknown, seconds
 
 WIDTH = 110
@@ -35,12 +35,12 @@ def show_text(name: str) -> str:
     """The playbook in words that a person could follow by hand."""
     actions = discover()
     path = find_playbook(name)
-    with Hiding(lambda: secrets_in_playbook_file(name)):
+    with SecretMasking(lambda: secrets_in_playbook_file(name)):
         book = read_playbook(path, actions)
-        return masked_by(secrets_of(book), "\n".join(told(book, str(path), actions, width())))
+        return masked_by(secrets_of(book), "\n".join(playbook_lines(book, str(path), actions, width())))
 
 
-def told(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
+def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
     """The lines of *book*, in the file *path*, at most *wide* columns long where words can be parted."""
     lines = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
     lines += [f"({path}; for hosts: {book.hosts or 'as given by --hosts'})"]
@@ -89,7 +89,7 @@ class _Writer:
         return lines
 
     def _part(self, name: str) -> str:
-        part: Part = self._parts[name]
+        part: IncludedPlaybook = self._parts[name]
         given = f" with {plain(masked(part.given, _SHAPES))}" if part.given else ""
         return f"from the playbook that is included as {name}{given}:"
 

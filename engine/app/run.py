@@ -16,10 +16,10 @@ from engine import transports
 from engine.actions import discover
 from engine.app.secret_masking import secret_inputs, secrets_of
 from engine.app.step_resolution import place
-from engine.diagnosis import Elsewhere, Once, exit_code
+from engine.diagnosis import OtherHosts, SharedProbes, exit_code
 from engine.errors import ConfigError
 from engine.executor import Consent
-from engine.fleet import Fleet, Planned, Stop, waits
+from engine.fleet import Cancellation, Fleet, Planned, waits
 from engine.inventory.secret_fields import secrets_in
 from engine.protocols import Connection, ConnectOptions, Emit, Reporter
 from engine.values.event import Answered, Asked, Event, HostFinished, RunFinished, RunStarted
@@ -52,7 +52,7 @@ class Order:
 class SystemClock:
     """The machine's monotonic clock; a sleep ends early when the run is asked to stop."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Cancellation) -> None:
         self._stop = stop
 
     def now(self) -> float:
@@ -73,7 +73,7 @@ Ask = Callable[[tuple[HostPlan, ...]], bool]
 class Run:
     """A run on its way: what it is called, when it began, and who is told."""
 
-    def __init__(self, order: Order, reporters: Sequence[Reporter], stop: Stop) -> None:
+    def __init__(self, order: Order, reporters: Sequence[Reporter], stop: Cancellation) -> None:
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -202,7 +202,7 @@ class Run:
         def connect_to(name: str) -> Connection:
             return connect(place(name, order.inventory))
 
-        self.elsewhere = Elsewhere(connect_to, clock)
+        self.elsewhere = OtherHosts(connect_to, clock)
         limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
         facts = {
             "id": self.id,
@@ -218,7 +218,7 @@ class Run:
             connect=connect,
             clock=clock,
             parts=order.parts,
-            once=Once(clock),
+            once=SharedProbes(clock),
             elsewhere=self.elsewhere,
             emit=self.emit,
             stop=self.stop,

@@ -21,17 +21,17 @@ from engine.app.input_files import (
 )
 from engine.app.outputs import outputs_for
 from engine.app.run import Order, Run
-from engine.app.secret_masking import Hiding, secrets_on_command_line
+from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.app.step_resolution import with_places, with_tags
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
-from engine.facts.commands.mutating_programs import known
-from engine.fleet import Stop
+from engine.facts.commands.mutating_programs import mutating_command
+from engine.fleet import Cancellation
 from engine.inventory.host_patterns import select
 from engine.lang.includes import inputs_of_parts
 from engine.lang.static_arguments import problems_with_inputs_given
 from engine.protocols import ConnectOptions
-from engine.sessions.shared_password import Lent
+from engine.sessions.shared_password import SharedPassword
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status
 from engine.values.types import Json
@@ -56,7 +56,7 @@ class Person(Protocol):
         """What they type without being seen."""
         ...
 
-    def can_stop(self, stop: Stop) -> None:
+    def can_stop(self, stop: Cancellation) -> None:
         """Let them end the run."""
         ...
 
@@ -71,11 +71,11 @@ class Person(Protocol):
 
 def run_playbook(name: str, options: Options, person: Person) -> int:
     """Run a playbook.  Every mistake in what was given is found before anything is connected to."""
-    with Hiding(lambda: secrets_on_command_line(name, options)) as hiding:
+    with SecretMasking(lambda: secrets_on_command_line(name, options)) as hiding:
         return _run_playbook(name, options, person, hiding)
 
 
-def _run_playbook(name: str, options: Options, person: Person, hiding: Hiding) -> int:
+def _run_playbook(name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
     problems: list[Problem] = []
     playbook = _or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
     inventory = _or_problems(problems, lambda: read_inventory(inventory_paths(options["inventory"])))
@@ -127,17 +127,17 @@ def _changing(playbook: Playbook, options: Options) -> bool:
 
 def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person) -> int:
     """Run one command: a playbook with one step."""
-    with Hiding(lambda: secrets_on_command_line("", options)) as hiding:
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
         return _exec_command(pattern, argv, options, person, hiding)
 
 
-def _exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person, hiding: Hiding) -> int:
+def _exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person, hiding: SecretMasking) -> int:
     if not argv[0]:
         raise ConfigError("no command: the first word after -- is empty")
     inventory = read_inventory(inventory_paths(options["inventory"]))
     limit = _times(options)["timeout"]
     if options["read"]:
-        if found := known(argv):
+        if found := mutating_command(argv):
             words = f"--read promises that nothing is changed, and `{found.words}` does ({found.risk})"
             raise ConfigError(Problem(message=words, hint="leave out --read"))
         step = Step(id="exec", phase=Phase.DIAGNOSE, action="command", args={"argv": _raw(list(argv))})
@@ -192,7 +192,7 @@ def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, 
         answered_within=times["shell_timeout"] or ConnectOptions().answered_within,
         shell_within=times["shell_timeout"],
         strict_host_keys=options["strict_host_keys"],
-        become_password=Lent(password) if password else None,
+        become_password=SharedPassword(password) if password else None,
         passphrases=passphrases(rest["selection"].hosts, person),
     )
     return Order(
@@ -208,8 +208,10 @@ def order_for(playbook: Playbook, inputs: Mapping[str, Json], options: Options, 
     )
 
 
-def _perform(order: Order, options: Options, person: Person, hiding: Hiding, *, stops_before: bool = False) -> int:
-    stop = Stop()
+def _perform(
+    order: Order, options: Options, person: Person, hiding: SecretMasking, *, stops_before: bool = False
+) -> int:
+    stop = Cancellation()
     outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
     run = Run(order, (outputs,), stop)
     hiding.learn(run.secrets)

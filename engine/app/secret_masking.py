@@ -29,7 +29,7 @@ class InternalError(RunbookError):
     """A fault of ours: its message is the traceback, without secrets."""
 
 
-class Hiding:
+class SecretMasking:
     """Within ``with``: an error that leaves it has no secret in its words.  *known* is asked when there is one."""
 
     def __init__(self, known: Callable[[], Iterable[str]]) -> None:
@@ -40,7 +40,7 @@ class Hiding:
         """From now on hide *secrets*, too."""
         self._learned += secrets
 
-    def __enter__(self) -> Hiding:
+    def __enter__(self) -> SecretMasking:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from getpass import getpass
 
 from engine.errors import Cancelled
-from engine.fleet import Stop
+from engine.fleet import Cancellation
 from engine.reporters.console import show_plans
 from engine.text.printable import printable
 from engine.values.result import HostPlan
@@ -63,7 +63,7 @@ class Terminal:
         """From now on say things by *aside* where it takes them."""
         self._aside = aside
 
-    def can_stop(self, stop: Stop) -> None:
+    def can_stop(self, stop: Cancellation) -> None:
         """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""
 
         def asked(number: int, _frame: object) -> None:

@@ -11,7 +11,8 @@ from click.shell_completion import get_completion_class
 
 from engine import __version__
 from engine.app.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
-from engine.cli.echo import complain, tell
+from engine.cli.echo import echo as tell
+from engine.cli.echo import echo_error
 from engine.cli.lab import lab
 from engine.cli.options import (
     CONTEXT,
@@ -23,7 +24,7 @@ from engine.cli.options import (
     playbook_argument,
     run_options,
 )
-from engine.cli.strict_commands import Group
+from engine.cli.strict_commands import StrictGroup
 from engine.errors import RunbookError
 from engine.text.printable import printable
 
@@ -42,17 +43,17 @@ def main() -> None:
         code = error.exit_code
         if error.reader_gone:  # `| head` is no fault
             end_as_by_sigpipe()
-        complain(str(error))
+        echo_error(str(error))
     except OutputGivenUp as error:
         error.leave()
     except RunbookError as error:
         for line in str(error).splitlines():
-            complain(line)
+            echo_error(line)
         code = error.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(cls=Group, context_settings=CONTEXT)
+@click.group(cls=StrictGroup, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="runbook")
 def cli() -> None:
     """Diagnose and remediate stuck GPU hosts over SSH, with a dry run that tells the truth.

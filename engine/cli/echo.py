@@ -7,11 +7,11 @@ import click
 from engine.text.printable import printable
 
 
-def tell(text: str) -> None:
+def echo(text: str) -> None:
     """Print *text* on stdout."""
     click.echo(printable(text))
 
 
-def complain(line: str) -> None:
+def echo_error(line: str) -> None:
     """Print *line* on stderr, as ours."""
     click.echo(f"runbook: {printable(line)}", err=True)

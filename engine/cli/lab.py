@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from engine.cli.echo import tell
+from engine.cli.echo import echo as tell
 from engine.cli.options import CONTEXT, completes, playbook_argument, run_options
-from engine.cli.strict_commands import Group
+from engine.cli.strict_commands import StrictGroup
 
 
-@click.group(cls=Group, context_settings=CONTEXT)
+@click.group(cls=StrictGroup, context_settings=CONTEXT)
 def lab() -> None:
     """Throw-away hosts on this machine, with faults to practise on."""
 

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 
-class Command(click.Command):
+class StrictCommand(click.Command):
     """A command whose options have values where they are given at all: an empty one is a variable that is not set."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -89,7 +89,7 @@ def _elsewhere(option: str, command: click.Command) -> str:
     return f" (here: {BESIDES[option]})" if option in BESIDES and "--hosts" in ours else ""
 
 
-class Group(click.Group):
+class StrictGroup(click.Group):
     """A group of such commands."""
 
-    command_class = Command
+    command_class = StrictCommand

@@ -1,22 +1,22 @@
 """Look at one host, and decide; shared by planner and executor, so that they cannot disagree."""
 
 from engine.diagnosis.findings import evaluate_findings
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
-from engine.diagnosis.probing import look
-from engine.diagnosis.shared_probes import Elsewhere, Once
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.probing import run_probes
+from engine.diagnosis.shared_probes import OtherHosts, SharedProbes
 from engine.diagnosis.verdicts import exit_code, verdict
 
 __all__ = [
-    "Blind",
-    "Elsewhere",
-    "Looked",
-    "Once",
-    "Request",
-    "Seen",
-    "Site",
+    "HostContext",
+    "OtherHosts",
+    "ProbeAnswer",
+    "ProbeFailure",
+    "ProbeRequest",
+    "ProbeResult",
+    "SharedProbes",
     "evaluate_findings",
     "exit_code",
-    "look",
+    "run_probes",
     "verdict",
 ]

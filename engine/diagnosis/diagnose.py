@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.codec import UNKNOWN, to_json
-from engine.diagnosis.host_context import Site, States
-from engine.diagnosis.items import NotTaken, Taking, takings
-from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
-from engine.diagnosis.retries import patiently
+from engine.diagnosis.host_context import HostContext, States
+from engine.diagnosis.items import SkippedInstance, StepInstance, step_instances
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.retries import probe_with_retries
 from engine.diagnosis.sampling import LONG, remark, sample, shortened
 from engine.expressions.templates import is_template, names
 from engine.values.playbook import Phase, Playbook, Step
@@ -24,22 +24,22 @@ class Diagnosis:
 
     results: tuple[StepResult, ...]
     states: States
-    taken: Mapping[str, tuple[Taking | NotTaken, ...]]
+    taken: Mapping[str, tuple[StepInstance | SkippedInstance, ...]]
     """How each look was taken, by its id; one that could not be taken at all is not there."""
 
 
-def diagnose(site: Site) -> Diagnosis:
+def diagnose(site: HostContext) -> Diagnosis:
     """Take every look, those that need nothing from each other together.
 
     Samples take their time: what the findings weigh beside them is looked at once more after them.
     """
     states: dict[str, Json | Unknown] = {}
-    taken: dict[str, tuple[Taking | NotTaken, ...]] = {}
+    taken: dict[str, tuple[StepInstance | SkippedInstance, ...]] = {}
     results: dict[str, StepResult] = {}
     for wave in _waves(site.playbook.diagnose):
         ready: list[Step] = []
         for step in wave:
-            match takings(step, site, states):
+            match step_instances(step, site, states):
                 case StepResult() as refused:
                     results[step.id], states[step.id] = refused, Unknown(why=f"{step.id}: {refused.why}")
                 case times:
@@ -49,7 +49,7 @@ def diagnose(site: Site) -> Diagnosis:
             results[step.id], states[step.id], taken[step.id] = told
     ordered = tuple(results[it.id] for it in site.playbook.diagnose)
     first = Diagnosis(results=ordered, states=states, taken=taken)
-    return look_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
+    return probe_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
 
 
 def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
@@ -62,7 +62,7 @@ def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> se
     return {it for it in again if not looks[it].samples and not looks[it].scratch}
 
 
-def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
+def probe_again(site: HostContext, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
     """*first* with the looks named in *wanted* taken anew, with the arguments that they had then.
 
     One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
@@ -78,43 +78,46 @@ def look_again(site: Site, first: Diagnosis, wanted: Collection[str]) -> Diagnos
     return Diagnosis(results=tuple(results[it.id] for it in first.results), states=states, taken=taken)
 
 
-Times = tuple[Taking | NotTaken, ...]
+Times = tuple[StepInstance | SkippedInstance, ...]
 Told = tuple[StepResult, Json | Unknown]
 """What is said of a look, and what expressions may know of it."""
 
 
 def _told(
-    steps: Sequence[Step], taken: Mapping[str, Times], site: Site, *, anew: bool
+    steps: Sequence[Step], taken: Mapping[str, Times], site: HostContext, *, anew: bool
 ) -> list[tuple[StepResult, Json | Unknown, Times]]:
     """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
 
     Those with ``samples`` come last, so that a look that is slow does not delay a sample.
     """
-    due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, Taking)]
+    due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, StepInstance)]
     plain = [(step, it) for step, it in due if not step.samples]
     often = [(step, it) for step, it in due if step.samples]
     looked = [
-        *patiently([Request(step=step, args=it.args) for step, it in plain], site, anew=anew),
+        *probe_with_retries([ProbeRequest(step=step, args=it.args) for step, it in plain], site, anew=anew),
         *sample(
-            [Request(step=step, args=it.args) for step, it in often], site, [it.series for _, it in often], anew=anew
+            [ProbeRequest(step=step, args=it.args) for step, it in often],
+            site,
+            [it.series for _, it in often],
+            anew=anew,
         ),
     ]
     found = dict(zip([id(it) for _, it in (*plain, *often)], looked, strict=True))
     told = []
     for step in steps:
         times = [(it, found.get(id(it))) for it in taken[step.id]]
-        now = tuple(replace(it, series=saw.series) if isinstance(it, Taking) and saw else it for it, saw in times)
+        now = tuple(replace(it, series=saw.series) if isinstance(it, StepInstance) and saw else it for it, saw in times)
         told.append((*_told_of(step, times), now))
     return told
 
 
-def _told_of(step: Step, times: Sequence[tuple[Taking | NotTaken, Looked | None]]) -> Told:
+def _told_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance, ProbeResult | None]]) -> Told:
     each: list[Told] = []
     for taking, looked in times:
         match taking:
-            case NotTaken(result=refused):
+            case SkippedInstance(result=refused):
                 each.append((refused, Unknown(why=f"{step.id}: {refused.why}")))
-            case Taking():
+            case StepInstance():
                 assert looked is not None
                 each.append(reported(step, looked))
     if not step.each:
@@ -124,7 +127,7 @@ def _told_of(step: Step, times: Sequence[tuple[Taking | NotTaken, Looked | None]
     return _result_of_items(step, kept, items), items
 
 
-Kept = Sequence[tuple[Taking | NotTaken, Told]]
+Kept = Sequence[tuple[StepInstance | SkippedInstance, Told]]
 """The items of an ``each`` that its ``when`` has not left out, with what is said of them."""
 
 
@@ -145,7 +148,7 @@ def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
     )
 
 
-def _why_items_failed(bad: Sequence[tuple[Taking | NotTaken, StepResult]]) -> str:
+def _why_items_failed(bad: Sequence[tuple[StepInstance | SkippedInstance, StepResult]]) -> str:
     """The reasons of the first three items, and how many more there are."""
     why = "; ".join(f"{taking.item}: {result.why}" for taking, result in bad[:3])
     return f"{why}; and {len(bad) - 3} more" if len(bad) > 3 else why
@@ -160,9 +163,9 @@ def _shown(kept: Kept) -> list[Json]:
     return [_with_item(item, state) for item, state in blind]
 
 
-def _left_out(taking: Taking | NotTaken) -> bool:
+def _left_out(taking: StepInstance | SkippedInstance) -> bool:
     """Whether the item is not in the list: its ``when`` is false."""
-    return isinstance(taking, NotTaken) and taking.result.status is Status.SKIPPED
+    return isinstance(taking, SkippedInstance) and taking.result.status is Status.SKIPPED
 
 
 def _with_item(item: Json, state: Json | Unknown) -> Json:
@@ -174,10 +177,10 @@ def _with_item(item: Json, state: Json | Unknown) -> Json:
     return {"value": state, "item": item}
 
 
-def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
+def reported(step: Step, looked: ProbeResult) -> tuple[StepResult, Json | Unknown]:
     """The result of a look, and what expressions may know of it."""
     match looked.outcome:
-        case Blind(why=why):
+        case ProbeFailure(why=why):
             result = replace(
                 StepResult.of(step, Status.FAILED, why),
                 fault=Fault.LOOK,
@@ -186,7 +189,7 @@ def reported(step: Step, looked: Looked) -> tuple[StepResult, Json | Unknown]:
                 commands=looked.commands,
             )
             return result, Unknown(why=f"{step.id}: {why}")
-        case Seen(state=state, absent=absent):
+        case ProbeAnswer(state=state, absent=absent):
             seen = to_json(state)
             shown = shortened(state) if isinstance(state, Series) else seen
             why = absent or (remark(state) if isinstance(state, Series) else "")

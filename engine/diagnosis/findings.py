@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.diagnosis.host_context import Site, States
+from engine.diagnosis.host_context import HostContext, States
 from engine.errors import ConfigError
 from engine.expressions.templates import Scope, evaluate, say, value_of
 from engine.values.plan import Finding, Presence
@@ -12,7 +12,9 @@ from engine.values.playbook import FindingRule
 from engine.values.types import Json, Unknown
 
 
-def evaluate_findings(site: Site, states: States, before: Mapping[str, Finding] | None = None) -> tuple[Finding, ...]:
+def evaluate_findings(
+    site: HostContext, states: States, before: Mapping[str, Finding] | None = None
+) -> tuple[Finding, ...]:
     """Every finding of the playbook, in its order.
 
     *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps

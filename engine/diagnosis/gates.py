@@ -29,7 +29,7 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
     return Skip(why=" and ".join(f"{it.id} is {'gone' if it.id in gone else 'not there'}" for it in wanted))
 
 
-def freed(step: Step) -> bool:
+def is_cleanup(step: Step) -> bool:
     """Whether *step* follows what happened to other steps, not a finding: it cleans up, unless it says ``for``."""
     return bool(step.if_failed or step.if_changed) and not step.for_
 

@@ -19,7 +19,7 @@ class _Hang:
     answer: Completed
 
 
-class Hangs:
+class HangingPrograms:
     """What did not answer within its time, by the place that was asked and the program (``Command.hangs``)."""
 
     def __init__(self, clock: Clock) -> None:

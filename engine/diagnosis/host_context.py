@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.codec import to_json
-from engine.diagnosis.hanging_programs import Hangs
-from engine.diagnosis.probe_types import CutShort
-from engine.diagnosis.shared_probes import Once, nowhere
+from engine.diagnosis.hanging_programs import HangingPrograms
+from engine.diagnosis.probe_types import PartialSamples
+from engine.diagnosis.shared_probes import SharedProbes, no_other_hosts
 from engine.expressions.templates import Scope
 from engine.protocols import Action, Clock, Connection, Emit
 from engine.values.inventory import Host
@@ -19,12 +19,12 @@ States = Mapping[str, Json | Unknown]
 """What each look saw, by its id: the State as JSON, or Unknown where it did not answer."""
 
 
-def nothing(_: CutShort) -> None:
+def ignore_partial(_: PartialSamples) -> None:
     """Who is told where nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class HostContext:
     """One host, the playbook held against it, and the way there."""
 
     playbook: Playbook
@@ -38,17 +38,17 @@ class Site:
     emit: Emit = field(repr=False)
     parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """The inputs of every included playbook, by its prefix."""
-    elsewhere: Callable[[str], Connection] = nowhere
+    elsewhere: Callable[[str], Connection] = no_other_hosts
     """The connection to another host, by name."""
-    once: Once | None = None
+    once: SharedProbes | None = None
     """Where the looks are that all hosts of the run share; None: there is only this one."""
-    cut: Callable[[CutShort], None] = field(default=nothing, repr=False)
+    cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
     """Is told what a look had seen when it was cut short."""
-    hangs: Hangs = field(init=False, repr=False, compare=False)
+    hangs: HangingPrograms = field(init=False, repr=False, compare=False)
     """The programs that have just not answered."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hangs", Hangs(self.clock))
+        object.__setattr__(self, "hangs", HangingPrograms(self.clock))
 
     def at(self, place: str) -> Connection:
         """The connection to the host *place*; to this one if it is empty."""

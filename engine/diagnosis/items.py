@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from engine.diagnosis.host_context import Site, States
+from engine.diagnosis.host_context import HostContext, States
 from engine.errors import ConfigError
 from engine.expressions.sampling import sampling
 from engine.expressions.templates import Scope, evaluate, is_template, names, render, value_of
@@ -23,7 +23,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class StepInstance:
     """One time that a step is taken: for its item, with its arguments."""
 
     item: Json = None
@@ -33,18 +33,20 @@ class Taking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotTaken:
+class SkippedInstance:
     """One time that a step is not taken."""
 
     item: Json = None
     result: StepResult
 
 
-def takings(step: Step, site: Site, states: States) -> tuple[Taking | NotTaken, ...] | StepResult:
+def step_instances(
+    step: Step, site: HostContext, states: States
+) -> tuple[StepInstance | SkippedInstance, ...] | StepResult:
     """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
     scope = site.scope(states, step.part)
     if step.left_out:
-        return not_taken(step, Status.SKIPPED, step.left_out)
+        return skipped_result(step, Status.SKIPPED, step.left_out)
     if not step.each:
         return (_taking(step, scope, None),)
     items = _items(step, scope)
@@ -57,30 +59,32 @@ def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
     try:
         found = value_of(step.each, scope)
     except ConfigError as error:
-        return not_taken(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
     match found:
         case Unknown(why=why):
             of_each = step.when and any(root == "item" for root, _ in names(step.when))
             off = None if of_each else _guarded(step, scope)
             if off and off.status is Status.SKIPPED:
                 return off
-            return not_taken(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)
+            return skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)
         case list() if len(found) <= MOST:
             return found
         case list():
-            return not_taken(step, Status.BLOCKED, f"`each` has {len(found)} items; {MOST} are allowed", Fault.LOOK)
+            return skipped_result(
+                step, Status.BLOCKED, f"`each` has {len(found)} items; {MOST} are allowed", Fault.LOOK
+            )
     words = f"`each` needs a list, and {step.each} is {type(found).__name__}"
-    return not_taken(step, Status.BLOCKED, words, Fault.LOOK)
+    return skipped_result(step, Status.BLOCKED, words, Fault.LOOK)
 
 
-def _taking(step: Step, scope: Scope, item: Json) -> Taking | NotTaken:
+def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInstance:
     prepared = prepare(step, scope)
     if isinstance(prepared, StepResult):
-        return NotTaken(item=item, result=prepared)
-    return Taking(item=item, args=prepared)
+        return SkippedInstance(item=item, result=prepared)
+    return StepInstance(item=item, args=prepared)
 
 
-def no_longer(step: Step, item: Json, site: Site, states: States) -> StepResult | None:
+def skipped_now(step: Step, item: Json, site: HostContext, states: States) -> StepResult | None:
     """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
 
     An item that has parts may have changed in one of them; whether it is there is told by the step's own look.
@@ -90,7 +94,7 @@ def no_longer(step: Step, item: Json, site: Site, states: States) -> StepResult 
         if isinstance(items, StepResult):
             return items
         if isinstance(item, str | int) and item not in items:
-            return not_taken(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
+            return skipped_result(step, Status.SKIPPED, f"{item} is not in {step.each} any more")
     return _guarded(step, site.scope(states, step.part, item))
 
 
@@ -101,12 +105,12 @@ def _guarded(step: Step, scope: Scope) -> StepResult | None:
     try:
         truth = evaluate(step.when, scope)
     except ConfigError as error:
-        return not_taken(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
     match truth:
         case Unknown(why=why):
-            return not_taken(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
+            return skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
         case False:
-            return not_taken(step, Status.SKIPPED, f"when: {step.when}")
+            return skipped_result(step, Status.SKIPPED, f"when: {step.when}")
     return None
 
 
@@ -117,23 +121,23 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
     try:
         rendered = render(step.args, scope)
     except UnknownTouched as error:
-        return not_taken(step, Status.BLOCKED, f"its arguments rest on what is unknown: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"its arguments rest on what is unknown: {error}", Fault.LOOK)
     except ConfigError as error:
-        return not_taken(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
     assert isinstance(rendered, Mapping)
     try:
         if step.samples:
             sampling(step.samples, scope)
     except ConfigError as error:
-        return not_taken(step, Status.BLOCKED, f"samples: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"samples: {error}", Fault.LOOK)
     try:
-        surroundings(step, scope)
+        with_environment(step, scope)
     except ConfigError as error:
-        return not_taken(step, Status.BLOCKED, str(error), Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, str(error), Fault.LOOK)
     return rendered
 
 
-def surroundings(step: Step, scope: Scope) -> Step:
+def with_environment(step: Step, scope: Scope) -> Step:
     """*step* with its ``env`` and ``cwd`` filled in, which rest on inputs, host and run only.  Raises ConfigError."""
     if not (is_template(step.cwd) or any(is_template(text) for _, text in step.env)):
         return step
@@ -151,7 +155,7 @@ def _filled(what: str, text: str, scope: Scope) -> str:
     raise ConfigError(f"{what}: {text} is no text, but {'nothing' if value is None else 'a list or a mapping'}")
 
 
-def not_taken(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
+def skipped_result(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:
     """The result of a step that was not taken."""
     ignored = step.ignore_failure and status is Status.BLOCKED
     return replace(StepResult.of(step, status, why), fault=fault, ignored=ignored)

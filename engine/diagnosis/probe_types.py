@@ -13,7 +13,7 @@ from engine.values.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ProbeRequest:
     """A step whose state is wanted, with its rendered arguments."""
 
     step: Step
@@ -23,7 +23,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProbeAnswer:
     """The look answered."""
 
     args: Any
@@ -35,17 +35,17 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blind:
+class ProbeFailure:
     """The look did not answer."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class ProbeResult:
     """What one step's probe saw, and what was sent for it."""
 
-    outcome: Seen | Blind
+    outcome: ProbeAnswer | ProbeFailure
     commands: tuple[SentCommand, ...]
     seconds: float
     series: Series | None = None
@@ -53,7 +53,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutShort:
+class PartialSamples:
     """What a look with ``samples`` had seen when the run was asked to end, or the line was lost."""
 
     step: str

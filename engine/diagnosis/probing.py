@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.items import surroundings
-from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.items import with_environment
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
 from engine.errors import ConfigError, NotInTime, ProbeError, ReadOnlyViolation, TransportError
 from engine.guards import ReadOnly
 from engine.lang.arguments import build
@@ -24,20 +24,20 @@ WRITE_TIMEOUT = 600.0
 class _Driven:
     """A probe on its way from its first question to its state."""
 
-    def __init__(self, request: Request, site: Site) -> None:
-        self.step = surroundings(request.step, site.scope({}, request.step.part))
-        self.outcome: Seen | Blind | None = None
+    def __init__(self, request: ProbeRequest, site: HostContext) -> None:
+        self.step = with_environment(request.step, site.scope({}, request.step.part))
+        self.outcome: ProbeAnswer | ProbeFailure | None = None
         self.sent: list[SentCommand] = []
         self.asked: tuple[Command, ...] = ()
         self._single = False
         try:
             self._args = build(site.action(request.step).Args, request.args)
         except ConfigError as error:
-            self.outcome = Blind(why=f"arguments: {error}")
+            self.outcome = ProbeFailure(why=f"arguments: {error}")
             return
         objection = site.action(request.step).objection
         if objection and (why := objection(self._args)):  # what was filled in may be what is refused
-            self.outcome = Blind(why=f"arguments: {why}")
+            self.outcome = ProbeFailure(why=f"arguments: {why}")
             return
         self._args, self._limit = _bounded(site.action(request.step), self._args, request)
         self._probe: Probe[Any] = site.action(request.step).probe(self._args)
@@ -53,7 +53,7 @@ class _Driven:
         self.sent.extend(SentCommand.of(command, it) for command, it in sent)
         if why := next((words for command, it in asked if (words := _unheard(command, it))), ""):
             self._probe.close()
-            self.asked, self.outcome = (), Blind(why=why)
+            self.asked, self.outcome = (), ProbeFailure(why=why)
         else:
             self._advance(answers[0] if self._single else answers)
 
@@ -64,21 +64,21 @@ class _Driven:
             self.asked = ()
             match done.value:
                 case Absent(why=why, state=state):
-                    self.outcome = Seen(args=self._args, state=state, absent=why)
+                    self.outcome = ProbeAnswer(args=self._args, state=state, absent=why)
                 case state:
-                    self.outcome = Seen(args=self._args, state=state)
+                    self.outcome = ProbeAnswer(args=self._args, state=state)
         except NotInTime as error:
-            self.asked, self.outcome = (), Blind(why=f"{error} (the limit was its `{self._limit}`)")
+            self.asked, self.outcome = (), ProbeFailure(why=f"{error} (the limit was its `{self._limit}`)")
         except ProbeError as error:
-            self.asked, self.outcome = (), Blind(why=str(error))
+            self.asked, self.outcome = (), ProbeFailure(why=str(error))
         except (ValueError, ArithmeticError, RecursionError) as error:  # an answer that no parser was written for
-            self.asked, self.outcome = (), Blind(why=f"what the host answered cannot be read: {_short(error)}")
+            self.asked, self.outcome = (), ProbeFailure(why=f"what the host answered cannot be read: {_short(error)}")
         else:
             self._single = isinstance(asked, Command)
             self.asked = tuple(prepared(it, self.step) for it in ((asked,) if isinstance(asked, Command) else asked))
 
 
-def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
+def run_probes(requests: Sequence[ProbeRequest], site: HostContext) -> tuple[ProbeResult, ...]:
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
     What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
@@ -96,8 +96,8 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
             _ask(here, place, site, scratch=scratch)
             ended |= {id(it): site.clock.now() for it in here}
     return tuple(
-        Looked(
-            outcome=it.outcome or Blind(why="the probe gave no answer"),
+        ProbeResult(
+            outcome=it.outcome or ProbeFailure(why="the probe gave no answer"),
             commands=tuple(it.sent),
             seconds=round(ended.get(id(it), began) - began, 3),
         )
@@ -105,7 +105,7 @@ def look(requests: Sequence[Request], site: Site) -> tuple[Looked, ...]:
     )
 
 
-def _bounded(action: Action, args: Any, request: Request) -> tuple[Any, str]:
+def _bounded(action: Action, args: Any, request: ProbeRequest) -> tuple[Any, str]:
     """*args* of something that waits, with no more time than its step has, and the name of the shortest limit."""
     if not action.waits or not hasattr(args, "at_most"):
         return args, ""
@@ -116,7 +116,7 @@ def _bounded(action: Action, args: Any, request: Request) -> tuple[Any, str]:
     return (args if shortest == "at_most" else replace(args, at_most=given[shortest])), shortest
 
 
-def _ask(probes: Sequence[_Driven], place: str, site: Site, *, scratch: bool) -> None:
+def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: bool) -> None:
     """Send what *probes* ask of the host *place* in this round, each command once, and hand them the answers.
 
     A host that is not the run's own and cannot be asked blinds only the probes that wanted to see something there.
@@ -130,7 +130,7 @@ def _ask(probes: Sequence[_Driven], place: str, site: Site, *, scratch: bool) ->
         if not place:
             raise
         for probe in probes:
-            probe.outcome = Blind(why=str(error))
+            probe.outcome = ProbeFailure(why=str(error))
         return
     known = dict(recalled)
     for command, answer in zip(fresh, answers, strict=True):

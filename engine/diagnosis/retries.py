@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.probe_types import Blind, Looked, Request
-from engine.diagnosis.probing import look
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.probe_types import ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.probing import run_probes
 from engine.values.playbook import Step
 
 LEAST = 0.1
 """Seconds that the last attempt of a ``within`` has, where the pause before it took all there was."""
 
 
-def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) -> tuple[Looked, ...]:
+def probe_with_retries(
+    requests: Sequence[ProbeRequest], site: HostContext, *, anew: bool = False
+) -> tuple[ProbeResult, ...]:
     """Look; a step with ``within`` looks again until it answers, one with ``retry`` so many times.
 
     *anew*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
@@ -28,7 +30,7 @@ def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) ->
         again = [
             number
             for number, it in enumerate(looked)
-            if isinstance(it.outcome, Blind) and _may_repeat(requests[number].step, spent, tries, anew=anew)
+            if isinstance(it.outcome, ProbeFailure) and _may_repeat(requests[number].step, spent, tries, anew=anew)
         ]
         if not again:
             return tuple(looked)
@@ -40,7 +42,7 @@ def patiently(requests: Sequence[Request], site: Site, *, anew: bool = False) ->
             looked[number] = replace(it, commands=(*looked[number].commands, *it.commands))
 
 
-def _with_what_is_left(request: Request, spent: float) -> Request:
+def _with_what_is_left(request: ProbeRequest, spent: float) -> ProbeRequest:
     within = request.step.within
     return replace(request, left=max(within - spent, LEAST)) if within else request
 
@@ -53,13 +55,17 @@ def _pause(step: Step, tries: int) -> float:
     return step.retry.every if tries <= step.retry.times else step.every
 
 
-def _shared_or_own(requests: Sequence[Request], site: Site, *, anew: bool) -> tuple[Looked, ...]:
-    return shared(requests, site, lambda them: look(them, site), anew=anew)
+def _shared_or_own(requests: Sequence[ProbeRequest], site: HostContext, *, anew: bool) -> tuple[ProbeResult, ...]:
+    return probe_shared(requests, site, lambda them: run_probes(them, site), anew=anew)
 
 
-def shared(
-    requests: Sequence[Request], site: Site, take: Callable[[Sequence[Request]], Sequence[Looked]], *, anew: bool
-) -> tuple[Looked, ...]:
+def probe_shared(
+    requests: Sequence[ProbeRequest],
+    site: HostContext,
+    take: Callable[[Sequence[ProbeRequest]], Sequence[ProbeResult]],
+    *,
+    anew: bool,
+) -> tuple[ProbeResult, ...]:
     """*take* the looks of this host in one go, and each that all hosts share once for all of them."""
     own = [it for it in requests if not (it.step.once and site.once)]
     seen = dict(zip(map(id, own), take(own), strict=True))

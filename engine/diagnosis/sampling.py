@@ -8,9 +8,9 @@ from dataclasses import replace
 from math import ceil
 
 from engine.codec import UNKNOWN, to_json
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.probe_types import Blind, CutShort, Looked, Request, Seen
-from engine.diagnosis.retries import patiently, shared
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.probe_types import PartialSamples, ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.retries import probe_shared, probe_with_retries
 from engine.errors import Cancelled, ConfigError, TransportError
 from engine.expressions.sampling import sampling
 from engine.expressions.templates import evaluate_sample
@@ -33,23 +33,23 @@ LARGEST = 100_000
 """Characters that the samples of one series may have in a result."""
 
 
-def sampling_of(step: Step, site: Site) -> Sampling:
+def sampling_of(step: Step, site: HostContext) -> Sampling:
     """How often *step* is to look.  Raises ConfigError."""
     return sampling(step.samples, site.scope({}, step.part))
 
 
-Enough = Callable[[Seen | Blind], bool]
+Enough = Callable[[ProbeAnswer | ProbeFailure], bool]
 """Whether a sample is the last that is needed."""
 
 
 def sample(
-    requests: Sequence[Request],
-    site: Site,
+    requests: Sequence[ProbeRequest],
+    site: HostContext,
     before: Sequence[Series | None] = (),
     *,
     anew: bool = False,
     enough: Enough | None = None,
-) -> tuple[Looked, ...]:
+) -> tuple[ProbeResult, ...]:
     """What each of *requests*, all of them with ``samples``, saw over time.
 
     *anew*: something was changed; to what each saw *before* one sample is added, and that one must be known.
@@ -58,13 +58,13 @@ def sample(
     """
     earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
 
-    def take(them: Sequence[Request]) -> list[Looked]:
+    def take(them: Sequence[ProbeRequest]) -> list[ProbeResult]:
         return _side_by_side([_Taker(it, site, earlier.get(id(it)), anew, enough) for it in them], site)
 
-    return shared(requests, site, take, anew=anew)
+    return probe_shared(requests, site, take, anew=anew)
 
 
-def _side_by_side(takers: Sequence[_Taker], site: Site) -> list[Looked]:
+def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResult]:
     clock = site.clock
     _tell(takers, site)
     try:
@@ -74,7 +74,7 @@ def _side_by_side(takers: Sequence[_Taker], site: Site) -> list[Looked]:
                 clock.sleep(due - clock.now())
             now = clock.now()
             ready = [it for it in waiting if it.due <= max(now, due)]
-            for it, looked in zip(ready, patiently([it.request for it in ready], site), strict=True):
+            for it, looked in zip(ready, probe_with_retries([it.request for it in ready], site), strict=True):
                 it.note(looked, now)
     except (TransportError, Cancelled):
         _tell_cut(takers, site)
@@ -82,7 +82,7 @@ def _side_by_side(takers: Sequence[_Taker], site: Site) -> list[Looked]:
     return [it.looked() for it in takers]
 
 
-def _tell(takers: Sequence[_Taker], site: Site) -> None:
+def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
     """Say what will take its time."""
     long = [it for it in takers if not it.anew and it.sampling.seconds >= LONG]
     if long:
@@ -91,20 +91,22 @@ def _tell(takers: Sequence[_Taker], site: Site) -> None:
         site.emit(Waiting(host=site.host.name, why=f"taking samples of {names} for {most}"))
 
 
-def _tell_cut(takers: Sequence[_Taker], site: Site) -> None:
+def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:
     for name in dict.fromkeys(it.request.step.id for it in takers if it.taken):
         own = [it for it in takers if it.request.step.id == name]
         states: list[Json] = [shortened(it.series()) for it in own]
         state = {"items": states} if own[0].request.step.each else states[0]
         assert isinstance(state, Mapping)
         words = "; ".join(dict.fromkeys(f"{it.taken} of {it.sampling.asked} samples had been taken" for it in own))
-        site.cut(CutShort(step=name, why=words, state=state))
+        site.cut(PartialSamples(step=name, why=words, state=state))
 
 
 class _Taker:
     """One look on its way through its samples."""
 
-    def __init__(self, request: Request, site: Site, before: Series | None, anew: bool, enough: Enough | None) -> None:
+    def __init__(
+        self, request: ProbeRequest, site: HostContext, before: Series | None, anew: bool, enough: Enough | None
+    ) -> None:
         self.sampling = sampling_of(request.step, site)
         self.request = replace(request, step=replace(request.step, once=False))
         self.anew, self.done, self.taken = anew, False, 0
@@ -115,14 +117,14 @@ class _Taker:
         self._samples: list[Json] = []
         self._missed: list[Missed] = []
         self._commands: tuple[SentCommand, ...] = ()
-        self._last: Seen | Blind = Blind(why="no sample was taken")
+        self._last: ProbeAnswer | ProbeFailure = ProbeFailure(why="no sample was taken")
         self._absent = ""
         self._seconds = self._spent = self._at = 0.0
         self._start = self.due
         if before is not None and before.samples:
             self._began, self._samples, self._missed = before.began, list(before.samples), list(before.unknown)
 
-    def note(self, looked: Looked, began: float) -> None:
+    def note(self, looked: ProbeResult, began: float) -> None:
         """Take in the sample that was begun at *began*, and see whether and when there is another."""
         self._began = self._began if self._samples else began
         at = round(began - self._began, 3)
@@ -131,12 +133,12 @@ class _Taker:
         self._spent = self._site.clock.now() - self._start
         self.taken, self._last, self._seconds = self.taken + 1, looked.outcome, at
         match looked.outcome:
-            case Seen(absent=why) if why and not self._samples:
+            case ProbeAnswer(absent=why) if why and not self._samples:
                 self._absent = why
-            case Seen(state=state, absent=""):
+            case ProbeAnswer(state=state, absent=""):
                 seen = to_json(state)
                 self._samples.append({**(seen if isinstance(seen, Mapping) else {"value": seen}), "at": at})
-            case Seen(absent=why) | Blind(why=why):
+            case ProbeAnswer(absent=why) | ProbeFailure(why=why):
                 self._samples.append({UNKNOWN: why})
                 self._missed.append(Missed(at=at, why=why))
         over = at >= round(self.sampling.span, 3) if self.sampling.span else self.taken >= self.sampling.times
@@ -152,10 +154,10 @@ class _Taker:
             self._samples.append({UNKNOWN: why})
             self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
 
-    def _refuted(self, outcome: Seen | Blind) -> bool:
+    def _refuted(self, outcome: ProbeAnswer | ProbeFailure) -> bool:
         """Whether the ``while`` of the step is false; where that is not known, it is not."""
         condition, newest = self.request.step.samples.get("while"), self._samples[-1] if self._samples else None
-        if not isinstance(condition, str) or not isinstance(outcome, Seen) or not isinstance(newest, Mapping):
+        if not isinstance(condition, str) or not isinstance(outcome, ProbeAnswer) or not isinstance(newest, Mapping):
             return False
         try:
             return evaluate_sample(condition, newest, self._site.scope({}, self.request.step.part)) is False
@@ -174,17 +176,17 @@ class _Taker:
             began=self._began,
         )
 
-    def looked(self) -> Looked:
+    def looked(self) -> ProbeResult:
         """What is to be said of the look as a whole."""
         series, outcome = self.series(), self._last
-        if isinstance(outcome, Seen) and (series.known or self._absent):
-            whole: Seen | Blind = Seen(args=outcome.args, state=series, absent=self._absent)
+        if isinstance(outcome, ProbeAnswer) and (series.known or self._absent):
+            whole: ProbeAnswer | ProbeFailure = ProbeAnswer(args=outcome.args, state=series, absent=self._absent)
         elif series.known and not self.anew:
-            whole = Seen(args=None, state=series)
+            whole = ProbeAnswer(args=None, state=series)
         else:
             why = self._missed[-1].why
-            whole = Blind(why=why if self.anew else f"none of {plural(self.taken, 'sample')} is known: {why}")
-        return Looked(outcome=whole, commands=self._commands, seconds=round(self._spent, 3), series=series)
+            whole = ProbeFailure(why=why if self.anew else f"none of {plural(self.taken, 'sample')} is known: {why}")
+        return ProbeResult(outcome=whole, commands=self._commands, seconds=round(self._spent, 3), series=series)
 
 
 def remark(series: Series) -> str:

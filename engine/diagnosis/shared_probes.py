@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.diagnosis.probe_types import Looked
+from engine.diagnosis.probe_types import ProbeResult
 from engine.errors import ConnectionLost, TransportError, Unreachable
 from engine.protocols import Clock, Connection
 from engine.values.command import Command, Completed
@@ -18,11 +18,11 @@ RESTS = 30.0
 @dataclass(slots=True)
 class _Answer:
     lock: threading.Lock
-    looked: Looked | None = None
+    looked: ProbeResult | None = None
     began: float = 0.0
 
 
-class Once:
+class SharedProbes:
     """Looks that are taken for all hosts by the first that needs them; the others wait for the answer."""
 
     def __init__(self, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class Once:
         self._answers: dict[str, _Answer] = {}
         self._lock = threading.Lock()
 
-    def look(self, key: str, take: Callable[[], Looked], *, anew: bool) -> Looked:
+    def look(self, key: str, take: Callable[[], ProbeResult], *, anew: bool) -> ProbeResult:
         """What *take* saw, or what another host's saw for the same *key*.
 
         *anew*: only an answer will do that was begun after this call: something has been changed.  A fault is an
@@ -47,7 +47,7 @@ class Once:
             return answer.looked
 
 
-class Elsewhere:
+class OtherHosts:
     """Connections to the hosts that steps name with ``on``: one each, which the hosts of a run take turns at."""
 
     def __init__(self, connect: Callable[[str], Connection], clock: Clock) -> None:
@@ -116,6 +116,6 @@ class _Place:
             connection.close()
 
 
-def nowhere(name: str) -> Connection:
+def no_other_hosts(name: str) -> Connection:
     """What stands where a run knows no other hosts."""
     raise Unreachable(f"on {name}: no other host can be reached from here")

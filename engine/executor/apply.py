@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.items import surroundings
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.items import with_environment
 from engine.diagnosis.probing import prepared
 from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.values.command import Command, Completed
@@ -16,7 +16,7 @@ from engine.values.types import seconds
 
 
 @dataclass(slots=True)
-class Sent:
+class SendResult:
     """What became of a change's commands."""
 
     status: Status = Status.CHANGED
@@ -35,10 +35,10 @@ class Sent:
             self.why = f"{self.why}; {why}"
 
 
-def send(site: Site, step: Step, change: Change, lock: str = "") -> Sent:
+def send(site: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
     """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
-    done = Sent()
-    step = surroundings(step, site.scope({}, step.part))
+    done = SendResult()
+    step = with_environment(step, site.scope({}, step.part))
     for command in change.commands:
         _send(site, step, replace(command, lock=lock), done)
         if done.status is not Status.CHANGED:
@@ -52,7 +52,7 @@ def send(site: Site, step: Step, change: Change, lock: str = "") -> Sent:
     return done
 
 
-def _send(site: Site, step: Step, command: Command, done: Sent) -> None:
+def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> None:
     command = prepared(command, step)
     site.hangs.forget()  # a change may be what makes a program answer again
     done_before = done.sent
@@ -94,7 +94,7 @@ def _ended(command: Command, answer: Completed) -> bool:
     return answer.timed_out and not command.unkillable and not answer.survivors
 
 
-def _fault(site: Site, step: Step, command: Command, answer: Completed) -> str:
+def _fault(site: HostContext, step: Step, command: Command, answer: Completed) -> str:
     action = site.action(step)
     words = action.refused(command, answer) if action.refused else ""
     if words:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 
-class Stop:
+class Cancellation:
     """The wish to end a run: of a person, each time more urgent, or of the deadline."""
 
     def __init__(self) -> None:

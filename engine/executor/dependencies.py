@@ -19,7 +19,7 @@ UNSUCCESSFUL = (
 )
 
 
-def hinge(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | None:
+def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | None:
     """How *step* ends because of what became of the steps that it names; None when it may be taken."""
     for it in _named((*step.after, *step.if_changed), earlier):
         if it.status in UNSUCCESSFUL and not it.ignored and not step.always:
@@ -31,7 +31,7 @@ def hinge(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | Non
     return None
 
 
-def switched_off(planned: PlannedStep) -> str:
+def disabled_by(planned: PlannedStep) -> str:
     """The ``when`` that kept *planned* out of the plan, whatever becomes of other steps; empty where none did."""
     decision = planned.decision
     return (

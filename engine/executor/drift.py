@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.diagnosis.probe_types import Seen
+from engine.diagnosis.probe_types import ProbeAnswer
 from engine.protocols import Action
 from engine.values.plan import Blocked, Change, Decision, PlannedStep, Skip
 
 
-def narrowed(
-    change: Change, planned: PlannedStep, fresh: Seen, action: Action
+def without_drift(
+    change: Change, planned: PlannedStep, fresh: ProbeAnswer, action: Action
 ) -> tuple[Decision, frozenset[str]] | str:
     """*change* without the targets that the plan did not show, and the keys of those; or why the step has drifted."""
     shown_change = planned.decision if isinstance(planned.decision, Change) else None

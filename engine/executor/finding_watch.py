@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from engine.diagnosis.diagnose import Diagnosis, look_again
+from engine.diagnosis.diagnose import Diagnosis, probe_again
 from engine.diagnosis.findings import evaluate_findings
-from engine.diagnosis.host_context import Site
+from engine.diagnosis.host_context import HostContext
 from engine.values.event import Waiting
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule
@@ -17,10 +17,10 @@ POLL = 1.0
 """Seconds between two looks while a finding is given time to go."""
 
 
-class Watch:
+class FindingWatch:
     """The latest diagnosis of one host, and the findings that follow from it."""
 
-    def __init__(self, site: Site, first: Diagnosis, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, site: HostContext, first: Diagnosis, findings: tuple[Finding, ...]) -> None:
         self._site = site
         self._before = {it.id: it for it in findings}
         self._confirmed: set[str] = set()
@@ -89,7 +89,7 @@ class Watch:
             clock.sleep(POLL)
 
     def _look(self, wanted: Collection[str]) -> None:
-        self.diagnosis = look_again(self._site, self.diagnosis, wanted)
+        self.diagnosis = probe_again(self._site, self.diagnosis, wanted)
         self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)
 
     def _status(self, finding_id: str) -> Presence:

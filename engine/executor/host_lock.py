@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from engine.diagnosis.host_context import Site
+from engine.diagnosis.host_context import HostContext
 from engine.errors import Cancelled, TransportError
-from engine.facts.system.host_lock import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
+from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from engine.values.event import Waiting
 from engine.values.plan import Change
 from engine.values.playbook import written_id
@@ -26,15 +26,15 @@ class Lock:
     never wait for each other.
     """
 
-    def __init__(self, site: Site, plan: HostPlan) -> None:
+    def __init__(self, site: HostContext, plan: HostPlan) -> None:
         self._site, self._plan = site, plan
-        self._taken: dict[tuple[str, str], Held | NoLock] = {}
+        self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
         """By the host that a step names (empty: this one) and the user to become (empty: who logged in)."""
         self._untold: dict[str, str] = {}
         self.waited = False
         """Another run has been at work meanwhile."""
 
-    def take(self, place: str, become: str = "") -> Busy | None:
+    def take(self, place: str, become: str = "") -> LockBusy | None:
         """Take the locks of *place* for a change as the user *become*, unless we have them; wait if need be.
 
         Raises TransportError and Cancelled: then nothing was changed.
@@ -52,27 +52,27 @@ class Lock:
     def held(self, place: str, become: str) -> str:
         """The directory of the lock on *place* for changes as *become*; empty where there is none."""
         answer = self._taken.get((place, become))
-        return answer.place if isinstance(answer, Held) else ""
+        return answer.place if isinstance(answer, LockHeld) else ""
 
     def untold(self, place: str) -> str:
         """Why nothing keeps other runs from *place* while we change it, as the end of a sentence; said once."""
         why = self._untold.pop(place, "")
         return f"; without a lock, so that another run would not have been noticed: {why}" if why else ""
 
-    def _ask_all(self, place: str, become: str) -> Busy | None:
+    def _ask_all(self, place: str, become: str) -> LockBusy | None:
         """Ask for every lock on *place* that we do not have; all, or none of them."""
         fresh: list[str] = []
         for user in self._users(place, become):
             if (place, user) in self._taken:
                 continue
             answer = self._ask(place, user)
-            if isinstance(answer, Busy):
+            if isinstance(answer, LockBusy):
                 for it in fresh:
                     self._give(place, it)
                 return answer
             self._taken[place, user] = answer
             fresh.append(user)
-            if isinstance(answer, NoLock):
+            if isinstance(answer, LockUnavailable):
                 self._untold.setdefault(place, answer.why)
         return None
 
@@ -87,7 +87,7 @@ class Lock:
         login = "" if place else self._site.host.user
         return sorted(users, key=lambda user: ((user or login) == "root", user or login))
 
-    def _ask(self, place: str, user: str) -> Held | Busy | NoLock:
+    def _ask(self, place: str, user: str) -> LockHeld | LockBusy | LockUnavailable:
         facts = {name: str(it) for name, it in self._site.run.items()}
         run, by = facts.get("id", ""), facts.get("by") or "somebody"
         words = f"run {run} of {self._site.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
@@ -100,7 +100,7 @@ class Lock:
 
     def _give(self, place: str, user: str) -> None:
         """Give one back.  Never raises: with the connection, the lock ends anyway."""
-        if isinstance(self._taken.pop((place, user)), Held):
+        if isinstance(self._taken.pop((place, user)), LockHeld):
             with suppress(TransportError, Cancelled):
                 run = str(self._site.run.get("id", ""))
                 self._site.at(place).run(ask_unlock(run, self._name(place), user))

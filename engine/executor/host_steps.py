@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from engine.diagnosis.diagnose import Diagnosis
-from engine.diagnosis.gates import freed, gate_of, too_risky, victims_of
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.probe_types import Blind, Request, Seen
-from engine.diagnosis.probing import look
+from engine.diagnosis.gates import gate_of, is_cleanup, too_risky, victims_of
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from engine.diagnosis.probing import run_probes
 from engine.errors import Cancelled, TransportError
 from engine.executor.apply import send
-from engine.executor.dependencies import ended, hinge, switched_off
-from engine.executor.drift import named, narrowed
-from engine.executor.finding_watch import Watch
+from engine.executor.dependencies import disabled_by, ended, unmet_dependency
+from engine.executor.drift import named, without_drift
+from engine.executor.finding_watch import FindingWatch
 from engine.executor.host_lock import Lock
-from engine.executor.recheck import seen_twice
-from engine.executor.revalidation import Called
+from engine.executor.recheck import confirmed_result
+from engine.executor.revalidation import Revalidation
 from engine.executor.verification import verify
 from engine.values.event import StepFinished, StepStarted
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Skip
@@ -42,13 +42,13 @@ class Outcome:
     error: str | None = None
 
 
-def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, force: bool = False) -> Outcome:
+def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent, *, force: bool = False) -> Outcome:
     """Do what *plan* shows, or less.  Every step has a result, whatever happens.
 
     *seen* is the diagnosis that the plan rests on.
     """
-    watch = Watch(site, seen, plan.findings)
-    called = Called(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
+    watch = FindingWatch(site, seen, plan.findings)
+    called = Revalidation(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
     run = _Run(site=site, plan=plan, watch=watch, called=called, consent=consent, force=force, lock=Lock(site, plan))
     written = {it.id: it for it in site.playbook.remediate}
     for planned in plan.steps:
@@ -72,7 +72,7 @@ def execute(site: Site, plan: HostPlan, seen: Diagnosis, consent: Consent, *, fo
 class _Due:
     """A change that is to be sent, and what it rests on."""
 
-    fresh: Seen
+    fresh: ProbeAnswer
     """What the step's own look saw."""
     change: Change
     left_alone: frozenset[str]
@@ -85,10 +85,10 @@ class _Due:
 
 @dataclass(slots=True)
 class _Run:
-    site: Site
+    site: HostContext
     plan: HostPlan
-    watch: Watch
-    called: Called
+    watch: FindingWatch
+    called: Revalidation
     consent: Consent
     force: bool
     lock: Lock
@@ -156,7 +156,7 @@ class _Run:
 
     def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
         """The change that is due now; or how the step ends without one."""
-        if off := switched_off(planned):
+        if off := disabled_by(planned):
             return replace(plain, status=Status.SKIPPED, why=off)
         if self.lost and step.always and (self.dead or not planned.ready):
             return self._owing(planned, plain)
@@ -164,16 +164,16 @@ class _Run:
             return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {self.lost}")
         if self.broken and not (step.always or step.if_failed):
             return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; nothing is done after that")
-        if stands := hinge(step, self.results):
+        if stands := unmet_dependency(step, self.results):
             return replace(plain, status=stands[0], why=stands[1])
         if barrier := self._barrier(step, planned):
             blind = isinstance(barrier, Blocked)
             status = Status.BLOCKED if blind else Status.SKIPPED
             return replace(plain, status=status, why=barrier.why, fault=Fault.LOOK if blind else Fault.NONE)
-        (looked,) = look([Request(step=step, args=planned.args)], self.site)
+        (looked,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site)
         plain = replace(plain, commands=looked.commands)
         match looked.outcome:
-            case Blind(why=why):
+            case ProbeFailure(why=why):
                 waits = self.site.action(step).decide is None
                 status = Status.FAILED if waits else Status.BLOCKED
                 return replace(
@@ -183,7 +183,7 @@ class _Run:
                     fault=Fault.GOAL if waits else Fault.LOOK,
                     ignored=step.ignore_failure,
                 )
-            case Seen() as fresh:
+            case ProbeAnswer() as fresh:
                 return self._decide(step, planned, fresh, plain)
 
     def _owing(self, planned: PlannedStep, plain: StepResult) -> StepResult:
@@ -199,7 +199,7 @@ class _Run:
             self.called.look_again()
         if planned.ready and (why := self.called.withdrawn(step, wrote=self.wrote)):
             return why
-        if freed(step):
+        if is_cleanup(step):
             return None if planned.ready else _as_planned(planned)
         if (self.wrote or self.lock.waited) and self.site.playbook.findings and not step.always:
             self.watch.recheck(named_findings)
@@ -227,7 +227,7 @@ class _Run:
         then = {it.id for it in self.plan.findings if it.status in (Presence.PRESENT, Presence.UNKNOWN)}
         return "" if then & set(now) or not now else ", ".join(now)
 
-    def _decide(self, step: Step, planned: PlannedStep, fresh: Seen, plain: StepResult) -> StepResult | _Due:
+    def _decide(self, step: Step, planned: PlannedStep, fresh: ProbeAnswer, plain: StepResult) -> StepResult | _Due:
         action = self.site.action(step)
         if action.decide is None:
             assert action.waits is not None
@@ -243,7 +243,7 @@ class _Run:
         left_alone: frozenset[str] = frozenset()
         spared = ""
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:
-            less = narrowed(decision, planned, fresh, action)
+            less = without_drift(decision, planned, fresh, action)
             if isinstance(less, str):
                 return replace(plain, status=Status.DRIFTED, why=less)
             spared = named(decision, less[1])
@@ -292,9 +292,9 @@ class _Run:
 
     def _second_look(self, step: Step, due: _Due) -> StepResult:
         plain, change = due.plain, due.change
-        request = Request(step=step, args=self._planned(step).args)
+        request = ProbeRequest(step=step, args=self._planned(step).args)
         try:
-            return seen_twice(self.site, request, due.fresh, change, due.left_alone, plain)
+            return confirmed_result(self.site, request, due.fresh, change, due.left_alone, plain)
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be probed again: {error}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
-from engine.diagnosis.probing import look
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.probing import run_probes
 from engine.protocols import Action
 from engine.values.event import Waiting
 from engine.values.plan import Change, NoChange
@@ -14,8 +14,13 @@ from engine.values.result import Fault, SentCommand, Status, StepResult
 from engine.values.types import seconds
 
 
-def seen_twice(
-    site: Site, request: Request, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
+def confirmed_result(
+    site: HostContext,
+    request: ProbeRequest,
+    fresh: ProbeAnswer,
+    change: Change,
+    left_alone: frozenset[str],
+    plain: StepResult,
 ) -> StepResult:
     """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
 
@@ -36,11 +41,16 @@ def seen_twice(
 
 
 def _looked_again(
-    site: Site, request: Request, fresh: Seen, change: Change, left_alone: frozenset[str], plain: StepResult
-) -> tuple[Looked, StepResult]:
+    site: HostContext,
+    request: ProbeRequest,
+    fresh: ProbeAnswer,
+    change: Change,
+    left_alone: frozenset[str],
+    plain: StepResult,
+) -> tuple[ProbeResult, StepResult]:
     step, action = request.step, site.action(request.step)
-    (looked,) = look([request], site)
-    if isinstance(looked.outcome, Blind):
+    (looked,) = run_probes([request], site)
+    if isinstance(looked.outcome, ProbeFailure):
         why = f"done, but a second probe gave no answer: {looked.outcome.why}"
         return looked, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
     after = looked.outcome.state
@@ -53,7 +63,7 @@ def _looked_again(
     return looked, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
 
 
-def settled(action: Action, before: Seen, after: object) -> bool:
+def settled(action: Action, before: ProbeAnswer, after: object) -> bool:
     """Whether the second look agrees that the change is done; by default, when nothing is left to decide."""
     if action.settled is not None:
         return action.settled(before.args, before.state, after)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.diagnosis.diagnose import named
-from engine.diagnosis.gates import freed, gate_of
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.items import no_longer
-from engine.executor.finding_watch import Watch
+from engine.diagnosis.gates import gate_of, is_cleanup
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.items import skipped_now
+from engine.executor.finding_watch import FindingWatch
 from engine.values.plan import Blocked, Change, Finding, Presence, Skip
 from engine.values.playbook import FindingRule, Step, written_id
 from engine.values.result import HostPlan, Status
@@ -16,13 +16,13 @@ from engine.values.result import HostPlan, Status
 _WEIGHT = {Presence.ABSENT: 0, Presence.GONE: 0, Presence.UNKNOWN: 1, Presence.PRESENT: 2}
 
 
-class Called:
+class Revalidation:
     """The findings and guards that a plan rests on, until the run itself has changed the host.
 
     From then on what the steps do is what moves the looks: the findings are the watch's, and guards stay as they were.
     """
 
-    def __init__(self, site: Site, plan: HostPlan, watch: Watch, *, shown: bool, force: bool) -> None:
+    def __init__(self, site: HostContext, plan: HostPlan, watch: FindingWatch, *, shown: bool, force: bool) -> None:
         self._site, self._plan, self._watch, self._shown, self._force = site, plan, watch, shown, force
         self._withdrawn: dict[str, Skip | Blocked] = {}
         self.due = shown and any(isinstance(it.decision, Change) for it in plan.steps)
@@ -43,7 +43,7 @@ class Called:
             looks |= named(replace(step, args={}))
         self._watch.look_once_more(looks, rules)
         for step, planned in steps:
-            if refused := no_longer(step, planned.item, self._site, self._watch.diagnosis.states):
+            if refused := skipped_now(step, planned.item, self._site, self._watch.diagnosis.states):
                 kind = Skip if refused.status is Status.SKIPPED else Blocked
                 self._withdrawn[planned.id] = kind(why=f"no longer called for: {refused.why}")
         self.due = False
@@ -52,7 +52,7 @@ class Called:
         """Why what called for *step* in the plan does so no longer; None where it does.  *wrote*: the run has begun."""
         if why := self._withdrawn.get(step.id):
             return why
-        if wrote or freed(step):
+        if wrote or is_cleanup(step):
             return None
         then, now, least = (
             gate_of(step, it, force=self._force) for it in (self._plan.findings, self._watch.findings, self.findings())
@@ -74,7 +74,7 @@ class Called:
         """The findings that call for any of *steps*, and those that would supersede them."""
         every = self._site.playbook.findings
         wanted = {it.id for it in every if any(it.id in step.for_ for step in steps)}
-        if any(not step.for_ and not freed(step) for step in steps):
+        if any(not step.for_ and not is_cleanup(step) for step in steps):
             wanted |= {it.id for it in every if it.severity.drives}
         for it in reversed(every):  # what supersedes a finding stands before it
             wanted |= {*it.unless} if it.id in wanted else set()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from engine.diagnosis.host_context import Site
-from engine.diagnosis.probe_types import Blind, Looked, Request, Seen
-from engine.diagnosis.retries import LEAST, patiently
+from engine.diagnosis.host_context import HostContext
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
+from engine.diagnosis.retries import LEAST, probe_with_retries
 from engine.diagnosis.sampling import sample, shortened
 from engine.errors import Cancelled, TransportError
 from engine.executor.dependencies import ended
@@ -18,7 +18,7 @@ from engine.values.types import plural, seconds
 
 
 def verify(
-    site: Site, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
+    site: HostContext, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
 ) -> Iterator[tuple[Step, StepResult]]:
     """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
     written = {it.id: it for it in site.playbook.verify}
@@ -39,7 +39,7 @@ def verify(
 
 
 def _verify(
-    site: Site, step: Step, plan: HostPlan, plain: StepResult, earlier: list[StepResult], wrote: bool, lost: str
+    site: HostContext, step: Step, plan: HostPlan, plain: StepResult, earlier: list[StepResult], wrote: bool, lost: str
 ) -> StepResult:
     if lost:
         return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {lost}", fault=Fault.LOOK)
@@ -54,10 +54,10 @@ def _verify(
             return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {ended(it)}")
     if step.id not in plan.verify_args:
         return plain
-    return _until_it_holds(site, Request(step=step, args=plan.verify_args[step.id]), plain)
+    return _until_it_holds(site, ProbeRequest(step=step, args=plan.verify_args[step.id]), plain)
 
 
-def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResult:
+def _until_it_holds(site: HostContext, request: ProbeRequest, plain: StepResult) -> StepResult:
     step, began = request.step, site.clock.now()
     commands: tuple[SentCommand, ...] = ()
     while True:
@@ -72,16 +72,16 @@ def _until_it_holds(site: Site, request: Request, plain: StepResult) -> StepResu
         site.clock.sleep(step.every)
 
 
-def _once(site: Site, request: Request, plain: StepResult) -> tuple[Looked, StepResult]:
-    (looked,) = patiently([replace(request, step=replace(request.step, within=0.0))], site)
+def _once(site: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
+    (looked,) = probe_with_retries([replace(request, step=replace(request.step, within=0.0))], site)
     return looked, _judged(site, request.step, looked.outcome, plain)
 
 
-def _in_every_sample(site: Site, request: Request, plain: StepResult) -> tuple[Looked, StepResult]:
+def _in_every_sample(site: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
     """It holds if it holds in every sample; the first in which it does not, or that is not known, ends them."""
     judged: list[StepResult] = []
 
-    def enough(outcome: Seen | Blind) -> bool:
+    def enough(outcome: ProbeAnswer | ProbeFailure) -> bool:
         judged.append(_judged(site, request.step, outcome, plain))
         return judged[-1].status is not Status.OK
 
@@ -97,17 +97,17 @@ def _in_every_sample(site: Site, request: Request, plain: StepResult) -> tuple[L
     return looked, replace(last, why=why, state=shortened(series))
 
 
-def _judged(site: Site, step: Step, outcome: Seen | Blind, plain: StepResult) -> StepResult:
+def _judged(site: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailure, plain: StepResult) -> StepResult:
     action = site.action(step)
     match outcome:
-        case Blind(why=why):
+        case ProbeFailure(why=why):
             return replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
-        case Seen(absent=why) if why:
+        case ProbeAnswer(absent=why) if why:
             return replace(plain, status=Status.SKIPPED, why=why)
-        case Seen(args=args) if action.holds is None:
+        case ProbeAnswer(args=args) if action.holds is None:
             assert action.waits is not None
             return replace(plain, status=Status.OK, why=action.waits(args), verified=True)
-        case Seen(args=args, state=state):
+        case ProbeAnswer(args=args, state=state):
             assert action.holds is not None
             return _held(plain, action.holds(args, state))
 

@@ -276,7 +276,7 @@ class _Parsed:
     names: frozenset[tuple[str, str]]
     mentioned: frozenset[str]
     """Every name in it, also those that it binds itself."""
-    over_samples: tuple[OverSamples, ...]
+    over_samples: tuple[SampleFilter, ...]
     plain: bool
     """It is so simple that nothing can be wrong with it."""
     tree: Any
@@ -365,7 +365,7 @@ def _first_step(node: Any) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class OverSamples:
+class SampleFilter:
     """A filter over samples, as it stands in a text."""
 
     look: str
@@ -375,18 +375,18 @@ class OverSamples:
     """What it is given; None where it is not written out."""
 
 
-def over_samples(text: str) -> Iterator[OverSamples]:
+def over_samples(text: str) -> Iterator[SampleFilter]:
     """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
     if "|" in text:
         yield from _understood(text).over_samples
 
 
-def _over_samples(everything: list[Any]) -> Iterator[OverSamples]:
+def _over_samples(everything: list[Any]) -> Iterator[SampleFilter]:
     for it in everything:
         if not isinstance(it, nodes.Filter):
             continue
         given = tuple(arg.value if isinstance(arg, nodes.Const) else None for arg in it.args)
         if it.name in NAMES:
-            yield OverSamples(it.node.name if isinstance(it.node, nodes.Name) else "", it.name, given)
+            yield SampleFilter(it.node.name if isinstance(it.node, nodes.Name) else "", it.name, given)
         elif it.name == "map" and given and given[0] in NAMES:
-            yield OverSamples("", given[0], given[1:])
+            yield SampleFilter("", given[0], given[1:])

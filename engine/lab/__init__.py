@@ -5,29 +5,29 @@ reached by SSH on a loopback address.  Only the GPU is pretended: processes, sig
 """
 
 from engine.lab.faults import FAULTS
-from engine.lab.inspection import living
+from engine.lab.inspection import processes_on_host
 from engine.lab.isolation import found
 from engine.lab.lab_host import LabHost
 from engine.lab.lifecycle import INVENTORY, SHARED, Lab, LabOptions, down, sharing, shell_argv, status, up
 from engine.lab.location import default_directory
 from engine.lab.lock import held
-from engine.lab.scenarios import SCENES, Scene, inputs_of
+from engine.lab.scenarios import SCENARIOS, Scenario, inputs_of
 
 __all__ = [
     "FAULTS",
     "INVENTORY",
-    "SCENES",
+    "SCENARIOS",
     "SHARED",
     "Lab",
     "LabHost",
     "LabOptions",
-    "Scene",
+    "Scenario",
     "default_directory",
     "down",
     "found",
     "held",
     "inputs_of",
-    "living",
+    "processes_on_host",
     "sharing",
     "shell_argv",
     "status",

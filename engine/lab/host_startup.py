@@ -33,7 +33,7 @@ class Start:
     """What is the same for all hosts of a lab in *folder*; *wanted* and *addresses* have one row for each."""
 
     folder: Path
-    can: isolation.Apart
+    can: isolation.Isolation
     wanted: Sequence[tuple[str, tuple[str, ...]]]
     addresses: Sequence[str]
     port: int

@@ -11,7 +11,7 @@ SERVER = "engine.lab.ssh_server"
 """The module that does so where there is no sshd."""
 
 
-def living(outer: int) -> tuple[tuple[int, str], ...]:
+def processes_on_host(outer: int) -> tuple[tuple[int, str], ...]:
     """The processes below *outer*, each with its pid inside of the host and its command line."""
     parents = {int(it.name): _parent(it) for it in Path("/proc").iterdir() if it.name.isdigit()}
     found = [_seen(Path(f"/proc/{pid}")) for pid in parents if _is_below(pid, outer, parents)]

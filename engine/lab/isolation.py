@@ -27,7 +27,7 @@ OVERLAY = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
+class Isolation:
     """What hosts of a lab have of their own; with each the words of this machine where it cannot be had."""
 
     files: str = OWN
@@ -64,7 +64,7 @@ def search_path() -> str:
     return os.pathsep.join(it for it in (os.environ.get("PATH", os.defpath), SBIN) if it)
 
 
-def found() -> Apart:
+def found() -> Isolation:
     """What this machine allows: tried out, not guessed.  Raises ConfigError where it allows no lab at all.
 
     Without root a host has a user namespace too, in which this user is root.  Files of users that are unknown in it
@@ -83,7 +83,7 @@ def found() -> Apart:
     python = "'" + sys.executable.replace("'", "'\\''") + "'"
     no_network = _refusal((*spaces, "--net"), NET.format(python=python, lo=LO))
     no_overlay = _refusal(spaces, OVERLAY) if root else "only root can copy root's files on writing"
-    return Apart(
+    return Isolation(
         files=READ_ONLY if no_overlay else OWN,
         no_overlay=no_overlay,
         network=not no_network,
@@ -108,15 +108,15 @@ def _refusal(spaces: tuple[str, ...], script: str) -> str:
     return next((it.strip() for it in said if it.strip()), f"exit code {tried.returncode}")
 
 
-def remember(folder: Path, it: Apart) -> None:
+def remember(folder: Path, it: Isolation) -> None:
     """Leave word of it in the lab's *folder*."""
     (folder / FILE).write_text(json.dumps(asdict(it)))
 
 
-def remembered(folder: Path) -> Apart | None:
+def remembered(folder: Path) -> Isolation | None:
     """What was found for the lab in *folder*; None where nothing is told."""
     try:
         known = json.loads((folder / FILE).read_text())
-        return Apart(**{**known, "argv": tuple(known["argv"])})
+        return Isolation(**{**known, "argv": tuple(known["argv"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -100,7 +100,7 @@ def down(directory: Path) -> tuple[str, ...]:
         return ()
     hosts = status(folder)
     cut_short = not (folder / INVENTORY).exists()
-    strays = location.strays(folder, [it.pid for it in hosts]) if cut_short else []
+    strays = location.leftover_processes(folder, [it.pid for it in hosts]) if cut_short else []
     lost = [LabHost(name="", address="", port=0, faults=(), pid=it, start=start_of(it)) for it in strays]
     ended = [it for it in (*hosts, *lost) if it.lives]
     for it in ended:

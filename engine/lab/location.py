@@ -103,7 +103,7 @@ def way(folder: Path, address: str, port: int) -> socket.socket:
     return made
 
 
-def strays(folder: Path, known: Sequence[int]) -> list[int]:
+def leftover_processes(folder: Path, known: Sequence[int]) -> list[int]:
     """Outer processes of hosts in *folder* that are not *known*: whoever started them was ended in between."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):

@@ -17,7 +17,7 @@ _LEADS = "leader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scenario:
     """Hosts such as ``gpu-01=leftovers``, and values for inputs, with ``ADDRESS_OF_LEADER`` for its address."""
 
     hosts: tuple[str, ...]
@@ -33,9 +33,9 @@ def _component(name: str, pattern: str, *argv: str) -> Mapping[str, Json]:
     return {"name": name, "pattern": pattern, "log": f"{PIPELINE}/logs/{name}.log", "argv": list(argv)}
 
 
-SCENES: Mapping[str, Scene] = MappingProxyType(
+SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
-        "training-crash": Scene(
+        "training-crash": Scenario(
             hosts=(
                 *("gpu-01=update_timeout", "gpu-02=executor_crash", "gpu-03=server_crash", "gpu-04=silent_stop"),
                 *("gpu-05=leak", "gpu-06=oom", "gpu-07=disk_errors", "gpu-08=disk_full", "gpu-09=trained"),
@@ -51,7 +51,7 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 "leak_fills_within": 1000000,
             },
         ),
-        "restart-loop": Scene(
+        "restart-loop": Scenario(
             hosts=(
                 *("gpu-01=restart_loop", "gpu-02=restart_loop+unsaved", "gpu-03=restart_loop+broken_clone"),
                 "gpu-04=trained",
@@ -63,23 +63,23 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 "repo": "file:///run/lab/upstream",
             },
         ),
-        "raise-timeouts": Scene(
+        "raise-timeouts": Scenario(
             hosts=("gpu-01=short_timeouts", "gpu-02=trained"),
             inputs={"configs": [f"{WORK}/AReaL/examples/lab/grpo.yaml"]},
         ),
-        "disk-slow": Scene(
+        "disk-slow": Scenario(
             hosts=("gpu-01=disk_slow", "gpu-02=disk_full", "gpu-03=disk_errors", _HEALTHY),
             inputs={"paths": [f"{WORK}/outputs"], "size": "20MiB", "leave": "1MiB"},
         ),
-        "stuck-node": Scene(
+        "stuck-node": Scenario(
             hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay", "gpu-03=miscounted", "gpu-04=unmeasured", _HEALTHY),
             inputs={**_LEADING, "older_than": 0, "lag": "6s"},
         ),
-        "reset-node-jobs": Scene(hosts=(LEADER, "gpu-01=miscounted", "gpu-02=selfplay", _HEALTHY), inputs=_LEADING),
-        "cleanup-stuck-nodes": Scene(
+        "reset-node-jobs": Scenario(hosts=(LEADER, "gpu-01=miscounted", "gpu-02=selfplay", _HEALTHY), inputs=_LEADING),
+        "cleanup-stuck-nodes": Scenario(
             hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay"), inputs={"url": _LEADING["url"]}
         ),
-        "container-death": Scene(
+        "container-death": Scenario(
             hosts=(
                 *("gpu-01=died_of_memory+at_work", "gpu-02=died_of_kill", "gpu-03=died_of_segfault"),
                 *("gpu-04=died_of_gpu_memory", "gpu-05=died_of_disk", "gpu-06=died_of_itself", "gpu-07=dies_again"),
@@ -87,17 +87,17 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
             ),
             inputs={"stuck_after": 0},  # nobody waits ten minutes to see it
         ),
-        "docker-prune": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
-        "disk-full": Scene(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
-        "docker-logging-setup": Scene(hosts=("gpu-01=unbounded_logs+at_work", "gpu-02=at_work", _HEALTHY)),
-        "runner-preflight": Scene(
+        "docker-prune": Scenario(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "disk-full": Scenario(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
+        "docker-logging-setup": Scenario(hosts=("gpu-01=unbounded_logs+at_work", "gpu-02=at_work", _HEALTHY)),
+        "runner-preflight": Scenario(
             hosts=(
                 *("gpu-01=docker", "gpu-02=docker+busy", "gpu-03=docker+smi_fails", "gpu-04=no_toolkit"),
                 *("gpu-05=docker_full", "gpu-06=healthy", "cpu-01=no_gpu"),
             ),
             inputs={"disk_free": "100MiB"},
         ),
-        "pipeline-hang": Scene(
+        "pipeline-hang": Scenario(
             hosts=(
                 *("gpu-01=inference_died", "gpu-02=no_model", "gpu-03=no_environment", "gpu-04=wrong_address"),
                 *("gpu-05=started_early", "gpu-06=idle", "gpu-07=unseen", "gpu-08=outputs_missing", _HEALTHY),
@@ -114,7 +114,7 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 "watch": "2s",
             },
         ),
-        "component-logs": Scene(
+        "component-logs": Scenario(
             hosts=("gpu-01=inference_died", "gpu-02=orchestrator_died", "gpu-03=pipeline", _HEALTHY),
             inputs={
                 "components": [
@@ -126,7 +126,7 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 "records": f"{PIPELINE}/records",
             },
         ),
-        "isolate-with-fake-data": Scene(
+        "isolate-with-fake-data": Scenario(
             hosts=("gpu-01=pipeline_ended", "gpu-02=pipeline_ended+trainer_died", "gpu-03=pipeline"),
             inputs={
                 "train_config": f"{PIPELINE}/train.toml",
@@ -135,14 +135,14 @@ SCENES: Mapping[str, Scene] = MappingProxyType(
                 "log": f"{PIPELINE}/logs/alone.log",
             },
         ),
-        "runner-monitor": Scene(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
-        "monitor": Scene(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
+        "runner-monitor": Scenario(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
+        "monitor": Scenario(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
     }
 )
 """Playbook to its scene.  Those that are not here are practised on the usual set of hosts."""
 
 
-def inputs_of(scene: Scene, hosts: Sequence[LabHost]) -> Mapping[str, Json]:
+def inputs_of(scene: Scenario, hosts: Sequence[LabHost]) -> Mapping[str, Json]:
     """The inputs of *scene* on a lab of *hosts*; those that name a leader are left out where there is none."""
     address = next((it.address for it in hosts if it.name == _LEADS), "")
     made: dict[str, Json] = {}

@@ -28,7 +28,7 @@ def nothing_to_read(name: str, playbook: str) -> str:
 
 
 @dataclass(slots=True)
-class Bundle:
+class BundledFiles:
     """The files that one playbook names, read once each."""
 
     document: Document

@@ -11,7 +11,7 @@ from engine.expressions.templates import Scope, fault_in, names, render
 from engine.lang.inputs import faults
 from engine.lang.lenient_read import mapping, texts_in, unraw
 from engine.lang.yaml_source import Document, Path
-from engine.values.playbook import FindingRule, Input, Part, Playbook, Step
+from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Playbook, Step
 from engine.values.types import Json
 
 Open = Callable[[str, str], tuple[str, str]]
@@ -40,7 +40,7 @@ class Included:
 def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Document, path: Path) -> Included:
     """*inner* as a part of the playbook of *document*, where an ``include`` at *path* names it *part*."""
     errors = tuple(_joined(part, it.id) for it in inner.findings if it.severity.drives)
-    own = Part(id=part, inputs=inner.inputs, given=given, where=document.where(path))
+    own = IncludedPlaybook(id=part, inputs=inner.inputs, given=given, where=document.where(path))
     parts = [own, *(replace(it, id=_joined(part, it.id), parent=_joined(part, it.parent)) for it in inner.parts)]
     return Included(
         replace(
@@ -129,7 +129,7 @@ def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[s
     return values
 
 
-def _wrong(part: Part, it: Input, value: Json) -> Iterator[Problem]:
+def _wrong(part: IncludedPlaybook, it: Input, value: Json) -> Iterator[Problem]:
     at = part.where
     for words in faults(it, value):
         yield Problem(file=at.file, line=at.line, column=at.column, message=f"input {it.name} of {part.id}: {words}")

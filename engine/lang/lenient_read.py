@@ -12,7 +12,7 @@ from engine.values.playbook import Step
 from engine.values.types import Json, Raw
 
 
-class LooksBehind:
+class ProbesBehind:
     """Which looks an expression rests on, among those of *diagnose*."""
 
     def __init__(self, diagnose: tuple[Step, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem
 from engine.lang import lenient_read
-from engine.lang.bundled_files import Bundle, Read, nothing_to_read
+from engine.lang.bundled_files import BundledFiles, Read, nothing_to_read
 from engine.lang.checks import check
 from engine.lang.includes import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
 from engine.lang.input_schema import faults_in_schema
@@ -82,7 +82,7 @@ class _Building:
     ) -> None:
         self._document, self._actions, self._problems = document, actions, problems
         self._opened, self._around, self._read = opened, around, read
-        self._bundle = Bundle(document, read, self._wrong)
+        self._bundle = BundledFiles(document, read, self._wrong)
         self._tree: Mapping[str, Any] = document.value
         self._included: list[tuple[Phase, Included]] = []
         self.brought: dict[str, Path] = {}
@@ -301,7 +301,7 @@ class _Building:
     def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
         listed = self._tree.get("findings")
         made = []
-        behind = lenient_read.LooksBehind(diagnose)
+        behind = lenient_read.ProbesBehind(diagnose)
         for number, tree in enumerate(listed if isinstance(listed, list) else ()):
             path: Path = ("findings", number)
             if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):

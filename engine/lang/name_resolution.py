@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.errors import Problem
 from engine.expressions.series import fault_in_filter
-from engine.expressions.templates import OverSamples, fault_in, fault_in_expression, is_template, names, over_samples
+from engine.expressions.templates import SampleFilter, fault_in, fault_in_expression, is_template, names, over_samples
 from engine.lang.yaml_source import Document, Path
 
 ROOTS = ("inputs", "host", "run")
@@ -82,7 +82,7 @@ class Naming:
         for use in over_samples(text):
             yield from self._over_samples(use, path, allowed)
 
-    def _over_samples(self, use: OverSamples, path: Path, allowed: Allowed) -> Iterator[Problem]:
+    def _over_samples(self, use: SampleFilter, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistakes in what is asked of the samples of a look."""
         known = allowed.series.get(use.look) or tuple({it: 0 for own in allowed.series.values() for it in own})
         if use.look in allowed.looks and use.look not in {*allowed.series, *allowed.lists}:

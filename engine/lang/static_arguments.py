@@ -30,7 +30,7 @@ GIVEN = "with the inputs as they are given"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ArgumentFault:
     """What is wrong with an argument."""
 
     path: Path
@@ -42,13 +42,15 @@ class Fault:
 Looks = Mapping[str, Json | Unknown]
 
 
-def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], looks: Looks) -> Iterator[Fault]:
+def faults_in_arguments(
+    step: Step, action: Action, inputs: Mapping[str, Json], looks: Looks
+) -> Iterator[ArgumentFault]:
     """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later.
 
     *looks* are ``unseen``.
     """
     scope = Scope(inputs=inputs, looks=looks)
-    seen: set[Fault] = set()
+    seen: set[ArgumentFault] = set()
     for one, free in _scopes(step, scope):
         off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
         for fault in _faults(step, action, one, ANY if off else free):
@@ -57,7 +59,7 @@ def faults_in_arguments(step: Step, action: Action, inputs: Mapping[str, Json], 
                 yield fault
 
 
-def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> Iterator[Fault]:
+def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> Iterator[ArgumentFault]:
     """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
     scope = Scope(inputs=inputs, looks=looks)
     amounts = {key: it for key, it in step.samples.items() if key != "while"}
@@ -69,7 +71,7 @@ def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> I
     except ConfigError as error:
         for it in error.problems:
             key = it.message.partition(":")[0]
-            yield Fault((key,) if key in step.samples else (), it.message)
+            yield ArgumentFault((key,) if key in step.samples else (), it.message)
 
 
 def unseen(playbook: Playbook, part: str) -> Looks:
@@ -171,7 +173,7 @@ def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]
         yield replace(scope, item=it), ("host", "run")
 
 
-def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[Fault]:
+def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[ArgumentFault]:
     ready = {key: _rendered(tree, scope, free) for key, tree in step.args.items()}
     args, problems = build_partly(action.Args, ready)
     if args is None and not problems:  # the rest is right or wrong whatever a template's file says of a host
@@ -179,9 +181,9 @@ def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> 
         known = {key: step.args[key] if key in texts and isinstance(it, Later) else it for key, it in ready.items()}
         args, problems = build_partly(action.Args, known) if known != ready else (args, problems)
     for it in problems:
-        yield Fault(_place(it.message), it.message, it.hint)
+        yield ArgumentFault(_place(it.message), it.message, it.hint)
     if args is not None and action.objection and (why := action.objection(args)):
-        yield Fault((), why)
+        yield ArgumentFault((), why)
     if args is None and not problems:
         yield from _objections(action, ready)
 
@@ -210,13 +212,13 @@ STAND_INS = ("x", "/dev/null", "-l", "list", "--version")
 """Texts that mean as little harm as any: what an action objects to with each of them, it objects to with all."""
 
 
-def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[Fault]:
+def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[ArgumentFault]:
     """What *action* has against *values* whatever stands where they are not known yet."""
     found = set()
     for text in STAND_INS if action.objection else ():
         args, _ = build_partly(action.Args, _standing_in(values, text))
         found.add(action.objection(args) if args is not None and action.objection else "")
-    yield from (Fault((), it) for it in found if it and len(found) == 1)
+    yield from (ArgumentFault((), it) for it in found if it and len(found) == 1)
 
 
 def _standing_in(tree: Any, text: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Protocol
 from engine.errors import ConnectionLost
 
 
-class Refused(Exception):
+class ShellRefused(Exception):
     """The host starts no shell for us: sudo said no, there is no ``sh``, or no further channel is given.
 
     The text is what the host said.  Nothing was sent.
@@ -46,4 +46,4 @@ class Opener(Protocol):
         ...
 
 
-__all__ = ["Channel", "ConnectionLost", "Opener", "Refused"]
+__all__ = ["Channel", "ConnectionLost", "Opener", "ShellRefused"]

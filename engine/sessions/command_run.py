@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from engine.errors import Cancelled, ConnectionLost
 from engine.protocols import Interrupt
 from engine.sessions.channel import Opener
-from engine.sessions.framed_output import KEPT, Part
+from engine.sessions.framed_output import KEPT, CapturedOutput
 from engine.sessions.shell_programs import REFUSED
-from engine.sessions.shell_session import Lane, Leash
+from engine.sessions.shell_session import ShellSession, Watchdog
 from engine.values.command import Command, Completed
 
 GRACE = 10.0
@@ -26,24 +26,24 @@ LATEST = 5.0
 """Seconds more for the host to end a write that is past its timeout."""
 
 
-def line_must_stand(opener: Opener) -> None:
+def require_open_connection(opener: Opener) -> None:
     """Raise ConnectionLost when the line is gone."""
     if not opener.stands():
         raise ConnectionLost("the connection to the host was lost")
 
 
 @dataclass(slots=True)
-class Attempt:
+class CommandRun:
     """A command that was sent on *lane*, with *token* behind what it says."""
 
     command: Command
     token: str
-    lane: Lane
-    leash: Leash
+    lane: ShellSession
+    leash: Watchdog
     opener: Opener
     interrupt: Interrupt
     began: float = field(default_factory=time.monotonic)
-    marks: dict[str, Part] = field(default_factory=dict)
+    marks: dict[str, CapturedOutput] = field(default_factory=dict)
     seen: float = field(default_factory=time.monotonic)
     """When the host was last listened to."""
     room: int = 4 * KEPT
@@ -145,7 +145,7 @@ class Attempt:
         left = self.leash.finish(self.lane, 3)
         self.lane.ended = True
         if left is None:
-            line_must_stand(self.opener)
+            require_open_connection(self.opener)
             left = ("the host did not say whether it ended",)
         self.began = time.monotonic() - spent
         return self._ended(timed_out=True, survivors=left)
@@ -157,7 +157,7 @@ class Attempt:
 
     def _broken_off(self) -> Completed:
         """The lane ended under the command: the line is gone, or something on the host killed our shell."""
-        line_must_stand(self.opener)
+        require_open_connection(self.opener)
         self.leash.listen(0.2)
         late = self.lane.name in self.leash.late
         note = f"\nrunbook: the shell that ran this was killed on the host ({self.command.effect})"
@@ -172,7 +172,7 @@ class Attempt:
 
     def _unheld_write(self) -> Completed:
         """The shell that was to end it is gone, and it is past its time."""
-        line_must_stand(self.opener)
+        require_open_connection(self.opener)
         return self._ended(timed_out=True, survivors=("left running: the shell that was to end it was killed",))
 
     def _cut_write(self) -> None:

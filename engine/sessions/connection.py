@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.protocols import Interrupt, Password
-from engine.sessions.channel import Opener, Refused
-from engine.sessions.command_run import GRACE, Attempt, line_must_stand
+from engine.sessions.channel import Opener, ShellRefused
+from engine.sessions.command_run import GRACE, CommandRun, require_open_connection
 from engine.sessions.shell_programs import command_text
-from engine.sessions.shell_session import Lane, Leash
+from engine.sessions.shell_session import ShellSession, Watchdog
 from engine.sessions.user_shell import Access, PasswordRefused
 from engine.values.command import Command, Completed, Effect
 
@@ -27,7 +27,7 @@ AHEAD = 64 * 1024
 """Bytes of frames that may be on their way to a lane before its answers are awaited."""
 
 
-class LaneConnection:
+class SessionConnection:
     """Runs commands on one host over an open line.  Owned by one thread."""
 
     def __init__(
@@ -43,7 +43,7 @@ class LaneConnection:
         self._opener, self._interrupt, self._host = opener, interrupt, host
         self._shell_within = shell_within
         self._password, self._asking = password, set[str]()
-        self._lanes: dict[str, tuple[Lane, Leash]] = {}
+        self._lanes: dict[str, tuple[ShellSession, Watchdog]] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
         self._said = 0
@@ -107,8 +107,8 @@ class LaneConnection:
         """Why no shell starts for *user*; empty when one does.  Raises Unreachable when there is none at all."""
         try:
             self._pair(user, command)
-        except Refused as error:
-            line_must_stand(self._opener)
+        except ShellRefused as error:
+            require_open_connection(self._opener)
             self._refused.setdefault(user, str(error))
             if not user:
                 raise Unreachable(f"logged in, but there is no shell for us: {error}") from error
@@ -120,7 +120,7 @@ class LaneConnection:
         wants = "password is required" in said and not self._password
         return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
 
-    def _pair(self, user: str, command: Command) -> tuple[Lane, Leash]:
+    def _pair(self, user: str, command: Command) -> tuple[ShellSession, Watchdog]:
         """The lane on which looks of *user* run, and the leash of everything that *user* runs.  Raises Refused."""
         if user in self._lanes:
             lane, leash = self._lanes[user]
@@ -130,7 +130,7 @@ class LaneConnection:
                 return lane, leash
             self._forget(user)
         if user in self._refused:
-            raise Refused(self._refused[user])
+            raise ShellRefused(self._refused[user])
         lane, leash = self._started(user, command, self._open_pair)
         leash.holds(lane)
         self._lanes[user] = (lane, leash)
@@ -141,8 +141,8 @@ class LaneConnection:
         if user not in self._asking:
             try:
                 return start(Access(user=user, within=self._shell_within), command)
-            except Refused:
-                line_must_stand(self._opener)
+            except ShellRefused:
+                require_open_connection(self._opener)
                 if not user or not self._password:
                     raise
         assert self._password
@@ -160,15 +160,15 @@ class LaneConnection:
         self._asking.add(user)
         return made
 
-    def _open_pair(self, access: Access, command: Command) -> tuple[Lane, Leash]:
-        lane = Lane(self._opener, access)
+    def _open_pair(self, access: Access, command: Command) -> tuple[ShellSession, Watchdog]:
+        lane = ShellSession(self._opener, access)
         leash = None
         try:
             if not access.password:  # else a wrong password would be tried twice
-                leash = Leash(self._opener, access)
+                leash = Watchdog(self._opener, access)
             lane.wait_until_ready(lambda: self._may_send(command))
             if not leash:
-                leash = Leash(self._opener, access)
+                leash = Watchdog(self._opener, access)
                 leash.wait_until_ready(lambda: self._may_send(command))
         except BaseException:
             lane.close()
@@ -177,8 +177,8 @@ class LaneConnection:
             raise
         return lane, leash
 
-    def _open_lane(self, access: Access, command: Command) -> Lane:
-        lane = Lane(self._opener, access, cage=command.effect is Effect.WRITE and not command.unkillable)
+    def _open_lane(self, access: Access, command: Command) -> ShellSession:
+        lane = ShellSession(self._opener, access, cage=command.effect is Effect.WRITE and not command.unkillable)
         try:
             lane.wait_until_ready(lambda: self._may_send(command))
         except BaseException:
@@ -219,9 +219,9 @@ class LaneConnection:
             with _nothing_sent():
                 leash.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
                 lane = self._started(user, command, self._open_lane)
-        except Refused as error:
+        except ShellRefused as error:
             with _nothing_sent():
-                line_must_stand(self._opener)
+                require_open_connection(self._opener)
             return Completed(exit_code=None, refused=f"the host starts no further shell: {error}")
         try:
             self._may_send(command)
@@ -229,15 +229,15 @@ class LaneConnection:
         finally:
             lane.close()
 
-    def _attempt(self, command: Command, token: str, lane: Lane, leash: Leash) -> Attempt:
+    def _attempt(self, command: Command, token: str, lane: ShellSession, leash: Watchdog) -> CommandRun:
         room = max(LEAST_ROOM, ROOM - self._said)
-        return Attempt(command, token, lane, leash, self._opener, self._interrupt, room=room)
+        return CommandRun(command, token, lane, leash, self._opener, self._interrupt, room=room)
 
     def _counted(self, done: Completed) -> Completed:
         self._said += len(done.stdout) + len(done.stderr)
         return done
 
-    def _foreign(self, lane: Lane, leash: Leash, command: Command) -> Completed:
+    def _foreign(self, lane: ShellSession, leash: Watchdog, command: Command) -> Completed:
         leash.holds(lane)
         leash.begins(lane, command.timeout + GRACE, tenths=3)
         token = lane.token()
@@ -249,7 +249,7 @@ class LaneConnection:
             leash.drops(lane)
         return done
 
-    def _write(self, lane: Lane, leash: Leash, command: Command) -> Completed:
+    def _write(self, lane: ShellSession, leash: Watchdog, command: Command) -> Completed:
         token = lane.token()
         with _nothing_sent():
             leash.begins(lane, command.timeout, write=True, kill=not command.unkillable, tenths=50)

@@ -22,7 +22,7 @@ LONGEST_WORD = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CapturedOutput:
     """What one command said on one stream."""
 
     text: str
@@ -51,14 +51,14 @@ class Capture:
             self._cut += over
             del self._tail[:over]
 
-    def part(self, word: str = "") -> Part:
+    def part(self, word: str = "") -> CapturedOutput:
         """All of it, or both ends with a line between them that says how much is missing."""
         over = max(0, len(self._tail) - self._kept)
         cut, tail = self._cut + over, self._tail[over:]
         if not cut:
-            return Part(text=(self._head + tail).decode("utf-8", "replace"), word=word)
+            return CapturedOutput(text=(self._head + tail).decode("utf-8", "replace"), word=word)
         head, end = (it.decode("utf-8", "replace") for it in (self._head, tail))
-        return Part(text=f"{head}{gap(cut)}{end}", word=word, missing=cut)
+        return CapturedOutput(text=f"{head}{gap(cut)}{end}", word=word, missing=cut)
 
 
 class Stream:
@@ -81,7 +81,7 @@ class Stream:
         else:
             self._waiting += data
 
-    def take(self, token: str) -> Part | None:
+    def take(self, token: str) -> CapturedOutput | None:
         """What came before the mark *token*, with the word behind it; None while the mark has not come."""
         mark = f"\n{token}".encode()
         at = self._waiting.find(mark)
@@ -100,7 +100,7 @@ class Stream:
         part, self._capture = self._capture.part(word), Capture()
         return part
 
-    def rest(self) -> Part:
+    def rest(self) -> CapturedOutput:
         """Everything that has come and belongs to no mark."""
         self._capture.add(bytes(self._waiting))
         self._waiting.clear()

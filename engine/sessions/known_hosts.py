@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownHost:
     """One line that speaks of a host."""
 
     place: str
@@ -63,7 +63,7 @@ def known_files(own: OwnFile) -> tuple[Path, ...]:
     return (Path("/etc/ssh/ssh_known_hosts"), Path(os.path.expanduser("~/.ssh/known_hosts")), own.path)
 
 
-def known_of(name: str, files: Sequence[Path]) -> tuple[Known, ...]:
+def known_of(name: str, files: Sequence[Path]) -> tuple[KnownHost, ...]:
     """Every line about *name* (``host``, or ``[host]:port``).  Raises OSError when a file that is there cannot be read.
 
     The format is that of sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"; certificate authorities are passed over.
@@ -81,7 +81,7 @@ def known_of(name: str, files: Sequence[Path]) -> tuple[Known, ...]:
                 continue
             if _names(words[0], name.lower()):
                 place = f"{path}:{number}"
-                found.append(Known(place=place, kind=words[1], key=words[2], revoked=bool(marker)))
+                found.append(KnownHost(place=place, kind=words[1], key=words[2], revoked=bool(marker)))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ POLL = 0.1
 """Seconds between two looks at whether whoever waits still wants to."""
 
 
-class Lent:
+class SharedPassword:
     """Sudo's password: told to one host alone until one has taken it, and to none once it was wrong, or may have been.
 
     Accounts of a directory service are the same on every host: a wrong word told to forty of them locks the account.

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from secrets import token_hex
 
 from engine.errors import ConnectionLost
-from engine.sessions.channel import Opener, Refused
+from engine.sessions.channel import Opener, ShellRefused
 from engine.sessions.framed_output import UNREAD
 from engine.sessions.hidden_children import cgroup_name
 from engine.sessions.shell_programs import LEASH, frame, greeting
-from engine.sessions.user_shell import PATIENCE, Access, Shell
+from engine.sessions.user_shell import PATIENCE, Access, UserShell
 
 Check = Callable[[], None]
 """Raises when nothing more is to be waited for."""
@@ -31,7 +31,7 @@ MOST_SURVIVORS = 100
 """Processes of one lane that are named when they outlive their end."""
 
 
-class Lane(Shell):
+class ShellSession(UserShell):
     """A shell on the host that runs one frame after the other."""
 
     def __init__(self, opener: Opener, access: Access, *, cage: bool = False) -> None:
@@ -52,9 +52,9 @@ class Lane(Shell):
         self.cgroup = cgroup if cgroup.endswith(f"/{cgroup_name(self.name)}") else ""
         self.await_line(f"lane {self.name}", check, self.err)
         if whose in GROUPS:
-            raise Refused(GROUPS[whose])
+            raise ShellRefused(GROUPS[whose])
         if not self.group.isdecimal() or not 0 < len(self.user) <= LONGEST_NAME:
-            raise Refused("its shell does not say in which process group it runs, and as whom")
+            raise ShellRefused("its shell does not say in which process group it runs, and as whom")
 
     def token(self) -> str:
         """A mark that no command can know: unlike the lane's name, it stands in no environment and no argument."""
@@ -66,7 +66,7 @@ class Lane(Shell):
         self.send(frame(text))
 
 
-class Leash(Shell):
+class Watchdog(UserShell):
     """A shell on the host that ends lanes: when it is told to, when their time is up, or when the line is gone."""
 
     def __init__(self, opener: Opener, access: Access) -> None:
@@ -84,11 +84,13 @@ class Leash(Shell):
             self.await_line("ready", check)
             self._ready = True
 
-    def holds(self, lane: Lane) -> None:
+    def holds(self, lane: ShellSession) -> None:
         """From now on *lane* is ended when the line is gone."""
         self._order("hold", lane)
 
-    def begins(self, lane: Lane, seconds: float, *, write: bool = False, kill: bool = True, tenths: int = 5) -> None:
+    def begins(
+        self, lane: ShellSession, seconds: float, *, write: bool = False, kill: bool = True, tenths: int = 5
+    ) -> None:
         """Something begins on *lane* that is ended on the host after *seconds* (``kill`` false: only reported).
 
         *tenths* of a second lie between TERM and KILL.  A *write* runs on when the line is gone.
@@ -96,15 +98,15 @@ class Leash(Shell):
         verb = "write" if write else "begin"
         self._order(verb, lane, str(max(1, -int(-seconds // 1))), "kill" if kill else "never", str(tenths), lane.cgroup)
 
-    def ends(self, lane: Lane) -> None:
+    def ends(self, lane: ShellSession) -> None:
         """What began on *lane* is over."""
         self._order("end", lane)
 
-    def drops(self, lane: Lane) -> None:
+    def drops(self, lane: ShellSession) -> None:
         """*lane* is no longer of interest."""
         self._order("drop", lane)
 
-    def finish(self, lane: Lane, tenths: int, within: float = 8.0) -> tuple[str, ...] | None:
+    def finish(self, lane: ShellSession, tenths: int, within: float = 8.0) -> tuple[str, ...] | None:
         """End everything on *lane*: TERM, *tenths* of a second, KILL.
 
         What survives, each as ``pid N (state) name``; None when the host gave no answer *within* so many seconds.
@@ -112,7 +114,7 @@ class Leash(Shell):
         self._order("finish", lane, str(tenths))
         return self.wait_over(lane, within)
 
-    def wait_over(self, lane: Lane, within: float) -> tuple[str, ...] | None:
+    def wait_over(self, lane: ShellSession, within: float) -> tuple[str, ...] | None:
         """Wait until the host says that *lane* has been ended; what survives, or None without an answer."""
         deadline, late = time.monotonic() + within, False
         while True:
@@ -152,7 +154,7 @@ class Leash(Shell):
             case _:
                 pass
 
-    def _order(self, verb: str, lane: Lane, *words: str) -> None:
+    def _order(self, verb: str, lane: ShellSession, *words: str) -> None:
         if self.ended:
             why = f" ({self._why})" if self._why else ""
             raise ConnectionLost(f"the shell that holds our commands is gone{why}")

@@ -10,7 +10,7 @@ from secrets import token_hex
 
 from engine.errors import ConnectionLost
 from engine.protocols import Trial
-from engine.sessions.channel import Channel, Opener, Refused
+from engine.sessions.channel import Channel, Opener, ShellRefused
 from engine.sessions.framed_output import UNREAD, Stream
 from engine.sessions.shell_programs import EXEC, READER, enter, enter_with_password
 
@@ -42,11 +42,11 @@ class Access:
     """Seconds that the shell may take to start; 0: ``GREETED_WITHIN``."""
 
 
-class PasswordRefused(Refused):
+class PasswordRefused(ShellRefused):
     """Sudo did not take the password, or did not do what was asked although it had it; or nobody knows which."""
 
 
-class Shell:
+class UserShell:
     """A channel at whose far end a shell reads frames, once it has started."""
 
     def __init__(self, opener: Opener, access: Access, first: bytes) -> None:
@@ -110,10 +110,10 @@ class Shell:
         with suppress(ConnectionLost):
             self._channel.send(data)
 
-    def _refusal(self) -> Refused:
+    def _refusal(self) -> ShellRefused:
         said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
         told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
-        kind = PasswordRefused if self._told else Refused
+        kind = PasswordRefused if self._told else ShellRefused
         if self.flooded:
             return kind(f"its login shell, or what it starts, printed over {UNREAD // 1024} KiB and no shell answered")
         said, told = ([line[:LONGEST_WORDS] for line in lines] for lines in (said, told))

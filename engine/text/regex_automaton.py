@@ -24,7 +24,7 @@ SAMPLE = frozenset(map(chr, (9, 10, 13, *range(32, 127)))) | set("éÉ漢٣ſK\x
 """Characters of every kind; those of the pattern itself are added."""
 
 
-class Refused(Exception):
+class UnsupportedPattern(Exception):
     """The pattern is not one that we can bound; the text says why."""
 
 
@@ -136,13 +136,13 @@ class _Building:
         if kind is op.GROUPREF_EXISTS:
             return self._branch([it for it in value[1:] if it is not None], loop)
         if kind is op.GROUPREF:
-            raise Refused("it refers back to a group")
-        raise Refused("it uses something that this program does not know")
+            raise UnsupportedPattern("it refers back to a group")
+        raise UnsupportedPattern("it uses something that this program does not know")
 
     def _position(self, characters: int, loop: bool) -> Fragment:
         number = len(self.made.reads)
         if number >= MOST_POSITIONS:
-            raise Refused("it is too large")
+            raise UnsupportedPattern("it is too large")
         self.made.reads.append(characters)
         self.made.follow.append({})
         if loop:
@@ -152,7 +152,7 @@ class _Building:
     def _branch(self, ways: Sequence[Any], loop: bool) -> Fragment:
         parts = [self.sequence(it, loop=loop) for it in ways]
         if loop and sum(it.nullable for it in parts) > 1:
-            raise Refused("within a repeat, two alternatives can both be empty")
+            raise UnsupportedPattern("within a repeat, two alternatives can both be empty")
         return Fragment(
             nullable=any(it.nullable for it in parts),
             first=[number for it in parts for number in it.first],
@@ -165,7 +165,7 @@ class _Building:
         endless = most > SMALL
         made = self.sequence(inner, loop=loop or endless)
         if made.nullable and made.first and (most > 1 or loop):
-            raise Refused("it repeats something that can be empty")
+            raise UnsupportedPattern("it repeats something that can be empty")
         if endless:
             self.looks_around |= least > 1  # once through it is not yet the end
             self.made.join(made.last, made.first)
@@ -232,7 +232,7 @@ def _ambiguous(made: Automaton, loop: frozenset[int]) -> bool:
     if any(made.follow[one][it] > 1 for one in loop for it in steps[one]):
         return True
     if len(loop) > LARGEST_LOOP:
-        raise Refused("what it repeats is too large")
+        raise UnsupportedPattern("what it repeats is too large")
     together = {
         (one, other): [(a, b) for a in steps[one] for b in steps[other] if made.reads[a] & made.reads[b]]
         for one in loop

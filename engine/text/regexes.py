@@ -12,7 +12,7 @@ from functools import cache
 from itertools import combinations, islice
 from math import inf, log2
 
-from engine.text.regex_automaton import Automaton, Refused, automaton, doubly_read
+from engine.text.regex_automaton import Automaton, UnsupportedPattern, automaton, doubly_read
 
 LONGEST = 2000
 """Characters that a pattern may have."""
@@ -44,7 +44,7 @@ def fault_in_regex(pattern: str, flags: int = 0) -> str:
     try:
         re.compile(pattern, flags)
         _reach(pattern, flags)
-    except Refused as error:
+    except UnsupportedPattern as error:
         hint = f"; {SUGGESTION}" if "repeat" in str(error) else ""
         return f"a search for it could take for ever: {error}{hint}"
     except (re.error, RecursionError, OverflowError) as error:
@@ -56,7 +56,7 @@ def reach(pattern: re.Pattern[str]) -> int:
     """How many characters may be searched at once."""
     try:
         return _reach(pattern.pattern, pattern.flags)[0]
-    except Refused:
+    except UnsupportedPattern:
         return REACHES[-1]
 
 
@@ -99,7 +99,7 @@ def _reach(pattern: str, flags: int) -> tuple[int, bool]:
     """
     made = automaton(pattern, flags & ~re.UNICODE)
     if doubly_read(made):
-        raise Refused("a repeat stands within a repeat, and both can read the same text")
+        raise UnsupportedPattern("a repeat stands within a repeat, and both can read the same text")
     newline = made.bit("\n")
     over = any(made.reads[it] & newline for it in made.looping)
     costs = [_Cost(made, word) for word in _hard_words(made)]
@@ -107,7 +107,7 @@ def _reach(pattern: str, flags: int) -> tuple[int, bool]:
     for most in REACHES:
         if all(it.of(most) <= BUDGET for it in (*costs, *(own if most > ENOUGH else ()))):
             return most, over
-    raise Refused("its repeats can share the same text in too many ways")
+    raise UnsupportedPattern("its repeats can share the same text in too many ways")
 
 
 def _hard_words(made: Automaton) -> Iterator[list[int]]:

@@ -36,7 +36,7 @@ MARK = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SimilarLine:
     """A line taken apart.  Two are alike when their keys are equal."""
 
     key: str
@@ -47,11 +47,11 @@ class Line:
     """Kind and text of each."""
 
 
-def line_of(text: str, host: str = "", *, strict: bool) -> Line:
+def line_of(text: str, host: str = "", *, strict: bool) -> SimilarLine:
     """*text*, said of *host*.  *strict*: a bare number is a quantity only where a noun says of what."""
     parts, slots, at = [], [], 0
     if text.lstrip().startswith(_VERBATIM):
-        return Line(text, (text,), ())
+        return SimilarLine(text, (text,), ())
     for found in _pattern(host).finditer(text):
         kind = found.lastgroup or ""
         if kind == "number" and not _is_quantity(text, found.start(), found.end(), strict):
@@ -62,7 +62,7 @@ def line_of(text: str, host: str = "", *, strict: bool) -> Line:
     parts.append(text[at:])
     template = "".join(f"{part}\0{kind}\0" for part, (kind, _) in zip(parts, slots, strict=False)) + parts[-1]
     key = _COUNTED.sub(lambda it: " ".join(map(_stem, it.group().split(" "))), template)
-    return Line(key, tuple(parts), tuple(slots))
+    return SimilarLine(key, tuple(parts), tuple(slots))
 
 
 @lru_cache(maxsize=1024)
@@ -91,7 +91,7 @@ def _stem(word: str) -> str:
     return word[:-1] if re.search(r"[^s]s$", word) and word.lower() not in ("has", "is", "was", "this", "as") else word
 
 
-def one_text(lines: Sequence[Line]) -> str:
+def one_text(lines: Sequence[SimilarLine]) -> str:
     """Lines that are alike, as one: what differs between them as a range, or marked."""
     fullest = max(lines, key=lambda it: sum(map(len, it.parts)))  # a plural is longer than its singular
     values = [[it.slots[number] for it in lines] for number in range(len(fullest.slots))]
@@ -119,14 +119,14 @@ class Block:
     """What is said of one host, taken apart line by line; lines that are alike and stand together count as one."""
 
     key: tuple[tuple[str, ...], ...]
-    runs: tuple[tuple[tuple[Line, ...], ...], ...] = field(compare=False)
+    runs: tuple[tuple[tuple[SimilarLine, ...], ...], ...] = field(compare=False)
     """Of each line its items, of each item the lines that are alike."""
 
 
 def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
     """*lines*, said of *host*."""
     items = [tuple(line_of(it, host, strict=strict) for it in _items(line)) for line in lines]
-    apart: list[list[tuple[Line, ...]]] = []
+    apart: list[list[tuple[SimilarLine, ...]]] = []
     for key, alike in groupby(items, key=lambda it: tuple(item.key for item in it)):
         together = list(alike)
         if len(key) == 1:
@@ -145,12 +145,12 @@ def _items(line: str) -> list[str]:
     return [head.group(), *line[head.end() :].split("; ")]
 
 
-def told_together(blocks: Sequence[Block]) -> list[str]:
+def merged_lines(blocks: Sequence[Block]) -> list[str]:
     """Blocks that are alike, as one."""
     return [_one_line([it.runs[number] for it in blocks]) for number in range(len(blocks[0].runs))]
 
 
-def _one_line(runs: Sequence[tuple[tuple[Line, ...], ...]]) -> str:
+def _one_line(runs: Sequence[tuple[tuple[SimilarLine, ...], ...]]) -> str:
     texts = []
     for number in range(len(runs[0])):
         alike = [it[number] for it in runs]

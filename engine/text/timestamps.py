@@ -16,7 +16,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TimeReference:
     """A moment that somebody named: so many seconds ago, or at a time; neither is not named."""
 
     ago: float | None = None
@@ -27,28 +27,28 @@ class Asked:
         return self.at if self.ago is None else now - self.ago
 
 
-def asked(value: str | float) -> Asked:
+def time_reference(value: str | float) -> TimeReference:
     """What ``10m``, a number of seconds (both: ago), ``@1700000000`` or a time with its zone names.
 
     Raises ValueError with the words for it.
     """
     if isinstance(value, int | float):
-        return Asked(ago=float(value))
+        return TimeReference(ago=float(value))
     text = value.strip()
     if not text:
-        return Asked()
+        return TimeReference()
     if text.startswith("0001-01-01"):
         raise ValueError(f"{text} is how Docker writes `never`: there is no moment to look at")
     if re.fullmatch(r"@\d+(\.\d+)?", text):
-        return Asked(at=float(text[1:]))
+        return TimeReference(at=float(text[1:]))
     if _AGO.fullmatch(text):
         parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", text)
-        return Asked(ago=sum(float(number) * _SECONDS.get(unit, 1.0) for number, unit in parts))
+        return TimeReference(ago=sum(float(number) * _SECONDS.get(unit, 1.0) for number, unit in parts))
     found = _ISO.fullmatch(text)
     if found and not found[8]:
         raise ValueError(f"{text} has no zone: write 2026-01-31T12:00:00Z, or +02:00 for the zone it is in")
     if found and (at := _iso(found, 0.0)) is not None:
-        return Asked(at=at)
+        return TimeReference(at=at)
     raise ValueError(f"{text!r} is no moment: write 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970")
 
 

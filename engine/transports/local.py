@@ -8,7 +8,7 @@ import subprocess
 
 from engine.errors import ConnectionLost
 from engine.protocols import Connection, ConnectOptions, Interrupt
-from engine.sessions.connection import LaneConnection
+from engine.sessions.connection import SessionConnection
 from engine.values.inventory import Host
 
 CHUNK = 256 * 1024
@@ -79,4 +79,6 @@ class _Machine:
 
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
     """This machine, whatever the host's addresses say."""
-    return LaneConnection(_Machine(), interrupt, options.become_password, host.name, shell_within=options.shell_within)
+    return SessionConnection(
+        _Machine(), interrupt, options.become_password, host.name, shell_within=options.shell_within
+    )

@@ -181,7 +181,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class IncludedPlaybook:
     """A playbook that another one includes, with the inputs that it is given."""
 
     id: str
@@ -207,7 +207,7 @@ class Playbook:
     remediate: tuple[Step, ...] = ()
     verify: tuple[Step, ...] = ()
     limits: Limits = Limits()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[IncludedPlaybook, ...] = ()
     """What is included, each after the part that includes it."""
     path: str = ""
     digest: str = ""

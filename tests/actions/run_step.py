@@ -11,9 +11,9 @@ from pathlib import Path
 
 from engine.actions import discover
 from engine.codec import from_json, to_json
-from engine.diagnosis import Site
-from engine.diagnosis.probe_types import Blind, Request, Seen
-from engine.diagnosis.probing import look
+from engine.diagnosis import HostContext
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from engine.diagnosis.probing import run_probes
 from engine.executor import Consent, execute
 from engine.guards import Recording
 from engine.planner import make_plan
@@ -88,12 +88,12 @@ def way_to(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[Site]:
+def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[HostContext]:
     """This machine, and *book* held against it."""
     line = local.connect(Host(name="here", transport="local"), ConnectOptions(), Patient())
     connection = Recording(Within(line, within))
     try:
-        yield Site(
+        yield HostContext(
             playbook=book,
             host=Host(name="here"),
             inputs={it.name: it.default for it in book.inputs},
@@ -107,11 +107,11 @@ def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[Site]:
         connection.close()
 
 
-def see(action: str, args: dict, *, within: tuple[str, ...] = (), **keys) -> Seen | Blind:
+def see(action: str, args: dict, *, within: tuple[str, ...] = (), **keys) -> ProbeAnswer | ProbeFailure:
     """What a look of *action* sees."""
     step = Step(id="it", phase=Phase.DIAGNOSE, action=action, args=args, **keys)
     with site(Playbook(name="one", diagnose=(step,)), within) as place:
-        return look([Request(step=step, args=args)], place)[0].outcome
+        return run_probes([ProbeRequest(step=step, args=args)], place)[0].outcome
 
 
 def take(

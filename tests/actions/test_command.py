@@ -13,7 +13,7 @@ from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.commands import command
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.commands.mutating_programs import known
+from engine.facts.commands.mutating_programs import mutating_command
 from engine.facts.commands.output_parsing import parsed, problem_with
 from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
@@ -303,8 +303,8 @@ def test_a_program_is_judged_like_a_script():
 
 @given(st.text(max_size=80))
 def test_any_script_can_be_judged(script):
-    known((), script)
-    known(tuple(script.split()))
+    mutating_command((), script)
+    mutating_command(tuple(script.split()))
 
 
 @pytest.mark.slow

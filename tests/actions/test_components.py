@@ -22,7 +22,7 @@ from engine.actions.processes import components
 from engine.actions.processes.components.discovery import with_found
 from engine.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
 from engine.codec import to_json
-from engine.diagnosis.probe_types import Seen
+from engine.diagnosis.probe_types import ProbeAnswer
 from engine.errors import ConfigError, ProbeError
 from engine.facts.processes.table import Table
 from engine.lang.arguments import build
@@ -630,14 +630,14 @@ def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_pat
     assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
     assert lives(pid_of(tmp_path, "one"))
     outcome = see("components", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert (outcome.state.running, outcome.state.busy) == (("one",), 0)
     watcher = int(record(tmp_path, "one")[2].partition(":")[0])
     assert lives(watcher)
     assert b"RUNBOOK_LANE" not in Path(f"/proc/{watcher}/environ").read_bytes()
     kill_all_of(tmp_path, "one")
     outcome = see("components", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert outcome.state.parts[0].exit_code == 137
 
 
@@ -687,7 +687,7 @@ def test_a_run_starts_what_its_plan_showed_or_less(tmp_path):
     assert taken.status == "changed", taken.why
     assert taken.why.endswith("left alone, because the plan did not show it: the component one")
     outcome = see("components", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert outcome.state.running == ("two",)
 
 
@@ -704,7 +704,7 @@ def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     assert taken.status == "changed", taken.why
     assert "left alone, because the plan did not show it: pid " in taken.why
     outcome = see("components", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert outcome.state.running == ("one",)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -17,9 +18,9 @@ from real_processes import Machine, drive, each, shell
 from engine.actions import discover
 from engine.actions.files import config_patch
 from engine.codec import from_json, to_json
-from engine.diagnosis.probe_types import Seen
+from engine.diagnosis.probe_types import ProbeAnswer
 from engine.errors import ConfigError, ProbeError
-from engine.executor.drift import narrowed
+from engine.executor.drift import without_drift
 from engine.expressions.templates import Scope, render
 from engine.facts.config_edit.config_file import HostFile, digest_of, octal
 from engine.lang.arguments import build
@@ -167,13 +168,13 @@ def test_what_changed_between_look_and_write_is_left_alone(machine, config):
 def test_a_plan_that_was_shown_does_not_cover_a_file_that_has_changed_since(here, config):
     shown = PlannedStep(id="it", decision=planned(config, here))
     args, state = args_for(config), look(config, here)
-    assert narrowed(planned(config, here), shown, Seen(args=args, state=state), ACTION) == (
+    assert without_drift(planned(config, here), shown, ProbeAnswer(args=args, state=state), ACTION) == (
         planned(config, here),
         frozenset(),
     )
     config.write_text(TEXT + "more: 1\n")
-    fresh = Seen(args=args, state=look(config, here))
-    assert "the plan did not show" in narrowed(planned(config, here), shown, fresh, ACTION)
+    fresh = ProbeAnswer(args=args, state=look(config, here))
+    assert "the plan did not show" in without_drift(planned(config, here), shown, fresh, ACTION)
 
 
 def test_what_the_validation_itself_changes_is_left_alone(here, config):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.actions.docker import container, containers
-from engine.facts.system.http import Request, ask, send
+from engine.facts.system.http import HttpRequest, ask, send
 from engine.lang.arguments import build
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")
@@ -43,6 +43,6 @@ def test_one_that_restarts_has_not_started(status, started):
 )
 def test_what_a_request_carries_is_in_no_record(headers, body, hidden):
     """Mutants: http.py hiding requests with headers only."""
-    request = Request(url="http://127.0.0.1/", method="POST", headers=headers, body=body)
+    request = HttpRequest(url="http://127.0.0.1/", method="POST", headers=headers, body=body)
     assert send(request, (200,), 0.0).private is hidden
     assert ask(request).private is hidden

@@ -15,7 +15,7 @@ from real_processes import Machine, drive, each, shell
 from actions.run_step import ACTIONS, carry_out, see, take, way_to
 from engine.actions.files import file
 from engine.app.input_files import read_playbook
-from engine.diagnosis.probe_types import Blind, Seen
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import ConfigError
 from engine.facts.files.writing import ask_place, make, read_place
 from engine.lang.arguments import build
@@ -265,7 +265,7 @@ def test_a_place_that_may_not_be_written_to_is_told(tmp_path):
     path.write_text("secret")
     path.chmod(0o600)
     outcome = see("file", {"path": str(path)}, within=within)
-    assert isinstance(outcome, Blind)
+    assert isinstance(outcome, ProbeFailure)
     assert "may not be read by nobody" in outcome.why
 
 
@@ -338,7 +338,7 @@ def test_a_mistake_in_the_arguments_is_refused(values, words):
 
 def test_what_is_there_can_be_looked_at(tmp_path):
     outcome = see("file", {"path": str(tmp_path), "state": "directory"})
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert (outcome.state.kind, outcome.state.needs) == ("directory", ())
 
 

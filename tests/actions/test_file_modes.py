@@ -58,7 +58,7 @@ def test_a_file_that_grows_gets_its_mode_after_a_yes(tmp_path):
     path.chmod(0o600)
     place = read_place(str(path), Machine().run(ask_place(str(path), follow=False))[0])
     grow()
-    command = make(place, file.Wanted(mode="0644"))
+    command = make(place, file.DesiredPath(mode="0644"))
     subprocess.run(["sh", "-c", command.script, "sh", *command.argv], check=True)
     assert mode(path) == "644"
 
@@ -77,6 +77,6 @@ def test_another_file_in_its_place_is_not_given_the_mode(tmp_path):
     assert (taken.status, taken.writes, mode(path)) == ("drifted", [], "600")
     place = read_place(str(path), Machine().run(ask_place(str(path), follow=False))[0])
     another()
-    command = make(place, file.Wanted(mode="0644"))
+    command = make(place, file.DesiredPath(mode="0644"))
     done = subprocess.run(["sh", "-c", command.script, "sh", *command.argv], check=False)
     assert (done.returncode, mode(path)) == (10, "600")

@@ -11,7 +11,7 @@ from real_processes import Machine, drive, each, shell
 
 from actions.run_step import see, take
 from engine.actions.system import git_checkout
-from engine.diagnosis.probe_types import Blind
+from engine.diagnosis.probe_types import ProbeFailure
 from engine.errors import ConfigError
 from engine.lang.arguments import build
 from engine.values.plan import Blocked
@@ -268,7 +268,7 @@ def test_what_moved_on_after_the_plan_is_not_what_was_shown(origin, tree, at):
 @real
 def test_a_repository_out_of_reach_is_not_known(tree, tmp_path):
     outcome = see("git_checkout", {"repo": f"file://{tmp_path}/none", "path": str(tree), "ref": "main"})
-    assert isinstance(outcome, Blind)
+    assert isinstance(outcome, ProbeFailure)
     assert "not known what main is" in outcome.why
 
 

@@ -16,7 +16,7 @@ from shell.test_safe_writing import swapping
 
 from actions.run_step import Taken, see, take
 from actions.test_git_checkout import Origin, git
-from engine.diagnosis.probe_types import Seen
+from engine.diagnosis.probe_types import ProbeAnswer
 from engine.facts.system.git import Tree, ask_tree, clone, update
 
 STRANGER = 4242
@@ -308,7 +308,7 @@ def test_a_look_asks_a_credential_helper_and_tells_it_nothing(ground, monkeypatc
         url = f"http://127.0.0.1:{server.server_port}/x.git"
         seen = see("git_checkout", {"repo": url, "path": str(ground / "new"), "ref": "main"})
         server.shutdown()
-    assert isinstance(seen, Seen), seen
+    assert isinstance(seen, ProbeAnswer), seen
     assert (seen.state.wanted, asked.read_text()) == ("1" * 40, "get\n")
 
 

@@ -17,9 +17,9 @@ from engine.actions.system import kernel_log
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
 from engine.facts.kernel import query_script
-from engine.facts.kernel.messages import Clock, message
+from engine.facts.kernel.messages import HostClock, message
 from engine.lang.arguments import build
-from engine.text.timestamps import asked, ctime, iso, offset, written
+from engine.text.timestamps import ctime, iso, offset, time_reference, written
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 
@@ -181,7 +181,7 @@ def test_a_hung_task_is_named_by_what_stands_before_the_last_colon():
 
 
 MOMENT = 1740327858.0
-CLOCK = Clock(now=MOMENT + 3600, boot=MOMENT - 500, zone=7200)
+CLOCK = HostClock(now=MOMENT + 3600, boot=MOMENT - 500, zone=7200)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_any_line_can_be_read(line):
     ],
 )
 def test_a_moment_is_named_as_people_and_docker_write_it(value, ago, at):
-    assert (asked(value).ago, asked(value).at) == (ago, at)
+    assert (time_reference(value).ago, time_reference(value).at) == (ago, at)
 
 
 @pytest.mark.parametrize("value", ["yesterday", "2025-02-23T16:24:18", "0001-01-01T00:00:00Z", "2025-02-31T00:00:00Z"])

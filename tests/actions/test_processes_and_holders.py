@@ -18,7 +18,7 @@ from engine.actions.processes import device_holders, fuser, pkill, processes
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
 from engine.facts.gpu_jobs import leftover
-from engine.facts.process_selection.by_command_line import Matching
+from engine.facts.process_selection.by_command_line import CommandLineMatch
 from engine.facts.processes.table import Process
 from engine.lang.arguments import build
 from engine.protocols import Absent, Fails, Holds
@@ -177,16 +177,18 @@ def test_a_victim_that_a_person_was_not_shown_can_be_left_out(machine, stage):
 def test_a_process_that_was_at_work_and_is_left_over_now_does_not_unsettle_the_change():
     one, two = (Process(pid=it, start=it, ppid=1, user="u", state="S", command="x", seconds=1.0) for it in (5, 6))
     args = pkill.Args(patterns=("xx",), only="leftover")
-    before = Matching(matches=(one, two), leftover=(one,), at_work=(two,))
-    assert pkill.settled(args, before, Matching(matches=(two,), leftover=(two,)))
-    assert not pkill.settled(args, before, Matching(matches=(one, two), leftover=(), at_work=(one, two)))
+    before = CommandLineMatch(matches=(one, two), leftover=(one,), at_work=(two,))
+    assert pkill.settled(args, before, CommandLineMatch(matches=(two,), leftover=(two,)))
+    assert not pkill.settled(args, before, CommandLineMatch(matches=(one, two), leftover=(), at_work=(one, two)))
     blind = Unknown(why="nvidia-smi hung")
-    assert pkill.settled(args, before, Matching(matches=(two,), leftover=blind, at_work=blind))
-    assert not pkill.settled(args, before, Matching(matches=blind, leftover=blind, at_work=blind))
+    assert pkill.settled(args, before, CommandLineMatch(matches=(two,), leftover=blind, at_work=blind))
+    assert not pkill.settled(args, before, CommandLineMatch(matches=blind, leftover=blind, at_work=blind))
     new = Process(pid=7, start=7, ppid=1, user="u", state="D", command="x", seconds=1.0)
-    assert not pkill.settled(args, before, Matching(matches=(new,), leftover=blind, at_work=blind))
+    assert not pkill.settled(args, before, CommandLineMatch(matches=(new,), leftover=blind, at_work=blind))
     hung = Process(pid=5, start=5, ppid=1, user="u", state="D", command="x", seconds=1.0)
-    assert "survives KILL in state D: it hangs in the kernel" in pkill.explain(args, before, Matching(matches=(hung,)))
+    assert "survives KILL in state D: it hangs in the kernel" in pkill.explain(
+        args, before, CommandLineMatch(matches=(hung,))
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,7 +336,7 @@ def test_without_root_nobody_seen_is_not_nobody(stage, gpus):
 @LAB
 def test_no_match_asks_nvidia_smi_nothing(stage, gpus, tmp_path):
     machine = gpus(0)
-    assert drive(processes.probe(processes.Args(patterns=(stage.word,))), machine) == Matching()
+    assert drive(processes.probe(processes.Args(patterns=(stage.word,))), machine) == CommandLineMatch()
     assert calls(tmp_path / "bin") == []
     assert len(machine.sent) == 1
 
@@ -382,7 +384,7 @@ def test_processes_say_whether_somebody_matches(machine, stage):
     assert isinstance(answer, Fails)
     assert f"pid {job.pid}" in answer.why
     with pytest.raises(ProbeError):
-        processes.holds(args, Matching(matches=Unknown(why="hidden")))
+        processes.holds(args, CommandLineMatch(matches=Unknown(why="hidden")))
 
 
 def test_each_is_an_action_whose_words_are_there():

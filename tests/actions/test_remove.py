@@ -13,7 +13,7 @@ from real_processes import Machine, drive, each, shell
 
 from actions.run_step import see, take, way_to
 from engine.actions.files import remove
-from engine.diagnosis.probe_types import Blind, Seen
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import ConfigError, ProbeError
 from engine.facts.files.removal import NEVER, Entry, Found, forbidden
 from engine.facts.files.removal import remove as removal
@@ -187,7 +187,7 @@ def test_a_mount_point_is_never_removed_not_even_inside(root, name, above):
     assert (taken.status, taken.writes) == ("blocked", [])
     assert "mount point" in taken.why
     seen = see("remove", args(root, "*", directories=True))
-    assert isinstance(seen, Seen)
+    assert isinstance(seen, ProbeAnswer)
     command = removal(seen.state.entries)
     after = f'sh -c "$0" sh "$@"; code=$?; [ -e \'{place}/x\' ] || exit 9; exit $code'
     argv = [*within, "sh", "-c", after, command.script, *command.argv]
@@ -273,7 +273,7 @@ def test_a_directory_that_may_not_be_looked_into_is_not_empty(root):
         outcome = see(
             "remove", args(root, pattern), within=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         )
-        assert isinstance(outcome, Blind), pattern
+        assert isinstance(outcome, ProbeFailure), pattern
         assert "may not look into" in outcome.why
 
 

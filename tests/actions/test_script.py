@@ -6,7 +6,7 @@ import pytest
 
 from actions.run_step import ACTIONS, carry_out, see
 from engine.app.input_files import LARGEST_SENT, read_playbook
-from engine.diagnosis.probe_types import Blind, Seen
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import ConfigError
 from engine.expressions.templates import Scope, render
 from engine.values.plan import Risk
@@ -35,7 +35,7 @@ def looked(book):
 
 def value(book):
     outcome = looked(book)
-    assert isinstance(outcome, Seen), outcome
+    assert isinstance(outcome, ProbeAnswer), outcome
     return outcome.state.value
 
 
@@ -63,7 +63,7 @@ def test_a_script_for_bash_is_run_by_bash_and_what_it_runs_does_not_read_it(besi
 
 def test_the_flags_of_the_first_line_hold(beside):
     outcome = looked(beside(LOOK + "}", a="#!/bin/sh -e\nfalse\necho on\n"))
-    assert isinstance(outcome, Blind)
+    assert isinstance(outcome, ProbeFailure)
     assert "exited with 1" in outcome.why
 
 

@@ -13,7 +13,7 @@ from real_processes import Machine, drive, lives, shell
 
 from actions.run_step import see, take
 from engine.actions.commands import tmux
-from engine.diagnosis.probe_types import Blind, Seen
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import ConfigError
 from engine.lang.arguments import build
 from engine.values.plan import Blocked
@@ -43,7 +43,7 @@ def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice
     assert (again.status, again.writes) == ("ok", [])
     assert "there is a session monitoring (pid " in again.why
     outcome = see("tmux", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     (pid,) = outcome.state.pids
     assert lives(pid)
     own = Path(f"/proc/{pid}/environ").read_bytes()
@@ -57,7 +57,7 @@ def test_what_a_session_has_started_is_its_tree_down_to_the_last(tmp_path):
     args = {"session": "server", "script": script, "folder": str(tmp_path)}
     assert take("tmux", args).status == "changed"
     outcome = see("tmux", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     below = {int((tmp_path / it).read_text()) for it in ("child", "grandchild")}
     assert {*outcome.state.pids, *below} == set(outcome.state.tree)
     assert len(outcome.state.tree) == 3
@@ -71,7 +71,7 @@ def test_a_session_lives_on_when_the_step_that_started_it_times_out(tmp_path):
     taken = take("tmux", args, timeout=2.0)
     assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
     outcome = see("tmux", args)
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     (pid,) = outcome.state.pids
     assert lives(pid)
     assert "runbook-command" not in Path(f"/proc/{pid}/cgroup").read_text()
@@ -96,7 +96,7 @@ def test_a_command_that_ends_too_soon_is_no_success():
 def test_a_session_whose_name_only_begins_alike_is_another_one():
     assert take("tmux", {"session": "monitoring", "argv": ["sleep", "100"], "steady": 0}).status == "changed"
     outcome = see("tmux", {"session": "mon", "argv": ["x"]})
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert (outcome.state.exists, outcome.state.installed) == (False, True)
 
 
@@ -116,7 +116,7 @@ def test_a_folder_that_is_not_there_is_a_failure():
 @real
 def test_a_look_leaves_no_directory_of_sockets(tmp_path):
     outcome = see("tmux", {"session": "x", "argv": ["y"]})
-    assert isinstance(outcome, Seen)
+    assert isinstance(outcome, ProbeAnswer)
     assert (outcome.state.exists, list(tmp_path.iterdir())) == (False, [])
 
 
@@ -146,7 +146,7 @@ def test_a_directory_of_sockets_that_is_another_user_s_is_not_believed(tmp_path)
     sockets.mkdir(mode=0o700)
     os.chown(sockets, 4242, 4242)
     outcome = see("tmux", {"session": "x", "argv": ["y"]})
-    assert isinstance(outcome, Blind)
+    assert isinstance(outcome, ProbeFailure)
     assert "belongs to 4242" in outcome.why
 
 
@@ -154,7 +154,7 @@ def test_a_directory_of_sockets_that_is_another_user_s_is_not_believed(tmp_path)
 def test_a_tmux_that_may_not_say_is_not_known(tmp_path, monkeypatch):
     (tmp_path / f"tmux-{os.geteuid()}").mkdir(mode=0o755)  # which tmux finds too open
     monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
-    assert isinstance(see("tmux", {"session": "x", "argv": ["y"]}), Blind)
+    assert isinstance(see("tmux", {"session": "x", "argv": ["y"]}), ProbeFailure)
 
 
 @pytest.mark.real("busybox")

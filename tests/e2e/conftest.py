@@ -100,7 +100,7 @@ class Practice:
 
 def scene(playbook: str, **more: str) -> tuple[str, ...]:
     """The inputs of the lab's scene for *playbook*, with *more* of them or others, as words of a command line."""
-    texts = {name: it if isinstance(it, str) else json.dumps(it) for name, it in lab.SCENES[playbook].inputs.items()}
+    texts = {name: it if isinstance(it, str) else json.dumps(it) for name, it in lab.SCENARIOS[playbook].inputs.items()}
     return tuple(word for name, it in {**texts, **more}.items() for word in ("-e", f"{name}={it}"))
 
 

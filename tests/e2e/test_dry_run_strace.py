@@ -80,7 +80,7 @@ def watched(practice: Practice, names: list[str], into: Path) -> Iterator[tuple[
 def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *allowed: str) -> Said:
     """What a dry run says that leaves nothing; a call that could is an error."""
     leader = next((it.address for it in practice.lab.hosts if it.name == "leader"), "")
-    inputs = scene(playbook) if playbook in lab.SCENES else ()
+    inputs = scene(playbook) if playbook in lab.SCENARIOS else ()
     inputs = tuple(it.replace("ADDRESS_OF_LEADER", leader) for it in inputs)
     with watched(practice, names, into) as (seen, inventory):
         where = ("-i", str(inventory), "--hosts", ",".join(names), "--output", "json")

@@ -157,7 +157,7 @@ def _host(fault: str) -> str:
 
 
 def _given(name: str, made: lab.Lab) -> list[str]:
-    inputs = lab.inputs_of(lab.SCENES[name], made.hosts) if name in lab.SCENES else {}
+    inputs = lab.inputs_of(lab.SCENARIOS[name], made.hosts) if name in lab.SCENARIOS else {}
     return [
         word
         for key, value in inputs.items()

@@ -17,7 +17,7 @@ from e2e.conftest import runbook
 from engine import lab
 from engine.actions import discover
 from engine.app.input_files import find_playbook, read_playbook
-from engine.app.monitor_table import WORDS, Sight, view
+from engine.app.monitor_table import WORDS, HostView, view
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult, Verdict
@@ -33,7 +33,7 @@ BOOK = Playbook(
 )
 
 
-def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status.SKIPPED, **keys) -> Sight:
+def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status.SKIPPED, **keys) -> HostView:
     steps = (
         StepResult(id="mem", phase=Phase.DIAGNOSE, action="memory", status=Status.OK, state={"percent": percent, "total": 2**34}),
         StepResult(id="gpu", phase=Phase.DIAGNOSE, action="nvidia_smi", status=gpu, why="it hangs"),
@@ -41,7 +41,7 @@ def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status
     status = Presence.PRESENT if low else Presence.ABSENT
     found = Finding(id="low", severity=Severity.ERROR, status=status, say=f"little on {host}")
     result = HostResult(host=host, verdict=Verdict.HEALTHY, findings=(found,), steps=steps)
-    return Sight(host=host, result=result, at=time.monotonic(), **keys)
+    return HostView(host=host, result=result, at=time.monotonic(), **keys)
 
 
 def test_a_number_has_the_colour_of_the_finding_that_rests_on_it():
@@ -74,7 +74,7 @@ def test_a_cell_of_the_kernel_counts_everything_that_it_told_of(state, cell):
     assert WORDS["kernel_log"](state) == cell
 
 
-def noted(host: str, say: str, *advise: str, severity: Severity = Severity.ERROR) -> Sight:
+def noted(host: str, say: str, *advise: str, severity: Severity = Severity.ERROR) -> HostView:
     plain = sight(host, 97.0, low=True)
     assert plain.result
     found = replace(plain.result.findings[0], say=say, advise=advise, severity=severity)
@@ -83,7 +83,9 @@ def noted(host: str, say: str, *advise: str, severity: Severity = Severity.ERROR
 
 def test_below_the_table_stand_causes_with_what_to_do_the_worst_first_and_hosts_alike_together():
     """Mutants: monitor_table.py ``_notes`` that does not sort, or keeps each host apart; ``_of_host`` without advice."""
-    down = Sight(host="e", result=HostResult(host="e", verdict=Verdict.UNREACHABLE, error="e:22: connection refused"))
+    down = HostView(
+        host="e", result=HostResult(host="e", verdict=Verdict.UNREACHABLE, error="e:22: connection refused")
+    )
     seen = [
         noted("a", "odd", severity=Severity.WARNING),
         noted("b", "full", "Make room."),
@@ -106,7 +108,7 @@ def test_what_is_not_known_is_told_once_with_its_reason_and_what_to_do():
     blind = StepResult(id="gpus", phase=Phase.DIAGNOSE, action="nvidia_smi", status=Status.FAILED, why="it hangs")
     found = Finding(id=rule.id, severity=rule.severity, status=Presence.PRESENT, say="not known", advise=("Look.",))
     result = HostResult(host="a", verdict=Verdict.UNKNOWN, findings=(found,), steps=(blind,))
-    lines = view(MONITOR, [Sight(host="a", result=result)], 200, 0, colours=False)
+    lines = view(MONITOR, [HostView(host="a", result=result)], 200, 0, colours=False)
     assert lines[3:] == ["a: gpus is unknown: it hangs", "  what to do: Look."]
 
 

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from engine.facts.config_edit import Unparsable, Wanted, format_of, key_path, key_text, patched
+from engine.facts.config_edit import DesiredValues, Unparsable, format_of, key_path, key_text, patched
 
 YAML = """\
 # at the top
@@ -143,18 +143,18 @@ def change(before: str, after: str) -> list[str]:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_text_changes_where_it_must_and_nowhere_else(case):
     form, before, wanted, lines = case
-    found = patched(before, form, Wanted(set=wanted))
+    found = patched(before, form, DesiredValues(set=wanted))
     assert found.conflict == ""
     assert found.text != before
     if lines is not None:
         assert sorted(change(before, found.text)) == sorted(lines)
-    again = patched(found.text, form, Wanted(set=wanted))
+    again = patched(found.text, form, DesiredValues(set=wanted))
     assert (again.text, again.missing, again.differing, again.conflict) == (found.text, (), (), "")
 
 
 def test_a_root_key_of_toml_stands_behind_what_is_said_of_the_file_and_before_what_is_said_of_a_table():
     def told(text: str) -> str:
-        return patched(text, "toml", Wanted(set={"b": 1})).text
+        return patched(text, "toml", DesiredValues(set={"b": 1})).text
 
     assert told("# the file\n[t]\na = 1\n") == "# the file\nb = 1\n\n[t]\na = 1\n"
     assert told("# the file\n\n# the table\n[t]\n") == "# the file\n\nb = 1\n\n# the table\n[t]\n"
@@ -179,37 +179,37 @@ UNSET = {
 @pytest.mark.parametrize("case", UNSET.values(), ids=UNSET)
 def test_a_key_is_taken_out(case):
     form, before, key, after = case
-    found = patched(before, form, Wanted(unset=(key,)))
+    found = patched(before, form, DesiredValues(unset=(key,)))
     assert (found.text, found.surplus, found.conflict) == (after, (key,), "")
-    assert patched(after, form, Wanted(unset=(key,))).text == after
+    assert patched(after, form, DesiredValues(unset=(key,))).text == after
 
 
 CONFLICTS = {
-    "a scalar in the way": ("yaml", YAML, Wanted(set={"rollout.name.x": 1}), 'rollout.name is text ("a"), so there is no'),
-    "a mapping in the way": ("yaml", YAML, Wanted(set={"rollout": 5}), "rollout is a mapping (its keys: name, limits)"),
-    "a scalar where a mapping goes": ("yaml", YAML, Wanted(set={"rollout.name": {"x": 1}}), "a mapping is wanted in its place"),
-    "a list in the way": ("yaml", "- a\n", Wanted(set={"a": 1}), "the file is a sequence"),
-    "an anchor that is used elsewhere": ("yaml", YAML, Wanted(set={"actor.path": "x"}), "has the anchor &actor, which is used elsewhere"),
-    "into an alias": ("yaml", YAML, Wanted(set={"copy.path": "x"}), "copy is the alias *actor"),
-    "into what is merged": ("yaml", "a: &a {b: {c: 1}}\nd:\n  <<: *a\n", Wanted(set={"d.b.c": 2}), "d.b comes through a merge key"),
-    "out of what is merged": ("yaml", YAML, Wanted(unset=("eval.path",)), "eval.path comes through a merge key"),
-    "a tag": ("yaml", "a: !env X\n", Wanted(set={"a": 1}), "has the tag !env"),
-    "no parent": ("yaml", YAML, Wanted(set={"roll.name": 1}), "there is no roll to put name into; say `parents: true`"),
-    "a table in an array": ("toml", TOML, Wanted(set={"stage.n": 2}), "stage is a list, so there is no stage.n"),
-    "no null in TOML": ("toml", TOML, Wanted(set={"steps": None}), "TOML has no null"),
-    "a date": ("toml", "d = 2026-01-01\n", Wanted(set={"d": "2026-01-02"}), "d is a date"),
-    "a table taken out": ("toml", TOML, Wanted(unset=("model",)), "model is a table"),
-    "a list in the way of a member": ("json", JSON, Wanted(set={"exec.x": 1}), "exec is a list"),
-    "twice in a section": ("ini", INI, Wanted(set={"Service.Environment": "C=3"}), "stands there 2 times"),
-    "other letters": ("ini", INI, Wanted(set={"Service.execstart": "x"}), "there is ExecStart, and execstart is asked for"),
-    "a comment behind a value": ("ini", INI, Wanted(set={"Service.Note": "c"}), "may have a comment behind its value"),
-    "too deep": ("ini", INI, Wanted(set={"a.b.c": "c"}), 'written as "a.b".c'),
-    "a list in a file of text": ("ini", INI, Wanted(set={"Unit.After": [1]}), "knows only text, and a list is wanted"),
-    "lines in a file of lines": ("ini", INI, Wanted(set={"Unit.After": "a\nb"}), "cannot be written as one line"),
-    "text that would get an end": ("yaml", "a: |\n  text", Wanted(set={"b": 1}), "b cannot be changed without touching something else"),
-    "no number": ("yaml", YAML, Wanted(at_least={"actor.path": 5}), "cannot be compared with a number"),
-    "a truth is no number": ("yaml", "a: true\n", Wanted(at_least={"a": 0}), "it is true, which cannot be compared"),
-    "a number for some only": ("yaml", "a: 1_000\n", Wanted(at_least={"a": 5}), "some readers of YAML take for text"),
+    "a scalar in the way": ("yaml", YAML, DesiredValues(set={"rollout.name.x": 1}), 'rollout.name is text ("a"), so there is no'),
+    "a mapping in the way": ("yaml", YAML, DesiredValues(set={"rollout": 5}), "rollout is a mapping (its keys: name, limits)"),
+    "a scalar where a mapping goes": ("yaml", YAML, DesiredValues(set={"rollout.name": {"x": 1}}), "a mapping is wanted in its place"),
+    "a list in the way": ("yaml", "- a\n", DesiredValues(set={"a": 1}), "the file is a sequence"),
+    "an anchor that is used elsewhere": ("yaml", YAML, DesiredValues(set={"actor.path": "x"}), "has the anchor &actor, which is used elsewhere"),
+    "into an alias": ("yaml", YAML, DesiredValues(set={"copy.path": "x"}), "copy is the alias *actor"),
+    "into what is merged": ("yaml", "a: &a {b: {c: 1}}\nd:\n  <<: *a\n", DesiredValues(set={"d.b.c": 2}), "d.b comes through a merge key"),
+    "out of what is merged": ("yaml", YAML, DesiredValues(unset=("eval.path",)), "eval.path comes through a merge key"),
+    "a tag": ("yaml", "a: !env X\n", DesiredValues(set={"a": 1}), "has the tag !env"),
+    "no parent": ("yaml", YAML, DesiredValues(set={"roll.name": 1}), "there is no roll to put name into; say `parents: true`"),
+    "a table in an array": ("toml", TOML, DesiredValues(set={"stage.n": 2}), "stage is a list, so there is no stage.n"),
+    "no null in TOML": ("toml", TOML, DesiredValues(set={"steps": None}), "TOML has no null"),
+    "a date": ("toml", "d = 2026-01-01\n", DesiredValues(set={"d": "2026-01-02"}), "d is a date"),
+    "a table taken out": ("toml", TOML, DesiredValues(unset=("model",)), "model is a table"),
+    "a list in the way of a member": ("json", JSON, DesiredValues(set={"exec.x": 1}), "exec is a list"),
+    "twice in a section": ("ini", INI, DesiredValues(set={"Service.Environment": "C=3"}), "stands there 2 times"),
+    "other letters": ("ini", INI, DesiredValues(set={"Service.execstart": "x"}), "there is ExecStart, and execstart is asked for"),
+    "a comment behind a value": ("ini", INI, DesiredValues(set={"Service.Note": "c"}), "may have a comment behind its value"),
+    "too deep": ("ini", INI, DesiredValues(set={"a.b.c": "c"}), 'written as "a.b".c'),
+    "a list in a file of text": ("ini", INI, DesiredValues(set={"Unit.After": [1]}), "knows only text, and a list is wanted"),
+    "lines in a file of lines": ("ini", INI, DesiredValues(set={"Unit.After": "a\nb"}), "cannot be written as one line"),
+    "text that would get an end": ("yaml", "a: |\n  text", DesiredValues(set={"b": 1}), "b cannot be changed without touching something else"),
+    "no number": ("yaml", YAML, DesiredValues(at_least={"actor.path": 5}), "cannot be compared with a number"),
+    "a truth is no number": ("yaml", "a: true\n", DesiredValues(at_least={"a": 0}), "it is true, which cannot be compared"),
+    "a number for some only": ("yaml", "a: 1_000\n", DesiredValues(at_least={"a": 5}), "some readers of YAML take for text"),
 }  # fmt: skip
 
 
@@ -241,7 +241,7 @@ UNPARSABLE = {
 def test_what_cannot_be_understood_is_refused_with_its_place(case):
     form, text, words = case
     with pytest.raises(Unparsable) as caught:
-        patched(text, form, Wanted(set={"z": "1"}))
+        patched(text, form, DesiredValues(set={"z": "1"}))
     assert words in str(caught.value)
 
 
@@ -261,19 +261,19 @@ def test_what_cannot_be_understood_is_refused_with_its_place(case):
     ],
 )
 def test_values_are_compared_with_their_types(text, wanted, holds):
-    found = patched(text, "yaml", Wanted(set={"a": wanted}))
+    found = patched(text, "yaml", DesiredValues(set={"a": wanted}))
     assert (found.differing == ()) is holds
     assert (found.text == text) is holds
 
 
 def test_a_number_is_raised_and_never_lowered():
-    wanted = Wanted(at_least={"a": 10, "b": 10, "c": 10})
+    wanted = DesiredValues(at_least={"a": 10, "b": 10, "c": 10})
     found = patched("a: 9\nb: 11.5\n", "yaml", wanted)
     assert found.text == "a: 10\nb: 11.5\nc: 10\n"
     assert (found.differing, found.missing) == (("a",), ("c",))
     assert patched(found.text, "yaml", wanted).differing == ()
-    assert patched("[s]\na=9\n", "ini", Wanted(at_least={"s.a": 10})).text == "[s]\na=10\n"
-    assert patched("[s]\na=10.5\n", "ini", Wanted(at_least={"s.a": 10})).text == "[s]\na=10.5\n"
+    assert patched("[s]\na=9\n", "ini", DesiredValues(at_least={"s.a": 10})).text == "[s]\na=10\n"
+    assert patched("[s]\na=10.5\n", "ini", DesiredValues(at_least={"s.a": 10})).text == "[s]\na=10.5\n"
 
 
 @pytest.mark.parametrize("form", ["yaml", "toml", "json", "ini"])
@@ -285,19 +285,19 @@ def test_line_breaks_a_mark_and_a_missing_end_stay(form):
         "ini": "[s]\na = 1\n",
     }
     before = plain[form]
-    after = patched(before, form, Wanted(set={"s.a": 2, "s.b": 3})).text
+    after = patched(before, form, DesiredValues(set={"s.a": 2, "s.b": 3})).text
     assert after.count("\n") == before.count("\n") + 1
-    windows = patched("\ufeff" + before.replace("\n", "\r\n"), form, Wanted(set={"s.a": 2, "s.b": 3})).text
+    windows = patched("\ufeff" + before.replace("\n", "\r\n"), form, DesiredValues(set={"s.a": 2, "s.b": 3})).text
     assert windows == "\ufeff" + after.replace("\n", "\r\n")
-    assert patched(before[:-1], form, Wanted(set={"s.a": 2, "s.b": 3})).text == after[:-1]
+    assert patched(before[:-1], form, DesiredValues(set={"s.a": 2, "s.b": 3})).text == after[:-1]
 
 
 def test_a_file_that_is_new_or_empty_is_filled():
-    wanted = Wanted(set={"a.b": 1, "c": "x"}, parents=True)
+    wanted = DesiredValues(set={"a.b": 1, "c": "x"}, parents=True)
     assert patched("", "yaml", wanted).text == "a:\n  b: 1\nc: x\n"
     assert patched("", "json", wanted).text == '{\n  "a": {\n    "b": 1\n  },\n  "c": "x"\n}\n'
     assert tomllib.loads(patched("", "toml", wanted).text) == {"a": {"b": 1}, "c": "x"}
-    assert patched("", "ini", Wanted(set={"a.b": 1}, parents=True)).text == "[a]\nb = 1\n"
+    assert patched("", "ini", DesiredValues(set={"a.b": 1}, parents=True)).text == "[a]\nb = 1\n"
     assert patched("# only this\n", "yaml", wanted).text == "# only this\na:\n  b: 1\nc: x\n"
 
 
@@ -415,7 +415,7 @@ def test_any_text_gets_any_value_and_keeps_everything_else(form, draw):
     """Held by other parsers than the one that found the place."""
     before, path, value = draw.draw(TEXTS[form]), draw.draw(PATHS), draw.draw(VALUE)
     old = LOADED[form](before)
-    wanted = Wanted(set={key_text(path): value}, parents=True)
+    wanted = DesiredValues(set={key_text(path): value}, parents=True)
     found = patched(before, form, wanted)
     if found.conflict:
         assert found.text == before
@@ -439,9 +439,9 @@ def test_what_was_put_in_can_be_taken_out(form, draw):
     before, path, value = draw.draw(TEXTS[form]), draw.draw(PATHS), draw.draw(SCALAR)
     old = LOADED[form](before)
     assume(all(isinstance(at(old, path[:depth]), dict) for depth in range(1, len(path))) and at(old, path) is None)
-    added = patched(before, form, Wanted(set={key_text(path): value}))
+    added = patched(before, form, DesiredValues(set={key_text(path): value}))
     assert added.conflict == ""
-    out = patched(added.text, form, Wanted(unset=(key_text(path),)))
+    out = patched(added.text, form, DesiredValues(unset=(key_text(path),)))
     assert out.conflict == ""
     assert LOADED[form](out.text) == old
 
@@ -478,7 +478,7 @@ def test_any_ini_gets_any_line_and_keeps_everything_else(tree, section, key, val
         f"[{name}]\n# about it\n" + "".join(f"{k}{between}{v}\n" for k, v in options.items()) + "\n"
         for name, options in tree.items()
     )
-    found = patched(before, "ini", Wanted(set={key_text((section, key)): value}, parents=True))
+    found = patched(before, "ini", DesiredValues(set={key_text((section, key)): value}, parents=True))
     if found.conflict:
         assert "capital letters" in found.conflict
         return
@@ -486,7 +486,7 @@ def test_any_ini_gets_any_line_and_keeps_everything_else(tree, section, key, val
     reader.optionxform = str
     reader.read_string(found.text)
     assert {name: dict(reader[name]) for name in reader.sections()} == with_value(tree, (section, key), value)
-    assert patched(found.text, "ini", Wanted(set={key_text((section, key)): value})).text == found.text
+    assert patched(found.text, "ini", DesiredValues(set={key_text((section, key)): value})).text == found.text
 
 
 BREAKS = ["\x85", "\u2028", "\u2029"]
@@ -496,11 +496,11 @@ BREAKS = ["\x85", "\u2028", "\u2029"]
 @pytest.mark.parametrize("line", ["# said{}", "# one{}# two", 'said: "one{}two"', "said: 'one{} two'"])
 def test_a_character_that_only_old_readers_take_for_a_line_break_stays_and_moves_nothing(mark, line):
     text = f"{line.format(mark)}\nb: 2  # kept\nc:\n  - 1\n"
-    made = patched(text, "yaml", Wanted(set={"b": 3, "d": 4}))
+    made = patched(text, "yaml", DesiredValues(set={"b": 3, "d": 4}))
     assert made.conflict == ""
     assert made.text == f"{line.format(mark)}\nb: 3  # kept\nc:\n  - 1\nd: 4\n"
     for form, other in (("toml", f"# said{mark}x\nb = 2\n"), ("json", f'{{"a": "x{mark}y", "b": 2}}\n')):
-        made = patched(other, form, Wanted(set={"b": 3}))
+        made = patched(other, form, DesiredValues(set={"b": 3}))
         assert made.text == other.replace("2", "3")
 
 
@@ -510,9 +510,9 @@ def test_where_readers_of_two_versions_of_yaml_would_disagree_nothing_is_written
     """Mutants: the reading of one version alone."""
     text = f"# first\n{line.format(mark)}\nz: 2\n"
     with pytest.raises(Unparsable, match=rf"^line 2: U\+{ord(mark):04X} ends a line for readers of YAML 1.1"):
-        patched(text, "yaml", Wanted(set={"z": 3}))
+        patched(text, "yaml", DesiredValues(set={"z": 3}))
     with pytest.raises(Unparsable, match=r"^line 4\b"):
-        patched(f"# x{mark}# y\n# z{mark}\na: 1\nb: 1: 2\n", "yaml", Wanted(set={"a": 3}))
+        patched(f"# x{mark}# y\n# z{mark}\na: 1\nb: 1: 2\n", "yaml", DesiredValues(set={"a": 3}))
 
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff", "9" * 5000])
@@ -520,13 +520,17 @@ def test_where_readers_of_two_versions_of_yaml_would_disagree_nothing_is_written
 def test_an_integer_that_toml_has_not_is_a_mistake_of_the_file_and_nothing_is_rewritten(number, place):
     """Mutants: only those that are changed; lists left out."""
     with pytest.raises(Unparsable, match="has 64 bits at most"):
-        patched(place.format(number), "toml", Wanted(set={"b": 2}))
+        patched(place.format(number), "toml", DesiredValues(set={"b": 2}))
 
 
 def test_the_largest_integers_of_toml_are_kept_and_larger_ones_are_not_written():
     text = "x = -9223372036854775808\ny = 9223372036854775807\nb = 1\n"
-    assert patched(text, "toml", Wanted(set={"b": 2})).text == text.replace("b = 1", "b = 2")
-    for wanted in (Wanted(set={"b": 2**63}), Wanted(at_least={"b": 2**70}), Wanted(set={"n": [1, {"m": -(2**64)}]})):
+    assert patched(text, "toml", DesiredValues(set={"b": 2})).text == text.replace("b = 1", "b = 2")
+    for wanted in (
+        DesiredValues(set={"b": 2**63}),
+        DesiredValues(at_least={"b": 2**70}),
+        DesiredValues(set={"n": [1, {"m": -(2**64)}]}),
+    ):
         made = patched(text, "toml", wanted)
         assert "has 64 bits at most" in made.conflict
         assert made.text == text

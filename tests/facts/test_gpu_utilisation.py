@@ -6,10 +6,10 @@ import pytest
 from actions.fake_nvidia_smi import Here, uuid
 
 from engine.facts.gpu.device_users import User, Users, ask_users, read_users
-from engine.facts.gpu.model import App, Gpu, GpuPresence, Reading
+from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
 from engine.facts.gpu.nvlink import Links, obstacle, together
 from engine.facts.gpu.smi_query import ask_presence, read_presence
-from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, those, wedged
+from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, wedged
 from engine.values.command import Completed
 from engine.values.types import Unknown
 
@@ -79,23 +79,23 @@ def test_a_gpu_that_never_says_how_busy_it_is_counts_as_unused_only_when_it_is_e
 
 
 def test_a_process_listed_on_no_gpu_may_be_on_any():
-    app = App(gpu_uuid="", pid=7, name="x", memory_mib=DARK)
+    app = ComputeProcess(gpu_uuid="", pid=7, name="x", memory_mib=DARK)
     assert isinstance(listed_on(seen(0.0), (app,)), Unknown)
     assert listed_on(seen(0.0), ()) is False
-    assert listed_on(seen(0.0), (App(gpu_uuid=uuid(0), pid=7, name="x", memory_mib=1.0),)) is True
-    assert listed_on(seen(0.0), (App(gpu_uuid=uuid(5), pid=7, name="x", memory_mib=1.0),)) is False
+    assert listed_on(seen(0.0), (ComputeProcess(gpu_uuid=uuid(0), pid=7, name="x", memory_mib=1.0),)) is True
+    assert listed_on(seen(0.0), (ComputeProcess(gpu_uuid=uuid(5), pid=7, name="x", memory_mib=1.0),)) is False
 
 
 def test_a_list_names_what_is_known_and_is_unknown_only_when_it_would_be_empty():
     one, other = seen(90.0, 90.0), seen(DARK, DARK, uuid=uuid(1))
-    assert those((one, other), lambda it: busy(it, 5)) == (uuid(0),)
-    assert those((other,), lambda it: busy(it, 5)) == DARK
-    assert those((), lambda it: busy(it, 5)) == ()
+    assert selected((one, other), lambda it: busy(it, 5)) == (uuid(0),)
+    assert selected((other,), lambda it: busy(it, 5)) == DARK
+    assert selected((), lambda it: busy(it, 5)) == ()
 
 
 def test_what_a_reset_cannot_mend_is_a_complaint():
     broken = seen(0.0, recovery_action="Reboot", remap_failed=True)
-    told = complaints(Reading(gpus=(broken, seen(0.0, recovery_action="Reset")), errors=("infoROM is corrupted",)))
+    told = complaints(SmiReading(gpus=(broken, seen(0.0, recovery_action="Reset")), errors=("infoROM is corrupted",)))
     assert len(told) == 3
     assert "Reboot" in told[1]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.facts.gpu.model import App, Gpu, GpuPresence, Reading
-from engine.facts.gpu_jobs.classification import Closer, told_apart
+from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from engine.facts.gpu_jobs.classification import GpuUse, classify
 from engine.facts.gpu_jobs.leftover import Load, at_work, gpus_of
-from engine.facts.processes.open_files import Node, Walk
+from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.facts.processes.protected import daemon, protection
 from engine.facts.processes.table import Process, Row, Table
 from engine.values.types import Unknown
@@ -33,19 +33,19 @@ def row(pid, ppid=1, argv=("python", "x"), group=0, container="", terminal=False
     return Row(process=process, name=name, argv=tuple(argv), group=group or pid, terminal=terminal, threads=1)
 
 
-def node(number: int) -> Node:
-    return Node(path=f"/dev/nvidia{number}", key=f"2:c3:{number:x}", asked=True, file=(6, number))
+def node(number: int) -> OpenFile:
+    return OpenFile(path=f"/dev/nvidia{number}", key=f"2:c3:{number:x}", asked=True, file=(6, number))
 
 
-CTL = Node(path="/dev/nvidiactl", key="2:c3:ff", asked=True, file=(6, 255))
+CTL = OpenFile(path="/dev/nvidiactl", key="2:c3:ff", asked=True, file=(6, 255))
 
 
-def walk(*rows: Row, holds=None, gpus=2, unseen=(), way_in=(900,)) -> Walk:
+def walk(*rows: Row, holds=None, gpus=2, unseen=(), way_in=(900,)) -> OpenFileScan:
     table = Table(rows={1: row(1, 0, ("/sbin/init",), name="systemd")} | {it.process.pid: it for it in rows},
                   way_in=way_in, uid=0)  # fmt: skip
     nodes = tuple(node(it) for it in range(gpus))
     opened = {pid: tuple(CTL if it == "ctl" else node(it) for it in those) for pid, those in (holds or {}).items()}
-    return Walk(table=table, nodes=(*nodes, CTL), open=opened, unseen=frozenset(unseen))
+    return OpenFileScan(table=table, nodes=(*nodes, CTL), open=opened, unseen=frozenset(unseen))
 
 
 def load(*percents, apps=(), minors=True, later=None, reading=None, absent=False) -> Load:
@@ -62,19 +62,19 @@ def load(*percents, apps=(), minors=True, later=None, reading=None, absent=False
         for at, it in enumerate(percents)
     )
     listed = apps if isinstance(apps, Unknown) else tuple(
-        App(gpu_uuid=f"GPU-{gpu}", pid=pid, name="python", memory_mib=5.0) for pid, gpu in apps
+        ComputeProcess(gpu_uuid=f"GPU-{gpu}", pid=pid, name="python", memory_mib=5.0) for pid, gpu in apps
     )  # fmt: skip
     # the numbers run against the order of nvidia-smi: GPU 0 is the last node
     numbers = {it.bus_id: len(gpus) - 1 - it.index for it in gpus} if minors else {}
     there = 0 if absent else len(gpus) or 1
     return Load(
-        reading=Reading(gpus=gpus, apps=listed) if reading is None else reading,
+        reading=SmiReading(gpus=gpus, apps=listed) if reading is None else reading,
         presence=GpuPresence(pci=there, nodes=(), tool=bool(there), minors=numbers),
         above=5,
     )
 
 
-def works(seen: Walk, known: Load) -> dict[int, object]:
+def works(seen: OpenFileScan, known: Load) -> dict[int, object]:
     return {pid: type(it) if isinstance(it, Unknown) else it for pid, it in at_work(seen, known).items()}
 
 
@@ -204,11 +204,11 @@ def test_one_unknown_makes_both_answers_unknown_and_who_has_just_started_is_at_w
     seen = walk(row(10), row(20), row(30), holds={10: [0], 20: [1]})
     rows = tuple(seen.table.rows[it].process for it in (10, 20, 30))
     every = {it.key for it in rows}
-    blind = told_apart(rows, every, Closer(load=load(Unknown(why="MIG"), 0), walk=seen))
+    blind = classify(rows, every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
     assert isinstance(blind.leftover, Unknown)
     assert isinstance(blind.at_work, Unknown)
     assert "pid 20" in blind.leftover.why
-    clear = told_apart(rows, every - {rows[2].key}, Closer(load=load(90, 0), walk=seen))
+    clear = classify(rows, every - {rows[2].key}, GpuUse(load=load(90, 0), walk=seen))
     assert [it.pid for it in clear.leftover] == [10]
     assert [it.pid for it in clear.at_work] == [20, 30]
 
@@ -361,7 +361,7 @@ def test_asked_for_by_name_a_daemon_may_be_ended_but_never_pid_1_nor_our_way_in(
 
 def apart(seen, known):
     processes = tuple(it.process for pid, it in seen.table.rows.items() if pid != 1)
-    return told_apart(processes, {it.key for it in processes}, Closer(load=known, walk=seen))
+    return classify(processes, {it.key for it in processes}, GpuUse(load=known, walk=seen))
 
 
 def pids(processes) -> list[int]:
@@ -397,9 +397,9 @@ def test_nvidia_smi_s_own_word_of_a_lost_gpu_counts_too(how):
     known = load(0, 0)
     first, second = known.reading.gpus
     readings = {
-        "complaint": Reading(gpus=(second,), lost=("0000:90:00.0",), errors=("GPU is lost",)),
-        "row": Reading(gpus=(replace(first, faults=("memory.used: [GPU is lost]",)), second)),
-        "action": Reading(gpus=(replace(first, recovery_action="Reboot"), second)),
+        "complaint": SmiReading(gpus=(second,), lost=("0000:90:00.0",), errors=("GPU is lost",)),
+        "row": SmiReading(gpus=(replace(first, faults=("memory.used: [GPU is lost]",)), second)),
+        "action": SmiReading(gpus=(replace(first, recovery_action="Reboot"), second)),
     }
     sides = apart(seen, replace(known, reading=readings[how]))
     assert pids(sides.beyond_help) == [10]

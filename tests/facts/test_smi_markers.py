@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import ProbeError
-from engine.facts.gpu.model import GpuPresence, Reading
+from engine.facts.gpu.model import GpuPresence, SmiReading
 from engine.facts.gpu.smi_output import FRAME
 from engine.facts.gpu.smi_query import CORE, OPTIONAL, read_gpus
 from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, unseen, wedged
@@ -33,13 +33,13 @@ def answer(rows: list[dict[str, str]], again: list[dict[str, str]] | None = None
     return Completed(exit_code=0, stdout=text)
 
 
-def read(*rows: dict[str, str]) -> Reading:
+def read(*rows: dict[str, str]) -> SmiReading:
     return read_gpus(answer(list(rows)))
 
 
 def well(one) -> bool:
     """Whether everything that a playbook asks of a GPU would call it free and in order."""
-    told = complaints(Reading(gpus=(one,)))
+    told = complaints(SmiReading(gpus=(one,)))
     return idle(one, 5) is True and wedged(one, 5, False, False) is False and not told
 
 
@@ -123,7 +123,7 @@ def test_where_nvidia_smi_fails_after_its_rows_there_was_no_second_look():
 BUS = ("0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0", "0000:af:00.0")
 
 
-def rows_at(*buses: str) -> Reading:
+def rows_at(*buses: str) -> SmiReading:
     return read(*(gpu(number) | {"pci.bus_id": f"0000{bus}".upper()} for number, bus in enumerate(buses)))
 
 
@@ -208,7 +208,7 @@ def test_a_mutated_answer_is_never_healthier_than_the_one_it_was_made_of(data):
 APPS = "gpu_uuid,pid,used_gpu_memory"
 
 
-def listing(*rows: dict[str, str], apps: str) -> Reading:
+def listing(*rows: dict[str, str], apps: str) -> SmiReading:
     text = answer(list(rows)).stdout + f"{FRAME} begin apps {APPS}\n{apps}\n{FRAME} end 0\n"
     return read_gpus(Completed(exit_code=0, stdout=text))
 

@@ -22,7 +22,7 @@ from engine.facts.gpu.nvlink import ask_links, read_links
 from engine.facts.gpu.smi_output import FRAME, sections
 from engine.facts.gpu.smi_query import (
     CORE,
-    App,
+    ComputeProcess,
     Gpu,
     ask_apps,
     ask_gpus,
@@ -420,7 +420,7 @@ def test_the_name_of_a_process_forges_no_row_of_another(tmp_path, shell):
             read_gpus(Here(path=pretended, shell=SHELLS[shell]).run(ask_gpus(apps=True))[0]).apps,
             read_apps(Here(path=pretended, shell=SHELLS[shell]).run(ask_apps())[0]),
         ):
-            assert listed == (App(gpu_uuid=uuid(0), pid=mine.pid, name="sleep", memory_mib=100.0),)
+            assert listed == (ComputeProcess(gpu_uuid=uuid(0), pid=mine.pid, name="sleep", memory_mib=100.0),)
     finally:
         mine.kill()
         mine.wait()

@@ -192,9 +192,9 @@ class Place:
         self.finally_(lambda: lab.down(made.lab.directory))
         for it in made.lab.hosts:
             if set(it.faults) & {"busy", "leftovers"}:
-                until(lambda it=it: len(lab.living(it.pid)) >= 3, f"the jobs of {it.name}")
+                until(lambda it=it: len(lab.processes_on_host(it.pid)) >= 3, f"the jobs of {it.name}")
         time.sleep(0.2)
-        self._labs.append((made, {it.name: set(lab.living(it.pid)) for it in made.lab.hosts}))
+        self._labs.append((made, {it.name: set(lab.processes_on_host(it.pid)) for it in made.lab.hosts}))
         return made
 
     def start(
@@ -241,7 +241,7 @@ class Place:
             for it in practice.lab.hosts:
                 if it.lives:
                     until(
-                        lambda it=it, wanted=before: set(lab.living(it.pid)) == wanted[it.name],
+                        lambda it=it, wanted=before: set(lab.processes_on_host(it.pid)) == wanted[it.name],
                         f"{it.name} to be as it was",
                         within,
                     )

@@ -180,10 +180,10 @@ def test_what_is_left_of_a_start_that_was_killed_is_ended(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     (folder / location.OF_US).write_text('[]\n{"name": "gp')
-    left = location.strays(folder, [])
+    left = location.leftover_processes(folder, [])
     assert left
     lab.down(folder)
-    assert location.strays(folder, []) == []
+    assert location.leftover_processes(folder, []) == []
     assert [it for it in left if Path(f"/proc/{it}").exists() and _state(it) != "Z"] == []
     assert not folder.exists()
     assert str(folder) not in Path("/proc/self/mounts").read_text()
@@ -267,7 +267,7 @@ def test_file_systems_below_the_root_are_seen_only_where_they_belong_to_the_syst
 
 
 def test_what_cannot_be_kept_apart_is_said_first_and_loud():
-    shared = isolation.Apart(network=False, no_network="no net", files=READ_ONLY, no_overlay="no layers").lines()
+    shared = isolation.Isolation(network=False, no_network="no net", files=READ_ONLY, no_overlay="no layers").lines()
     assert [it.split(":")[0] for it in shared[:2]] == ["CAREFUL", "CAREFUL"]
     assert "network" in shared[0]
     assert "no net" in shared[0]
@@ -275,7 +275,7 @@ def test_what_cannot_be_kept_apart_is_said_first_and_loud():
     assert "no layers" in shared[1]
     assert "network" not in shared[2]
     assert "files" not in shared[2]
-    (own,) = isolation.Apart().lines()
+    (own,) = isolation.Isolation().lines()
     assert "CAREFUL" not in own
 
 
@@ -288,7 +288,7 @@ def test_a_machine_that_allows_less_is_told_so_and_still_cannot_be_written(tmp_p
     real = isolation.found()
     less = {"overlay": {"files": READ_ONLY, "no_overlay": "no"}, "network": {"network": False, "no_network": "no"}}
     argv = tuple(it for it in real.argv if it != "--net" or lacking != "network")
-    monkeypatch.setattr(isolation, "found", lambda: isolation.Apart(**{"argv": argv, **less[lacking]}))
+    monkeypatch.setattr(isolation, "found", lambda: isolation.Isolation(**{"argv": argv, **less[lacking]}))
     made = lab.up(lab.LabOptions(directory=tmp_path / "lab", faults=("gpu-01=leftovers", "lead=leader")))
     try:
         assert loud in lab.sharing(made.directory)[0]

@@ -52,10 +52,10 @@ def test_the_engine_is_the_host_s_own_and_nothing_of_it_is_left(tmp_path):
                               capture_output=True, text=True, timeout=30, check=False).stdout  # fmt: skip
         assert said.startswith("run-at-work\n/var/lib/docker ")
         assert "nvidia" not in said
-        commands = [command for _, command in lab.living(made.hosts[0].pid)]
+        commands = [command for _, command in lab.processes_on_host(made.hosts[0].pid)]
         assert any("Training step" in it for it in commands)
         assert not any("dockerd" in it or "containerd" in it for it in commands)
-        assert not any("Training step" in command for _, command in lab.living(made.hosts[1].pid))
+        assert not any("Training step" in command for _, command in lab.processes_on_host(made.hosts[1].pid))
         mine = [it for it in Path("/sys/fs/cgroup").glob("**/runbook-lab-*") if it.name == group_of(made.directory)]
         assert mine
     finally:

@@ -21,9 +21,9 @@ from tests.e2e.conftest import runbook
 HOST = lab.LabHost(name="leader", address="127.9.9.9", port=2, faults=("leader",))
 
 
-@pytest.mark.parametrize("name", lab.SCENES)
+@pytest.mark.parametrize("name", lab.SCENARIOS)
 def test_a_scene_fits_its_playbook(name):
-    scene = lab.SCENES[name]
+    scene = lab.SCENARIOS[name]
     playbook = read_playbook(library() / f"{name}.yaml", discover())
     assert len(hosts_of(scene.hosts)) == len(scene.hosts)
     assert resolve_inputs(playbook, lab.inputs_of(scene, [HOST]))
@@ -32,7 +32,7 @@ def test_a_scene_fits_its_playbook(name):
 
 
 def test_a_leader_is_named_by_its_address_and_only_where_there_is_one():
-    scene = lab.SCENES["stuck-node"]
+    scene = lab.SCENARIOS["stuck-node"]
     assert lab.inputs_of(scene, [HOST])["url"] == "http://127.9.9.9:8770"
     assert not {"leader", "url"} & set(lab.inputs_of(scene, []))
     assert "older_than" in lab.inputs_of(scene, [])

@@ -9,10 +9,10 @@ import pytest
 from laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
 
 from engine.app.step_resolution import with_places, with_tags
-from engine.diagnosis import Elsewhere, Once, verdict
+from engine.diagnosis import OtherHosts, SharedProbes, verdict
 from engine.errors import ConfigError, ConnectionLost, Unreachable
 from engine.executor import Consent, execute
-from engine.fleet import Fleet, Stop
+from engine.fleet import Cancellation, Fleet
 from engine.lang.includes import inputs_of_parts
 from engine.lang.loader import load_playbook
 from engine.planner import make_plan
@@ -306,7 +306,7 @@ def fleet(text: str, leader: ToyHost, count: int, *, refuse: bool = False, own=N
 
     made = Fleet(
         playbook=book, inputs={}, run={}, actions=ACTIONS, connect=lambda host: hosts[host.name], clock=clock,
-        emit=emit, stop=Stop(), once=Once(clock), elsewhere=Elsewhere(connect_to, clock),
+        emit=emit, stop=Cancellation(), once=SharedProbes(clock), elsewhere=OtherHosts(connect_to, clock),
     )  # fmt: skip
     return made, [Host(name=it) for it in names], hosts, opened
 
@@ -563,7 +563,7 @@ def test_a_value_that_an_include_hands_on_is_held_against_the_schema_of_the_inpu
 def test_a_lost_connection_elsewhere_is_opened_anew():
     clock = ToyClock()
     hosts = [ToyHost(procs={}, lose_at=0), ToyHost(procs={})]
-    there = Elsewhere(lambda name: hosts.pop(0), clock).to("leader")
+    there = OtherHosts(lambda name: hosts.pop(0), clock).to("leader")
     from engine.values.command import read
 
     with pytest.raises(ConnectionLost, match="on leader"):

@@ -8,7 +8,7 @@ import pytest
 
 from engine.actions import discover
 from engine.app.input_files import read_playbook
-from engine.app.playbook_text import told, width
+from engine.app.playbook_text import playbook_lines, width
 from engine.lang.loader import load_playbook
 
 INNER = """\
@@ -101,7 +101,7 @@ Once 3 hosts have not come out well, no further host is begun.
 
 def shown(text: str) -> str:
     book = load_playbook(text, "toy.yaml", discover(), lambda name, file: ("inner.yaml", INNER))
-    lines = told(book, "toy.yaml", discover())
+    lines = playbook_lines(book, "toy.yaml", discover())
     assert all(len(it) <= 200 for it in lines)
     return " ".join(" ".join(lines).split())
 
@@ -173,7 +173,7 @@ def test_what_stands_in_for_an_empty_input_is_not_shown_as_what_will_be_run():
     "path", sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")), ids=lambda it: it.stem
 )
 def test_every_playbook_that_ships_can_be_told(path):
-    lines = told(read_playbook(path, discover()), str(path), discover())
+    lines = playbook_lines(read_playbook(path, discover()), str(path), discover())
     assert "Unknown(" not in "\n".join(lines)
     assert len(lines) > 10
 
@@ -183,7 +183,7 @@ def test_what_show_says_is_no_wider_than_the_terminal_but_for_lines_to_be_pasted
     """Mutants: the width is not handed on to the steps, the inputs, the findings; long words are cut."""
     actions = discover()
     path = Path(__file__).parents[2] / "playbooks" / "zombie-gpu.yaml"
-    lines = told(read_playbook(path, actions), "zombie-gpu.yaml", actions, columns)
+    lines = playbook_lines(read_playbook(path, actions), "zombie-gpu.yaml", actions, columns)
     by_hand, long = False, []
     for line in lines:
         by_hand = line.strip() == "by hand:" or (by_hand and line.startswith(" " * 8))

@@ -10,7 +10,7 @@ import pytest
 from engine.diagnosis import exit_code
 from engine.errors import ConfigError, Unreachable
 from engine.executor import Consent
-from engine.fleet import Fleet, Stop
+from engine.fleet import Cancellation, Fleet
 from engine.lang.loader import load_playbook
 from engine.values.inventory import Host
 from engine.values.playbook import Share
@@ -52,7 +52,7 @@ def fleet(count: int, batches: str, stop_after: str = "", broken=(), lost=(), id
         procs = {} if name in idle else {4: (1, "zombie")}
         return ToyHost(procs=procs, kill_exit=3 if name in broken else 0, stubborn=frozenset({"zombie"} if name in broken else ()))  # fmt: skip
 
-    hosts, diary, stop = {it: machine(it) for it in names}, Diary(), Stop()
+    hosts, diary, stop = {it: machine(it) for it in names}, Diary(), Cancellation()
 
     def connect(host):
         if host.name in lost:
@@ -171,7 +171,7 @@ def test_a_share_of_hosts_is_rounded_up(share, total, hosts):
 
 def test_the_deadline_is_no_wish_of_a_person_and_the_first_wish_after_it_ends_no_write():
     """Mutants: cancellation.py counting the deadline as a first wish; forgetting who asked."""
-    stop = Stop()
+    stop = Cancellation()
     stop.ask("the deadline is over", level=1, over=True)
     assert (stop.level(), stop.asked, stop.over) == (1, 0, True)
     stop.ask("interrupted by SIGINT")

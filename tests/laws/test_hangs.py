@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from engine.diagnosis.hanging_programs import RESTS
-from engine.diagnosis.probe_types import Blind, Request, Seen
-from engine.diagnosis.probing import look
-from engine.diagnosis.retries import patiently
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from engine.diagnosis.probing import run_probes
+from engine.diagnosis.retries import probe_with_retries
 from engine.errors import ProbeError
 from engine.executor.apply import send
 from engine.values.command import Command, Completed, Effect
@@ -55,61 +55,61 @@ def place(host):
     )
 
 
-def ask(word: str, **keys) -> Request:
+def ask(word: str, **keys) -> ProbeRequest:
     step = Step(id=word, phase=Phase.DIAGNOSE, action="smi", args={"word": word}, **keys)
-    return Request(step=step, args={"word": word})
+    return ProbeRequest(step=step, args={"word": word})
 
 
 def test_looks_after_one_that_hung_do_not_wait_for_the_program_again(host, place):
-    (first,) = look([ask("a")], place)
-    (second,) = look([ask("b")], place)
+    (first,) = run_probes([ask("a")], place)
+    (second,) = run_probes([ask("b")], place)
     assert host.asked == ["a"]
-    assert isinstance(second.outcome, Blind)
+    assert isinstance(second.outcome, ProbeFailure)
     assert "did not answer within 30 s" in second.outcome.why
     assert "half of a" in first.outcome.why
     assert "half of" not in second.outcome.why, "what one look had got so far is no answer to another"
 
 
 def test_what_was_not_sent_is_not_told_as_sent(host, place):
-    look([ask("a")], place)
-    (second,) = look([ask("b")], place)
+    run_probes([ask("a")], place)
+    (second,) = run_probes([ask("b")], place)
     assert [it.line for it in second.commands] == ["ps"]
 
 
 def test_a_change_may_be_what_makes_it_answer(host, place):
-    look([ask("a")], place)
+    run_probes([ask("a")], place)
     step = Step(id="x", phase=Phase.REMEDIATE, action="restart", args={})
     send(
         place, step, Change(summary="", commands=(Command(argv=("restart",), effect=Effect.WRITE),), risk=Risk.UNKNOWN)
     )
     host.well = True
-    (again,) = look([ask("b")], place)
-    assert isinstance(again.outcome, Seen)
+    (again,) = run_probes([ask("b")], place)
+    assert isinstance(again.outcome, ProbeAnswer)
 
 
 def test_after_a_while_it_is_asked_anew(host, place):
-    look([ask("a")], place)
+    run_probes([ask("a")], place)
     host.well = True
     place.clock.sleep(RESTS)
-    assert isinstance(look([ask("b")], place)[0].outcome, Blind)
+    assert isinstance(run_probes([ask("b")], place)[0].outcome, ProbeFailure)
     place.clock.sleep(1)
-    assert isinstance(look([ask("b")], place)[0].outcome, Seen)
+    assert isinstance(run_probes([ask("b")], place)[0].outcome, ProbeAnswer)
 
 
 def test_a_look_with_more_patience_asks_itself(host, place):
-    look([ask("a", timeout=5.0)], place)
-    look([ask("b", timeout=60.0)], place)
-    look([ask("c", timeout=60.0)], place)
+    run_probes([ask("a", timeout=5.0)], place)
+    run_probes([ask("b", timeout=60.0)], place)
+    run_probes([ask("c", timeout=60.0)], place)
     assert host.asked == ["a", "b"]
 
 
 def test_a_retry_is_a_try(host, place):
-    patiently([ask("a", retry=Retry(times=2, every=1.0))], place)
+    probe_with_retries([ask("a", retry=Retry(times=2, every=1.0))], place)
     assert host.asked == ["a", "a", "a"]
 
 
 def test_what_answers_is_asked_by_everybody(host, place):
     host.well = True
-    assert all(isinstance(it.outcome, Seen) for it in look([ask("a"), ask("b")], place))
-    look([ask("a")], place)
+    assert all(isinstance(it.outcome, ProbeAnswer) for it in run_probes([ask("a"), ask("b")], place))
+    run_probes([ask("a")], place)
     assert host.asked == ["a", "b", "a"]

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from engine.diagnosis import verdict
 from engine.diagnosis.diagnose import diagnose
 from engine.diagnosis.findings import evaluate_findings
-from engine.diagnosis.gates import freed, gate_of
+from engine.diagnosis.gates import gate_of, is_cleanup
 from engine.executor import Consent, execute
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Completed
 from engine.values.plan import Presence, Risk
-from engine.values.playbook import Part, Playbook, Severity
+from engine.values.playbook import IncludedPlaybook, Playbook, Severity
 from engine.values.result import Status, Verdict
 from laws.test_batches import fleet
 from laws.test_laws import playbooks, tables
@@ -48,7 +48,7 @@ def test_a_host_that_changes_before_the_yes_gets_nothing_that_no_plan_of_now_cal
     for it in made.remediate:
         held, holds = (gate_of(it, one, force=False) is None for one in (shown.findings, now))
         first = [one.id for one in made.remediate if any(c.effect == "write" for c in steps[one.id].commands)][:1]
-        if first == [it.id] and not freed(it):
+        if first == [it.id] and not is_cleanup(it):
             assert held
             assert holds
 
@@ -158,7 +158,7 @@ def test_a_clean_up_is_dropped_with_what_called_for_it_only_where_nothing_was_do
 
 
 def test_what_follows_another_step_needs_no_finding_of_its_own():
-    """Mutants: revalidation.py ``withdrawn`` without ``freed``."""
+    """Mutants: revalidation.py ``withdrawn`` without ``is_cleanup``."""
 
     class Refusing(ToyHost):
         def _run(self, command):
@@ -278,7 +278,9 @@ def test_a_line_that_is_lost_over_it_is_the_first_steps_and_a_clean_up_stays_owe
 def test_an_included_playbooks_guards_are_looked_at_under_its_own_names():
     """Mutants: revalidation.py taking the names of a guard for the outer playbook's."""
     inner = replace(paint("in_p", when="seen.matches and inputs.on"), part="in")
-    made = replace(book(inner, diagnose=(replace(look_at("zombie", "in_seen"), part="in"),)), parts=(Part(id="in"),))
+    made = replace(
+        book(inner, diagnose=(replace(look_at("zombie", "in_seen"), part="in"),)), parts=(IncludedPlaybook(id="in"),)
+    )
     for moved, status in (({4: (1, "zombie")}, Status.CHANGED), ({}, Status.SKIPPED)):
         host = ToyHost(procs={4: (1, "zombie")}, wanted="blue")
         where = replace(site(made, host), parts={"in": {"on": True}})

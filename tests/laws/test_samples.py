@@ -10,11 +10,11 @@ import pytest
 
 from engine.app.run import SystemClock
 from engine.codec import to_json
-from engine.diagnosis import Once, verdict
+from engine.diagnosis import SharedProbes, verdict
 from engine.diagnosis.sampling import LARGEST, shortened
 from engine.errors import Cancelled, Unreachable
 from engine.executor import Consent, execute
-from engine.fleet import Fleet, Stop
+from engine.fleet import Cancellation, Fleet
 from engine.lang.loader import load_playbook
 from engine.planner import make_plan
 from engine.protocols import Absent
@@ -310,7 +310,7 @@ def fleet(connect, clock, stop, text=BOOK, events=None, **keys):
     book = load_playbook(text, "toy.yaml", MORE)
     emit = (events if events is not None else []).append
     return Fleet(
-        playbook=book, inputs={}, run={}, actions=MORE, connect=connect, clock=clock, emit=emit, stop=stop, once=Once(clock), **keys
+        playbook=book, inputs={}, run={}, actions=MORE, connect=connect, clock=clock, emit=emit, stop=stop, once=SharedProbes(clock), **keys
     )  # fmt: skip
 
 
@@ -324,7 +324,7 @@ def cut(*hosts: object):
             raise it
         return it
 
-    (result,) = fleet(connect, ToyClock(), Stop()).plan_and_carry_out([Host(name="h")], Consent.YES)
+    (result,) = fleet(connect, ToyClock(), Cancellation()).plan_and_carry_out([Host(name="h")], Consent.YES)
     return result, {it.id: it for it in result.steps}
 
 
@@ -358,7 +358,7 @@ def test_a_lost_line_is_never_bridged_the_samples_begin_anew():
 class Heeding(ToyHost):
     """Asks, as a real connection does, whether the run is to end."""
 
-    stop: Stop
+    stop: Cancellation
 
     def _run(self, command):
         if self.stop.level():
@@ -368,7 +368,7 @@ class Heeding(ToyHost):
 
 def test_the_deadline_ends_samples_at_once_and_every_host_and_step_is_told():
     """With a real clock: the run of a minute ends within its deadline."""
-    stop, hosts = Stop(), {}
+    stop, hosts = Cancellation(), {}
     for name in ("a", "b", "c"):
         hosts[name] = Heeding(procs={4: (1, Z)})
         hosts[name].stop = stop
@@ -386,7 +386,7 @@ def test_the_deadline_ends_samples_at_once_and_every_host_and_step_is_told():
 
 
 def test_hosts_are_sampled_side_by_side():
-    stop = Stop()
+    stop = Cancellation()
     text = BOOK.replace("every: 10s", "every: 100ms").replace("'30s'", "'300ms'")
     hosts = {name: ToyHost(procs={4: (1, Z)}) for name in "abcdefgh"}
     began = time.monotonic()
@@ -396,7 +396,7 @@ def test_hosts_are_sampled_side_by_side():
 
 
 def test_a_series_that_all_hosts_share_is_taken_once():
-    stop, clock = Stop(), ToyClock()
+    stop, clock = Cancellation(), ToyClock()
     text = BOOK.replace("id: seen,", "id: seen, once: true,")
     hosts = {name: ToyHost(procs={4: (1, Z)}) for name in "abcd"}
     results = fleet(lambda host: hosts[host.name], clock, stop, text, parallel=1).plan([Host(name=it) for it in hosts])

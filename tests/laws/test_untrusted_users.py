@@ -22,11 +22,11 @@ from shell.test_safe_writing import SHELLS, STRANGER, directory, give, ground, s
 
 from engine.actions.files import disk_speed, write_probe
 from engine.actions.processes import components
-from engine.diagnosis.probe_types import Blind
+from engine.diagnosis.probe_types import ProbeFailure
 from engine.facts.config_edit.config_file import ask_file, read_file, replace_file
 from engine.facts.files.path_safety import REFUSED
 from engine.facts.files.removal import ask_entries, read_entries, remove
-from engine.facts.files.writing import Wanted, ask_place, make, read_place
+from engine.facts.files.writing import DesiredPath, ask_place, make, read_place
 from engine.facts.processes import open_files_script
 from engine.lang.arguments import build
 from engine.values.command import Command, Completed, Effect
@@ -88,13 +88,13 @@ def patching(place: Path) -> Command:
 def writing(place: Path) -> Command:
     twin = place.parent.parent / "roots" / "a.yaml"
     seen = read_place("a", *Machine().run(ask_place(str(twin), follow=False)))
-    return make(replace(seen, path=f"{place}/a.yaml"), Wanted(text="a: 2\n"), backup=True)
+    return make(replace(seen, path=f"{place}/a.yaml"), DesiredPath(text="a: 2\n"), backup=True)
 
 
 def making(place: Path) -> Command:
     twin = place.parent.parent / "roots" / "none"
     seen = read_place("none", *Machine().run(ask_place(str(twin), follow=False)))
-    return make(replace(seen, path=f"{place}/none"), Wanted(directory=True), parents=True)
+    return make(replace(seen, path=f"{place}/none"), DesiredPath(directory=True), parents=True)
 
 
 COMMANDS: dict[str, Callable[[Path], Command]] = {
@@ -195,7 +195,7 @@ def test_a_look_that_tries_something_out_is_refused_and_says_whose_directory_it_
     """Mutants: scratch_script.py ``refuse`` telling nothing; disk_speed.py without ``must_not_be_refused``."""
     before = listing(theirs)
     seen = see(action, LOOKS[action](theirs), scratch=True)
-    assert isinstance(seen, Blind), seen
+    assert isinstance(seen, ProbeFailure), seen
     assert f"{theirs} belongs to nobody" in seen.why
     assert "give the step `become: nobody`" in seen.why
     assert listing(theirs) == before
@@ -204,7 +204,7 @@ def test_a_look_that_tries_something_out_is_refused_and_says_whose_directory_it_
 @pytest.mark.parametrize("action", LOOKS)
 def test_in_a_shared_directory_it_is_tried_out_in_one_of_our_own(ground, action):
     shared = directory(ground / "shared", 0o1777)
-    assert not isinstance(see(action, LOOKS[action](shared), scratch=True), Blind)
+    assert not isinstance(see(action, LOOKS[action](shared), scratch=True), ProbeFailure)
     assert list(shared.iterdir()) == []
 
 
@@ -246,7 +246,7 @@ def test_a_new_owner_of_a_shared_entry_cannot_lead_the_change_of_mode_elsewhere(
         if name == "file":
             there.write_text("x")
         seen = read_place(name, *Machine().run(ask_place(str(there), follow=False)))
-        command = make(seen, Wanted(directory=name == "folder", mode="0777", owner="nobody"))
+        command = make(seen, DesiredPath(directory=name == "folder", mode="0777", owner="nobody"))
         swap = f'chmod() {{ mv {there} {there}-old; ln -s {roots} {there}; command chmod "$@"; }}\n'
         done = Machine(shell=shell).run(replace(command, script=swap + command.script))[0]
         assert done.exit_code == 0, done.stderr
@@ -353,7 +353,7 @@ def test_records_of_components_are_kept_in_no_directory_of_another_users(ground,
     assert "give the step `become: nobody`" in taken.planned.why
     assert not (ground / "log").exists()
     seen = see("components", sleeper(f"{theirs}/records", f"{ground}/log"))
-    assert isinstance(seen, Blind), "what is written there is not believed either"
+    assert isinstance(seen, ProbeFailure), "what is written there is not believed either"
 
 
 def test_a_log_of_a_component_is_led_nowhere(ground, theirs):

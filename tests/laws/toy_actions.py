@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
-from engine.diagnosis import Site
+from engine.diagnosis import HostContext
 from engine.errors import Cancelled, ConnectionLost, ProbeError
 from engine.protocols import Action, Fails, Holds
 from engine.values.command import Command, Completed, Effect
@@ -272,8 +272,8 @@ class ToyClock:
         self.time += seconds
 
 
-def site(book: Playbook, host: ToyHost, events: list | None = None) -> Site:
-    return Site(
+def site(book: Playbook, host: ToyHost, events: list | None = None) -> HostContext:
+    return HostContext(
         playbook=book,
         host=Host(name="h"),
         inputs={},

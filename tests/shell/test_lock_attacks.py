@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.facts.system.host_lock import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
+from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from engine.values.command import Command, Completed, Effect
 from shell.test_safe_writing import SHELLS, STRANGER, directory, give, ground, swapping  # noqa: F401  a fixture
 
@@ -38,7 +38,9 @@ class Room:
         inside = ["nsenter", "--target", str(self.keeper.pid), "--mount", "env", f"RUNBOOK_LOCK_PLACES={told}"]
         return [*inside, *shell, "-c", command.script, "sh", *command.argv]
 
-    def take(self, run: str = "r1", shell: tuple[str, ...] = ("dash",), told: object = "") -> Held | Busy | NoLock:
+    def take(
+        self, run: str = "r1", shell: tuple[str, ...] = ("dash",), told: object = ""
+    ) -> LockHeld | LockBusy | LockUnavailable:
         """Take root's lock for *run*; this process is what holds it."""
         argv = self.argv(ask_lock(run, "h", f"run {run} by ann"), shell, told)
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd="/")
@@ -112,7 +114,7 @@ def test_what_a_stranger_leaves_in_run_lock_neither_blocks_nor_speaks_nor_redire
     planted = sorted(room.run.glob("lock/**/*"))
     began = time.monotonic()
     answer = room.take(shell=shell)
-    assert isinstance(answer, Held)
+    assert isinstance(answer, LockHeld)
     assert answer.place.startswith("/run/runbook/")
     assert time.monotonic() - began < 10
     room.give()
@@ -140,7 +142,7 @@ def test_whoever_plants_links_again_and_again_redirects_no_write_of_roots(room, 
         assert planter.stdout.readline() == "ready\n"
         try:
             for _ in range(20):
-                assert isinstance(room.take(), Held)
+                assert isinstance(room.take(), LockHeld)
                 room.give()
         finally:
             planter.kill()
@@ -159,7 +161,7 @@ def test_a_directory_of_locks_that_is_not_roots_alone_counts_as_none_and_that_is
         directory(place, {"open to all": 0o777, "of a group": 0o770}.get(kind, 0o755))
         os.chown(place, STRANGER if kind == "a stranger's" else 0, STRANGER)
     answer = room.take()
-    assert isinstance(answer, NoLock)
+    assert isinstance(answer, LockUnavailable)
     assert "/run/" in answer.why
     if kind == "a stranger's":
         assert f"/run/runbook belongs to {STRANGER}, who could exchange what is in it meanwhile" in answer.why
@@ -172,7 +174,7 @@ def test_the_environment_names_only_a_directory_that_this_user_has_set_apart(roo
     good = directory(ground / "good", 0o700)
     (good / ".runbook-locks").touch()
     answer = room.take("r0", told=good)
-    assert isinstance(answer, Held)
+    assert isinstance(answer, LockHeld)
     assert answer.place.startswith(f"{good}/")
     unmarked, open_ = directory(ground / "unmarked", 0o700), directory(ground / "open")
     theirs, theirs_marked = give(directory(ground / "theirs", 0o700)), directory(ground / "marked", 0o700)
@@ -183,7 +185,7 @@ def test_the_environment_names_only_a_directory_that_this_user_has_set_apart(roo
     give(theirs_marked / ".runbook-locks")
     for number, it in enumerate((unmarked, open_, theirs, theirs_marked, ground / "link", "relative", f"{good}\n")):
         answer = room.take(f"r{number}", told=it)
-        assert isinstance(answer, Held), it
+        assert isinstance(answer, LockHeld), it
         assert answer.place.startswith("/run/runbook/"), it
         room.give(f"r{number}")
 
@@ -206,7 +208,7 @@ def test_whoever_exchanges_directories_gets_no_lock_of_roots_in_200_tries(room, 
 def test_a_spoilt_entry_of_our_own_is_read_within_bounds(kind, room):
     """Mutants: lock.sh ``lock_text`` without its kinds or its bound."""
     first = room.take("r0")
-    assert isinstance(first, Held)
+    assert isinstance(first, LockHeld)
     by = room.run / Path(first.place).relative_to("/run") / "by"
     keys, *rest = by.read_text().splitlines()
     by.unlink()
@@ -221,11 +223,11 @@ def test_a_spoilt_entry_of_our_own_is_read_within_bounds(kind, room):
         by.write_text("\n".join([keys, *rest[:2], words]) + "\n")
     answer = room.take("r1")
     if kind in ("long", "escapes"):
-        assert isinstance(answer, Busy)
+        assert isinstance(answer, LockBusy)
         assert len(answer.why) < 5000
         assert answer.why.isprintable()
     else:
-        assert isinstance(answer, Held)
+        assert isinstance(answer, LockHeld)
 
 
 _SESSION = 'setsid "$@" & echo "$!"; wait'
@@ -254,7 +256,7 @@ def test_whoever_is_killed_at_any_moment_leaves_no_lock_behind(shell, room):
             os.killpg(leader, signal.SIGKILL)
         line.communicate(timeout=10)
         answer = room.take("after", shell)
-        assert isinstance(answer, Held)
+        assert isinstance(answer, LockHeld)
         assert [it.name for it in room.entries()] == [Path(answer.place).name]
         room.give("after")
         assert room.entries() == []
@@ -296,7 +298,7 @@ def test_of_a_crowd_never_two_have_it_and_it_never_sticks(room, ground):  # noqa
     assert [line for lines in said for line in lines if not line.startswith("got ")] == []
     assert sum(int(lines[-1].removeprefix("got ")) for lines in said) >= 1
     assert room.entries() == []
-    assert isinstance(room.take(), Held)
+    assert isinstance(room.take(), LockHeld)
 
 
 WRITES = re.compile(r"O_CREAT|O_WRONLY|O_RDWR|O_TRUNC")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.similar_texts import block_of, told_together
+from engine.text.similar_texts import block_of, merged_lines
 
 
 def together(one: list[str] | str, other: list[str] | str, *, strict: bool) -> list[str] | None:
@@ -14,7 +14,7 @@ def together(one: list[str] | str, other: list[str] | str, *, strict: bool) -> l
         block_of([lines] if isinstance(lines, str) else lines, host, strict=strict)
         for lines, host in ((one, "gpu-01"), (other, "gpu-02"))
     ]
-    return told_together(blocks) if blocks[0].key == blocks[1].key else None
+    return merged_lines(blocks) if blocks[0].key == blocks[1].key else None
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -89,7 +89,7 @@ def test_lists_of_different_length_are_told_together_with_how_many_there_are():
 def test_a_block_alone_is_told_as_alike_to_itself(lines, strict):
     block = block_of(lines, "a", strict=strict)
     assert block.key == block_of(lines, "a", strict=strict).key
-    told = told_together([block, block])
+    told = merged_lines([block, block])
     assert len(told) <= len(lines)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from engine.actions import discover
-from engine.diagnosis.probe_types import Seen
+from engine.diagnosis.probe_types import ProbeAnswer
 from engine.lang.arguments import build
 from engine.protocols import ConnectOptions
 from engine.transports import ssh
@@ -40,7 +40,7 @@ def holder(tmp_path, mark):  # noqa: F811
 
 def state_of(there, action: str, args: dict):
     outcome = looked(there, action, args).outcome
-    assert isinstance(outcome, Seen), outcome
+    assert isinstance(outcome, ProbeAnswer), outcome
     return outcome.state
 
 

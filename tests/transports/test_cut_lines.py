@@ -14,7 +14,7 @@ from engine.app.input_files import read_playbook
 from engine.app.run import Order, Run
 from engine.errors import ConnectionLost
 from engine.executor import Consent
-from engine.fleet import Stop
+from engine.fleet import Cancellation
 from engine.protocols import ConnectOptions
 from engine.sessions import command_run
 from engine.values.event import RunFinished
@@ -68,7 +68,7 @@ def ended(playbook, sshd, cutter: Cutter, file: Path) -> HostResult:
         selection=Selection(hosts=(host,)),
         options=ConnectOptions(connect_timeout=5),
     )
-    Run(order, [Listens()], Stop()).go(Consent.YES)
+    Run(order, [Listens()], Cancellation()).go(Consent.YES)
     return told[0].result.hosts[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import ConnectionLost
-from engine.sessions.command_run import Attempt
+from engine.sessions.command_run import CommandRun
 from engine.sessions.framed_output import Stream
 from engine.values.command import Command, Effect
 from transports.conftest import Pressed
@@ -58,10 +58,10 @@ class Standing:
         return True
 
 
-def attempt(effect: Effect, lane: SleptLane, leash: SleptLeash, slept: float) -> Attempt:
+def attempt(effect: Effect, lane: SleptLane, leash: SleptLeash, slept: float) -> CommandRun:
     command = Command(argv=("x",), effect=effect, timeout=3.0)
     then = time.monotonic() - slept
-    made: Any = Attempt(command, TOKEN, lane, leash, Standing(), Pressed(), began=then)  # type: ignore[arg-type]
+    made: Any = CommandRun(command, TOKEN, lane, leash, Standing(), Pressed(), began=then)  # type: ignore[arg-type]
     made.seen = then
     return made
 

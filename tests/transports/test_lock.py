@@ -12,7 +12,7 @@ from secrets import token_hex
 import pytest
 
 from engine import transports
-from engine.facts.system.host_lock import Busy, Held, NoLock, ask_lock, ask_unlock, read_lock
+from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from engine.protocols import ConnectOptions
 from engine.values.command import Command, Completed, Effect
 
@@ -65,30 +65,30 @@ def connect(sshd, interrupt, place):
 def test_one_has_it_the_other_is_told_who_and_gets_it_afterwards(connect, place):
     """Mutants: safe.sh ``safe_lives`` always true, or always false; ``give`` doing nothing."""
     one, two = connect(), connect()
-    assert isinstance(one.take("r1"), Held)
-    assert isinstance(one.take("r1"), Held)
+    assert isinstance(one.take("r1"), LockHeld)
+    assert isinstance(one.take("r1"), LockHeld)
     told = two.take("r2")
-    assert isinstance(told, Busy)
+    assert isinstance(told, LockBusy)
     assert "run r1 by ann" in told.why
     one.ask(ask_unlock("r1", "h"))
     assert [it.name for it in place.iterdir()] == [".runbook-locks"]
-    assert isinstance(two.take("r2"), Held)
+    assert isinstance(two.take("r2"), LockHeld)
 
 
 def test_hosts_of_one_run_that_are_one_machine_do_not_keep_each_other_out(connect, place):
     one, two = connect(), connect()
-    assert isinstance(one.take("r1", "gpu-01"), Held)
-    assert isinstance(two.take("r1", "gpu-02"), Held)
+    assert isinstance(one.take("r1", "gpu-01"), LockHeld)
+    assert isinstance(two.take("r1", "gpu-02"), LockHeld)
     one.ask(ask_unlock("r1", "gpu-01"))
-    assert isinstance(connect().take("r2"), Busy)
+    assert isinstance(connect().take("r2"), LockBusy)
 
 
 def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, place):
     one, two = connect(), connect()
-    assert isinstance(one.take("r1"), Held)
+    assert isinstance(one.take("r1"), LockHeld)
     one.inner.close()
     deadline = time.monotonic() + 10
-    while isinstance(two.take("r2"), Busy):
+    while isinstance(two.take("r2"), LockBusy):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     (left,) = entries(place)
@@ -112,8 +112,8 @@ def test_of_ten_at_once_one_gets_it(connect):
         it.start()
     for it in threads:
         it.join()
-    assert sum(isinstance(it, Held) for it in answers) == 1
-    assert sum(isinstance(it, Busy) for it in answers) == 9
+    assert sum(isinstance(it, LockHeld) for it in answers) == 1
+    assert sum(isinstance(it, LockBusy) for it in answers) == 9
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["that had it", "that asked"])
@@ -125,7 +125,7 @@ def test_what_a_dead_run_left_in_the_way_is_removed(connect, place, held):
         (stale / "held").mkdir()
     (realm(place) / f"new-{token_hex(8)}-1-99").mkdir()
     held_by = connect().take("r1")
-    assert isinstance(held_by, Held)
+    assert isinstance(held_by, LockHeld)
     assert entries(place) == [Path(held_by.place)]
 
 
@@ -135,7 +135,7 @@ def test_a_broken_lock_keeps_nobody_out(connect, place, text):
     (stale / "held").mkdir(parents=True)
     if text is not None:
         (stale / "by").write_text(text)
-    assert isinstance(connect().take("r1"), Held)
+    assert isinstance(connect().take("r1"), LockHeld)
 
 
 def test_a_host_without_a_place_for_a_lock_says_so(connect):
@@ -146,14 +146,14 @@ def test_a_host_without_a_place_for_a_lock_says_so(connect):
     argv = ("env", "-u", "RUNBOOK_LOCK_PLACES", "sh", "-c", script, command.script, *command.argv)
     (done,) = one.inner.run(Command(argv=argv, effect=Effect.SCRATCH, timeout=20))
     answer = read_lock(done)
-    assert isinstance(answer, NoLock)
+    assert isinstance(answer, LockUnavailable)
     assert "/run/runbook: mkdir: cannot create directory" in answer.why
     assert "Read-only file system" in answer.why
 
 
 def test_names_of_runs_and_hosts_cannot_leave_the_folder(connect, place):
     made = connect()
-    assert isinstance(made.take(f"../../{token_hex(4)}", "a/b; touch x"), Held)
+    assert isinstance(made.take(f"../../{token_hex(4)}", "a/b; touch x"), LockHeld)
     assert len(entries(place)) == 1
     assert [it.name for it in place.parent.iterdir()] == ["lock"]
 
@@ -162,7 +162,7 @@ def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, p
     """Mutants: shell_programs.py without ``_KEEP_LOCK``; lock.sh without ``also``."""
     one, two = connect(), connect()
     held = one.take("r1")
-    assert isinstance(held, Held)
+    assert isinstance(held, LockHeld)
     go, began = tmp_path / "go", tmp_path / "began"
     script = 'touch "$2"; until [ -e "$1" ]; do sleep 0.1; done'
     change = Command(script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=60, lock=held.place)
@@ -175,10 +175,10 @@ def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, p
     one.inner._opener.close()  # the line goes down
     running.join(20)
     time.sleep(1)
-    assert isinstance(two.take("r2"), Busy)
+    assert isinstance(two.take("r2"), LockBusy)
     go.touch()
     deadline = time.monotonic() + 15
-    while not isinstance(two.take("r2"), Held):
+    while not isinstance(two.take("r2"), LockHeld):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -189,8 +189,8 @@ def _run(connection, change: Command) -> None:
 
 
 def test_an_answer_that_did_not_come_is_no_leave_to_go_on():
-    assert isinstance(read_lock(Completed(exit_code=None, timed_out=True)), Busy)
-    assert isinstance(read_lock(Completed(exit_code=4, stderr="no folder")), NoLock)
+    assert isinstance(read_lock(Completed(exit_code=None, timed_out=True)), LockBusy)
+    assert isinstance(read_lock(Completed(exit_code=4, stderr="no folder")), LockUnavailable)
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def taken(line, run: str, become: str = ""):
     deadline = time.monotonic() + 60
     while True:
         answer = read_lock(line.run(ask_lock(run, "h", f"run {run} by ann", become))[0])
-        if not isinstance(answer, Busy) or "by ann" in answer.why:
+        if not isinstance(answer, LockBusy) or "by ann" in answer.why:
             return answer
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -226,14 +226,14 @@ def test_two_people_who_become_the_same_user_keep_each_other_out(logged_in, acco
     """Mutants: host_lock.py ``ask_lock`` without ``become``."""
     one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
     held = taken(one, "sudo-1", "root")
-    assert isinstance(held, Held)
+    assert isinstance(held, LockHeld)
     assert held.place.startswith("/run/runbook/")
     told = taken(two, "sudo-2", "root")
-    assert isinstance(told, Busy)
+    assert isinstance(told, LockBusy)
     assert "run sudo-1 by ann" in told.why
     given(one, "sudo-1", "root")
     assert not Path(held.place).exists()
-    assert isinstance(taken(two, "sudo-2", "root"), Held)
+    assert isinstance(taken(two, "sudo-2", "root"), LockHeld)
     given(two, "sudo-2", "root")
 
 
@@ -243,12 +243,12 @@ def test_a_user_has_its_own_lock_at_home_also_for_who_becomes_that_user(logged_i
     ann, bob = account(), account(sudo="NOPASSWD: ALL")
     one, two = logged_in(ann), logged_in(bob)
     held = taken(one, "own-1")
-    assert isinstance(held, Held)
+    assert isinstance(held, LockHeld)
     assert held.place.startswith(f"/home/{ann}/.cache/runbook/")
-    assert isinstance(taken(two, "own-2", ann), Busy)
-    assert isinstance(taken(two, "own-2"), Held)
+    assert isinstance(taken(two, "own-2", ann), LockBusy)
+    assert isinstance(taken(two, "own-2"), LockHeld)
     given(one, "own-1")
-    assert isinstance(taken(two, "own-2", ann), Held)
+    assert isinstance(taken(two, "own-2", ann), LockHeld)
 
 
 @pytest.mark.real("sudo")
@@ -256,7 +256,7 @@ def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logg
     """Mutants: shell_programs.py without ``_KEEP_LOCK``."""
     one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
     held = taken(one, "cut-1", "root")
-    assert isinstance(held, Held)
+    assert isinstance(held, LockHeld)
     go, began = tmp_path / "go", tmp_path / "began"
     script = 'touch "$2"; until [ -e "$1" ]; do sleep 0.1; done'
     change = Command(
@@ -276,11 +276,11 @@ def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logg
         assert time.monotonic() < deadline
         time.sleep(0.05)
     told = taken(two, "cut-2", "root")
-    assert isinstance(told, Busy)
+    assert isinstance(told, LockBusy)
     assert "run cut-1 by ann" in told.why
     go.touch()
     deadline = time.monotonic() + 20
-    while not isinstance(taken(two, "cut-2", "root"), Held):
+    while not isinstance(taken(two, "cut-2", "root"), LockHeld):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     given(two, "cut-2", "root")
@@ -291,7 +291,7 @@ def test_a_change_is_not_begun_once_the_lock_is_gone(connect, tmp_path):
     one = connect()
     for number, spoil in enumerate(("gone", "held")):
         held = one.take("r", f"h{number}")
-        assert isinstance(held, Held)
+        assert isinstance(held, LockHeld)
         if spoil == "gone":
             (Path(held.place) / "gone").mkdir()
         else:
@@ -306,10 +306,10 @@ def test_a_change_that_runs_on_keeps_the_lock_also_when_it_is_given_back(connect
     """Mutants: lock.sh ``lock_give`` without ``also``."""
     one, two = connect(), connect()
     held = one.take("r1")
-    assert isinstance(held, Held)
+    assert isinstance(held, LockHeld)
     alive = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19]
     (Path(held.place) / "also").write_text(f"{os.getpid()}:{alive}\n")
     one.ask(ask_unlock("r1", "h"))
     assert Path(held.place).exists()
     one.inner.close()
-    assert isinstance(two.take("r2"), Busy)
+    assert isinstance(two.take("r2"), LockBusy)

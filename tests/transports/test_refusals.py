@@ -9,13 +9,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from engine.actions import discover
-from engine.diagnosis import Site
-from engine.diagnosis.probe_types import Blind, Request, Seen
-from engine.diagnosis.probing import look as look_for
+from engine.diagnosis import HostContext
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
+from engine.diagnosis.probing import run_probes as look_for
 from engine.errors import Cancelled
 from engine.executor.apply import send
 from engine.protocols import Action
-from engine.sessions.shell_session import Lane
+from engine.sessions.shell_session import ShellSession
 from engine.values.command import Command, Effect
 from engine.values.inventory import Host
 from engine.values.plan import Change, Risk
@@ -24,9 +24,9 @@ from engine.values.result import Status
 from transports.test_conformance import change, look, script
 
 
-def site(connection) -> Site:
+def site(connection) -> HostContext:
     clock = SimpleNamespace(now=time.monotonic, sleep=time.sleep)
-    return Site(
+    return HostContext(
         playbook=Playbook(name="p"), host=Host(name="h"), inputs={}, run={}, actions=ACTIONS,
         connection=connection, clock=clock, emit=lambda event: None,
     )  # fmt: skip
@@ -50,7 +50,7 @@ ACTIONS = {**discover(), "flood": Action.of(FLOOD)}
 
 def looked(connection, action: str, args: dict, **keys):
     step = Step(id="s", phase=Phase.DIAGNOSE, action=action, **keys)
-    (done,) = look_for([Request(step=step, args=args)], site(connection))
+    (done,) = look_for([ProbeRequest(step=step, args=args)], site(connection))
     return done
 
 
@@ -91,7 +91,7 @@ def test_what_no_host_can_be_sent_is_refused_with_words_and_the_rest_is_done(con
 
 def test_a_look_that_cannot_be_sent_is_blind_and_a_write_failed_and_neither_counts_as_sent(connection):
     blind = looked(connection, "command", {"argv": ["echo", "a\0b"]})
-    assert blind.outcome == Blind(why="argument 1 holds a NUL character, which no host can be sent")
+    assert blind.outcome == ProbeFailure(why="argument 1 holds a NUL character, which no host can be sent")
     assert blind.commands == ()
     done = sent(connection, change("echo \0"), finally_=(change("echo put back"),))
     assert (done.status, done.sent, done.commands) == (Status.FAILED, False, [])
@@ -108,29 +108,29 @@ def test_what_is_owed_after_half_a_change_is_done_and_the_other_half_is_said_not
 
 def test_an_answer_with_its_middle_missing_is_no_answer(connection):
     outcome = looked(connection, "flood", {}).outcome
-    assert isinstance(outcome, Blind)
+    assert isinstance(outcome, ProbeFailure)
     assert outcome.why.startswith("the answer was too long, and its middle is missing: yes 0123456789abcdef | head")
 
 
 def test_what_an_authors_own_command_printed_is_shown_as_it_came_and_never_parsed_in_part(connection):
     flood = ["sh", "-c", "yes 0123456789abcdef | head -c 9000000"]
     shown = looked(connection, "command", {"argv": flood}).outcome
-    assert isinstance(shown, Seen)
+    assert isinstance(shown, ProbeAnswer)
     assert "bytes left out" in shown.state.value
     counted = looked(connection, "command", {"argv": flood, "parse": "lines"}).outcome
-    assert isinstance(counted, Seen)
+    assert isinstance(counted, ProbeAnswer)
     assert "the middle is missing" in counted.state.value.why
 
 
 def test_a_command_cannot_learn_the_marks_that_end_its_output(connection, monkeypatch):
     tokens: list[str] = []
-    plain = Lane.token
+    plain = ShellSession.token
 
-    def recorded(lane: Lane) -> str:
+    def recorded(lane: ShellSession) -> str:
         tokens.append(plain(lane))
         return tokens[-1]
 
-    monkeypatch.setattr(Lane, "token", recorded)
+    monkeypatch.setattr(ShellSession, "token", recorded)
     spy = 'set; env; cat /proc/$$/cmdline /proc/$PPID/cmdline /proc/self/environ /proc/$$/environ; echo "$c $l $n $*"'
     for command in (script(spy), change(spy), script(spy, foreign=True), look("cat", "/proc/self/environ")):
         (told,) = connection.run(command)

@@ -31,7 +31,7 @@ from engine.app.check_command import checked
 from engine.app.completion import inputs, proposals
 from engine.app.playbook_text import show_text
 from engine.app.run_command import run_playbook
-from engine.app.secret_masking import Hiding, InternalError
+from engine.app.secret_masking import InternalError, SecretMasking
 from engine.app.show_commands import hosts_text
 from engine.errors import ConfigError
 from transports.test_logins import home  # noqa: F401
@@ -385,11 +385,11 @@ def shown(playbook: str) -> str:
 def test_a_crash_tells_where_it_was_and_no_secret():
     """Mutants: secret_masking.py ``__exit__`` that lets other errors pass, or raises them from what they were."""
     secret = CANARIES["inventory token"]
-    with pytest.raises(InternalError) as caught, Hiding(lambda: (secret,)):
+    with pytest.raises(InternalError) as caught, SecretMasking(lambda: (secret,)):
         {}[f"it is {secret}"]
     assert "KeyError: 'it is ***'" in str(caught.value)
     assert "test_secrets_never_shown.py" in str(caught.value)
     assert caught.value.__suppress_context__
-    with pytest.raises(ConfigError) as wrong, Hiding(lambda: (secret,)):
+    with pytest.raises(ConfigError) as wrong, SecretMasking(lambda: (secret,)):
         raise ConfigError(f"no {quote(secret)}")
     assert str(wrong.value) == "no ***"

@@ -14,8 +14,8 @@ import pytest
 
 from engine.errors import Cancelled, ConnectionLost
 from engine.sessions import user_shell as lanes_shell
-from engine.sessions.channel import Refused
-from engine.sessions.shared_password import Lent
+from engine.sessions.channel import ShellRefused
+from engine.sessions.shared_password import SharedPassword
 from engine.sessions.user_shell import PasswordRefused
 from engine.transports.ssh.connection import SshChannel
 from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
@@ -64,7 +64,7 @@ def user(request, account) -> str:
 
 def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alone(user, sshd, interrupt, mark):  # noqa: F811
     with spied_on("sud0-s3cret") as caught:
-        connection = connected(sshd.host(user=user), interrupt, become_password=Lent(PASSWORD))
+        connection = connected(sshd.host(user=user), interrupt, become_password=SharedPassword(PASSWORD))
         plain, root, other = connection.run(
             look("id", "-un"), look("id", "-un", become="root"), look("id", "-un", become="daemon")
         )
@@ -86,7 +86,7 @@ def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alon
 
 def test_a_wrong_password_is_tried_once_on_a_connection(account, sshd, interrupt, monkeypatch):
     name = account("/bin/bash", sudo="ALL", password=PASSWORD)
-    connection = connected(sshd.host(user=name), interrupt, become_password=Lent("not this one"))
+    connection = connected(sshd.host(user=name), interrupt, become_password=SharedPassword("not this one"))
     told: list[bytes] = []
     plain = SshChannel.send
     monkeypatch.setattr(SshChannel, "send", lambda self, data: (told.append(data), plain(self, data))[1])
@@ -110,7 +110,7 @@ def test_a_wrong_password_is_told_to_one_host_of_a_run(account, sshd, interrupt,
     told: list[bytes] = []
     plain = SshChannel.send
     monkeypatch.setattr(SshChannel, "send", lambda self, data: (told.append(data), plain(self, data))[1])
-    lent = Lent("not this one")
+    lent = SharedPassword("not this one")
     hosts = [connected(sshd.host(it, user=name), interrupt, become_password=lent) for it in ("h1", "h2", "h3")]
     with ThreadPoolExecutor(3) as pool:
         said = [it.refused for (it,) in pool.map(lambda one: one.run(look("id", become="root")), hosts)]
@@ -125,7 +125,7 @@ def test_a_wrong_password_is_told_to_one_host_of_a_run(account, sshd, interrupt,
 
 def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_by_side():
     """Mutants: shared_password.py without its lock; keeping it when the password is known to be right; not calling ``check``."""
-    lent, together = Lent("word"), threading.Barrier(3)
+    lent, together = SharedPassword("word"), threading.Barrier(3)
     go, began = threading.Event(), threading.Event()
     at_it: list[str] = []
 
@@ -156,7 +156,7 @@ LEFT_OPEN = (PasswordRefused("no shell answers"), ConnectionLost("it is gone"), 
 @pytest.mark.parametrize("error", LEFT_OPEN, ids=lambda it: type(it).__name__)
 def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(error):
     """Mutants: shared_password.py taking every end for a wrong password, or for the right one; only a refusal for a wrong one."""
-    lent, asked = Lent("word"), []
+    lent, asked = SharedPassword("word"), []
 
     def ends_with(error, **becomes):
         def give(secret, trial):
@@ -169,7 +169,7 @@ def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(er
             lent.try_on("h1", give, lambda: None)
         return str(caught.value)
 
-    assert ends_with(Refused("no shell answers within 20 s")) == "no shell answers within 20 s"
+    assert ends_with(ShellRefused("no shell answers within 20 s")) == "no shell answers within 20 s"
     assert ends_with(PasswordRefused("not in the sudoers file."), told=True, taken=True) == "not in the sudoers file."
     assert ends_with(error, told=True) == str(error)
     assert len(asked) == 3
@@ -185,7 +185,7 @@ def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, in
     told: list[bytes] = []
     plain = SshChannel.send
     monkeypatch.setattr(SshChannel, "send", lambda self, data: (told.append(data), plain(self, data))[1])
-    lent = Lent("not this one")
+    lent = SharedPassword("not this one")
     one, other = (connected(sshd.host(it, user=name), interrupt, become_password=lent) for it in ("h1", "h2"))
     (first,) = one.run(look("id", become="root"))
     one.run(look("id", become="daemon"))
@@ -205,7 +205,7 @@ def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, in
 
 def test_where_sudo_asks_for_nothing_the_password_is_not_told(account, sshd, interrupt, tmp_path):
     name = account("/bin/bash", sudo="NOPASSWD: ALL")
-    connection = connected(sshd.host(user=name), interrupt, become_password=Lent(PASSWORD))
+    connection = connected(sshd.host(user=name), interrupt, become_password=SharedPassword(PASSWORD))
     read, write = connection.run(look("id", "-un", become="root"), change("cat; id -un", become="root"))
     assert (read.stdout, write.stdout) == ("root\n", "root\n")
     connection.close()
@@ -213,7 +213,7 @@ def test_where_sudo_asks_for_nothing_the_password_is_not_told(account, sshd, int
 
 def test_what_sudo_will_not_let_us_do_is_said_in_its_words(account, sshd, interrupt):
     name = account("/bin/bash", password=PASSWORD)
-    connection = connected(sshd.host(user=name), interrupt, become_password=Lent(PASSWORD))
+    connection = connected(sshd.host(user=name), interrupt, become_password=SharedPassword(PASSWORD))
     (done,) = connection.run(look("id", become="root"))
     assert done.refused.startswith(f"sudo to root is refused: {name} is not in the sudoers file")
     (nobody,) = connection.run(look("id", become="no-such-user"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shell.test_safe_writing import STRANGER, directory, give, ground
 
-from engine.diagnosis.probe_types import Blind, Seen
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.sessions.shell_programs import command_text
 from engine.values.command import Command, Effect
 from engine.values.result import Status
@@ -106,11 +106,11 @@ def test_a_look_is_blind_and_a_change_failed_and_nothing_was_begun(connection, g
     """Mutant: command_run.py that takes the mark for a lost exit code."""
     theirs = give(directory(ground / "theirs"))
     blind = looked(connection, "command", {"argv": ["./looked"]}, cwd=str(theirs)).outcome
-    assert isinstance(blind, Blind)
+    assert isinstance(blind, ProbeFailure)
     assert blind.why.startswith(f"{theirs} belongs to {STRANGER}, who could exchange what is in it meanwhile")
     command = Command(script="echo >ran", effect=Effect.WRITE, foreign=True, cwd=str(theirs), timeout=10.0)
     done = sent(connection, command)
     assert (done.status, done.sent, done.commands) == (Status.FAILED, False, [])
     assert done.why.startswith(f"nothing was sent: {theirs} belongs to {STRANGER}")
     assert list(theirs.iterdir()) == []
-    assert isinstance(looked(connection, "command", {"argv": ["pwd"]}, cwd=str(ground)).outcome, Seen)
+    assert isinstance(looked(connection, "command", {"argv": ["pwd"]}, cwd=str(ground)).outcome, ProbeAnswer)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.facts.commands.author_commands import UNASKED, Answer, answered, holding, objection_to_look, still_needed
-from engine.facts.commands.mutating_programs import known
+from engine.facts.commands.author_commands import (
+    UNASKED,
+    CommandAnswer,
+    answered,
+    holding,
+    objection_to_look,
+    still_needed,
+)
+from engine.facts.commands.mutating_programs import mutating_command
 from engine.facts.commands.output_parsing import problem_with
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
 from engine.values.plan import Change, Decision, NoChange, Risk
 from engine.values.types import Json
 
-State = Answer
+State = CommandAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +106,7 @@ def latent(args: Args) -> Change:
 
 def _risk(args: Args) -> Risk:
     """What is known of the program, where a check guards it; an author's own program can do anything."""
-    found = known(args.do.argv, args.do.script) if args.check else None
+    found = mutating_command(args.do.argv, args.do.script) if args.check else None
     return found.risk if found else Risk.UNKNOWN
 
 

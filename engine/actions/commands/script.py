@@ -9,15 +9,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from engine.facts.commands.author_commands import UNASKED, Answer, answered, holding, objection_to_look, still_needed
-from engine.facts.commands.mutating_programs import known
+from engine.facts.commands.author_commands import (
+    UNASKED,
+    CommandAnswer,
+    answered,
+    holding,
+    objection_to_look,
+    still_needed,
+)
+from engine.facts.commands.mutating_programs import mutating_command
 from engine.facts.commands.output_parsing import problem_with
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
 from engine.values.plan import Change, Decision, NoChange, Risk
 from engine.values.types import Json
 
-State = Answer
+State = CommandAnswer
 
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/env[ \t]+(?:-S[ \t]*)?)?(?:\S*/)?(\S+)[ \t]*(.*)")
 _FLAGS = re.compile(r"-[a-zA-Z]+|")
@@ -132,7 +139,7 @@ def decide(args: Args, state: State) -> Decision:
 
 def latent(args: Args) -> Change:
     """What is done when the check calls for it."""
-    found = known((), args.do.text) if args.check else None
+    found = mutating_command((), args.do.text) if args.check else None
     return Change(
         summary=f"run {args.do}",
         commands=(args.do.command(Effect.WRITE, args.accepts),),

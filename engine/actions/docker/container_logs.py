@@ -50,7 +50,7 @@ class Args:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class ContainerLogMatch:
     """A line with a signature in it."""
 
     signature: str
@@ -67,7 +67,7 @@ class State:
     driver: str = field(default="", metadata={"about": "Its log driver; `none` keeps nothing."})
     kept: bool = field(default=False, metadata={"about": "Whether there is a log to read: else set up logging."})
     lines: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "The lines, oldest first."})
-    matches: tuple[Match, ...] | Unknown = field(
+    matches: tuple[ContainerLogMatch, ...] | Unknown = field(
         default=(), metadata={"about": "Lines with a signature (signature, line, text)."}
     )
     found: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "Names of the signatures that were found."})
@@ -113,7 +113,7 @@ def _searched(args: Args, state: State, stamped: Sequence[str], now: float) -> S
     flags = re.IGNORECASE if args.ignore_case else 0
     patterns = {name: re.compile(str(it), flags) for name, it in args.signatures.items()}
     matches = tuple(
-        Match(signature=name, line=at - len(lines), text=line[:LINE].strip())
+        ContainerLogMatch(signature=name, line=at - len(lines), text=line[:LINE].strip())
         for at, line in enumerate(lines)
         for name, pattern in patterns.items()
         if pattern.search(line[:LINE])

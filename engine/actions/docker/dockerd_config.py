@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.errors import ProbeError
-from engine.facts.config_edit import Unparsable, Wanted, patched
+from engine.facts.config_edit import DesiredValues, Unparsable, patched
 from engine.facts.config_edit.config_file import ask_file, read_file
 from engine.facts.docker.daemon_options import refusals
 from engine.protocols import Fails, Holds, Probe
@@ -63,7 +63,7 @@ def probe(args: Args) -> Probe[State]:
     """Read the file, and ask dockerd about the new text."""
     file = read_file(args.path, (yield ask_file(args.path)))
     try:
-        found = patched(file.text, "json", Wanted(set=args.set, at_least={}, unset=(), parents=True), file.path)
+        found = patched(file.text, "json", DesiredValues(set=args.set, at_least={}, unset=(), parents=True), file.path)
         old, new = (json.loads(text) if text.strip() else {} for text in (file.text, found.text))
     except (Unparsable, ValueError, RecursionError) as error:
         raise ProbeError(f"{file.path} is no JSON that can be understood: {error}") from error

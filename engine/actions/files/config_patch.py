@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.errors import ProbeError
-from engine.facts.config_edit import Unparsable, Wanted, format_of, key_path, key_text, patched
+from engine.facts.config_edit import DesiredValues, Unparsable, format_of, key_path, key_text, patched
 from engine.facts.config_edit.config_file import HostFile, ask_file, digest_of, octal, read_file, replace_file
 from engine.protocols import Fails, Holds, Probe
 from engine.text.secret_lines import masked_config
@@ -133,7 +133,7 @@ def probe(args: Args) -> Probe[State]:
     if not form:
         raise ProbeError(objection(args))
     parents = args.parents or not file.exists
-    wanted = Wanted(set=args.set, at_least=args.at_least, unset=args.unset, parents=parents)
+    wanted = DesiredValues(set=args.set, at_least=args.at_least, unset=args.unset, parents=parents)
     try:
         found = patched(file.text, form, wanted, file.path)
     except Unparsable as error:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from engine.errors import ProbeError
 from engine.facts.config_edit import ABSENT, Conflict, Unparsable, format_of, key_path, text_of
 from engine.facts.config_edit.config_file import HostFile, ask_file, read_file
-from engine.facts.config_edit.config_text import Ambiguous, Text, alike
+from engine.facts.config_edit.config_text import Ambiguous, ConfigText, alike
 from engine.protocols import Fails, Holds, Probe
 from engine.text.secret_names import MASK, is_secret
 from engine.values.types import Json, Unknown
@@ -22,7 +22,7 @@ Form = Literal["auto", "yaml", "toml", "json", "ini"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ValueLocation:
     """Where one value stands."""
 
     file: str = field(metadata={"about": "The file: absolute, or ~/ for the home of the login user."})
@@ -50,7 +50,9 @@ class Place:
 class Args:
     """Which values, and what they should be."""
 
-    read: Mapping[str, Place] = field(metadata={"about": "A name for each value: {file, key, default, format}."})
+    read: Mapping[str, ValueLocation] = field(
+        metadata={"about": "A name for each value: {file, key, default, format}."}
+    )
     same: tuple[str, ...] = field(default=(), metadata={"about": "Names of values that should all be equal."})
     expect: Mapping[str, Json] = field(default_factory=dict, metadata={"about": "Name to the value it should have."})
 
@@ -119,7 +121,7 @@ def _state(args: Args, files: Mapping[str, HostFile], problems: dict[str, str]) 
     )
 
 
-def _found(place: Place, files: Mapping[str, HostFile], problems: dict[str, str]) -> Any:
+def _found(place: ValueLocation, files: Mapping[str, HostFile], problems: dict[str, str]) -> Any:
     """The value; ABSENT, or Unknown."""
     if place.file in problems:
         return Unknown(why=problems[place.file])
@@ -127,7 +129,7 @@ def _found(place: Place, files: Mapping[str, HostFile], problems: dict[str, str]
     if not file.exists:
         return ABSENT
     try:
-        parsed: Text = text_of(file.text, place.form)
+        parsed: ConfigText = text_of(file.text, place.form)
         value = parsed.value(key_path(place.key))
     except Unparsable as error:
         problems[place.file] = f"{file.path} is no {place.form.upper()} that can be understood: {error}"
@@ -141,7 +143,7 @@ def _found(place: Place, files: Mapping[str, HostFile], problems: dict[str, str]
     return value
 
 
-def _shown(place: Place, value: Any) -> Json | Unknown:
+def _shown(place: ValueLocation, value: Any) -> Json | Unknown:
     if value is ABSENT:
         return Unknown(why=f"there is no {place.key} in {place.file}")
     if isinstance(value, Unknown):

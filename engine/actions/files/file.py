@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Literal
 
-from engine.facts.files.writing import Place, Wanted, ask_place, difference, make, read_place
+from engine.facts.files.writing import DesiredPath, PathState, ask_place, difference, make, read_place
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -90,7 +90,7 @@ class State:
     group: str = field(default="", metadata={"about": "Its group."})
     needs: tuple[str, ...] = field(default=(), metadata={"about": "What is to be changed: content, mode, owner ..."})
     diff: str = field(default="", metadata={"about": "The change of its content, as `diff -u` shows it."})
-    place: Place = field(repr=False, metadata={"private": True})
+    place: PathState = field(repr=False, metadata={"private": True})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -111,7 +111,7 @@ def probe(args: Args) -> Probe[State]:
     )
 
 
-def _needs(args: Args, place: Place) -> Iterator[str]:
+def _needs(args: Args, place: PathState) -> Iterator[str]:
     text = args.wanted_text
     if place.kind == "absent":
         yield f"a {args.state}"
@@ -128,7 +128,7 @@ def _needs(args: Args, place: Place) -> Iterator[str]:
             yield f"{what} {wanted} (is {there})"
 
 
-def _compared(args: Args, place: Place) -> int:
+def _compared(args: Args, place: PathState) -> int:
     """The bits of its mode that are held against those that are wanted: a mode of three digits leaves a directory its
     setuid and setgid bits.
     """
@@ -179,14 +179,14 @@ def _parted(state: State) -> str:
     return f"; its other names (hard links: {others}) keep the old one" if others else ""
 
 
-def _wanted(args: Args, state: State) -> Wanted:
+def _wanted(args: Args, state: State) -> DesiredPath:
     text = args.wanted_text if {"content", "a file"} & set(state.needs) else None
-    return Wanted(
+    return DesiredPath(
         directory=args.state == "directory", text=text, mode=args.mode, owner=args.owner, group=args.group
     )  # fmt: skip
 
 
-def _in_the_way(args: Args, place: Place) -> str:
+def _in_the_way(args: Args, place: PathState) -> str:
     if place.kind == "link":
         return f"{place.path} is a symbolic link to {place.leads_to}: `follow: true` means what it leads to"
     what = {"file": "a file", "directory": "a directory"}.get(place.kind, "a device, a pipe or a socket")

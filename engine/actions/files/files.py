@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
-from engine.facts.files.listing import KEPT, File, Listed, ask_files, read_files
+from engine.facts.files.listing import KEPT, File, FilesFound, ask_files, read_files
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Completed
 from engine.values.types import Duration, Unknown, plural
@@ -76,7 +76,7 @@ def probe(args: Args) -> Probe[State]:
     return _state(read_files(done))
 
 
-def _state(seen: Listed) -> State:
+def _state(seen: FilesFound) -> State:
     last = seen.looks[-1]
     none = Unknown(why="there is none")
     blind = Unknown(why=f"may not be looked into: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
@@ -103,7 +103,7 @@ def _unnumbered(count: int) -> Unknown:
     return Unknown(why="no name has a number in it" if count else "there is none")
 
 
-def _growth(seen: Listed) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...] | Unknown]:
+def _growth(seen: FilesFound) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...] | Unknown]:
     if len(seen.looks) < 2:
         once = Unknown(why="looked at only once: give `apart`")
         return once, once, once

@@ -75,7 +75,7 @@ class Args:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class LogFileMatch:
     """A line with a signature in it."""
 
     signature: str
@@ -106,7 +106,7 @@ class State:
     unreadable: tuple[str, ...] = field(
         default=(), metadata={"about": "Files that could not be read, or were too much."}
     )
-    matches: tuple[Match, ...] | Unknown = field(
+    matches: tuple[LogFileMatch, ...] | Unknown = field(
         metadata={
             "about": "Lines with a signature (signature, file, line, text), the latest 200; unknown if none was read."
         }
@@ -278,7 +278,7 @@ def _blind(args: Args, files: tuple[_File, ...], unreadable: tuple[_Unread, ...]
     return None
 
 
-def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> Iterator[Match]:
+def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> Iterator[LogFileMatch]:
     lines = file.lines[-args.lines :]
     whole = file.whole and len(lines) == len(file.lines)
     for at, line in enumerate(lines):
@@ -286,7 +286,9 @@ def _hits(file: _File, patterns: Mapping[str, re.Pattern[str]], args: Args) -> I
             if found_anywhere(pattern, line[:LINE]):
                 number = at + 1 if whole else at - len(lines)
                 text = line[:LINE].strip()
-                yield Match(signature=name, file=file.path, line=number, text=text, number=_number(pattern, line))
+                yield LogFileMatch(
+                    signature=name, file=file.path, line=number, text=text, number=_number(pattern, line)
+                )
 
 
 def _number(pattern: re.Pattern[str], line: str) -> int | None:

@@ -13,7 +13,7 @@ from engine.facts.gpu.driver_services import TIMEOUT as STOP_TIMEOUT
 from engine.facts.gpu.nvlink import Links, ask_links, obstacle, read_links, together
 from engine.facts.gpu.reset import TIMEOUT as RESET_TIMEOUT
 from engine.facts.gpu.reset import refusal, reset, set_persistence
-from engine.facts.gpu.smi_query import Gpu, Reading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
+from engine.facts.gpu.smi_query import Gpu, SmiReading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
 from engine.facts.gpu.utilisation import chosen, listed_on, wedged
 from engine.protocols import Absent, Probe
 from engine.values.command import Command, Completed, read
@@ -106,7 +106,7 @@ def probe(args: Args) -> Probe[State]:
     return _with_links(args, state, links)
 
 
-def _state(args: Args, reading: Reading, users: Users, whoami: Completed, services: tuple[Service, ...]) -> State:
+def _state(args: Args, reading: SmiReading, users: Users, whoami: Completed, services: tuple[Service, ...]) -> State:
     holding = [it for it in services if it.pid in users.pids()]
     stopped = {it.pid for it in holding}
     names = {} if "all" in args.gpus else chosen(reading.gpus, args.gpus)

@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.facts.gpu.device_users import Users, ask_users, read_users
-from engine.facts.gpu.smi_query import App, Gpu, GpuPresence, Reading, ask_gpus, ask_presence, read_gpus, read_presence
-from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, those, unseen, wedged
+from engine.facts.gpu.smi_query import (
+    ComputeProcess,
+    Gpu,
+    GpuPresence,
+    SmiReading,
+    ask_gpus,
+    ask_presence,
+    read_gpus,
+    read_presence,
+)
+from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, unseen, wedged
 from engine.protocols import Absent, Probe
 from engine.values.types import Duration, Unknown
 
@@ -47,7 +56,7 @@ class State:
     wedged: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs that want a reset, or are busy although no process has them."}
     )
-    apps: tuple[App, ...] | Unknown = field(
+    apps: tuple[ComputeProcess, ...] | Unknown = field(
         default=(), metadata={"about": "What nvidia-smi lists: gpu_uuid, pid, name, memory_mib."}
     )
     listed: tuple[int, ...] | Unknown = field(default=(), metadata={"about": "The pids that nvidia-smi lists."})
@@ -83,30 +92,30 @@ def probe(args: Args) -> Probe[State]:
     return _state(args, reading, read_users(users, presence), presence)
 
 
-def _state(args: Args, reading: Reading, users: Users, presence: GpuPresence) -> State:
+def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence) -> State:
     gpus, apps = reading.gpus, reading.apps
     return State(
         gpus=gpus,
         count=len(gpus),
         missing=max(0, args.expect_gpus - len(gpus)),
         names=tuple(dict.fromkeys(it.name for it in gpus if it.name)),
-        busy=those(gpus, lambda it: busy(it, args.busy_above)),
+        busy=selected(gpus, lambda it: busy(it, args.busy_above)),
         idle=tuple(it.key for it in gpus if idle(it, args.busy_above) is True),
-        requires_reset=those(gpus, lambda it: it.requires_reset),
-        wedged=those(gpus, lambda it: wedged(it, args.busy_above, users.held(it), listed_on(it, apps))),
+        requires_reset=selected(gpus, lambda it: it.requires_reset),
+        wedged=selected(gpus, lambda it: wedged(it, args.busy_above, users.held(it), listed_on(it, apps))),
         apps=apps,
         listed=_pids(apps),
-        exclusive=those(gpus, _exclusive),
+        exclusive=selected(gpus, _exclusive),
         mig=tuple(it.key for it in gpus if it.mig == "Enabled"),
         memory_free_mib={it.key: _free(it) for it in gpus},
-        waiting_for_reset=those(gpus, lambda gpu: gpu.waits_for_reset),
+        waiting_for_reset=selected(gpus, lambda gpu: gpu.waits_for_reset),
         faulty=tuple(gpu.key for gpu in gpus if gpu.faults),
         errors=(*complaints(reading), *unseen(reading, presence)),
         lost=reading.lost,
     )
 
 
-def _pids(apps: tuple[App, ...] | Unknown) -> tuple[int, ...] | Unknown:
+def _pids(apps: tuple[ComputeProcess, ...] | Unknown) -> tuple[int, ...] | Unknown:
     if isinstance(apps, Unknown):
         return apps
     known = tuple(dict.fromkeys(it.pid for it in apps if not isinstance(it.pid, Unknown)))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
-from engine.facts.process_selection.by_open_files import GPUS, Holding, look_at
+from engine.facts.process_selection.by_open_files import GPUS, OpenFileMatch, probe_by_open_files
 from engine.facts.process_selection.path_rules import objection_to_paths
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
 from engine.values.types import Unknown, plural
 
-State = Holding
+State = OpenFileMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def objection(args: Args) -> str:
 
 def probe(args: Args) -> Probe[State]:
     """Walk /proc; then look at the GPUs twice, and walk /proc again, if somebody holds one."""
-    return (yield from look_at(args.paths, (), args.busy_above, apart=True, lost=args.lost))
+    return (yield from probe_by_open_files(args.paths, (), args.busy_above, apart=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

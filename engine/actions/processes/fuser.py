@@ -10,14 +10,23 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.facts.process_selection import by_open_files
-from engine.facts.process_selection.by_open_files import Holding, look_at
+from engine.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
 from engine.facts.process_selection.path_rules import objection_to_paths
-from engine.facts.processes.victims import AT_WORK_BY_HAND, Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.facts.processes.victims import (
+    AT_WORK_BY_HAND,
+    Manner,
+    Processes,
+    ProcessSnapshot,
+    decision,
+    disagreement,
+    gone,
+    said,
+)
 from engine.protocols import Probe
 from engine.values.plan import Decision
 from engine.values.types import Duration, Unknown
 
-State = Holding
+State = OpenFileMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +77,11 @@ def objection(args: Args) -> str:
 
 def probe(args: Args) -> Probe[State]:
     """Walk /proc; look at the GPUs only if somebody holds a path and it matters."""
-    return (yield from look_at(args.paths, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost))
+    return (
+        yield from probe_by_open_files(
+            args.paths, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost
+        )
+    )
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -109,8 +122,8 @@ def _victims(args: Args, state: State) -> Processes:
     return state.processes if args.only == "all" else state.leftover
 
 
-def _seen(args: Args, state: State) -> Seen:
-    return Seen(found=state.processes, victims=_victims(args, state))
+def _seen(args: Args, state: State) -> ProcessSnapshot:
+    return ProcessSnapshot(found=state.processes, victims=_victims(args, state))
 
 
 def _manner(args: Args) -> Manner:

@@ -12,13 +12,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.facts.process_selection import by_command_line
-from engine.facts.process_selection.by_command_line import Matching, look_for
-from engine.facts.processes.victims import AT_WORK_BY_HAND, Manner, Processes, Seen, decision, disagreement, gone, said
+from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
+from engine.facts.processes.victims import (
+    AT_WORK_BY_HAND,
+    Manner,
+    Processes,
+    ProcessSnapshot,
+    decision,
+    disagreement,
+    gone,
+    said,
+)
 from engine.protocols import Probe
 from engine.values.plan import Decision
 from engine.values.types import Duration, ProcessPattern, Unknown
 
-State = Matching
+State = CommandLineMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +74,9 @@ class Args:
 def probe(args: Args) -> Probe[State]:
     """Read /proc; look at the GPUs only if somebody matches and it matters."""
     return (
-        yield from look_for(args.patterns, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost)
+        yield from probe_by_command_line(
+            args.patterns, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost
+        )
     )
 
 
@@ -105,8 +116,8 @@ def _victims(args: Args, state: State) -> Processes:
     return state.matches if args.only == "all" else state.leftover
 
 
-def _seen(args: Args, state: State) -> Seen:
-    return Seen(found=state.matches, victims=_victims(args, state))
+def _seen(args: Args, state: State) -> ProcessSnapshot:
+    return ProcessSnapshot(found=state.matches, victims=_victims(args, state))
 
 
 def _manner(args: Args) -> Manner:

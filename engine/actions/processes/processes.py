@@ -10,12 +10,12 @@ import shlex
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
-from engine.facts.process_selection.by_command_line import Matching, look_for
+from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
 from engine.values.types import ProcessPattern, Unknown, plural
 
-State = Matching
+State = CommandLineMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Args:
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; look at the GPUs, and again at /proc, only if somebody matches."""
-    return (yield from look_for(args.patterns, (), args.busy_above, apart=True, lost=args.lost))
+    return (yield from probe_by_command_line(args.patterns, (), args.busy_above, apart=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from engine.errors import ProbeError
 from engine.facts.commands.output_parsing import parsed
 from engine.facts.system.http import (
-    Answer,
-    Request,
+    HttpRequest,
+    HttpResponse,
     ask,
     objection_to_headers,
     objection_to_url,
@@ -151,8 +151,8 @@ def probe(args: Args) -> Probe[State]:
     )
 
 
-def _request(args: Args) -> Request:
-    return Request(
+def _request(args: Args) -> HttpRequest:
+    return HttpRequest(
         url=args.url,
         method=args.method,
         headers=args.headers,
@@ -162,7 +162,7 @@ def _request(args: Args) -> Request:
     )
 
 
-def _document(answer: Answer) -> Json | Unknown:
+def _document(answer: HttpResponse) -> Json | Unknown:
     if not answer.whole:
         return Unknown(why=answer.why or "the body is larger than `max_size`")
     made = parsed(answer.body, "json")
@@ -171,7 +171,7 @@ def _document(answer: Answer) -> Json | Unknown:
     return made
 
 
-def _followed(asked: Request, answer: Answer) -> Generator[Command, Any, Answer]:
+def _followed(asked: HttpRequest, answer: HttpResponse) -> Generator[Command, Any, HttpResponse]:
     for _ in range(HOPS):
         if not answer.location or not same_place(asked.url, answer.location):
             break
@@ -191,7 +191,7 @@ def _right(status: int, wanted: tuple[int, ...]) -> bool:
 
 
 def _ok(
-    args: Args, answer: Answer, document: Json | Unknown, expect: Mapping[str, Json], wanted: tuple[int, ...]
+    args: Args, answer: HttpResponse, document: Json | Unknown, expect: Mapping[str, Json], wanted: tuple[int, ...]
 ) -> bool | Unknown:
     """Whether the answer is as it should be; of a check, what its answer does not say is unknown."""
     if not answer.reachable:

@@ -38,15 +38,15 @@ from engine.facts.kernel.faults import (
     oomd_kills,
     open_faults,
 )
-from engine.facts.kernel.messages import Clock, Message
+from engine.facts.kernel.messages import HostClock, Message
 from engine.facts.kernel.network_faults import NetworkFault, network_faults
 from engine.facts.kernel.oom_victims import sort_kills
 from engine.facts.kernel.patterns import users_words
 from engine.facts.kernel.query_script import ask_kernel
-from engine.facts.kernel.sources import Reading, read_kernel, read_text, since_boot
+from engine.facts.kernel.sources import KernelLog, read_kernel, read_text, since_boot
 from engine.protocols import Probe
 from engine.text.regexes import fault_in_regex, found_anywhere
-from engine.text.timestamps import Asked, asked, written
+from engine.text.timestamps import TimeReference, time_reference, written
 from engine.values.command import Completed
 from engine.values.types import Duration, Json, Regex, Unknown, long_ago, plural
 
@@ -97,7 +97,7 @@ class Args:
     def __post_init__(self) -> None:
         if self.around != "" and (self.since != "" or self.until != ""):
             raise ValueError("give `around`, or `since` and `until`, not both")
-        moments = [asked(it) for it in (self.since, self.until, self.around)]
+        moments = [time_reference(it) for it in (self.since, self.until, self.around)]
         if self.text and any(it.ago is not None for it in moments):
             raise ValueError("a text has no clock: write times as 2026-01-31T12:00:00Z")
         for name, pattern in self.signatures.items():
@@ -108,7 +108,7 @@ class Args:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class KernelLogMatch:
     """A message with a signature in it."""
 
     signature: str
@@ -191,7 +191,7 @@ class State:
     hung_tasks: tuple[HungTask, ...] | Unknown = field(
         metadata={"about": "Tasks that were blocked too long: at, seconds, pid, name, waited (seconds)."}
     )
-    matches: tuple[Match, ...] | Unknown = field(
+    matches: tuple[KernelLogMatch, ...] | Unknown = field(
         metadata={"about": "Messages with one of `signatures`: signature, at, seconds, text."}
     )
     counts: Mapping[str, int | Unknown] = field(metadata={"about": "How many messages have each signature."})
@@ -220,7 +220,7 @@ def probe(args: Args) -> Probe[State]:
         return _unread(args, Unknown(why=str(error)))
 
 
-def _read(done: Completed) -> Reading:
+def _read(done: Completed) -> KernelLog:
     """What the sources gave.  Raises ProbeError where none of them could be read."""
     if done.timed_out:
         raise ProbeError("the kernel's messages could not be read in time")
@@ -240,7 +240,9 @@ def _unread(args: Args, why: Unknown) -> State:
 
 def _beginning(args: Args) -> str:
     """The beginning of what is asked for, for the script."""
-    wanted, before = (asked(args.around), args.within) if args.around != "" else (asked(args.since), 0.0)
+    wanted, before = (
+        (time_reference(args.around), args.within) if args.around != "" else (time_reference(args.since), 0.0)
+    )
     if wanted.at is not None:
         return f"at {max(0, floor(wanted.at - before))}"
     return "" if wanted.ago is None else f"ago {ceil(wanted.ago + before)}"
@@ -249,17 +251,17 @@ def _beginning(args: Args) -> str:
 def _window(args: Args, now: float) -> tuple[float, float]:
     """From when until when, where the host's clock says *now*."""
     if args.around != "":
-        middle = asked(args.around).on(now) or 0.0
+        middle = time_reference(args.around).on(now) or 0.0
         return middle - args.within, middle + args.within
-    since, until = _on(asked(args.since), now), _on(asked(args.until), now)
+    since, until = _on(time_reference(args.since), now), _on(time_reference(args.until), now)
     return float("-inf") if since is None else since, float("inf") if until is None else until
 
 
-def _on(moment: Asked, now: float) -> float | None:
+def _on(moment: TimeReference, now: float) -> float | None:
     return moment.on(now)
 
 
-def _state(args: Args, reading: Reading) -> State:
+def _state(args: Args, reading: KernelLog) -> State:
     low, high = _window(args, reading.clock.now or 0.0)
     bounded = (low, high) != (float("-inf"), float("inf"))
     inside = tuple(it for it in reading.messages if not bounded or (it.at is not None and low <= it.at <= high))
@@ -317,13 +319,13 @@ def _moment(at: float | None) -> str | Unknown:
     return Unknown(why="the log's lines carry no time that can be told") if at is None else written(at)
 
 
-def _booted_ago(clock: Clock) -> float | Unknown:
+def _booted_ago(clock: HostClock) -> float | Unknown:
     if clock.now is None or clock.boot is None:
         return Unknown(why="this host does not say when it was booted")
     return max(0.0, clock.now - clock.boot)
 
 
-def _blind(args: Args, reading: Reading, low: float, *, bounded: bool) -> Unknown | None:
+def _blind(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknown | None:
     """Why finding nothing would not mean that there was nothing."""
     if reading.missed:
         return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
@@ -348,10 +350,10 @@ def _scope(kills: tuple[OomKill, ...], scope: str, blind: Unknown | None) -> tup
     return _known(tuple(it for it in kills if it.scope == scope), vague or blind)
 
 
-def _matches(args: Args, inside: tuple[Message, ...]) -> tuple[Match, ...]:
+def _matches(args: Args, inside: tuple[Message, ...]) -> tuple[KernelLogMatch, ...]:
     patterns = {name: re.compile(str(it), re.IGNORECASE) for name, it in args.signatures.items()}
     return tuple(
-        Match(signature=name, text=it.text.strip(), **when(it))
+        KernelLogMatch(signature=name, text=it.text.strip(), **when(it))
         for it in inside
         for name, pattern in patterns.items()
         if found_anywhere(pattern, it.text) and _said_by_the_kernel(pattern, it.text)

@@ -14,10 +14,10 @@ from engine.facts.system.packages import (
     MANAGERS,
     NAME,
     Packages,
-    ask_ground,
+    ask_package_manager,
     ask_packages,
     install,
-    read_ground,
+    read_package_manager,
     read_packages,
     shortened,
 )
@@ -84,7 +84,7 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """Ask for the manager and the programs, then for the packages that are still wanted."""
-    ground = read_ground((yield ask_ground(args.programs)))
+    ground = read_package_manager((yield ask_package_manager(args.programs)))
     homes = {it: args.programs[it] for it in ground.lacking if it in args.programs}
     if not ground.manager:
         return State(manager="", missing=tuple(dict.fromkeys((*args.names, *homes.values()))), root=ground.root)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from engine.facts.files.writing import Place, Wanted, ask_place, difference, make, read_place
+from engine.facts.files.writing import DesiredPath, PathState, ask_place, difference, make, read_place
 from engine.facts.system.systemd_units import (
     Unit,
     ask_unit,
@@ -83,7 +83,7 @@ class State:
     active: bool | Unknown = field(metadata={"about": "Whether it runs."})
     diff: str = field(default="", metadata={"about": "What is to be changed in its file, as `diff -u` shows it."})
     root: bool = field(default=False, metadata={"about": "Whether we may: the step runs as root."})
-    place: Place | None = field(default=None, repr=False, metadata={"private": True})
+    place: PathState | None = field(default=None, repr=False, metadata={"private": True})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -132,7 +132,7 @@ def decide(args: Args, state: State) -> Decision:
     )
 
 
-def _obstacle(args: Args, unit: Unit, place: Place) -> str:
+def _obstacle(args: Args, unit: Unit, place: PathState) -> str:
     if place.kind == "link" and place.leads_to == "/dev/null":
         return f"{unit.id} is masked: somebody has forbidden it to start (systemctl unmask {unit.id})"
     if place.kind not in ("absent", "file"):
@@ -158,10 +158,10 @@ def _needs(args: Args, state: State, unit: Unit) -> Iterator[str]:
         yield "restart"
 
 
-def _commands(args: Args, place: Place, needs: tuple[str, ...]) -> Iterator[Command]:
+def _commands(args: Args, place: PathState, needs: tuple[str, ...]) -> Iterator[Command]:
     name = full_name(args.name)
     if "write" in needs:
-        yield make(place, Wanted(text=args.wanted_text, mode="644"))
+        yield make(place, DesiredPath(text=args.wanted_text, mode="644"))
     if "read anew" in needs:
         yield steer("daemon-reload")
     for verb in needs:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from engine.errors import ProbeError
-from engine.facts.commands.mutating_programs import Known, known
+from engine.facts.commands.mutating_programs import MutatingCommand, mutating_command
 from engine.facts.commands.output_parsing import parsed
 from engine.protocols import Fails, Holds
 from engine.values.command import Command, Completed
@@ -23,7 +23,7 @@ TOO_MUCH = f"it printed more than {MOST // 1024} KiB, and the middle is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CommandAnswer:
     """What the look, or the check of a change, gave."""
 
     exit_code: int | Unknown = field(metadata={"about": "What it exited with (of a change: its check)."})
@@ -32,11 +32,11 @@ class Answer:
     value: Json | Unknown = field(default=None, metadata={"about": "What `parse` makes of stdout."})
 
 
-UNASKED = Answer(exit_code=Unknown(why="a change without a check looks at nothing"))
+UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check looks at nothing"))
 """Of a change without a check."""
 
 
-def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> Answer:
+def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> CommandAnswer:
     """What *done* says; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
     if not done.answers(command):
         raise ProbeError(_fault(command, done, checking=checking))
@@ -44,7 +44,7 @@ def answered(command: Command, done: Completed, parse: Json, *, checking: bool) 
     whole = not done.missing[0] and len(done.stdout) <= MOST
     stdout, stderr = excerpt(done.stdout, done.missing[0], MOST), excerpt(done.stderr, done.missing[1], MOST)
     value = parsed(stdout, parse) if whole or parse == "text" else Unknown(why=TOO_MUCH)
-    return Answer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
+    return CommandAnswer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
 
 
 def _fault(command: Command, done: Completed, *, checking: bool) -> str:
@@ -59,13 +59,13 @@ def _fault(command: Command, done: Completed, *, checking: bool) -> str:
     return f"{what} exited with {done.exit_code}, wanted {wanted}" + (f": {' / '.join(why)}" if why else "")
 
 
-def still_needed(after: Answer) -> str:
+def still_needed(after: CommandAnswer) -> str:
     """The words for a check that still says that the change is needed."""
     said = (after.stderr.strip() or after.stdout.strip()).splitlines()[-1:]
     return f"done, but its check still exits with {after.exit_code}" + "".join(f": {it.strip()}" for it in said)
 
 
-def holding(answer: Answer, *, checked: bool) -> Holds | Fails:
+def holding(answer: CommandAnswer, *, checked: bool) -> Holds | Fails:
     """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
     if checked and answer.exit_code != 0:
         return Fails(why=f"the check exits with {answer.exit_code}")
@@ -84,6 +84,6 @@ def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str
 
 
 @lru_cache(maxsize=256)
-def _known(argv: tuple[str, ...], script: str) -> Known | None:
-    """As ``known``; every host of a run asks the same."""
-    return known(argv, script)
+def _known(argv: tuple[str, ...], script: str) -> MutatingCommand | None:
+    """As ``mutating_command``; every host of a run asks the same."""
+    return mutating_command(argv, script)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from engine.values.plan import Risk
 
 
-class Known(NamedTuple):
+class MutatingCommand(NamedTuple):
     """What a command line is known to do."""
 
     words: str
@@ -105,14 +105,14 @@ _SUBSTITUTIONS = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _HARMLESS = re.compile(r"/dev/(?:null|stdout|stderr|fd/\d+)|&?\d+|&-|-")
 
 
-def known(argv: Sequence[str], script: str = "") -> Known | None:
+def mutating_command(argv: Sequence[str], script: str = "") -> MutatingCommand | None:
     """The worst that a command line, or POSIX sh text, is known to do; None where nothing is known of it."""
     found = list(_in_script(script) if script else _in_argv(list(argv)))
     order = list(Risk)
     return max(found, key=lambda it: order.index(it.risk), default=None)
 
 
-def _in_argv(argv: list[str]) -> Iterator[Known]:
+def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
     argv = list(_unwrapped(argv))
     if not argv:
         return
@@ -124,18 +124,20 @@ def _in_argv(argv: list[str]) -> Iterator[Known]:
         return
     words = [it for it in rest if not it.startswith("-")]
     if program in _PLAIN and not _only_asks(program, rest):
-        yield Known(words=program, risk=_PLAIN[program])
+        yield MutatingCommand(words=program, risk=_PLAIN[program])
     elif program.startswith("mkfs."):
-        yield Known(words=program, risk=Risk.DELETES_DATA)
+        yield MutatingCommand(words=program, risk=Risk.DELETES_DATA)
     if program in _VERBS:
         verbs, risk = _VERBS[program]
         said = [it for it in _verbs(program, words) if it in verbs.split()]
-        yield from (Known(words=f"{program} {it}", risk=risk) for it in said if not (it == "run" and "--rm" in rest))
+        yield from (
+            MutatingCommand(words=f"{program} {it}", risk=risk) for it in said if not (it == "run" and "--rm" in rest)
+        )
     if program in _OPTIONS:
         pattern, risk = _OPTIONS[program]
-        yield from (Known(words=f"{program} {it}", risk=risk) for it in rest if re.fullmatch(pattern, it))
+        yield from (MutatingCommand(words=f"{program} {it}", risk=risk) for it in rest if re.fullmatch(pattern, it))
     if program == "curl" and _SENDS.search(" ".join(rest)):
-        yield Known(words="curl -X", risk=Risk.UNKNOWN)
+        yield MutatingCommand(words="curl -X", risk=Risk.UNKNOWN)
     if program == "find":
         for at, it in enumerate(rest):
             if it in ("-exec", "-execdir", "-ok"):
@@ -167,7 +169,7 @@ def _only_asks(program: str, rest: list[str]) -> bool:
     return rest in (["--version"], ["--help"])
 
 
-def _inside(rest: list[str]) -> Iterator[Known]:
+def _inside(rest: list[str]) -> Iterator[MutatingCommand]:
     """The command behind ``docker exec [options] CONTAINER``."""
     after = rest[rest.index("exec") + 1 :]
     while after and after[0].startswith("-"):
@@ -195,7 +197,7 @@ def _unwrapped(argv: list[str]) -> list[str]:
     return argv
 
 
-def _in_script(script: str) -> Iterator[Known]:
+def _in_script(script: str) -> Iterator[MutatingCommand]:
     for inner in _SUBSTITUTIONS.findall(script):
         yield from _in_script(inner[0] or inner[1])
     for words in _simple_commands(_SUBSTITUTIONS.sub("x", script)):
@@ -203,7 +205,7 @@ def _in_script(script: str) -> Iterator[Known]:
         for at, it in enumerate(words):
             target = words[at + 1] if at + 1 < len(words) else ""
             if it == ">" and target and not _HARMLESS.fullmatch(target):
-                yield Known(words=f"> {target}", risk=Risk.EDITS_FILES)
+                yield MutatingCommand(words=f"> {target}", risk=Risk.EDITS_FILES)
 
 
 def _simple_commands(script: str) -> Iterator[list[str]]:

@@ -2,14 +2,14 @@
 
 from engine.facts.config_edit.config_text import ABSENT, Conflict, Unparsable
 from engine.facts.config_edit.key_paths import key_path, key_text
-from engine.facts.config_edit.patch import Patched, Wanted, format_of, patched, text_of
+from engine.facts.config_edit.patch import DesiredValues, Patched, format_of, patched, text_of
 
 __all__ = [
     "ABSENT",
     "Conflict",
+    "DesiredValues",
     "Patched",
     "Unparsable",
-    "Wanted",
     "format_of",
     "key_path",
     "key_text",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from engine.errors import ProbeError
-from engine.facts.files.path_safety import PEEK, REFUSED, refusal, refused
+from engine.facts.files.path_safety import REFUSED, STAT_PATH, refusal, refused
 from engine.shell import SAFE, VIEW
 from engine.values.command import Command, Completed, Effect, write_script
 
@@ -169,7 +169,7 @@ def octal(mode: str) -> str:
 
 _LOOK = (
     VIEW
-    + PEEK
+    + STAT_PATH
     + r"""
 set -f
 path=$1 most=$2

@@ -39,7 +39,7 @@ class Ambiguous(str):
     __slots__ = ()
 
 
-class Text(Protocol):
+class ConfigText(Protocol):
     """A configuration file of one format, parsed.  Line breaks are ``\\n``."""
 
     text: str

@@ -9,8 +9,8 @@ from typing import Any
 
 from engine.facts.config_edit.config_text import (
     ABSENT,
+    ConfigText,
     Conflict,
-    Text,
     Unparsable,
     alike,
     as_text,
@@ -25,7 +25,7 @@ from engine.facts.config_edit.key_paths import KeyPath, key_path, key_text
 from engine.facts.config_edit.toml_editor import TomlText
 from engine.facts.config_edit.yaml_editor import YamlText
 
-_FORMATS: Mapping[str, Callable[[str], Text]] = {
+_FORMATS: Mapping[str, Callable[[str], ConfigText]] = {
     "yaml": YamlText,
     "toml": TomlText,
     "json": JsonText,
@@ -45,13 +45,13 @@ def format_of(path: str) -> str:
     return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 
 
-def text_of(text: str, form: str) -> Text:
+def text_of(text: str, form: str) -> ConfigText:
     """*text* as *form* has it, to look into.  Raises Unparsable."""
     return _FORMATS[form](text.removeprefix(BOM).replace("\r\n", "\n"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredValues:
     """What is wanted of a file; keys are written with dots."""
 
     set: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Patched:
     """Why it cannot be had."""
 
 
-def patched(text: str, form: str, wanted: Wanted, name: str = "the file") -> Patched:
+def patched(text: str, form: str, wanted: DesiredValues, name: str = "the file") -> Patched:
     """Look for what is *wanted* in *text*, and put it there.  Raises Unparsable.
 
     The new text is parsed again, and must hold the old data with the changed values and nothing else.
@@ -109,7 +109,7 @@ def patched(text: str, form: str, wanted: Wanted, name: str = "the file") -> Pat
 class _Seen:
     """What is there of what is wanted."""
 
-    def __init__(self, now: Text, wanted: Wanted) -> None:
+    def __init__(self, now: ConfigText, wanted: DesiredValues) -> None:
         self.values: dict[str, Any] = {}
         self.missing: list[str] = []
         self.differing: list[str] = []
@@ -125,14 +125,14 @@ class _Seen:
                 self.values[key] = found
                 self.surplus.append(key)
 
-    def _found(self, now: Text, key: str) -> Any:
+    def _found(self, now: ConfigText, key: str) -> Any:
         try:
             return now.value(key_path(key))
         except Conflict as conflict:
             self.conflict = self.conflict or str(conflict)
             return ABSENT
 
-    def _look(self, now: Text, key: str, enough: Callable[[Any], bool]) -> None:
+    def _look(self, now: ConfigText, key: str, enough: Callable[[Any], bool]) -> None:
         found = self._found(now, key)
         if found is ABSENT:
             self.missing.append(key)
@@ -146,7 +146,7 @@ class _Seen:
             self.differing.append(key)
 
 
-def _is_there(found: Any, *, now: Text, value: Any) -> bool:
+def _is_there(found: Any, *, now: ConfigText, value: Any) -> bool:
     return _holds(found, value=_native(now, value))
 
 
@@ -161,12 +161,12 @@ def _reaches(found: Any, *, least: float, typed: bool) -> bool:
     return number(found, typed=typed) >= least
 
 
-def _native(now: Text, value: Any) -> Any:
+def _native(now: ConfigText, value: Any) -> Any:
     """*value* in the types that the format has."""
     return plain(value) if now.typed else as_text(plain(value))
 
 
-def _all_put(now: Text, wanted: Wanted, seen: _Seen) -> Text:
+def _all_put(now: ConfigText, wanted: DesiredValues, seen: _Seen) -> ConfigText:
     for key in seen.surplus:
         now = _dropped(now, key_path(key))
     for key, value in wanted.set.items():
@@ -178,7 +178,7 @@ def _all_put(now: Text, wanted: Wanted, seen: _Seen) -> Text:
     return now
 
 
-def _put(now: Text, path: KeyPath, value: Any, parents: bool) -> Text:
+def _put(now: ConfigText, path: KeyPath, value: Any, parents: bool) -> ConfigText:
     found = now.value(path)
     if isinstance(value, dict) and isinstance(found, dict):
         for key, it in value.items():
@@ -201,7 +201,7 @@ def _put(now: Text, path: KeyPath, value: Any, parents: bool) -> Text:
     return _checked(now, path, value, now.put(path, value))
 
 
-def _need_parent(now: Text, path: KeyPath) -> None:
+def _need_parent(now: ConfigText, path: KeyPath) -> None:
     """Where the text holds anything at all, a parent that is not there is more likely a slip of the pen."""
     for depth in range(1, len(path)):
         if now.data and now.value(path[:depth]) is ABSENT:
@@ -211,11 +211,11 @@ def _need_parent(now: Text, path: KeyPath) -> None:
             )
 
 
-def _dropped(now: Text, path: KeyPath) -> Text:
+def _dropped(now: ConfigText, path: KeyPath) -> ConfigText:
     return _checked(now, path, ABSENT, now.drop(path))
 
 
-def _checked(before: Text, path: KeyPath, value: Any, text: str) -> Text:
+def _checked(before: ConfigText, path: KeyPath, value: Any, text: str) -> ConfigText:
     """*text*, parsed: the old data with that one change, or a Conflict."""
     words = (
         f"{key_text(path)} cannot be changed without touching something else, as this file is laid out; edit it by hand"

@@ -45,7 +45,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class TomlTable:
     """A header, and what stands below it up to the next one; the first has no header."""
 
     path: KeyPath
@@ -97,7 +97,7 @@ def _too_large(data: Any, path: KeyPath) -> KeyPath | None:
     return next((found for where, part in parts if (found := _too_large(part, where)) is not None), None)
 
 
-def sections(text: str) -> list[Section]:
+def sections(text: str) -> list[TomlTable]:
     """The sections of *text*, which is known to be TOML."""
     return _Reading(text).sections()
 
@@ -106,8 +106,8 @@ class _Reading:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
-    def sections(self) -> list[Section]:
-        made = [Section(path=(), start=0, body=0)]
+    def sections(self) -> list[TomlTable]:
+        made = [TomlTable(path=(), start=0, body=0)]
         arrays: set[KeyPath] = set()
         while self._skip(_BLANK) < len(self._text):
             if self._text[self._at] == "[":
@@ -116,7 +116,7 @@ class _Reading:
                 made[-1].statements.append(self._statement(made[-1].path, 0))
         return made
 
-    def _header(self, arrays: set[KeyPath]) -> Section:
+    def _header(self, arrays: set[KeyPath]) -> TomlTable:
         start, many = self._at, self._text.startswith("[[", self._at)
         self._at += 2 if many else 1
         path = self._key()
@@ -125,7 +125,7 @@ class _Reading:
         end = self._text.find("\n", self._at)
         self._at = len(self._text) if end < 0 else end + 1
         below = any(path[: len(it)] == it for it in arrays)
-        return Section(path=path, start=start, body=self._at, many=below)
+        return TomlTable(path=path, start=start, body=self._at, many=below)
 
     def _statement(self, around: KeyPath, depth: int) -> Statement:
         start = self._at
@@ -187,7 +187,7 @@ def _word(written: str) -> str:
     return str(word)
 
 
-def every(found: list[Section]) -> Iterator[tuple[Section, Statement]]:
+def every(found: list[TomlTable]) -> Iterator[tuple[TomlTable, Statement]]:
     """All statements, each with its section; those in inline tables not."""
     for section in found:
         for it in section.statements:

@@ -17,7 +17,7 @@ from engine.facts.config_edit.config_text import (
     with_lines,
 )
 from engine.facts.config_edit.key_paths import KeyPath, key_text
-from engine.facts.config_edit.yaml_parser import MERGE, Node, behind_colon, pair_end, parse, scalar
+from engine.facts.config_edit.yaml_parser import MERGE, YamlNode, behind_colon, pair_end, parse, scalar
 from engine.facts.config_edit.yaml_writer import block, entry, flow
 
 MOST = 20_000
@@ -38,7 +38,7 @@ class YamlText:
     def __init__(self, text: str) -> None:
         self.text = text
         self._root = parse(text)
-        self._anchored: dict[str, Node] = {}
+        self._anchored: dict[str, YamlNode] = {}
         self._aliased: set[str] = set()
         for it in _all(self._root) if self._root else ():
             if it.anchor in self._anchored:
@@ -101,7 +101,7 @@ class YamlText:
         self._bar_anchor(key[1], path)
         return self._without(node, node.pairs.index(key), owner)
 
-    def _without(self, node: Node, number: int, owner: tuple[Node, Node] | None) -> str:
+    def _without(self, node: YamlNode, number: int, owner: tuple[YamlNode, YamlNode] | None) -> str:
         text, (key, value) = self.text, node.pairs[number]
         if node.flow:
             return without_entry(text, _braces(text, node), number)
@@ -113,7 +113,7 @@ class YamlText:
             return f"{text[:colon]} {{}}{text[colon:begin]}{text[end:]}"
         return text[:begin] + text[end:]
 
-    def _insert(self, node: Node, rest: KeyPath, value: Any) -> str:
+    def _insert(self, node: YamlNode, rest: KeyPath, value: Any) -> str:
         text, key = self.text, rest[0]
         value = _nested(rest[1:], value)
         last = node.pairs[-1][0] if node.pairs else None
@@ -125,7 +125,9 @@ class YamlText:
         at = end_of_line(text, self._behind(*node.pairs[-1]))
         return with_lines(text, at, list(block(key, value, indent, self._step, style)))
 
-    def _fill(self, node: Node | None, pair: tuple[Node, Node] | None, rest: KeyPath, value: Any, flowing: bool) -> str:
+    def _fill(
+        self, node: YamlNode | None, pair: tuple[YamlNode, YamlNode] | None, rest: KeyPath, value: Any, flowing: bool
+    ) -> str:
         """Make a mapping where nothing, or a null, stands."""
         text, value = self.text, _nested(rest, value)
         if pair is None:
@@ -142,7 +144,7 @@ class YamlText:
         lines = [line for key, it in value.items() for line in block(key, it, indent, self._step)]
         return with_lines(text, end_of_line(text, pair[0].end), lines)
 
-    def _replace(self, pair: tuple[Node, Node], path: KeyPath, value: Any) -> str:
+    def _replace(self, pair: tuple[YamlNode, YamlNode], path: KeyPath, value: Any) -> str:
         text, (key, node) = self.text, pair
         if node.tag:
             raise Conflict(f"{key_text(path)} has the tag {node.tag}; edit it by hand")
@@ -159,7 +161,7 @@ class YamlText:
             raise Conflict(f"{key_text(path)} begins on the line of its key; edit it by hand")
         return f"{text[:colon]} {new}{text[colon:line]}{text[end_of_line(text, node.end) :]}"
 
-    def _behind(self, key: Node, value: Node) -> int:
+    def _behind(self, key: YamlNode, value: YamlNode) -> int:
         """The place behind a pair; blank lines at the end of a block that keeps them are part of it."""
         last = value
         while last.kind in ("mapping", "sequence") and not last.flow and (last.pairs or last.items):
@@ -169,7 +171,7 @@ class YamlText:
             return rest.end() - 1 if rest else last.end
         return pair_end(self.text, key, value)
 
-    def _bar(self, node: Node, path: KeyPath) -> None:
+    def _bar(self, node: YamlNode, path: KeyPath) -> None:
         where = key_text(path) or "the file"
         if node.kind == "alias":
             raise Conflict(
@@ -179,20 +181,20 @@ class YamlText:
             raise Conflict(f"{where} is {self._kind(node)}, and no mapping")
         self._bar_anchor(node, path)
 
-    def _bar_anchor(self, node: Node, path: KeyPath) -> None:
+    def _bar_anchor(self, node: YamlNode, path: KeyPath) -> None:
         if node.anchor in self._aliased:
             raise Conflict(
                 f"{key_text(path) or 'the file'} has the anchor &{node.anchor}, which is used elsewhere: "
                 "a change here would be one there, too; edit it by hand"
             )
 
-    def _bar_merged(self, node: Node, path: KeyPath, depth: int, *, dropping: bool = False) -> None:
+    def _bar_merged(self, node: YamlNode, path: KeyPath, depth: int, *, dropping: bool = False) -> None:
         """Refuse to go into, or to take away, what only a merge key brings; an own key may stand before it."""
         merged = node.pair(path[depth]) is None and self._lookup(node, path[depth]) is not None
         if merged and (dropping or depth < len(path) - 1):
             raise Conflict(f"{key_text(path[: depth + 1])} comes through a merge key (<<); edit it by hand")
 
-    def _lookup(self, node: Node, word: str, depth: int = 0) -> Node | None:
+    def _lookup(self, node: YamlNode, word: str, depth: int = 0) -> YamlNode | None:
         """The value of *word*: the mapping's own, else of what is merged into it, the first before the others."""
         own = node.pair(word)
         if own:
@@ -209,14 +211,14 @@ class YamlText:
                     return found
         return None
 
-    def _real(self, node: Node) -> Node:
+    def _real(self, node: YamlNode) -> YamlNode:
         return self._anchored[node.value] if node.kind == "alias" else node
 
-    def _kind(self, node: Node) -> str:
+    def _kind(self, node: YamlNode) -> str:
         real = self._real(node)
         return kind(_scalar(real)) if real.kind == "scalar" else f"a {real.kind}"
 
-    def _plain(self, node: Node, left: Iterator[int], depth: int = 0) -> Any:
+    def _plain(self, node: YamlNode, left: Iterator[int], depth: int = 0) -> Any:
         if next(left, None) is None or depth > 100:
             raise Conflict("too large a value to be compared")
         real = self._real(node)
@@ -228,7 +230,7 @@ class YamlText:
         found = {it: self._lookup(real, it) for it in words}
         return {word: self._plain(it, left, depth + 1) for word, it in found.items() if it is not None}
 
-    def _words(self, node: Node, depth: int = 0) -> list[str]:
+    def _words(self, node: YamlNode, depth: int = 0) -> list[str]:
         """The keys of a mapping, with those that are merged into it."""
         words = [key.value for key, _ in node.pairs if key.kind == "scalar"]
         for key, value in node.pairs if depth < 20 else ():
@@ -239,19 +241,19 @@ class YamlText:
         return list(dict.fromkeys(words))
 
 
-def _all(node: Node) -> Iterator[Node]:
+def _all(node: YamlNode) -> Iterator[YamlNode]:
     yield node
     for it in (*(one for pair in node.pairs for one in pair), *node.items):
         yield from _all(it)
 
 
-def _scalar(node: Node) -> Any:
+def _scalar(node: YamlNode) -> Any:
     if node.tag:
         return f"{node.tag} {node.value}"
     return node.value if node.style else scalar(node.value)
 
 
-def _data(node: Node) -> Any:
+def _data(node: YamlNode) -> Any:
     match node.kind:
         case "scalar":
             made: Any = _scalar(node)
@@ -270,19 +272,19 @@ def _nested(words: KeyPath, value: Any) -> Any:
     return value
 
 
-def _braces(text: str, node: Node) -> Braces:
+def _braces(text: str, node: YamlNode) -> Braces:
     start = node.start + _properties(text, node)
     entries = tuple((key.start, pair_end(text, key, value)) for key, value in node.pairs)
     return Braces(start=start, end=node.end, entries=entries)
 
 
-def _properties(text: str, node: Node) -> int:
+def _properties(text: str, node: YamlNode) -> int:
     """The length of the anchor and the tag before a node."""
     found = re.compile(r"(?:[&!]\S*\s+)*").match(text, node.start) if node.anchor or node.tag else None
     return found.end() - node.start if found else 0
 
 
-def _step(text: str, root: Node | None) -> int:
+def _step(text: str, root: YamlNode | None) -> int:
     """By how many spaces a mapping in the file is indented within another."""
     for node in _all(root) if root else ():
         if node.kind == "mapping" and not node.flow:

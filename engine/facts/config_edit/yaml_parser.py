@@ -19,7 +19,7 @@ MERGE = "<<"
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class YamlNode:
     """A scalar, a mapping, a sequence or an alias, with its place in the text."""
 
     kind: str
@@ -35,8 +35,8 @@ class Node:
     value: str = ""
     """The text of a scalar; the name that an alias has."""
     flow: bool = False
-    pairs: list[tuple[Node, Node]] = field(default_factory=list)
-    items: list[Node] = field(default_factory=list)
+    pairs: list[tuple[YamlNode, YamlNode]] = field(default_factory=list)
+    items: list[YamlNode] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
@@ -48,15 +48,15 @@ class Node:
         """Whether it is a plain null."""
         return self.kind == "scalar" and not self.style and not self.tag and scalar(self.value) is None
 
-    def pair(self, word: str) -> tuple[Node, Node] | None:
+    def pair(self, word: str) -> tuple[YamlNode, YamlNode] | None:
         """The key *word* and its value."""
         return next((it for it in self.pairs if it[0].kind == "scalar" and it[0].value == word), None)
 
 
-def parse(text: str) -> Node | None:
+def parse(text: str) -> YamlNode | None:
     """The one document in *text*; None where it is empty.  Raises Unparsable."""
     events = iter(_events(text))
-    roots: list[Node] = []
+    roots: list[YamlNode] = []
     reading = _Reading(text, events)
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
@@ -110,18 +110,18 @@ class _Reading:
         self._text, self._events = text, events
         self._anchors: set[str] = set()
 
-    def node(self, event: Any, depth: int) -> Node:
+    def node(self, event: Any, depth: int) -> YamlNode:
         if depth > DEEPEST:
             raise Unparsable(f"nested deeper than {DEEPEST} levels")
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise Unparsable(f"line {line_of(self._text, start)}: no anchor is called {event.anchor!r}")
-            return Node(kind="alias", start=start, end=end, value=event.anchor)
+            return YamlNode(kind="alias", start=start, end=end, value=event.anchor)
         if event.anchor:
             self._anchors.add(event.anchor)
         tag = (event.tag or "!") if _tagged(event) else ""
-        made = Node(kind="scalar", start=start, end=end, anchor=event.anchor or "", tag=tag)
+        made = YamlNode(kind="scalar", start=start, end=end, anchor=event.anchor or "", tag=tag)
         if isinstance(event, yaml.ScalarEvent):
             made.value, made.style = event.value, event.style or ""
             if made.style in ("|", ">"):
@@ -136,12 +136,12 @@ class _Reading:
             self._pairs(made, depth)
         return made
 
-    def _items(self, made: Node, depth: int) -> None:
+    def _items(self, made: YamlNode, depth: int) -> None:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             made.items.append(self.node(event, depth + 1))
         made.end = _end(event) if made.flow else max([made.end, *(it.end for it in made.items)])
 
-    def _pairs(self, made: Node, depth: int) -> None:
+    def _pairs(self, made: YamlNode, depth: int) -> None:
         seen: dict[str, int] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self.node(event, depth + 1)
@@ -154,7 +154,7 @@ class _Reading:
                 seen[key.value] = here
         made.end = _end(event) if made.flow else max(made.end, self._behind(made))
 
-    def _behind(self, made: Node) -> int:
+    def _behind(self, made: YamlNode) -> int:
         return pair_end(self._text, *made.pairs[-1]) if made.pairs else made.end
 
 
@@ -162,12 +162,12 @@ def _end(event: Any) -> int:
     return int(event.end_mark.index)
 
 
-def pair_end(text: str, key: Node, value: Node) -> int:
+def pair_end(text: str, key: YamlNode, value: YamlNode) -> int:
     """The place behind a key with its value, where either may be written as nothing."""
     return value.end if not value.empty or value.tag or value.anchor else behind_colon(text, key)
 
 
-def behind_colon(text: str, key: Node) -> int:
+def behind_colon(text: str, key: YamlNode) -> int:
     """The place behind the colon of *key*; behind the key where there is none."""
     colon = re.compile(r"\s*:").match(text, key.end)
     return colon.end() if colon else key.end

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.facts.docker.containers import FORMAT, LIST, Container, container
-from engine.facts.docker.engine import Answer, ask_docker, bytes_of, epoch, read_docker
+from engine.facts.docker.engine import DockerAnswer, ask_docker, bytes_of, epoch, read_docker
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
@@ -179,7 +179,7 @@ def ask_things(only: Sequence[str], keep: Sequence[str]) -> Command:
     return ask_docker(_THINGS, FORMAT, _IMAGE, _ENGINE, *_labels(only, keep))
 
 
-def read_things(answer: Answer, only: Sequence[str]) -> Things:
+def read_things(answer: DockerAnswer, only: Sequence[str]) -> Things:
     """What *answer* to ``ask_things`` says."""
     about = answer.one("about")
     return Things(
@@ -195,7 +195,7 @@ def read_things(answer: Answer, only: Sequence[str]) -> Things:
     )
 
 
-def _having(answer: Answer, only: Sequence[str]) -> frozenset[str] | None:
+def _having(answer: DockerAnswer, only: Sequence[str]) -> frozenset[str] | None:
     """Ids and names that have all the labels *only*; None where there are none to have."""
     having = [frozenset(answer.all(f"only{at}")) for at in range(len(only))]
     return frozenset.intersection(*having) if having else None

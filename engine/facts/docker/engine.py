@@ -61,7 +61,7 @@ Every line of an answer is a word and JSON, so that no name that a container has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class DockerAnswer:
     """What the engine said, by the first word of each line."""
 
     rows: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def ask_docker(script: str, *parameters: str, timeout: float = 0.0) -> Command:
     return replace(read_script(PRELUDE + script, *parameters), timeout=timeout)
 
 
-def read_docker(done: Completed) -> Answer:
+def read_docker(done: Completed) -> DockerAnswer:
     """What was answered.  Raises ProbeError with the reason, and what to do about it."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError(fault(done))
@@ -99,14 +99,14 @@ def read_docker(done: Completed) -> Answer:
         except ValueError as error:
             raise ProbeError(f"what docker printed cannot be read: {line[:100]!r}") from error
     if "no_docker" in rows:
-        return Answer(absent="no Docker here: no docker command, no socket, no dockerd process")
+        return DockerAnswer(absent="no Docker here: no docker command, no socket, no dockerd process")
     if "no_client" in rows:
         raise ProbeError(f"there is {rows['no_client'][0]}, but no docker command to ask it: install Docker's client")
     if "podman" in rows:
         raise ProbeError(
             "the docker command here is podman's, which keeps its containers elsewhere: use podman by hand"
         )
-    return Answer(rows={kind: tuple(it) for kind, it in rows.items()})
+    return DockerAnswer(rows={kind: tuple(it) for kind, it in rows.items()})
 
 
 _UNREACHABLE = re.compile(

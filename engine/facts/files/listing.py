@@ -37,7 +37,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class FileListing:
     """What was there on one look."""
 
     files: tuple[File, ...]
@@ -48,10 +48,10 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class FilesFound:
     """What was seen."""
 
-    looks: tuple[Listing, ...]
+    looks: tuple[FileListing, ...]
     """One, or two where it was looked at twice."""
     missing: tuple[str, ...]
     """Globs that match nothing."""
@@ -111,7 +111,7 @@ and none of a file's that its owner has made up for another directory."""
 _END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
 
 
-def read_files(done: Completed) -> Listed:
+def read_files(done: Completed) -> FilesFound:
     """What *done* says.  Raises ProbeError when the look did not come to its end."""
     if done.timed_out:
         raise ProbeError("the files could not be listed in time")
@@ -139,7 +139,7 @@ def read_files(done: Completed) -> Listed:
             looks[-1][file.path] = file
     if any(len(it.encode("utf-8", "replace")) >= MOST - 100 for it in done.stdout.split(f"{end}now ")):
         raise ProbeError("there are more files than can be listed: name fewer of them")
-    return Listed(looks=tuple(map(_listing, looks)), missing=tuple(missing), unreadable=tuple(unreadable))
+    return FilesFound(looks=tuple(map(_listing, looks)), missing=tuple(missing), unreadable=tuple(unreadable))
 
 
 def _file(record: str, now: int) -> File | None:
@@ -175,6 +175,6 @@ def number_of(path: str) -> int | Unknown:
     return int(found[-1][:18]) if found else Unknown(why=f"there is no number in {name}")
 
 
-def _listing(files: dict[str, File]) -> Listing:
+def _listing(files: dict[str, File]) -> FileListing:
     newest = sorted(files.values(), key=lambda it: (-it.written, it.path))
-    return Listing(files=tuple(newest), count=len(newest), total=sum(it.size for it in newest if it.kind == "file"))
+    return FileListing(files=tuple(newest), count=len(newest), total=sum(it.size for it in newest if it.kind == "file"))

@@ -29,7 +29,7 @@ def unread(path: str, why: str = "", owner: str = "") -> str:
     return reason if reason.startswith(path) else f"{path}: {reason}" if reason else path
 
 
-PEEK = r"""
+STAT_PATH = r"""
 LC_ALL=C; export LC_ALL
 fail() { printf '%s\n' "$*" >&2; exit 3; }
 leads_to() { r=$(readlink -f "$1"; echo x); r=${r%x}; r=${r%?}; [ -n "$r" ]; }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from engine.errors import ProbeError
-from engine.facts.files.path_safety import PEEK, REFUSED, refusal, refused
+from engine.facts.files.path_safety import REFUSED, STAT_PATH, refusal, refused
 from engine.shell import SAFE, VIEW
 from engine.text.secret_lines import masked_config
 from engine.text.unified_diff import unified
@@ -20,7 +20,7 @@ CHANGED, NOT_WRITTEN = 10, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PathState:
     """What is at a path."""
 
     path: str
@@ -69,7 +69,7 @@ def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> C
     return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
 
 
-def read_place(path: str, done: Completed) -> Place:
+def read_place(path: str, done: Completed) -> PathState:
     """The answer to ``ask_place``.  Raises ProbeError."""
     if done.timed_out:
         raise ProbeError(f"{path} could not be looked at in time")
@@ -84,7 +84,7 @@ def read_place(path: str, done: Completed) -> Place:
         parts
     )
     whole = kind == "file" and sha256(text.encode("utf-8", "surrogateescape")).hexdigest() == digest
-    return Place(
+    return PathState(
         path=real,
         kind=kind,
         leads_to=leads_to,
@@ -107,7 +107,7 @@ def _broken(text: str) -> bool:
     return "\0" in text or "\ufffd" in text or any("\ud800" <= it <= "\udfff" for it in text)
 
 
-def difference(place: Place, text: str | None) -> str:
+def difference(place: PathState, text: str | None) -> str:
     """What putting *text* there would change, as ``diff -u`` shows it, without the values of secrets."""
     if text is None:
         return ""
@@ -119,7 +119,7 @@ def difference(place: Place, text: str | None) -> str:
 
 _LOOK = (
     VIEW
-    + PEEK
+    + STAT_PATH
     + r"""
 path=$1 follow=$2 most=$3 their_user=$4 their_group=$5
 [ "$follow" = yes ] && peek "$path" follow || peek "$path" stay
@@ -159,7 +159,7 @@ exit 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredPath:
     """How a place shall be; what is empty or None stays as it is."""
 
     directory: bool = False
@@ -169,7 +169,7 @@ class Wanted:
     group: str = ""
 
 
-def make(place: Place, wanted: Wanted, *, parents: bool = False, backup: bool = False) -> Command:
+def make(place: PathState, wanted: DesiredPath, *, parents: bool = False, backup: bool = False) -> Command:
     """Make *place* as *wanted*, if it is still what was seen; else exit with CHANGED and leave it.
 
     A file's new content takes its place in one stroke.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu, GpuPresence
-from engine.facts.processes.open_files import GPUS, Walk, ask_holders, read_holders
+from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import daemon
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
@@ -107,7 +107,7 @@ def read_users(done: Completed, presence: GpuPresence) -> Users:
     )  # fmt: skip
 
 
-def _blind(walk: Walk) -> str:
+def _blind(walk: OpenFileScan) -> str:
     if walk.table.hidden:
         return walk.table.hidden
     if not walk.unseen:

@@ -72,7 +72,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class App:
+class ComputeProcess:
     """A compute process as nvidia-smi lists it; its pid may belong to another pid namespace."""
 
     gpu_uuid: str
@@ -83,7 +83,7 @@ class App:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SmiReading:
     """What one script of nvidia-smi queries said."""
 
     gpus: tuple[Gpu, ...]
@@ -91,7 +91,7 @@ class Reading:
     """What it complained about beside the rows that it did print."""
     lost: tuple[str, ...] = ()
     """Bus ids of GPUs that it calls lost or fallen off the bus."""
-    apps: tuple[App, ...] | Unknown = NOT_ASKED
+    apps: tuple[ComputeProcess, ...] | Unknown = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ _OLD_GEFORCE = re.compile(
 """Consumer cards up to Kepler, of which the driver shows hardly anything."""
 
 
-def normally_untold(values: Mapping[str, str]) -> frozenset[str]:
+def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
     """The columns of one row whose ``[N/A]`` is normal for this model or mode."""
     name = values.get("name", "")
     found: set[str] = set()
@@ -58,15 +58,15 @@ def says_nothing(line: str) -> bool:
     return all(_ABSENT.fullmatch(part) for part in line.split(", "))
 
 
-def untold(values: Mapping[str, str]) -> tuple[str, ...]:
+def unfilled_columns(values: Mapping[str, str]) -> tuple[str, ...]:
     """The columns of one row that this model or mode never fills, and does not."""
-    normal = normally_untold(values)
+    normal = normally_unfilled(values)
     return tuple(column for column in CORE_COLUMNS if column in normal and _ABSENT.fullmatch(values.get(column, "-")))
 
 
 def faults(values: Mapping[str, str]) -> tuple[str, ...]:
     """What is wrong in one row: columns that hold a marker which is not normal there, each with that."""
-    normal = normally_untold(values)
+    normal = normally_unfilled(values)
     found = []
     for column, value in values.items():
         if not marker(value) or _RESET.search(value):

@@ -104,7 +104,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class QuerySection:
     """The answer to one query."""
 
     name: str
@@ -118,7 +118,7 @@ class Section:
     """None: the query did not come to its end."""
 
 
-def sections(done: Completed) -> tuple[Section, ...]:
+def sections(done: Completed) -> tuple[QuerySection, ...]:
     """The answers in *done*, in their order.  Raises ProbeError when none was begun."""
     fence = _FENCE.match(done.stdout)
     frame = FRAME + (fence[1] or "" if fence else "")
@@ -135,14 +135,14 @@ def _framed(text: str, frame: str) -> Iterator[tuple[str, str]]:
         yield head.strip(), body
 
 
-def _section(head: str, body: str, complaints: str, frame: str) -> Section:
+def _section(head: str, body: str, complaints: str, frame: str) -> QuerySection:
     name, _, fields = head.partition(" ")
     text, ended, code = body.rpartition(f"\n{frame} end ")
     if not ended:
         text, code = body, ""
     whole, _, cut = text.rpartition("\n")
     digits = code.split("\n", 1)[0].strip()
-    return Section(
+    return QuerySection(
         name=name,
         fields=tuple(it for it in fields.split(",") if it),
         lines=tuple(it for it in map(one_line, whole.split("\n")) if it),

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.errors import ProbeError
-from engine.facts.gpu.model import NOT_ASKED, App, Gpu, Reading, bus_id, bus_ids
-from engine.facts.gpu.smi_markers import faults, lists_no_processes, says_nothing, untold
-from engine.facts.gpu.smi_output import Section, hung, marker, missing, number, reason, row, sections, word
+from engine.facts.gpu.model import NOT_ASKED, ComputeProcess, Gpu, SmiReading, bus_id, bus_ids
+from engine.facts.gpu.smi_markers import faults, lists_no_processes, says_nothing, unfilled_columns
+from engine.facts.gpu.smi_output import QuerySection, hung, marker, missing, number, reason, row, sections, word
 from engine.values.command import Completed
 from engine.values.types import Unknown
 
@@ -29,7 +29,7 @@ _SILENT = Unknown(why="this driver does not say whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
 
 
-def read_gpus(done: Completed) -> Reading:
+def read_gpus(done: Completed) -> SmiReading:
     """The GPUs in the answer to ``ask_gpus``, with what it complained about.
 
     Raises ProbeError, in plain words, when there is not a single row that can be believed.
@@ -63,10 +63,10 @@ def read_gpus(done: Completed) -> Reading:
             gpus, errors = tuple(_seen_again(it, again) for it in gpus), (*errors, *more)
     listed, more = _listed(found, tuple(one.uuid for one in gpus if one.uuid and lists_no_processes(one.name)))
     errors = tuple(dict.fromkeys((*errors, *more)))
-    return Reading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
+    return SmiReading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
 
 
-def read_apps(done: Completed) -> tuple[App, ...]:
+def read_apps(done: Completed) -> tuple[ComputeProcess, ...]:
     """The processes in the answer to ``ask_apps``.  Raises ProbeError when it is no list."""
     found = sections(done)
     if done.timed_out:
@@ -77,7 +77,7 @@ def read_apps(done: Completed) -> tuple[App, ...]:
     return listed
 
 
-def _rows(section: Section, free: str, is_row: re.Pattern[str]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+def _rows(section: QuerySection, free: str, is_row: re.Pattern[str]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
     """The rows of *section*, and every other line that it printed."""
     rows: list[dict[str, str]] = []
     errors: list[str] = []
@@ -95,7 +95,7 @@ def _rows(section: Section, free: str, is_row: re.Pattern[str]) -> tuple[list[di
     return rows, tuple(dict.fromkeys(errors))
 
 
-def _joined(rows: list[dict[str, str]], part: Section) -> list[dict[str, str]]:
+def _joined(rows: list[dict[str, str]], part: QuerySection) -> list[dict[str, str]]:
     more, _ = _rows(part, "", _IS_PART)
     by_index = {it["index"]: it for it in more}
     return [{**it, **by_index.get(it["index"], {})} for it in rows]
@@ -105,7 +105,7 @@ def _gpu(values: Mapping[str, str]) -> Gpu:
     uuid = values["uuid"]
     mig = _maybe(values, "mig.mode.current", word)
     busy = number(values["utilization.gpu"], most=100)
-    never = untold(values)
+    never = unfilled_columns(values)
     if "utilization.gpu" in never:
         kind = "MIG: the driver does" if mig == "Enabled" else "drivers of such GPUs do"
         busy = Unknown(
@@ -205,8 +205,8 @@ def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:
 
 
 def _listed(
-    found: tuple[Section, ...], silent: tuple[str, ...] = ()
-) -> tuple[tuple[App, ...] | Unknown, tuple[str, ...]]:
+    found: tuple[QuerySection, ...], silent: tuple[str, ...] = ()
+) -> tuple[tuple[ComputeProcess, ...] | Unknown, tuple[str, ...]]:
     """The processes, and what was complained about instead of some of them.
 
     Of GPUs whose UUIDs are *silent* the driver lists none: each has one entry, of which nothing is known.
@@ -221,14 +221,14 @@ def _listed(
         errors = tuple(it for it in errors if not says_nothing(it))
     if errors and not rows:
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
-    unlisted = (App(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
+    unlisted = (ComputeProcess(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
     names = dict(line.partition(" ")[::2] for section in found if section.name == "names" for line in section.lines)
     return (*(_app(values, names) for values in rows), *unlisted), errors
 
 
-def _app(values: Mapping[str, str], names: Mapping[str, str]) -> App:
+def _app(values: Mapping[str, str], names: Mapping[str, str]) -> ComputeProcess:
     pid = number(values["pid"])
-    return App(
+    return ComputeProcess(
         gpu_uuid="" if marker(values["gpu_uuid"]) else values["gpu_uuid"],
         pid=pid if isinstance(pid, Unknown) else int(pid),
         name=names.get(values["pid"], ""),

@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.errors import ProbeError
-from engine.facts.gpu.model import App, Gpu, GpuPresence, Reading, bus_id
+from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading, bus_id
 from engine.facts.gpu.smi_output import SCRIPT_HEAD, SMI
 from engine.facts.gpu.smi_parser import read_apps, read_gpus
 from engine.values.command import Command, Completed, read_script
 
 __all__ = [
-    "App", "Gpu", "GpuPresence", "Reading", "ask_apps", "ask_gpus", "ask_presence", "bus_id", "read_apps", "read_gpus",
+    "ComputeProcess",
+    "Gpu",
+    "GpuPresence",
+    "SmiReading",
+    "ask_apps",
+    "ask_gpus",
+    "ask_presence",
+    "bus_id",
+    "read_apps",
+    "read_gpus",
     "read_presence",
-]  # fmt: skip
+]
 
 CORE = (
     "index", "uuid", "pci.bus_id", "name", "driver_version", "persistence_mode", "memory.used", "memory.total",

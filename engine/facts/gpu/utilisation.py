@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from engine.facts.gpu.model import App, Gpu, GpuPresence, Reading
+from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
 from engine.values.types import Unknown, plural
 
 EMPTY = 1024.0
@@ -73,7 +73,7 @@ def _empty(gpu: Gpu) -> bool:
     return not isinstance(gpu.memory_used, Unknown) and gpu.memory_used < EMPTY
 
 
-def listed_on(gpu: Gpu, apps: tuple[App, ...] | Unknown) -> bool | Unknown:
+def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown) -> bool | Unknown:
     """Whether nvidia-smi lists a process on *gpu*."""
     if isinstance(apps, Unknown):
         return apps
@@ -87,14 +87,14 @@ def listed_on(gpu: Gpu, apps: tuple[App, ...] | Unknown) -> bool | Unknown:
     return False
 
 
-def those(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
+def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
     """The keys of the GPUs that pass *test*; Unknown where none does and one cannot be told."""
     answers = [(it.key, test(it)) for it in gpus]
     found = tuple(key for key, answer in answers if answer is True)
     return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
 
 
-def complaints(reading: Reading) -> tuple[str, ...]:
+def complaints(reading: SmiReading) -> tuple[str, ...]:
     """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
     told = list(reading.errors)
     for gpu in reading.gpus:
@@ -108,7 +108,7 @@ def complaints(reading: Reading) -> tuple[str, ...]:
     return tuple(told)
 
 
-def unseen(reading: Reading, presence: GpuPresence) -> tuple[str, ...]:
+def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
     """What is on the bus, or has a device node, and that nvidia-smi shows no row of; a sentence each.
 
     A container sees the whole bus and has a part of it, so that only its device nodes count there.

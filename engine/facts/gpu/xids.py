@@ -121,7 +121,7 @@ def _recovery(text: str) -> Need:
     return next((need for word, need in _RECOVERY_WORDS if word in words), Need.CONTACT_VENDOR)
 
 
-class Fault(Protocol):
+class XidError(Protocol):
     """An Xid as the kernel's log has it, oldest first in a sequence of them."""
 
     @property
@@ -160,7 +160,7 @@ LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
 """What loading the driver anew does not settle; that does what a reset of the GPU does, and no job outlives it."""
 
 
-def needs(faults: Iterable[Fault]) -> tuple[GpuNeed, ...]:
+def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:
     """What each GPU with a fault needs, the most urgent first.
 
     The newest 154 of a GPU overrules what was before it; later faults count again.
@@ -169,7 +169,7 @@ def needs(faults: Iterable[Fault]) -> tuple[GpuNeed, ...]:
     return tuple(sorted(found, key=lambda gpu: -RANK[Need(gpu.need)]))
 
 
-def unmended(before: Iterable[Fault], since: Iterable[Fault]) -> tuple[GpuNeed, ...]:
+def unmended(before: Iterable[XidError], since: Iterable[XidError]) -> tuple[GpuNeed, ...]:
     """What each GPU still needs by its faults *before* the driver was loaded last, and by those *since*.
 
     A GPU that was reset without that says so itself by an Xid 154, or (before R570) nowhere in the kernel's log.
@@ -183,19 +183,19 @@ def unmended(before: Iterable[Fault], since: Iterable[Fault]) -> tuple[GpuNeed, 
     return needs((*lasting, *since))
 
 
-def _by_gpu(faults: Iterable[Fault]) -> Mapping[str, list[Fault]]:
-    by_gpu: dict[str, list[Fault]] = {}
+def _by_gpu(faults: Iterable[XidError]) -> Mapping[str, list[XidError]]:
+    by_gpu: dict[str, list[XidError]] = {}
     for fault in faults:
         by_gpu.setdefault(fault.bus_id, []).append(fault)
     return by_gpu
 
 
-def _counting(faults: list[Fault]) -> list[Fault]:
+def _counting(faults: list[XidError]) -> list[XidError]:
     """Those of one GPU that count: from the driver's newest own verdict on."""
     return faults[max((number for number, fault in enumerate(faults) if fault.code == RECOVERY), default=0) :]
 
 
-def _need(bus: str, faults: list[Fault]) -> GpuNeed:
+def _need(bus: str, faults: list[XidError]) -> GpuNeed:
     worst = max(_counting(faults), key=lambda fault: RANK[need_of(fault.code, fault.text)])
     known = meaning(worst.code)
     return GpuNeed(

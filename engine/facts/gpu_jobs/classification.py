@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import ProbeError
 from engine.facts.gpu.model import bus_id
 from engine.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, read_load
-from engine.facts.processes.open_files import GPUS, Walk, ask_holders, read_holders
+from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, shown
 from engine.facts.processes.table import Process
 from engine.values.command import Command
@@ -19,27 +19,27 @@ NOT_ASKED = Unknown(why="not looked at, because all of them are meant, at work o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closer:
+class GpuUse:
     """What a closer look saw."""
 
     load: Load
-    walk: Walk | Unknown
+    walk: OpenFileScan | Unknown
 
 
-def look_closer(*globs: str, above: float, lost: Iterable[str] = ()) -> Generator[tuple[Command, ...], Any, Closer]:
+def observe_gpu_use(*globs: str, above: float, lost: Iterable[str] = ()) -> Generator[tuple[Command, ...], Any, GpuUse]:
     """Look twice at the GPUs, and then at who has their nodes, and files of *globs*, open."""
     presence, gpus, walked = yield (*ask_load(), ask_holders(*(globs or (GPUS,))))
-    walk: Walk | Unknown
+    walk: OpenFileScan | Unknown
     try:
         walk = read_holders(walked)
     except ProbeError as error:
         walk = Unknown(why=str(error))
     load = replace(read_load(presence, gpus, above), lost=frozenset(filter(None, map(bus_id, lost))))
-    return Closer(load=load, walk=walk)
+    return GpuUse(load=load, walk=walk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
+class Classification:
     """Processes, told apart by whether their jobs are at work."""
 
     leftover: tuple[Process, ...] | Unknown
@@ -48,15 +48,15 @@ class Apart:
     """Those that hold nothing but lost GPUs."""
 
 
-def told_apart(processes: tuple[Process, ...], before: Collection[str], closer: Closer) -> Apart:
+def classify(processes: tuple[Process, ...], before: Collection[str], closer: GpuUse) -> Classification:
     """*processes* by whether their jobs are at work; where one of them is not known, neither answer is.
 
     One whose key is not in *before* has just started, and so is at work.
     """
     if not processes:
-        return Apart(leftover=(), at_work=())
+        return Classification(leftover=(), at_work=())
     if isinstance(closer.walk, Unknown):
-        return Apart(leftover=closer.walk, at_work=closer.walk)
+        return Classification(leftover=closer.walk, at_work=closer.walk)
     work = at_work(closer.walk, closer.load)
     hopeless = beyond_help(closer.walk, closer.load)
     answers = [(it, True if it.key not in before else work[it.pid]) for it in processes]
@@ -65,8 +65,8 @@ def told_apart(processes: tuple[Process, ...], before: Collection[str], closer: 
     for it, answer in answers:
         if isinstance(answer, Unknown):
             unknown = Unknown(why=f"whether pid {it.pid} is left over is not known: {answer.why}")
-            return Apart(leftover=unknown, at_work=unknown, beyond_help=beyond)
-    return Apart(
+            return Classification(leftover=unknown, at_work=unknown, beyond_help=beyond)
+    return Classification(
         leftover=tuple(it for it, answer in answers if answer is False),
         at_work=tuple(it for it, answer in answers if answer is True),
         beyond_help=beyond,
@@ -80,7 +80,7 @@ def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
     return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
 
 
-def described(pid: int, walk: Walk, load: Load) -> Process:
+def described(pid: int, walk: OpenFileScan, load: Load) -> Process:
     """The process with what it has open, and whether nvidia-smi lists it."""
     pids = load.pids()
     devices = tuple(it.path for it in walk.open.get(pid, ()))

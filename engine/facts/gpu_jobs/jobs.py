@@ -11,7 +11,7 @@ from engine.values.types import Unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Families:
+class ProcessJobs:
     """Every process with the family that it belongs to."""
 
     members: Mapping[int, frozenset[int]]
@@ -21,7 +21,7 @@ class Families:
         return {pid: worst(own.get(it, False) for it in family) for pid, family in self.members.items()}
 
 
-def families(table: Table) -> Families:
+def process_jobs(table: Table) -> ProcessJobs:
     """Who belongs together: parent and child, one process group, one container or batch job.
 
     A family ends where several jobs meet: at pid 1, at daemons (sshd, containerd-shim, slurmstepd, tmux ...), at
@@ -36,7 +36,7 @@ def families(table: Table) -> Families:
             continue
         for name in _names(row, table, borders, outside):
             joined.setdefault(name, []).append(pid)
-    return Families(_components(table, joined.values()))
+    return ProcessJobs(_components(table, joined.values()))
 
 
 def _is_border(row: Row, table: Table) -> bool:

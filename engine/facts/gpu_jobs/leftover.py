@@ -9,10 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
-from engine.facts.gpu.smi_query import App, Gpu, GpuPresence, Reading, ask_gpus, ask_presence, read_gpus, read_presence
+from engine.facts.gpu.smi_query import (
+    ComputeProcess,
+    Gpu,
+    GpuPresence,
+    SmiReading,
+    ask_gpus,
+    ask_presence,
+    read_gpus,
+    read_presence,
+)
 from engine.facts.gpu.utilisation import idle
-from engine.facts.gpu_jobs.jobs import families, worst
-from engine.facts.processes.open_files import Node, Walk
+from engine.facts.gpu_jobs.jobs import process_jobs, worst
+from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
@@ -24,7 +33,7 @@ APART = 2.0
 class Load:
     """How busy the GPUs of a host are, and which processes nvidia-smi lists on them."""
 
-    reading: Reading | Unknown
+    reading: SmiReading | Unknown
     presence: GpuPresence | Unknown
     above: float
     """Percent: a GPU that was busier on one of the looks is busy."""
@@ -51,7 +60,7 @@ class Load:
         return () if isinstance(self.reading, Unknown) else self.reading.gpus
 
     @property
-    def apps(self) -> tuple[App, ...] | Unknown:
+    def apps(self) -> tuple[ComputeProcess, ...] | Unknown:
         """What nvidia-smi lists."""
         if self.absent:
             return ()
@@ -74,7 +83,7 @@ def ask_load() -> tuple[Command, Command]:
 def read_load(presence: Completed, gpus: Completed, above: float) -> Load:
     """What is known of the GPUs.  Never raises: what is not known is Unknown."""
     there: GpuPresence | Unknown
-    reading: Reading | Unknown
+    reading: SmiReading | Unknown
     try:
         there = read_presence(presence)
     except ProbeError as error:
@@ -90,7 +99,7 @@ def _wants_reboot(gpu: Gpu) -> bool:
     return gpu.recovery_action == "Reboot" or any("GPU is lost" in fault for fault in gpu.faults)
 
 
-def beyond_help(walk: Walk, load: Load) -> Mapping[int, tuple[str, ...]]:
+def beyond_help(walk: OpenFileScan, load: Load) -> Mapping[int, tuple[str, ...]]:
     """The processes that have no GPU open but lost ones, each with those: ending them brings no GPU back.
 
     A process without a GPU (a launcher) is among them where its job has nothing else open. Where it is not known which
@@ -101,7 +110,7 @@ def beyond_help(walk: Walk, load: Load) -> Mapping[int, tuple[str, ...]]:
     open_ = {pid: [node for node in nodes if node.gpu is not None] for pid, nodes in walk.open.items()}
     sides = {pid: [_lost_of(node, walk, load) for node in nodes] for pid, nodes in open_.items() if nodes}
     own = {pid: tuple(sorted(set(buses))) for pid, buses in sides.items() if all(buses)}
-    shared = families(walk.table)
+    shared = process_jobs(walk.table)
     hangs = shared.share(dict.fromkeys(own, True))
     works = shared.share({pid: not all(buses) for pid, buses in sides.items()})
     named = tuple(sorted({bus for buses in own.values() for bus in buses}))
@@ -111,7 +120,7 @@ def beyond_help(walk: Walk, load: Load) -> Mapping[int, tuple[str, ...]]:
     return {**launchers, **own}
 
 
-def _lost_of(node: Node, walk: Walk, load: Load) -> str:
+def _lost_of(node: OpenFile, walk: OpenFileScan, load: Load) -> str:
     """The lost GPU that *node* opens, or may open; empty: it opens another one."""
     numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
     mine = next((bus for bus, number in numbers.items() if number == node.gpu), "")
@@ -125,16 +134,16 @@ def _lost_of(node: Node, walk: Walk, load: Load) -> str:
     return ", ".join(sorted(load.gone))
 
 
-def at_work(walk: Walk, load: Load) -> Mapping[int, bool | Unknown]:
+def at_work(walk: OpenFileScan, load: Load) -> Mapping[int, bool | Unknown]:
     """For each process of the host whether its job is at work, by pid."""
     if load.absent or _all_idle(walk, load):
         return dict.fromkeys(walk.table.rows, False)
     listed = _listed(load)
     own = {pid: _own(pid, walk, load, listed) for pid in walk.table.rows}
-    return families(walk.table).share(own)
+    return process_jobs(walk.table).share(own)
 
 
-def gpus_of(pid: int, walk: Walk, load: Load) -> tuple[Gpu, ...] | Unknown:
+def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unknown:
     """The GPUs that a process holds."""
     if isinstance(load.reading, Unknown) and not load.absent:
         return load.reading
@@ -150,7 +159,7 @@ def gpus_of(pid: int, walk: Walk, load: Load) -> tuple[Gpu, ...] | Unknown:
     return tuple(held.values())
 
 
-def _all_idle(walk: Walk, load: Load) -> bool:
+def _all_idle(walk: OpenFileScan, load: Load) -> bool:
     """Whether no GPU is busy, so that nobody can be at work."""
     if isinstance(load.reading, Unknown) or load.reading.lost or not load.gpus:
         return False
@@ -158,7 +167,7 @@ def _all_idle(walk: Walk, load: Load) -> bool:
     return complete and all(idle(it, load.above) is True for it in load.gpus)
 
 
-def _gpu_nodes(walk: Walk) -> set[int]:
+def _gpu_nodes(walk: OpenFileScan) -> set[int]:
     return {it.gpu for it in walk.nodes if it.gpu is not None}
 
 
@@ -171,7 +180,7 @@ def _listed(load: Load) -> dict[int, list[str]]:
     return found
 
 
-def _own(pid: int, walk: Walk, load: Load, listed: Mapping[int, list[str]]) -> bool | Unknown:
+def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str]]) -> bool | Unknown:
     """Whether the process itself holds a busy GPU."""
     if isinstance(load.reading, Unknown):
         if pid in walk.unseen:
@@ -184,7 +193,7 @@ def _own(pid: int, walk: Walk, load: Load, listed: Mapping[int, list[str]]) -> b
     return worst(answers)
 
 
-def _busy_node(node: Node, walk: Walk, load: Load) -> bool | Unknown:
+def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown:
     if node.gpu is None and not node.partition:
         driver_only = node.driver and isinstance(load.apps, Unknown)
         return load.apps if driver_only and isinstance(load.apps, Unknown) else False
@@ -210,7 +219,7 @@ def _busy(gpu: Gpu, load: Load) -> bool | Unknown:
     return not answer
 
 
-def _gpu_of(node: Node, walk: Walk, load: Load) -> Gpu | Unknown:
+def _gpu_of(node: OpenFile, walk: OpenFileScan, load: Load) -> Gpu | Unknown:
     """The GPU that a node opens, by what the driver says of its number; never by the order of nvidia-smi."""
     numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
     buses = [bus for bus, number in numbers.items() if number == node.gpu and node.gpu is not None]

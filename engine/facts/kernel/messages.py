@@ -26,7 +26,7 @@ _CALLER = re.compile(r"\[\s*[CT]\d+\]\s?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class HostClock:
     """What a host's clock said when its log was read."""
 
     now: float | None = None
@@ -48,7 +48,7 @@ class Message:
     """Seconds since boot, where the line says it."""
 
 
-def message(line: str, clock: Clock) -> Message:
+def message(line: str, clock: HostClock) -> Message:
     """What *line* says, and when it was said."""
     rest = line.strip("\r\n")
     if _JSON.fullmatch(rest) and (entry := _journal_entry(rest)):
@@ -94,7 +94,7 @@ def _journal_entry(line: str) -> Message | None:
     return Message(text=text, at=int(moment) / 1e6 if re.fullmatch(r"[0-9]{1,18}", moment) else None)
 
 
-def _since_boot(found: re.Match[str], line: str, at: float | None, clock: Clock) -> Message:
+def _since_boot(found: re.Match[str], line: str, at: float | None, clock: HostClock) -> Message:
     seconds, text = float(found[1]), line[found.end() :]
     if caller := _CALLER.match(text):
         text = text[caller.end() :]
@@ -103,7 +103,7 @@ def _since_boot(found: re.Match[str], line: str, at: float | None, clock: Clock)
     return Message(text=text, at=at, since_boot=seconds)
 
 
-def messages(lines: Iterable[str], clock: Clock) -> tuple[Message, ...]:
+def messages(lines: Iterable[str], clock: HostClock) -> tuple[Message, ...]:
     """Those of *lines*; one without a time of its own has the time of the one before it."""
     made: list[Message] = []
     for line in lines:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from engine.facts.kernel.faults import missed
-from engine.facts.kernel.messages import Clock, Message, message, messages
+from engine.facts.kernel.messages import HostClock, Message, message, messages
 from engine.text.host_json import finite
 from engine.text.timestamps import offset
 
@@ -40,7 +40,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class KernelLog:
     """The messages of a host's kernel, as far as they are kept."""
 
     messages: tuple[Message, ...] = ()
@@ -56,7 +56,7 @@ class Reading:
     """Messages that the journal says it has missed, and that no other source has either."""
     drift: float | None = None
     """By how many seconds the journal's times are later than those reckoned from the time since boot."""
-    clock: Clock = field(default_factory=Clock)
+    clock: HostClock = field(default_factory=HostClock)
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ class _Told:
     lines: list[str] = field(default_factory=list)
 
 
-def read_kernel(output: str) -> Reading:
+def read_kernel(output: str) -> KernelLog:
     """What the script of ``ask_kernel`` printed."""
-    clock, told = Clock(), list[_Told]()
+    clock, told = HostClock(), list[_Told]()
     for line in output.split("\n"):
         word, _, rest = line.partition(" ")
         if line.startswith(" ") and told:
@@ -82,11 +82,11 @@ def read_kernel(output: str) -> Reading:
     return _merged([_source(it, clock) for it in told], clock)
 
 
-def read_text(text: str) -> Reading:
+def read_text(text: str) -> KernelLog:
     """What a log that was handed to us says; no clock goes with it."""
-    found = messages((it[:LINE] for it in text.split("\n")), Clock())
+    found = messages((it[:LINE] for it in text.split("\n")), HostClock())
     times = [it.at for it in found if it.at is not None]
-    return Reading(
+    return KernelLog(
         messages=found,
         sources=("text",) if found else (),
         why_not="" if found else "the text is empty",
@@ -96,14 +96,14 @@ def read_text(text: str) -> Reading:
     )
 
 
-def _clock(text: str) -> Clock:
+def _clock(text: str) -> HostClock:
     now, boot, zone = (*text.split(" "), "", "", "")[:3]
     if not now.isdigit():
-        return Clock()
-    return Clock(now=finite(now), boot=finite(boot) if boot.isdigit() else None, zone=offset(zone))
+        return HostClock()
+    return HostClock(now=finite(now), boot=finite(boot) if boot.isdigit() else None, zone=offset(zone))
 
 
-def _source(told: _Told, clock: Clock) -> Source:
+def _source(told: _Told, clock: HostClock) -> Source:
     facts, end = told.facts, told.facts.get("end", "")
     first, last = (message(facts[it], clock) if it in facts else None for it in ("first", "last"))
     start = message(facts["start"], clock).at if "start" in facts else None
@@ -137,11 +137,11 @@ def _why_not(source: Source, end: str, note: str) -> str:
     return ""
 
 
-def _merged(sources: list[Source], clock: Clock) -> Reading:
+def _merged(sources: list[Source], clock: HostClock) -> KernelLog:
     read = [it for it in sources if not it.why_not]
     if not read:
         why = "; ".join(f"{it.name}: {it.why_not}" for it in sources)
-        return Reading(why_not=why or "neither journalctl nor dmesg is there", clock=clock)
+        return KernelLog(why_not=why or "neither journalctl nor dmesg is there", clock=clock)
     first, *others = read
     drift = _drift(first, others[0]) if others else None
     others = [_shifted(it, drift or 0.0) for it in others]
@@ -157,7 +157,7 @@ def _merged(sources: list[Source], clock: Clock) -> Reading:
     if others:
         begins = min((it for it in (begins, _begins(others[0], clock)) if it is not None), default=None)
     ends = [it.last.at for it in read if it.last and it.last.at is not None]
-    return Reading(
+    return KernelLog(
         messages=tuple(found),
         sources=tuple(it.name for it in read),
         begins=begins,
@@ -169,7 +169,7 @@ def _merged(sources: list[Source], clock: Clock) -> Reading:
     )
 
 
-def since_boot(reading: Reading) -> bool:
+def since_boot(reading: KernelLog) -> bool:
     """Whether everything is there that the kernel has said since the host was booted."""
     boot = reading.clock.boot
     return boot is not None and reading.begins is not None and reading.begins <= boot + _BOOTED
@@ -207,7 +207,7 @@ def _is_known(message: Message, times: Iterable[float | None]) -> bool:
     return any(at is None or message.at is None or abs(at - message.at) <= _OVERLAP for at in times)
 
 
-def _begins(source: Source, clock: Clock) -> float | None:
+def _begins(source: Source, clock: HostClock) -> float | None:
     """The moment from which on nothing is missing: that of the first line, or the boot where that was the first."""
     if source.dropped:
         return next((it.at for it in source.found if it.at is not None), None)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.facts.gpu_jobs.classification import NOT_ASKED, described, look_closer, told_apart
+from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
 from engine.facts.processes.protected import Protected, protection, shown
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.text.regexes import found_anywhere
@@ -18,7 +18,7 @@ NOTHING: tuple[Process, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matching:
+class CommandLineMatch:
     """The processes that match."""
 
     matches: tuple[Process, ...] | Unknown = field(
@@ -49,9 +49,9 @@ class Matching:
     )
 
 
-def look_for(
+def probe_by_command_line(
     patterns: Iterable[str], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
-) -> Generator[Command | tuple[Command, ...], Any, Matching]:
+) -> Generator[Command | tuple[Command, ...], Any, CommandLineMatch]:
     """Who matches; if somebody does and they are to be told *apart*, who of them is left over."""
     tests = [re.compile(it) for it in patterns]
     table = read_processes((yield ask_processes()))
@@ -60,7 +60,7 @@ def look_for(
         return plain
     if not apart:
         return replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
-    closer = yield from look_closer(above=above, lost=lost)
+    closer = yield from observe_gpu_use(above=above, lost=lost)
     before = {it.key for it in plain.matches}
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
@@ -68,7 +68,7 @@ def look_for(
     again = _chosen(tests, walk.table, allow)
     now = () if isinstance(again.matches, Unknown) else again.matches
     matches = tuple(described(it.pid, walk, closer.load) for it in now)
-    sides = told_apart(matches, before, closer)
+    sides = classify(matches, before, closer)
     stuck = {it.key for it in plain.unkillable}
     return replace(
         again,
@@ -80,7 +80,7 @@ def look_for(
     )
 
 
-def _chosen(tests: list[re.Pattern[str]], table: Table, allow: Collection[str]) -> Matching:
+def _chosen(tests: list[re.Pattern[str]], table: Table, allow: Collection[str]) -> CommandLineMatch:
     found = [it for it in table.rows.values() if _matches(it, tests)]
     why = {it.process.pid: protection(it, table, allow) for it in found}
     open_ = tuple(shown(it) for it in found if why[it.process.pid] == "" and not it.defunct)
@@ -88,7 +88,7 @@ def _chosen(tests: list[re.Pattern[str]], table: Table, allow: Collection[str]) 
     parents = {it.pid for it in open_}
     defunct = (it for it in table.rows.values() if it.defunct)
     blind = table.blind() or next(doubts, None)
-    return Matching(
+    return CommandLineMatch(
         matches=blind if blind and not open_ else open_,
         leftover=blind if blind and not open_ else NOTHING,
         at_work=blind if blind and not open_ else NOTHING,
@@ -111,7 +111,7 @@ def spared(row: Row, why: str) -> Protected:
     return Protected(pid=one.pid, user=one.user, command=one.command, process=one, why=why)
 
 
-def without(state: Matching, keys: frozenset[str]) -> Matching:
+def without(state: CommandLineMatch, keys: frozenset[str]) -> CommandLineMatch:
     """*state* without the processes of *keys*."""
 
     def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:

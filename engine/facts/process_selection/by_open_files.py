@@ -8,10 +8,10 @@ from typing import Any
 
 from engine.errors import ProbeError
 from engine.facts.gpu.smi_query import ask_apps, ask_presence, read_apps, read_presence
-from engine.facts.gpu_jobs.classification import NOT_ASKED, described, look_closer, told_apart
+from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
 from engine.facts.process_selection.by_command_line import spared
-from engine.facts.processes.open_files import GPUS, Walk, ask_holders, read_holders
+from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, misplaced, protection, shown
 from engine.facts.processes.table import Process
 from engine.protocols import Absent
@@ -20,7 +20,7 @@ from engine.values.types import Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class OpenFileMatch:
     """The processes that hold something."""
 
     processes: tuple[Process, ...] | Unknown = field(
@@ -64,9 +64,9 @@ class Holding:
     present: tuple[str, ...] = field(default=(), metadata={"about": "The files that are there."})
 
 
-def look_at(
+def probe_by_open_files(
     paths: tuple[str, ...], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
-) -> Generator[Command | tuple[Command, ...], Any, Holding | Absent[Holding]]:
+) -> Generator[Command | tuple[Command, ...], Any, OpenFileMatch | Absent[OpenFileMatch]]:
     """Who has *paths* (globs) open; if somebody does and they are to be told *apart*, who of them is left over.
 
     Raises ProbeError when it cannot be known.
@@ -88,7 +88,7 @@ def look_at(
         return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
     if isinstance(plain.processes, Unknown) or not plain.processes:
         return (yield from _with_foreign(plain, walk))
-    closer = yield from look_closer(*paths, above=above, lost=lost)
+    closer = yield from observe_gpu_use(*paths, above=above, lost=lost)
     if isinstance(closer.walk, Unknown):
         why = closer.walk
         return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
@@ -99,7 +99,7 @@ def look_at(
     if isinstance(now.processes, Unknown) or not now.processes:
         return replace(now, foreign=_foreign(closer.walk, closer.load.pids()))
     holders = tuple(described(it.pid, closer.walk, closer.load) for it in now.processes)
-    sides = told_apart(holders, before, closer)
+    sides = classify(holders, before, closer)
     return replace(
         now,
         processes=holders,
@@ -113,20 +113,20 @@ def look_at(
     )
 
 
-def _nothing_there(paths: tuple[str, ...]) -> Generator[Command, Any, Absent[Holding]]:
+def _nothing_there(paths: tuple[str, ...]) -> Generator[Command, Any, Absent[OpenFileMatch]]:
     """Nobody holds what is not there; but a GPU without its nodes is a riddle, not an answer."""
     if not all(it.startswith("/dev/nvidia") for it in paths):
-        return Absent(why=f"there is no {' or '.join(paths)}", state=Holding())
+        return Absent(why=f"there is no {' or '.join(paths)}", state=OpenFileMatch())
     presence = read_presence((yield ask_presence()))
     if presence.absent:
-        return Absent(why="no NVIDIA GPU", state=Holding())
+        return Absent(why="no NVIDIA GPU", state=OpenFileMatch())
     raise ProbeError(
         f"there is no {' or '.join(paths)}, although something of an NVIDIA GPU is there (on the PCI bus, in /dev, or "
         "nvidia-smi): its driver is not loaded, or the container was not given it"
     )
 
 
-def _with_foreign(plain: Holding, walk: Walk) -> Generator[tuple[Command, ...], Any, Holding]:
+def _with_foreign(plain: OpenFileMatch, walk: OpenFileScan) -> Generator[tuple[Command, ...], Any, OpenFileMatch]:
     """*plain* with who nvidia-smi lists although nobody here holds anything."""
     presence, apps = yield ask_presence(), ask_apps()
     try:
@@ -140,7 +140,7 @@ def _with_foreign(plain: Holding, walk: Walk) -> Generator[tuple[Command, ...], 
     return replace(plain, foreign=_foreign(walk, pids))
 
 
-def _chosen(walk: Walk, allow: Collection[str]) -> Holding:
+def _chosen(walk: OpenFileScan, allow: Collection[str]) -> OpenFileMatch:
     """The holders in *walk*, protected or not; nothing is known of the GPUs yet."""
     table = walk.table
     found = [table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)]
@@ -152,7 +152,7 @@ def _chosen(walk: Walk, allow: Collection[str]) -> Holding:
     )
     doubt = next((it for it in why.values() if isinstance(it, Unknown)), None)
     kept = [(it, said) for it in found if (said := why[it.process.pid]) and isinstance(said, str)]
-    plain = Holding(
+    plain = OpenFileMatch(
         processes=holders,
         protected=tuple(spared(it, said) for it, said in kept),
         misplaced=tuple(spared(it, said) for it, said in kept if misplaced(it) and _uses_gpu(walk, it.process.pid)),
@@ -166,7 +166,7 @@ def _chosen(walk: Walk, allow: Collection[str]) -> Holding:
     return plain
 
 
-def _blind(walk: Walk) -> Unknown | None:
+def _blind(walk: OpenFileScan) -> Unknown | None:
     """Why seeing nobody would not mean that there is nobody."""
     if walk.table.hidden:
         return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
@@ -175,22 +175,22 @@ def _blind(walk: Walk) -> Unknown | None:
     return None
 
 
-def _uses_gpu(walk: Walk, pid: int) -> bool:
+def _uses_gpu(walk: OpenFileScan, pid: int) -> bool:
     return any(it.driver or it.gpu is not None for it in walk.open.get(pid, ()))
 
 
-def _no_view(plain: Holding) -> Unknown | None:
+def _no_view(plain: OpenFileMatch) -> Unknown | None:
     return plain.processes if isinstance(plain.processes, Unknown) else None
 
 
-def _devices(leftover: tuple[Process, ...] | Unknown, walk: Walk) -> tuple[str, ...] | Unknown:
+def _devices(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
     if isinstance(leftover, Unknown):
         return leftover
     held = {it.path for process in leftover for it in walk.asked(process.pid)}
     return tuple(it for it in walk.present() if it in held)
 
 
-def _gpus(leftover: tuple[Process, ...] | Unknown, walk: Walk, load: Load) -> tuple[str, ...] | Unknown:
+def _gpus(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:
     if isinstance(leftover, Unknown):
         return leftover
     found: dict[str, None] = {}
@@ -202,7 +202,7 @@ def _gpus(leftover: tuple[Process, ...] | Unknown, walk: Walk, load: Load) -> tu
     return tuple(found)
 
 
-def _unlisted(holders: Iterable[Process], walk: Walk) -> tuple[Process, ...] | Unknown:
+def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
     found: list[Process] = []
     for it in holders:
         if any(node.gpu is not None or node.partition for node in walk.open.get(it.pid, ())):
@@ -212,7 +212,7 @@ def _unlisted(holders: Iterable[Process], walk: Walk) -> tuple[Process, ...] | U
     return tuple(found)
 
 
-def _foreign(walk: Walk, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Unknown:
+def _foreign(walk: OpenFileScan, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Unknown:
     """Listed pids that hold no node of the driver here."""
     if isinstance(pids, Unknown):
         return pids
@@ -220,7 +220,7 @@ def _foreign(walk: Walk, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Un
     return tuple(sorted(pids - here))
 
 
-def without(state: Holding, keys: frozenset[str]) -> Holding:
+def without(state: OpenFileMatch, keys: frozenset[str]) -> OpenFileMatch:
     """*state* without the processes of *keys*."""
 
     def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
@@ -231,4 +231,4 @@ def without(state: Holding, keys: frozenset[str]) -> Holding:
     return replace(state, processes=less(state.processes), leftover=less(state.leftover), at_work=less(state.at_work))
 
 
-__all__ = ["GPUS", "Holding", "look_at", "without"]
+__all__ = ["GPUS", "OpenFileMatch", "probe_by_open_files", "without"]

@@ -65,7 +65,7 @@ Only what lies where root keeps programs is touched, and under a time limit.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Executable:
     """What a process runs."""
 
     path: str
@@ -91,19 +91,19 @@ class _File:
         return self.owner == "0" and stat.S_IFMT(self.mode) == kind and not self.mode & _WRITABLE
 
 
-def programs_of(told: Iterable[tuple[str, str]]) -> dict[int, Program]:
+def programs_of(told: Iterable[tuple[str, str]]) -> dict[int, Executable]:
     """The programs in the lines of the script, by pid; who is not in it could not be looked at."""
     lines = list(told)
     inodes = dict(_file(rest) for kind, rest in lines if kind == "inode")
     files = dict(_file(rest) for kind, rest in lines if kind == "file")
-    found: dict[int, Program] = {}
+    found: dict[int, Executable] = {}
     for kind, rest in lines:
         if kind == "exe":
             pid, whose, path = rest.split(" ", 2)
             inode = inodes.get(f"/proc/{pid}/exe")
             before = f"/proc/{pid}/root" if whose == "other" else ""
             roots = whose != "foreign" and inode is not None and _is_roots(path, before, inode, files)
-            found[int(pid)] = Program(path=path, roots=roots)
+            found[int(pid)] = Executable(path=path, roots=roots)
     return found
 
 

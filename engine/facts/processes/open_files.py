@@ -30,7 +30,7 @@ _GPU = re.compile(r"nvidia(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class OpenFile:
     """A file that a process may have open."""
 
     path: str
@@ -73,12 +73,12 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class OpenFileScan:
     """The processes of a host, and what each has open of what was asked for and of the GPUs' nodes."""
 
     table: Table
-    nodes: tuple[Node, ...]
-    open: Mapping[int, tuple[Node, ...]] = field(default_factory=dict)
+    nodes: tuple[OpenFile, ...]
+    open: Mapping[int, tuple[OpenFile, ...]] = field(default_factory=dict)
     """Pid to nodes."""
     unseen: frozenset[int] = frozenset()
     """Processes whose open files could not be looked at."""
@@ -101,7 +101,7 @@ class Walk:
         why = " in time (their users have too much open)" if self.table.uid == 0 else ": give `become: true`"
         return f"{plural(len(self.unseen), 'process')} ({named}) could not be looked into{why}"
 
-    def asked(self, pid: int) -> tuple[Node, ...]:
+    def asked(self, pid: int) -> tuple[OpenFile, ...]:
         """What *pid* has open of what was asked for."""
         return tuple(it for it in self.open.get(pid, ()) if it.asked)
 
@@ -115,7 +115,7 @@ def ask_holders(*globs: str) -> Command:
     return replace(read_script(PROCESSES + HOLDERS, *globs), private=True)  # as in ask_processes
 
 
-def read_holders(done: Completed) -> Walk:
+def read_holders(done: Completed) -> OpenFileScan:
     """What *done* shows.  Raises ProbeError when it cannot be believed."""
     table = read_processes(done)
     told = [it.partition(" ")[::2] for it in done.stdout.split("\n")]
@@ -130,7 +130,9 @@ def read_holders(done: Completed) -> Walk:
     unseen = frozenset(pid for pid, row in table.rows.items() if pid not in seen and _may_hold(row, table))
     sockets = tuple(rest for kind, rest in told if kind == "socket")
     forged = tuple(rest for kind, rest in told if kind == "forged")
-    return Walk(table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets, forged=forged)
+    return OpenFileScan(
+        table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets, forged=forged
+    )
 
 
 def _pids(told: Iterable[tuple[str, str]], wanted: str) -> set[int]:
@@ -142,15 +144,15 @@ def _may_hold(row: Row, table: Table) -> bool:
     return not row.defunct and (not (why := protection(row, table)) or isinstance(why, Unknown))
 
 
-def _node(text: str, asked: set[str]) -> Node:
+def _node(text: str, asked: set[str]) -> OpenFile:
     key, device, inode, path = text.split(" ", 3)
-    return Node(path=path, key=key, asked=path in asked, file=(int(device), int(inode)))
+    return OpenFile(path=path, key=key, asked=path in asked, file=(int(device), int(inode)))
 
 
-def _open(told: list[tuple[str, str]], table: Table, nodes: tuple[Node, ...]) -> dict[int, tuple[Node, ...]]:
+def _open(told: list[tuple[str, str]], table: Table, nodes: tuple[OpenFile, ...]) -> dict[int, tuple[OpenFile, ...]]:
     """What each process has open, or mapped into its memory."""
-    held: dict[int, dict[Node, None]] = {}
-    by_key: dict[str, list[Node]] = {}
+    held: dict[int, dict[OpenFile, None]] = {}
+    by_key: dict[str, list[OpenFile]] = {}
     for it in nodes:
         by_key.setdefault(it.key, []).append(it)
     for kind, rest in told:

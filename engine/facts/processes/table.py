@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
-from engine.facts.processes.executables import Program, programs_of
+from engine.facts.processes.executables import Executable, programs_of
 from engine.facts.processes.table_script import PROCESSES
 from engine.text.secret_text import masked_argv
 from engine.values.command import Command, Completed, read_script
@@ -237,7 +237,7 @@ def _rows(
 
 
 def _names_of(
-    rows: Mapping[int, Row], own: str, programs: Mapping[int, Program]
+    rows: Mapping[int, Row], own: str, programs: Mapping[int, Executable]
 ) -> dict[int, tuple[tuple[str, ...] | Unknown, str]]:
     """What the processes of other users may be called, and the paths of what they run."""
     found: dict[int, tuple[tuple[str, ...] | Unknown, str]] = {}

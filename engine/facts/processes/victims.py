@@ -71,7 +71,7 @@ def target(process: Process) -> Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProcessSnapshot:
     """What one look saw of the processes in question."""
 
     found: Processes
@@ -79,7 +79,7 @@ class Seen:
     victims: Processes
 
 
-def gone(before: Seen, after: Seen) -> bool:
+def gone(before: ProcessSnapshot, after: ProcessSnapshot) -> bool:
     """Whether every victim of *before* is gone, and no new one has come.
 
     One that was at work before and is left over now is no new one: this change was not about it.
@@ -89,7 +89,7 @@ def gone(before: Seen, after: Seen) -> bool:
     return not _left(before, after) and not _fresh(before, after)
 
 
-def disagreement(before: Seen, after: Seen, manner: Manner) -> str:
+def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner) -> str:
     """Words for a second look that still sees victims of *before*, or new ones."""
     for it in (before.victims, after.found):
         if isinstance(it, Unknown):
@@ -97,13 +97,13 @@ def disagreement(before: Seen, after: Seen, manner: Manner) -> str:
     return survival(_left(before, after), _fresh(before, after), manner.last)
 
 
-def _left(before: Seen, after: Seen) -> tuple[Process, ...]:
+def _left(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
     """The victims that are still there, as they are now."""
     keys = {it.key for it in _known(before.victims)}
     return tuple(it for it in _known(after.found) if it.key in keys)
 
 
-def _fresh(before: Seen, after: Seen) -> tuple[Process, ...]:
+def _fresh(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
     """Victims that were not there before; where it is not known who is left over, whoever is new counts."""
     keys = {it.key for it in _known(before.found)}
     now = after.found if isinstance(after.victims, Unknown) else after.victims

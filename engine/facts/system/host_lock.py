@@ -29,7 +29,7 @@ TIMEOUT = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class LockHeld:
     """The lock is ours."""
 
     place: str = ""
@@ -37,14 +37,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Busy:
+class LockBusy:
     """Another run has it."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoLock:
+class LockUnavailable:
     """This host can keep none; nothing speaks against going on, but two runs would not notice each other."""
 
     why: str
@@ -69,16 +69,16 @@ def _name(run: str, host: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{run}-{host}")[:300]
 
 
-def read_lock(done: Completed) -> Held | Busy | NoLock:
+def read_lock(done: Completed) -> LockHeld | LockBusy | LockUnavailable:
     """What became of ``ask_lock``."""
     word, _, rest = done.stdout.strip().partition(" ")
     if done.refused:
-        return NoLock(why=done.refused)
+        return LockUnavailable(why=done.refused)
     if done.exit_code is None:
-        return Busy(why="whether another run is changing this host could not be asked: the host gave no answer")
+        return LockBusy(why="whether another run is changing this host could not be asked: the host gave no answer")
     if done.exit_code == 0 and word == "held":
-        return Held(place=rest)
+        return LockHeld(place=rest)
     if done.exit_code == 0 and word == "busy":
-        return Busy(why=f"another run is changing this host: {rest}; wait for its end, then look again")
+        return LockBusy(why=f"another run is changing this host: {rest}; wait for its end, then look again")
     said = (done.stderr.strip() or rest or done.stdout.strip()).splitlines()
-    return NoLock(why=said[-1] if said else "the host did not say why")
+    return LockUnavailable(why=said[-1] if said else "the host did not say why")

@@ -22,7 +22,7 @@ _NOTHING_SENT = frozenset({5, 6, 7, 35, 51, 58, 59, 60})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """One request."""
 
     url: str
@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """What came back."""
 
     tool: str
@@ -81,7 +81,7 @@ def objection_to_headers(headers: Mapping[str, Json]) -> str:
     return ""
 
 
-def ask(request: Request) -> Command:
+def ask(request: HttpRequest) -> Command:
     """A request that only looks."""
     argv = (str(request.max_size + 1), "plain" if request.plain else "", str(ceil(request.at_most)))
     return Command(
@@ -94,7 +94,7 @@ def ask(request: Request) -> Command:
     )
 
 
-def send(request: Request, wanted: tuple[int, ...], settle: float) -> Command:
+def send(request: HttpRequest, wanted: tuple[int, ...], settle: float) -> Command:
     """A request that changes something: sent once; exit code 0 where its answer has one of the *wanted* codes."""
     argv = (" ".join(map(str, wanted)), f"{settle:g}")
     config = _config(request, "status %{http_code}\\nsize %{size_download}\\n")
@@ -112,7 +112,7 @@ def send(request: Request, wanted: tuple[int, ...], settle: float) -> Command:
 _SAY = "status %{http_code}\\ntime %{time_total}\\nlocation %{redirect_url}\\n"
 
 
-def _config(request: Request, say: str) -> str:
+def _config(request: HttpRequest, say: str) -> str:
     """What curl reads from stdin; the first line is for the shell, and a comment to curl."""
     headers = {name: str(value) for name, value in request.headers.items()}
     named = {it.lower() for it in headers}
@@ -135,7 +135,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def read_answer(done: Completed, request: Request) -> Answer:
+def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
     """What *done* says of *request*.  Raises ProbeError where nobody could be asked."""
     if done.timed_out:
         raise ProbeError(f"{request.url}: the program that asks did not end in time")
@@ -149,7 +149,7 @@ def read_answer(done: Completed, request: Request) -> Answer:
         raise ProbeError(done.stderr.strip() or f"the program that asks ended with exit code {done.exit_code}")
     body = done.stdout
     whole = len(body.encode("utf-8", "replace")) <= request.max_size
-    plain = Answer(tool=tool, reachable=True, status=_status(told, done.stderr), seconds=_time(told), whole=whole)
+    plain = HttpResponse(tool=tool, reachable=True, status=_status(told, done.stderr), seconds=_time(told), whole=whole)
     plain = replace(plain, body="" if request.method == "HEAD" else body, location=told.get("location", ""))
     return _by_curl(plain, told, done, request) if tool == "curl" else _by_wget(plain, told, done, request)
 
@@ -174,7 +174,7 @@ def _time(told: Mapping[str, str]) -> float | Unknown:
         return Unknown(why="wget does not say how long it took")
 
 
-def _by_curl(answer: Answer, told: Mapping[str, str], done: Completed, request: Request) -> Answer:
+def _by_curl(answer: HttpResponse, told: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
     code = int(told["exit"]) if told.get("exit", "").isdigit() else -1
     said = re.findall(r"^curl: \(\d+\) (.*)$", done.stderr, re.MULTILINE)
     why = said[-1].strip() if said else f"curl ended with exit code {code}"
@@ -189,7 +189,7 @@ def _by_curl(answer: Answer, told: Mapping[str, str], done: Completed, request: 
     raise ProbeError(f"{request.url}: {why}")
 
 
-def _by_wget(answer: Answer, told: Mapping[str, str], done: Completed, request: Request) -> Answer:
+def _by_wget(answer: HttpResponse, told: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
     here = urlsplit(request.url)
     hops = re.findall(r"^\s*Location:\s*(\S+)", done.stderr, re.MULTILINE | re.IGNORECASE)
     if answer.tool == "busybox wget" and any(urlsplit(it).netloc not in ("", here.netloc) for it in hops):

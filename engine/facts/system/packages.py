@@ -24,7 +24,7 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PackageManager:
     """What a host has to install packages with."""
 
     manager: str
@@ -34,7 +34,7 @@ class Ground:
     """Programs that were asked for, and are not on PATH."""
 
 
-def ask_ground(programs: Iterable[str]) -> Command:
+def ask_package_manager(programs: Iterable[str]) -> Command:
     """Which manager there is, who we are, and which of *programs* are missing."""
     return read_script(_GROUND, *programs)
 
@@ -55,13 +55,13 @@ exit 0
 )
 
 
-def read_ground(done: Completed) -> Ground:
-    """The answer to ``ask_ground``.  Raises ProbeError."""
+def read_package_manager(done: Completed) -> PackageManager:
+    """The answer to ``ask_package_manager``.  Raises ProbeError."""
     told = [it.partition(" ")[::2] for it in _lines(done, "what this host installs packages with")]
     user = "".join(it for word, it in told if word == "user")
     if not user:
         raise ProbeError("not known whether we are root: `id` does not say")
-    return Ground(
+    return PackageManager(
         manager="".join(it for word, it in told if word == "manager"),
         root=user == "0",
         lacking=tuple(it for word, it in told if word == "lacks"),

@@ -21,7 +21,7 @@ from engine.values.types import ProcessPattern
 
 
 @dataclass(frozen=True)
-class Linted:
+class LintContext:
     """A playbook, and where everything in it stands."""
 
     book: Playbook

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from engine.errors import Problem
-from engine.lang.lint.context import Linted
+from engine.lang.lint.context import LintContext
 from engine.lang.lint.rules import RULES, Rule
 from engine.lang.yaml_source import Document, parse_playbook
 from engine.protocols import Action
@@ -18,7 +18,7 @@ ALLOW = re.compile(r"#\s*runbook:\s*allow\s+([\w-]+(?:\s*,\s*[\w-]+)*)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Objection:
+class LintWarning:
     """What is likely to go wrong, with the id of the rule that says so."""
 
     problem: Problem
@@ -30,13 +30,13 @@ class Objection:
         return f"{at.file}:{at.line}:{at.column}: warning: {at.message}{hint} [{self.rule}]"
 
 
-def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> list[Objection]:
+def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> list[LintWarning]:
     """Every warning about *book*, whose file holds *text*, sorted by place; without what a comment in it allows.
 
     What it includes is not looked at: it has a file of its own.
     """
     document = parse_playbook(text, book.path)
-    linted = Linted(book=book, document=document, actions=actions)
+    linted = LintContext(book=book, document=document, actions=actions)
     allowed = _allowed(text)
     used: set[tuple[int, str]] = set()
     found = []
@@ -46,7 +46,7 @@ def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> lis
             if (comment := allowed.get((problem.line, rule.id))) is not None:
                 used.add((comment, rule.id))
             else:
-                found.append(Objection(problem, rule.id))
+                found.append(LintWarning(problem, rule.id))
     found += _idle_comments(document, allowed, used)
     return sorted(set(found))
 
@@ -65,7 +65,7 @@ def _allowed(text: str) -> dict[tuple[int, str], int]:
 
 def _idle_comments(
     document: Document, allowed: Mapping[tuple[int, str], int], used: set[tuple[int, str]]
-) -> Iterator[Objection]:
+) -> Iterator[LintWarning]:
     """Comments that allow nothing: the rule is not known, or nothing is there to be allowed any more."""
     known = [it.id for it in RULES]
     for line, name in sorted({(at, name) for (_, name), at in allowed.items()} - used):
@@ -75,7 +75,7 @@ def _idle_comments(
         else:
             words = f"no rule is called {name!r}"
             hint = f"did you mean {near[0]}?" if near else "runbook check --rules lists them"
-        yield Objection(Problem(file=document.file, line=line, column=1, message=words, hint=hint), "allow")
+        yield LintWarning(Problem(file=document.file, line=line, column=1, message=words, hint=hint), "allow")
 
 
 def rule_texts() -> Iterator[tuple[Rule, str]]:

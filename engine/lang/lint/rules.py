@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.expressions.templates import over_samples
 from engine.lang.lenient_read import unraw
-from engine.lang.lint.context import Linted, constant, ends_processes, follows, programs
+from engine.lang.lint.context import LintContext, constant, ends_processes, follows, programs
 from engine.lang.name_resolution import broken
 from engine.lang.yaml_source import Path
 from engine.values.types import seconds
@@ -16,7 +16,7 @@ from engine.values.units import duration
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class RuleMatch:
     """Something that a rule objects to."""
 
     path: Path
@@ -31,7 +31,7 @@ class Rule:
     id: str
     why: str
     example: str
-    look: Callable[[Linted], Iterator[Warned]]
+    look: Callable[[LintContext], Iterator[RuleMatch]]
 
 
 SHORT = 4
@@ -69,7 +69,7 @@ _BOUNDED = re.compile(
 )
 
 
-def wide_patterns(it: Linted) -> Iterator[Warned]:
+def wide_patterns(it: LintContext) -> Iterator[RuleMatch]:
     """Patterns that would end processes of others."""
     for step, path in it.steps:
         for pattern, at in it.patterns(step, path) if it.action(step).decide else ():
@@ -77,50 +77,52 @@ def wide_patterns(it: Linted) -> Iterator[Warned]:
             plain = re.sub(r"^\\b|\\b$|^\^|\$$", "", word)
             if plain.rstrip("?").lower() in GENERIC:
                 hint = f"say what it runs, e.g. '{plain}.*my_job\\.py'"
-                yield Warned(at, f"the pattern {pattern!r} is on the command lines of many programs", hint)
+                yield RuleMatch(at, f"the pattern {pattern!r} is on the command lines of many programs", hint)
             elif re.fullmatch(rf"[\w-]{{1,{SHORT}}}", word):
                 hint = rf"\b{word}::, or '(^|[ /]){word}([ ./]|$)'"
-                yield Warned(at, f"the pattern {pattern!r} also matches where it is part of a longer word", hint)
+                yield RuleMatch(at, f"the pattern {pattern!r} also matches where it is part of a longer word", hint)
 
 
-def no_timeouts(it: Linted) -> Iterator[Warned]:
+def no_timeouts(it: LintContext) -> Iterator[RuleMatch]:
     """Commands that wait for a network, a GPU or a mount."""
     for step, path in it.steps:
         for text, inner in programs(step) if not step.timeout else ():
             found = _HANGS.search(text)
             if found and not _BOUNDED.search(text):
                 what = f"`{found[1]}` can hang (network, GPU or mount), and the step sets no timeout"
-                yield Warned(
+                yield RuleMatch(
                     (*path, step.action, *inner), what, "timeout: 20s; without one it is 30 s, or 10 min for `do`"
                 )
 
 
-def unchecked_changes(it: Linted) -> Iterator[Warned]:
+def unchecked_changes(it: LintContext) -> Iterator[RuleMatch]:
     """A ``do`` without ``check``."""
     for step, path in it.steps:
         if step.action == "command" and "do" in step.args and "check" not in step.args:
             what = "a change without a check is done every time, and nobody can tell whether it was needed or worked"
-            yield Warned((*path, "command", "do"), what, "give a `check` that exits with 0 when nothing is to be done")
+            yield RuleMatch(
+                (*path, "command", "do"), what, "give a `check` that exits with 0 when nothing is to be done"
+            )
 
 
-def idle_endings(it: Linted) -> Iterator[Warned]:
+def idle_endings(it: LintContext) -> Iterator[RuleMatch]:
     """Actions that end processes, where they can only look."""
     for step, path in it.steps:
         if path[0] == "diagnose" and ends_processes(it.action(step)):
             what = f"`{step.action}` under diagnose ends nothing, it only reads"
-            yield Warned((*path, step.action), what, "to find them: processes; to end them: a step of remediate")
+            yield RuleMatch((*path, step.action), what, "to find them: processes; to end them: a step of remediate")
 
 
-def no_advice(it: Linted) -> Iterator[Warned]:
+def no_advice(it: LintContext) -> Iterator[RuleMatch]:
     """Findings that leave a person alone."""
     for rule, path in it.findings:
         if rule.severity.drives and not rule.advise:
-            yield Warned(
+            yield RuleMatch(
                 path, f"{rule.id} says nothing to the person for whom it stays", "advise: [what to do by hand]"
             )
 
 
-def volume_prunes(it: Linted) -> Iterator[Warned]:
+def volume_prunes(it: LintContext) -> Iterator[RuleMatch]:
     """Volumes hold data that nothing brings back."""
     asked = re.compile(r"(docker|podman)\s+(volume\s+prune|system\s+prune\b.*--volumes)")
     for step, path in it.steps:
@@ -128,41 +130,43 @@ def volume_prunes(it: Linted) -> Iterator[Warned]:
         what = unraw(step.args.get("what"))
         volumes = unraw(step.args.get("volumes")) or (isinstance(what, list) and "volumes" in what) or what == "volumes"
         if named or (step.action.endswith("prune") and volumes):
-            yield Warned(
+            yield RuleMatch(
                 path, "it removes volumes, and what is in them is gone", "keep them, or allow this with a reason"
             )
 
 
-def never_run(it: Linted) -> Iterator[Warned]:
+def never_run(it: LintContext) -> Iterator[RuleMatch]:
     """Steps and findings that nothing can call for."""
     dead = {rule.id for rule, _ in it.findings if constant(rule.when) is False}
     for rule, path in it.findings:
         if rule.id in dead:
-            yield Warned((*path, "when"), f"{rule.id} is never there: `{rule.when}` is always false", "")
+            yield RuleMatch((*path, "when"), f"{rule.id} is never there: `{rule.when}` is always false", "")
     drivers = [rule for rule in it.drivers if rule.id not in dead]
     for step, path in it.steps:
         if constant(step.when) is False:
-            yield Warned((*path, "when"), "it never runs: its `when` is always false", "remove it")
+            yield RuleMatch((*path, "when"), "it never runs: its `when` is always false", "remove it")
         if step.for_ and dead.issuperset(step.for_):
-            yield Warned((*path, "for"), f"it never runs: {' and '.join(step.for_)} is never there", "")
+            yield RuleMatch((*path, "for"), f"it never runs: {' and '.join(step.for_)} is never there", "")
         if path[0] == "remediate" and it.book.findings and not (step.for_ or follows(step) or drivers):
             what = "it never runs: no finding is an error, and it says `for` none"
-            yield Warned(path, what, "for: FINDING, or severity: error")
+            yield RuleMatch(path, what, "for: FINDING, or severity: error")
     yield from _never_followed(it)
 
 
-def _never_followed(it: Linted) -> Iterator[Warned]:
+def _never_followed(it: LintContext) -> Iterator[RuleMatch]:
     """Steps that depend on an end that no earlier step can come to."""
     still = {step.id for step, _ in it.steps if step.action == "note" or constant(step.when) is False}
     waits = {step.id for step, _ in it.steps if it.action(step).decide is None}
     for step, path in it.steps:
         if step.if_failed and still.issuperset(step.if_failed):
-            yield Warned((*path, "if_failed"), f"it never runs: {' and '.join(step.if_failed)} cannot fail", "")
+            yield RuleMatch((*path, "if_failed"), f"it never runs: {' and '.join(step.if_failed)} cannot fail", "")
         if step.if_changed and (still | waits).issuperset(step.if_changed):
-            yield Warned((*path, "if_changed"), f"it never runs: {' and '.join(step.if_changed)} changes nothing", "")
+            yield RuleMatch(
+                (*path, "if_changed"), f"it never runs: {' and '.join(step.if_changed)} changes nothing", ""
+            )
 
 
-def tags_apart(it: Linted) -> Iterator[Warned]:
+def unlinked_tags(it: LintContext) -> Iterator[RuleMatch]:
     """Steps that follow each other, and are never chosen together."""
     tags = {step.id: set(step.tags) for step, _ in it.steps}
     for step, path in it.steps:
@@ -170,39 +174,39 @@ def tags_apart(it: Linted) -> Iterator[Warned]:
             for other in named:
                 if step.tags and tags.get(other) and not tags[other] & set(step.tags):
                     what = f"--tags {step.tags[0]} leaves out {other!r}, on which it hinges"
-                    yield Warned((*path, key), what, "give both a tag in common")
+                    yield RuleMatch((*path, key), what, "give both a tag in common")
 
 
-def unused_inputs(it: Linted) -> Iterator[Warned]:
+def unused_inputs(it: LintContext) -> Iterator[RuleMatch]:
     """Knobs that turn nothing."""
     for one in it.book.inputs:
         if one.name not in it.inputs_named:
-            yield Warned(("inputs", one.name), f"the input {one.name!r} is named nowhere", "use it, or remove it")
+            yield RuleMatch(("inputs", one.name), f"the input {one.name!r} is named nowhere", "use it, or remove it")
 
 
-def unused_looks(it: Linted) -> Iterator[Warned]:
+def unused_looks(it: LintContext) -> Iterator[RuleMatch]:
     """Looks that no finding and no step rests on."""
     if not it.book.findings and not it.book.remediate:
         return
     for step, path in it.steps:
         waits = it.action(step).waits is not None
         if path[0] == "diagnose" and not waits and not it.words.get(step.id, set()) - {path}:
-            yield Warned(path, f"no finding and no step names the probe {step.id!r}", "use it, or remove it")
+            yield RuleMatch(path, f"no finding and no step names the probe {step.id!r}", "use it, or remove it")
 
 
-def ignored_last_rungs(it: Linted) -> Iterator[Warned]:
+def ignored_last_rungs(it: LintContext) -> Iterator[RuleMatch]:
     """The last that is tried, and nobody is told that it failed."""
     for rule in it.drivers:
         rung = it.rungs.last(rule)
         if rung and rung[0].ignore_failure:
             step, path = rung
             what = f"{step.id} is the last that is tried for {rule.id}, and its failure is ignored"
-            yield Warned(
+            yield RuleMatch(
                 (*path, "ignore_failure"), what, "leave it out: a failed step harms nothing if the finding goes"
             )
 
 
-def no_gone_for(it: Linted) -> Iterator[Warned]:
+def no_gone_for(it: LintContext) -> Iterator[RuleMatch]:
     """Processes come back where a supervisor starts them."""
     for rule, path in it.findings:
         first = it.killers.first(rule)
@@ -210,17 +214,17 @@ def no_gone_for(it: Linted) -> Iterator[Warned]:
             what = (
                 f"{first[0].id} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
             )
-            yield Warned(path, what, "gone_for: 5s")
+            yield RuleMatch(path, what, "gone_for: 5s")
 
 
-def batches_without_end(it: Linted) -> Iterator[Warned]:
+def batches_without_end(it: LintContext) -> Iterator[RuleMatch]:
     """Batches that go on whatever happens."""
     if it.book.limits.batches and it.book.limits.stop_after is None:
         what = "batches without stop_after: the next begins however badly the one before went"
-        yield Warned(("limits", "batches"), what, 'stop_after: "10%"')
+        yield RuleMatch(("limits", "batches"), what, 'stop_after: "10%"')
 
 
-def short_samples(it: Linted) -> Iterator[Warned]:
+def short_samples(it: LintContext) -> Iterator[RuleMatch]:
     """Samples over less time than is asked about: the answer is never known."""
     taken = {step.id: made for step, _ in it.steps if (made := it.sampling(step))}
     for rule, path in it.findings:
@@ -229,17 +233,17 @@ def short_samples(it: Linted) -> Iterator[Warned]:
             if use.look in taken and span is not None and taken[use.look].seconds < duration(span):
                 own = seconds(taken[use.look].seconds)
                 what = f"{rule.id} asks about {seconds(duration(span))}, and the samples of {use.look} take {own}"
-                yield Warned((*path, "when"), f"{what}: it is never known", f"samples: {{for: {span}, every: ...}}")
+                yield RuleMatch((*path, "when"), f"{what}: it is never known", f"samples: {{for: {span}, every: ...}}")
 
 
-def long_samples(it: Linted) -> Iterator[Warned]:
+def long_samples(it: LintContext) -> Iterator[RuleMatch]:
     """Samples that a run has no time for."""
     deadline = it.book.limits.deadline
     for step, path in it.steps:
         made = it.sampling(step)
         if made and deadline and made.seconds >= deadline:
             what = f"the samples take {seconds(made.seconds)}, and the whole run ends after {seconds(deadline)}"
-            yield Warned((*path, "samples"), what, "limits: {deadline: ...}")
+            yield RuleMatch((*path, "samples"), what, "limits: {deadline: ...}")
 
 
 RULES = (
@@ -290,7 +294,7 @@ RULES = (
         id="tags-apart",
         why="A step that hinges on another does nothing when --tags leaves the other out.",
         example="- {id: restart, if_changed: patch, tags: [config], ...}   # and patch has it too",
-        look=tags_apart,
+        look=unlinked_tags,
     ),
     Rule(
         id="unused-input",

@@ -30,7 +30,7 @@ class Reporter:
         return self._screen.aside(line)
 
 
-class Screen(Protocol):
+class Display(Protocol):
     """Something to write on."""
 
     def on(self, event: Event, lines: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ class Screen(Protocol):
         ...
 
 
-class Paper:
+class PlainDisplay:
     """A stream on which nothing can be taken back."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -60,12 +60,12 @@ class Paper:
         return False
 
 
-def _screen(stream: TextIO) -> Screen:
+def _screen(stream: TextIO) -> Display:
     if not stream.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
-        return Paper(stream)
+        return PlainDisplay(stream)
     from engine.reporters.console import live_display
 
-    return live_display.Screen(stream)
+    return live_display.LiveDisplay(stream)
 
 
 def show_plans(hosts: Iterable[HostPlan], stream: TextIO) -> None:

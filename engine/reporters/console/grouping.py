@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine.text.similar_texts import Block, block_of, told_together
+from engine.text.similar_texts import Block, block_of, merged_lines
 
 
 def together(said: Iterable[tuple[str, tuple[str, ...], list[str], bool]]) -> list[tuple[list[str], list[str]]]:
@@ -19,4 +19,4 @@ def together(said: Iterable[tuple[str, tuple[str, ...], list[str], bool]]) -> li
 def _as_one(group: Sequence[tuple[str, list[str], Block]]) -> list[str]:
     first = group[0][1]
     same = all(lines == first for _, lines, _ in group)
-    return first if same else told_together([block for _, _, block in group])
+    return first if same else merged_lines([block for _, _, block in group])

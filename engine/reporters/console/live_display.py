@@ -42,7 +42,7 @@ STYLES = {
 _WORD = re.compile(rf"^(?:\S+: | +)?({'|'.join(STYLES)})\b")
 
 
-class Screen:
+class LiveDisplay:
     """A terminal with a region at its bottom; everything else is written above it, and stays.
 
     Below the region's last line stands the cursor.  Each line of the region is shorter than the terminal is wide, so

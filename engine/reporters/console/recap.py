@@ -24,7 +24,7 @@ ONE_SCREEN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class HostGroup:
     """Hosts of which the same is said."""
 
     hosts: list[str]
@@ -66,10 +66,10 @@ def plans(hosts: Iterable[HostPlan]) -> list[str]:
     return told
 
 
-def _groups(hosts: Sequence[HostResult]) -> list[Group]:
+def _groups(hosts: Sequence[HostResult]) -> list[HostGroup]:
     said = [(it.host, _identity(it), host_lines(it), it.verdict not in FINE) for it in hosts]
     ranks = {it.host: rank(it) for it in hosts}
-    return [Group(hosts=names, lines=lines, rank=ranks[names[0]]) for names, lines in together(said)]
+    return [HostGroup(hosts=names, lines=lines, rank=ranks[names[0]]) for names, lines in together(said)]
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ import paramiko
 
 from engine.errors import ConnectionLost
 from engine.protocols import ConnectOptions
-from engine.sessions.channel import Refused
+from engine.sessions.channel import ShellRefused
 from engine.transports.ssh.keepalive import keep_alive
-from engine.transports.ssh.route import hang_up
+from engine.transports.ssh.route import close_route
 
 CHUNK = 256 * 1024
 DEAD_AFTER_MS = 45_000
@@ -82,7 +82,7 @@ class SshChannel:
         return bool(self._channel.closed or self._channel.eof_received)
 
 
-class Line:
+class SshConnection:
     """A live SSH connection."""
 
     def __init__(self, connection: fabric.Connection, options: ConnectOptions) -> None:
@@ -99,7 +99,7 @@ class Line:
         try:
             return SshChannel(self._transport.open_session(timeout=30), line, self._options.answered_within)
         except paramiko.ChannelException as error:
-            raise Refused(f"it gives no further channel ({error}); its MaxSessions may be too low") from error
+            raise ShellRefused(f"it gives no further channel ({error}); its MaxSessions may be too low") from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise ConnectionLost(f"the connection to the host was lost ({error or type(error).__name__})") from error
 
@@ -111,7 +111,7 @@ class Line:
     def close(self) -> None:
         """Hang up."""
         with contextlib.suppress(Exception):  # hanging up has nobody left to complain to
-            hang_up(self._connection)
+            close_route(self._connection)
 
 
 def _watch(transport: paramiko.Transport, options: ConnectOptions) -> None:

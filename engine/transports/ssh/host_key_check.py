@@ -9,7 +9,7 @@ import paramiko
 
 from engine.errors import Unreachable
 from engine.protocols import ConnectOptions
-from engine.sessions.known_hosts import Known, NotKept, OwnFile, known_files, known_of
+from engine.sessions.known_hosts import KnownHost, NotKept, OwnFile, known_files, known_of
 from engine.transports.ssh.bounded_transport import BoundedTransport
 from engine.values.inventory import Host, HostKeys
 
@@ -65,7 +65,7 @@ class Trust(paramiko.MissingHostKeyPolicy):
                 f"its host key is new ({key.fingerprint}), and cannot be kept to be compared the next time: {error}"
             ) from error
 
-    def _known(self, name: str) -> tuple[Known, ...]:
+    def _known(self, name: str) -> tuple[KnownHost, ...]:
         try:
             return known_of(name, known_files(self._own))
         except OSError as error:
@@ -73,7 +73,7 @@ class Trust(paramiko.MissingHostKeyPolicy):
             raise Unreachable(f"its host key cannot be checked: {error.filename}: {words}") from error
 
 
-def _changed(name: str, key: paramiko.PKey, known: Sequence[Known], own: OwnFile) -> str:
+def _changed(name: str, key: paramiko.PKey, known: Sequence[KnownHost], own: OwnFile) -> str:
     alike = [it for it in known if it.kind == key.get_name()] or list(known)
     ours = f" -f {own.path}" if alike[0].place.startswith(f"{own.path}:") else ""
     expected = f"{alike[0].fingerprint} (known from {alike[0].place})"

@@ -22,14 +22,14 @@ from engine.values.login_names import fault_in_host, fault_in_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Route:
     """An address, and the ProxyCommand that goes there, if any."""
 
     address: Address
     proxy: str = ""
 
 
-def opened(host: Host, way: Way, options: ConnectOptions) -> fabric.Connection:
+def opened(host: Host, way: Route, options: ConnectOptions) -> fabric.Connection:
     """A connection to *host*.  Raises Unreachable, or NextAddress where another address may do."""
     _refuse_unsafe(way.address.host, host.user)
     try:
@@ -41,7 +41,7 @@ def opened(host: Host, way: Way, options: ConnectOptions) -> fabric.Connection:
             connection.connect_kwargs["sock"] = _Proxy(way.proxy, host.proxy_env)
         _open(connection, host, options)
     except (Unreachable, NextAddress):
-        hang_up(connection)
+        close_route(connection)
         raise
     return connection
 
@@ -54,7 +54,7 @@ def _refuse_unsafe(name: str, user: str) -> None:
         raise Unreachable(f"the user name {user!r} is refused: it {fault}")
 
 
-def _made(host: Host, way: Way, options: ConnectOptions) -> fabric.Connection:
+def _made(host: Host, way: Route, options: ConnectOptions) -> fabric.Connection:
     config = fabric.Config(lazy=True, ssh_config=ssh_config(way.address, host.user))
     jump: Any = False if way.proxy else None
     if host.via and not way.proxy:
@@ -73,7 +73,7 @@ def _to(jump: Host, options: ConnectOptions) -> fabric.Connection:
     reasons = []
     for address in jump.addresses or (Address(host=jump.name),):
         try:
-            return opened(jump, Way(address=address), options)
+            return opened(jump, Route(address=address), options)
         except NextAddress as error:
             reasons.append(f"{address}: {error}")
         except Unreachable as error:
@@ -115,7 +115,7 @@ def _prepare(connection: fabric.Connection, host: Host, options: ConnectOptions)
     }
 
 
-def hang_up(connection: fabric.Connection) -> None:
+def close_route(connection: fabric.Connection) -> None:
     """Close *connection*, and those that it leads through."""
     sock = connection.connect_kwargs.get("sock")
     with contextlib.suppress(Exception):  # it may be half open
@@ -123,7 +123,7 @@ def hang_up(connection: fabric.Connection) -> None:
     if isinstance(sock, _Proxy):
         sock.end()
     if isinstance(connection.gateway, fabric.Connection):
-        hang_up(connection.gateway)
+        close_route(connection.gateway)
 
 
 class _Proxy(socket.socket):

@@ -46,7 +46,7 @@ Items = tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class PruneListing:
     """What was chosen, thing by thing."""
 
     dead: Items
@@ -61,11 +61,11 @@ class Listing:
         return (*self.dead, *self.images, *self.records, *self.volumes)
 
 
-def listing(things: Things, choice: Choice, sizes: Sizes | Unknown) -> Listing:
+def listing(things: Things, choice: Choice, sizes: Sizes | Unknown) -> PruneListing:
     """*choice* with *sizes*."""
     layers, exact = freed(choice, things, {} if isinstance(sizes, Unknown) else dict(sizes.layers))
     dead = tuple(_containers(things, choice, sizes))
-    return Listing(
+    return PruneListing(
         dead=dead,
         images=tuple(_images(things, choice, dead, layers)),
         records=tuple(map(_record, choice.records)),

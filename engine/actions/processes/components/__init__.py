@@ -17,7 +17,7 @@ from typing import Literal
 from engine.actions.processes.components.component import Component, objection_to_path
 from engine.actions.processes.components.discovery import with_found
 from engine.actions.processes.components.supervision import (
-    Part,
+    ComponentStatus,
     Remains,
     ask_components,
     end_components,
@@ -96,7 +96,7 @@ class Args:
 class State:
     """How the components stand."""
 
-    parts: tuple[Part, ...] = field(
+    parts: tuple[ComponentStatus, ...] = field(
         metadata={
             "about": "Each in its order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."
         }
@@ -107,10 +107,10 @@ class State:
         default=(),
         metadata={"about": "Those that run with other arguments, environment, cwd or log than are asked for."},
     )
-    died: tuple[Part, ...] = field(
+    died: tuple[ComponentStatus, ...] = field(
         default=(), metadata={"about": "Those that ended without being asked to, the first to die first."}
     )
-    failed: tuple[Part, ...] = field(
+    failed: tuple[ComponentStatus, ...] = field(
         default=(), metadata={"about": "Those of them whose exit code is known, and not 0; in the same order."}
     )
     first: str | Unknown = field(
@@ -237,7 +237,7 @@ def _end(args: Args, state: State) -> Decision:
     )
 
 
-def _victim(it: Part | Remains, say: str) -> Target:
+def _victim(it: ComponentStatus | Remains, say: str) -> Target:
     return Target(kind="process", key=it.key, say=say, pid=it.pid, user=it.user, command=it.command)
 
 
@@ -267,7 +267,7 @@ def _still(state: State) -> list[str]:
     return [*ours, *([others] if others else []), *what_remains(state.left, state.strays)]
 
 
-def _of_the_dead(dead: list[Part], after: State) -> Iterator[str]:
+def _of_the_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
     """The first to die, with its last lines; who else died; what became of the rest."""
     if all(it.died for it in dead) or len(dead) == 1:
         yield f"the first that died: {end_of(dead[0])}" + last_words(dead[0])

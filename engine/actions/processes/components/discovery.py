@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.actions.processes.components.component import Component
-from engine.actions.processes.components.supervision import Part, Set
+from engine.actions.processes.components.supervision import ComponentSet, ComponentStatus
 from engine.errors import ProbeError
 from engine.facts.processes.protected import protection
 from engine.facts.processes.table import Process, Table
@@ -15,7 +15,7 @@ from engine.text.regexes import found_anywhere
 from engine.values.types import Unknown
 
 
-def with_found(seen: Set, components: Sequence[Component], table: Table) -> Set:
+def with_found(seen: ComponentSet, components: Sequence[Component], table: Table) -> ComponentSet:
     """*seen*, where what does not run from here may be one of the processes in *table*.
 
     Raises ProbeError where it is not known whether one runs.
@@ -43,7 +43,7 @@ def _matches(pattern: re.Pattern[str], table: Table, ours: set[str]) -> list[Pro
     return sorted(chosen, key=lambda it: (it.start, it.pid))
 
 
-def _found(part: Part, process: Process) -> Part:
+def _found(part: ComponentStatus, process: Process) -> ComponentStatus:
     """*part* as the process that something else has started."""
     unseen = Unknown(why=f"something else has started {part.name}")
     return replace(

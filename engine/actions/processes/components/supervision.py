@@ -45,7 +45,7 @@ class Remains:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ComponentStatus:
     """How a component stands."""
 
     name: str
@@ -96,10 +96,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Set:
+class ComponentSet:
     """All components that were asked for, in their order."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ComponentStatus, ...]
     left: tuple[Remains, ...] | Unknown
     strays: tuple[Remains, ...]
     """What is in the session of one that is gone, but does not bear its mark."""
@@ -118,7 +118,7 @@ def ask_components(components: Sequence[Component], records: str, lines: int) ->
     return read_script(LOOK, str(lines), records, *words)
 
 
-def read_components(components: Sequence[Component], done: Completed) -> Set:
+def read_components(components: Sequence[Component], done: Completed) -> ComponentSet:
     """What *done* says.  Raises ProbeError where it does not say how they stand."""
     if done.timed_out:
         raise ProbeError(f"how the components stand could not be seen within {seconds(done.seconds)}")
@@ -135,7 +135,7 @@ def read_components(components: Sequence[Component], done: Completed) -> Set:
     parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
     does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", told))}
     parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
-    return Set(
+    return ComponentSet(
         parts=parts,
         left=Unknown(why=_BLIND) if _of("blind", told) else _remains(_of("left", told), parts, user),
         strays=_remains(_of("stray", told), parts, user),
@@ -163,14 +163,14 @@ def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(it) for name, it in found.items()}
 
 
-def _part(row: Sequence[str], component: Component, user: str, uptime: int, last: tuple[str, ...]) -> Part:
+def _part(row: Sequence[str], component: Component, user: str, uptime: int, last: tuple[str, ...]) -> ComponentStatus:
     name, status, key, _, began, began_at, code, over, over_at, asked, digest, log = row
     pid, _, start = key.partition(":")
     never = Unknown(why=f"{name} was never started from here")
     unseen = Unknown(why=_unseen(name, status))
     known = status == "ended"
     lived = (int(over) if known else uptime) - int(began) if began != "-" else 0
-    return Part(
+    return ComponentStatus(
         name=name,
         status=_status(status, asked == "yes"),
         pid=int(pid) if pid != "-" else 0,
@@ -206,7 +206,7 @@ def _unseen(name: str, status: str) -> str:
     return words.get(status, "")
 
 
-def _remains(rows: Iterable[str], parts: Iterable[Part], user: str) -> tuple[Remains, ...]:
+def _remains(rows: Iterable[str], parts: Iterable[ComponentStatus], user: str) -> tuple[Remains, ...]:
     """What lives on of the components that do not run."""
     down = {it.name for it in parts if not it.runs}
     found = []
@@ -247,7 +247,7 @@ def start_components(
 
 
 def end_components(
-    running: Iterable[Part], left: Iterable[Remains], records: str, turn: int, *, grace: float
+    running: Iterable[ComponentStatus], left: Iterable[Remains], records: str, turn: int, *, grace: float
 ) -> Command:
     """End *running*, the last first, each with what it has started; then what is *left* of others."""
     words = [f"{it.name} {it.key}" for it in reversed(tuple(running))]

@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from engine.actions.processes.components.component import Component
-from engine.actions.processes.components.supervision import Part, Remains
+from engine.actions.processes.components.supervision import ComponentStatus, Remains
 from engine.values.types import Unknown, plural, seconds
 
 
-def first_dead(parts: Iterable[Part]) -> tuple[Part, ...]:
+def first_dead(parts: Iterable[ComponentStatus]) -> tuple[ComponentStatus, ...]:
     """Those that have died, the first to die first; those whose end nobody saw last."""
     return tuple(sorted((it for it in parts if it.dead), key=lambda it: (not it.died, it.died)))
 
 
-def end_of(part: Part) -> str:
+def end_of(part: ComponentStatus) -> str:
     """How *part* ended, for people."""
     if isinstance(part.exit_code, Unknown):
         return f"{part.name} is gone, and its exit code is not known ({part.exit_code.why})"
@@ -23,7 +23,7 @@ def end_of(part: Part) -> str:
     return f"{part.name} ended{lived} with exit code {part.exit_code} ({part.meaning})"
 
 
-def last_words(part: Part) -> str:
+def last_words(part: ComponentStatus) -> str:
     """What its log ends with, for people."""
     lines = " | ".join(it for it in part.last if it.strip())
     return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} says nothing"
@@ -42,7 +42,7 @@ def how_started(it: Component) -> Iterator[str]:
     yield f"  in {it.cwd}; log: {it.log}{names}"
 
 
-def named(it: Part) -> str:
+def named(it: ComponentStatus) -> str:
     """*it* and all that goes with it, for people."""
     return f"pid {it.pid} ({it.user}), the component {it.name}, with what it has started"
 
@@ -68,12 +68,12 @@ def what_remains(left: tuple[Remains, ...] | Unknown, strays: tuple[Remains, ...
     return [*said, not_ended(strays)] if strays else said
 
 
-def with_pids(parts: Iterable[Part]) -> str:
+def with_pids(parts: Iterable[ComponentStatus]) -> str:
     """Which of *parts* run, and where."""
     return ", ".join(f"{it.name} (pid {it.pid})" for it in parts if it.runs)
 
 
-def of_others(parts: Iterable[Part]) -> str:
+def of_others(parts: Iterable[ComponentStatus]) -> str:
     """Which of *parts* run without having been started from here; empty: none."""
     found = with_pids(it for it in parts if not it.ours)
     return f"something else has started {found}" if found else ""

@@ -24,7 +24,7 @@ GPU_FIELDS = ("index", "uuid", "memory.used")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ProcessMemory:
     """What one process held when a sample was taken."""
 
     pid: int
@@ -43,7 +43,7 @@ class Sample:
     """Seconds since boot."""
     used: int | Unknown
     """Bytes of the host that no program could still get."""
-    held: Mapping[str, Held] = field(default_factory=dict)
+    held: Mapping[str, ProcessMemory] = field(default_factory=dict)
     """By ``pid:start``."""
     others: int = 0
     """Bytes that each of the processes may hold which are not in it; 0: all are."""
@@ -109,9 +109,9 @@ def _sample(block: str) -> Sample:
     )
 
 
-def _held(line: str) -> Held:
+def _held(line: str) -> ProcessMemory:
     _, kib, pid, start, name = line.split(" ", 4)
-    return Held(pid=int(pid), start=start, name=name, resident=int(kib) * 1024)
+    return ProcessMemory(pid=int(pid), start=start, name=name, resident=int(kib) * 1024)
 
 
 def ask_gpu_samples(samples: int, every: float) -> Command:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 
-from engine.actions.system.starts.start_times import Line, Logs, ask_logs, of_container, read_logs, timed
+from engine.actions.system.starts.start_times import LogLine, Logs, ask_logs, of_container, read_logs, timed
 from engine.errors import ProbeError
 from engine.facts.docker.engine import epoch
 from engine.facts.docker.events import ask_events, read_events
@@ -206,7 +206,7 @@ def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
     )
 
 
-def _since(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
+def _since(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
     """The lines from the latest start on, in its own file."""
     if not at:
         return ()
@@ -214,7 +214,7 @@ def _since(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
     return tuple(it for it in logs.lines[last:] if it.file == logs.lines[last].file and it.text.strip())
 
 
-def _life_before(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
+def _life_before(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
     """The lines from the start before the latest one up to that, in the file of both."""
     if not at:
         return ()
@@ -224,11 +224,11 @@ def _life_before(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
     return tuple(it for it in logs.lines[before:last] if it.file == file)
 
 
-def _failures(args: Args, lines: Sequence[Line]) -> tuple[str, ...]:
+def _failures(args: Args, lines: Sequence[LogLine]) -> tuple[str, ...]:
     return tuple(it.text for it in lines if any(_has(re.compile(p), it.text) for p in args.never))
 
 
-def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[Line, ...]:
+def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
     """What was said in the other files since the latest start: the trainer may have a log of its own."""
     if not at:
         return ()

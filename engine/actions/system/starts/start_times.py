@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.errors import ProbeError
 from engine.facts.docker.engine import epoch
 from engine.facts.files.path_safety import unread
-from engine.facts.kernel.messages import Clock, message
+from engine.facts.kernel.messages import HostClock, message
 from engine.shell import VIEW
 from engine.text.host_json import finite
 from engine.text.timestamps import iso, offset, written
@@ -29,7 +29,7 @@ _BRACKET = re.compile(r"[\[(<]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LogLine:
     """One line of a log."""
 
     file: str
@@ -45,7 +45,7 @@ class Logs:
     """What was read."""
 
     now: float
-    lines: tuple[Line, ...]
+    lines: tuple[LogLine, ...]
     files: tuple[str, ...]
     missing: tuple[str, ...]
     unreadable: tuple[str, ...]
@@ -107,7 +107,7 @@ def read_logs(done: Completed) -> Logs:
         raise ProbeError("the log could not be read in time")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the log could not be read (exit code {done.exit_code})")
-    clock, lines = Clock(now=0.0), list[tuple[str, str]]()
+    clock, lines = HostClock(now=0.0), list[tuple[str, str]]()
     named: dict[str, dict[str, None]] = {"file": {}, "missing": {}, "unreadable": {}}
     reasons: dict[str, list[str]] = {}
     file = ""
@@ -117,7 +117,7 @@ def read_logs(done: Completed) -> Logs:
             lines.append((file, line[1:].rstrip("\r")))
         elif word == "clock":
             now, _, zone = rest.partition(" ")
-            clock = Clock(now=finite(now), zone=offset(zone))
+            clock = HostClock(now=finite(now), zone=offset(zone))
         elif word == "because":
             reasons.setdefault(file, []).append(rest)
         elif word in named:
@@ -135,7 +135,7 @@ def read_logs(done: Completed) -> Logs:
 
 def timed(text: str) -> Logs:
     """A text that was handed to us; it is as old as its last time."""
-    lines = _timed((("text", it) for it in text.split("\n")), Clock(now=4e9))
+    lines = _timed((("text", it) for it in text.split("\n")), HostClock(now=4e9))
     return Logs(
         now=max((it.at for it in lines if it.at is not None), default=0.0),
         lines=lines,
@@ -157,21 +157,21 @@ def of_container(
     begins = [max((it for it in deaths if it < at), default=at - JUST_BEFORE) for at in starts]
     noted = [(before, 0, f"{written(at)} Docker starts {name}", at) for before, at in zip(begins, starts, strict=True)]
     merged = sorted([*noted, *((at, 1, text, at) for at, text in split)], key=lambda it: it[:2])
-    lines = tuple(Line(file=name, text=text, at=at, own=True) for _, _, text, at in merged)
+    lines = tuple(LogLine(file=name, text=text, at=at, own=True) for _, _, text, at in merged)
     logs = Logs(now=now, lines=lines, files=(name,), missing=(), unreadable=())
     return logs, tuple(number for number, it in enumerate(merged) if it[1] == 0)
 
 
-def _timed(lines: Iterable[tuple[str, str]], clock: Clock) -> tuple[Line, ...]:
-    made: list[Line] = []
+def _timed(lines: Iterable[tuple[str, str]], clock: HostClock) -> tuple[LogLine, ...]:
+    made: list[LogLine] = []
     for file, text in lines:
         at = _moment(text, clock)
         before = made[-1].at if made and made[-1].file == file else None
-        made.append(Line(file=file, text=text, at=before if at is None else at, own=at is not None))
+        made.append(LogLine(file=file, text=text, at=before if at is None else at, own=at is not None))
     return tuple(made)
 
 
-def _moment(text: str, clock: Clock) -> float | None:
+def _moment(text: str, clock: HostClock) -> float | None:
     """The time that *text* begins with, in a bracket or without: ISO 8601, ``YYYYmmdd-HH:MM:SS``, syslog's, seconds."""
     plain = (
         _BRACKET.sub("", text.lstrip()[:60], count=1) if text.lstrip()[:1] in ("[", "(", "<") else text.lstrip()[:60]
