@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 MOST_MISTAKES = 50
-"""Mistakes that are told one by one; of the others their number."""
+"""Mistakes that are listed one by one; of the others their number."""
 
 
 class RunbookError(Exception):
@@ -51,9 +51,9 @@ class ConfigError(RunbookError):
 
     def __init__(self, *problems: Problem | str) -> None:
         self.problems = tuple(it if isinstance(it, Problem) else Problem(message=it) for it in problems)
-        told = list(map(str, self.problems[:MOST_MISTAKES]))
-        more = len(self.problems) - len(told)
-        super().__init__("\n".join([*told, *([f"... and {more} more mistakes"] if more else [])]))
+        reported = list(map(str, self.problems[:MOST_MISTAKES]))
+        more = len(self.problems) - len(reported)
+        super().__init__("\n".join([*reported, *([f"... and {more} more mistakes"] if more else [])]))
 
 
 class PluginError(RunbookError):

@@ -250,7 +250,7 @@ class Fleet:
         outcome = execute(site, plan, seen, consent, force=self.force)
         word = verdict(self.playbook, outcome.steps, outcome.findings)
         if outcome.error and word in (Verdict.RESOLVED, Verdict.HEALTHY):
-            word = Verdict.UNKNOWN  # it could not be looked at in the end
+            word = Verdict.UNKNOWN  # it could not be inspected in the end
         result = HostResult(
             host=plan.host,
             verdict=word,

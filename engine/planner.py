@@ -29,8 +29,8 @@ def make_plan(site: HostContext, *, force: bool = False) -> tuple[HostPlan, Diag
     findings = evaluate_findings(site, seen.states)
     drafts = [it for step in site.playbook.remediate for it in _drafts(step, site, seen, findings, force)]
     asked = [it for it in drafts if it.request is not None]
-    for draft, looked in zip(asked, run_probes([it.request for it in asked if it.request], site), strict=True):
-        draft.decide(looked, site)
+    for draft, probed in zip(asked, run_probes([it.request for it in asked if it.request], site), strict=True):
+        draft.decide(probed, site)
     planned = _with_conditions(drafts, site.playbook)
     verify_args, verifying = _verify(site, seen)
     steps = tuple(planned_result(it, planned_step) for it, planned_step in zip(drafts, planned, strict=True))
@@ -59,7 +59,7 @@ class _Draft:
     request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
-    """Why it would do nothing now although it might at its turn; it is looked at only for its reach."""
+    """Why it would do nothing now although it might at its turn; it is inspected only for its reach."""
     doubt: Blocked | None = None
     """What it must not do anything risky on: a finding that is unknown."""
     fault: Fault = Fault.NONE
@@ -70,11 +70,11 @@ class _Draft:
     reach: tuple[Target, ...] = ()
     would: Change | None = None
 
-    def decide(self, looked: ProbeResult, site: HostContext) -> None:
+    def decide(self, probed: ProbeResult, site: HostContext) -> None:
         """Decide on what the probe of the step saw."""
-        self.commands = looked.commands
+        self.commands = probed.commands
         action = site.action(self.step)
-        match looked.outcome:
+        match probed.outcome:
             case ProbeFailure(why=why):
                 self.decision, self.fault = Blocked(why=why), Fault.LOOK
             case ProbeAnswer(args=args, state=state, absent=absent):
@@ -276,8 +276,8 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
         plain = replace(plain, risk=draft.would.risk, planned=draft.would.summary, commands=(*draft.commands, *later))
     match decision:
         case NoChange(why=why):
-            hinge = f"; {planned.condition}{_then(draft)}" if planned.condition and draft.would else ""
-            return replace(plain, status=Status.OK, why=f"{why}{hinge}", verified=draft.request is not None)
+            dependency = f"; {planned.condition}{_then(draft)}" if planned.condition and draft.would else ""
+            return replace(plain, status=Status.OK, why=f"{why}{dependency}", verified=draft.request is not None)
         case Skip(why=why):
             return replace(plain, status=Status.SKIPPED, why=why, inapplicable=draft.inapplicable and not draft.dormant)
         case Blocked(why=why):

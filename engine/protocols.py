@@ -76,7 +76,7 @@ class Connection(Protocol):
 class Trial:
     """What has become of a password on one host."""
 
-    told: bool = False
+    reported: bool = False
     """It was sent there."""
     taken: bool = False
     """A shell came of it, or words that only the right one brings."""

@@ -170,7 +170,7 @@ def test_no_text_breaks_what_looks_for_secrets(parts):
     "unit", ["://a:b", "token:", "token=", "key", "curl -u ", "eyJaaaaaaaaaa.", "<token ", "-token "]
 )
 def test_a_hostile_text_costs_no_more_than_its_length(unit):
-    """Mutants: secret_lines.py ``_masked_line`` without *done*, or with the name looked at last."""
+    """Mutants: secret_lines.py ``_masked_line`` without *done*, or with the name inspected last."""
     for work in (secret_spans, without_secrets):
         spent = []
         for length in (20_000, 80_000):

@@ -21,7 +21,7 @@ def proposals(complete: Completer, given: Given, begun: str) -> list[str]:
     """What *complete* proposes that begins as *begun* does; nothing where a file cannot be read."""
     try:
         return [it for it in complete(given, begun) if it.startswith(begun)][:MOST]
-    except Exception:  # a broken file is told by the command, not by the key that completes it
+    except Exception:  # a broken file is reported by the command, not by the key that completes it
         return []
 
 

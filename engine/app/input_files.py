@@ -71,7 +71,7 @@ def open_included(name: str, file: str) -> tuple[str, str]:
     """The file and the text of the playbook *name* that *file* includes: beside it, in ./playbooks, in the library.
 
     Raises ConfigError, also for whatever lies outside of these, by its name or by a link: a playbook that somebody
-    else wrote must not reach the other files of who runs it.  That is said before it is looked whether there is one.
+    else wrote must not reach the other files of who runs it.  That is said before it is checked whether there is one.
     """
     outside = ""
     for folder in (Path(file).parent, Path("playbooks"), library()):

@@ -36,7 +36,7 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
     return "\n".join(
         [
             *(
-                [f"ended: {', '.join(before)} (a lab was up in {it.directory}; --dir DIR keeps two apart)"]
+                [f"ended: {', '.join(before)} (a lab was up in {it.directory}; --dir DIR keeps two labs separate)"]
                 if before
                 else []
             ),
@@ -75,10 +75,10 @@ def faults_text() -> str:
     """Every fault that a lab host can have, and what such a host has of its own on this machine."""
     width = max(map(len, lab.FAULTS))
     try:
-        apart = lab.found().lines()
+        isolation = lab.found().lines()
     except ConfigError as error:
-        apart = (str(error),)
-    return "\n".join([*(f"{name:{width}} {sentence}" for name, sentence in lab.FAULTS.items()), "", *apart])
+        isolation = (str(error),)
+    return "\n".join([*(f"{name:{width}} {sentence}" for name, sentence in lab.FAULTS.items()), "", *isolation])
 
 
 def open_shell(directory: str, host: str) -> None:

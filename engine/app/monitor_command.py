@@ -69,7 +69,7 @@ def _once(order: Order, options: Options, stop: Cancellation, person: Person) ->
             code = Run(order, (outputs,), stop).plan_only()
         return outputs.code(code)
     run = Run(order, (), stop)
-    code, results = run.looked()
+    code, results = run.probed()
     sights = [HostView(host=it.host, result=it, at=time.monotonic()) for it in results]
     tty = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if tty else 10_000

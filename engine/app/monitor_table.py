@@ -137,10 +137,10 @@ def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Cell]]:
     for it in sights:
         for note in _of_host(book, it.result) if it.result else ():
             hosts.setdefault(note, []).append(it.host)
-    told = sorted(hosts, key=lambda note: note.rank)
+    reported = sorted(hosts, key=lambda note: note.rank)
     return [
         [Cell(f"{fold(hosts[it])}: {it.text}", it.colour), *([Cell(f"  what to do: {it.action}")] if it.action else [])]
-        for it in told
+        for it in reported
     ]
 
 
@@ -183,17 +183,17 @@ def _gpus(state: Mapping[str, Json]) -> str:
     gpus = state.get("gpus")
     if not isinstance(gpus, list):
         return "?"
-    told = []
+    reported = []
     for it in gpus:
         assert isinstance(it, Mapping)
         used, total = _known(it.get("memory_used")), _known(it.get("memory_total"))
         share = (
             used / total * 100 if isinstance(used, int | float) and isinstance(total, int | float) and total else None
         )
-        told.append(f"{_percent(it.get('utilization'))}/{_percent(share)}")
-    if len(told) > 4:
-        told = [*told[:3], f"+{len(told) - 3}"]
-    return " ".join(told) or "none"
+        reported.append(f"{_percent(it.get('utilization'))}/{_percent(share)}")
+    if len(reported) > 4:
+        reported = [*reported[:3], f"+{len(reported) - 3}"]
+    return " ".join(reported) or "none"
 
 
 _OF_THE_KERNEL = (
@@ -218,8 +218,8 @@ def _containers(state: Mapping[str, Json]) -> str:
     if not isinstance(found, list):
         return "?"
     kinds = [_fate(it, state) for it in found if isinstance(it, Mapping)]
-    told = [f"{kinds.count(it)} {it}" for it in ("up", "restarting", "failed", "paused") if it in kinds]
-    return ", ".join(told) or "none"
+    reported = [f"{kinds.count(it)} {it}" for it in ("up", "restarting", "failed", "paused") if it in kinds]
+    return ", ".join(reported) or "none"
 
 
 def _fate(container: Mapping[str, Json], state: Mapping[str, Json]) -> str:

@@ -44,7 +44,7 @@ class Output:
         """Because nobody took it, and the run was interrupted."""
 
     def on(self, event: Event) -> None:
-        """Have the reporter told, soon.  Never raises: the hosts' ends count, whoever listens."""
+        """Pass it to the reporter soon.  Never raises: the hosts' ends count, whoever listens."""
         if not self._writer.ident:
             self._writer.start()
         self._waiting.put(event)
@@ -72,10 +72,10 @@ class Output:
         An interrupt that comes meanwhile, and is not the first one, ends this at once.
         """
         before = max(1, self._stop.signals)
-        told, since = self._told, time.monotonic()
+        reported, since = self._told, time.monotonic()
         while not over(POLL):
-            if not self._stop.signals or told != self._told:
-                told, since = self._told, time.monotonic()
+            if not self._stop.signals or reported != self._told:
+                reported, since = self._told, time.monotonic()
             if self._stop.signals > before or time.monotonic() - since > PATIENCE:
                 self.lost = self.given_up = True
                 self._complain(f"{self._name} was given up: nobody reads it, and the run was interrupted")
@@ -110,7 +110,7 @@ class Output:
 
 
 class Outputs:
-    """Everybody who is told of a run: within ``with``, and after it all is written."""
+    """Everybody who is informed of a run: within ``with``, and after it all is written."""
 
     def __init__(self, stdout: Output, reports: Sequence[Output]) -> None:
         self._all = (stdout, *reports)

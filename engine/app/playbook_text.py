@@ -160,7 +160,7 @@ class _Writer:
         from engine.expressions.views import UnknownTouched
         from engine.lang.arguments import build
 
-        looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not looked at yet") for it in self._book.diagnose}
+        looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not probed yet") for it in self._book.diagnose}
         item = ITEM if step.each else None
         wanted = {name: value for name, value in step.args.items() if name not in SPARES}
         try:

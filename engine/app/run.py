@@ -71,7 +71,7 @@ Ask = Callable[[tuple[HostPlan, ...]], bool]
 
 
 class Run:
-    """A run on its way: what it is called, when it began, and who is told."""
+    """A run on its way: what it is called, when it began, and who is informed."""
 
     def __init__(self, order: Order, reporters: Sequence[Reporter], stop: Cancellation) -> None:
         self.order, self.stop = order, stop
@@ -79,8 +79,8 @@ class Run:
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.began = time.monotonic()
         password = order.options.become_password
-        lent = (password.secret if password else "", *order.options.passphrases.values())
-        self.secrets = (*order.inventory.secrets, *secrets_of(order.playbook), *_secret_inputs(order), *lent)
+        shared = (password.secret if password else "", *order.options.passphrases.values())
+        self.secrets = (*order.inventory.secrets, *secrets_of(order.playbook), *_secret_inputs(order), *shared)
         """Everything that nobody is to be shown."""
         self._mask = masking(self.secrets)
         self._shown: dict[str, tuple[HostResult, HostResult]] = {}
@@ -88,7 +88,7 @@ class Run:
         self.fleet = self._fleet()
 
     def hidden(self, result: HostResult) -> HostResult:
-        """*result* without secrets; each result of a host is gone through once, however often it is told."""
+        """*result* without secrets; each result of a host is gone through once, however often it is shown."""
         before, shown = self._shown.get(result.host, (None, None))
         if before is not result or shown is None:
             shown = masked(result, self._mask)
@@ -105,7 +105,7 @@ class Run:
                 return replace(event, result=replace(masked(replace(whole, hosts=()), self._mask), hosts=hosts))
         return masked(event, self._mask)
 
-    def looked(self) -> tuple[int, tuple[HostResult, ...]]:
+    def probed(self) -> tuple[int, tuple[HostResult, ...]]:
         """Look at every host; the exit code, and what was seen."""
         results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
         return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
@@ -181,10 +181,10 @@ class Run:
         lock = threading.Lock()
 
         def emit(event: Event) -> None:
-            told = self._told(event)
+            reported = self._told(event)
             with lock:
                 for reporter in reporters:
-                    reporter.on(told)
+                    reporter.on(reported)
 
         return emit
 

@@ -70,7 +70,7 @@ def _how(step: Step) -> Iterator[str]:
             case Phase.VERIFY:
                 yield f"{again} is true, {how_long}"
     if step.retry.times:
-        yield f"if the probe itself fails, repeat it {_times(step.retry.times)}, {seconds(step.retry.every)} apart"
+        yield f"if the probe itself fails, repeat it {_times(step.retry.times)}, every {seconds(step.retry.every)}"
     if step.samples:
         yield _samples(step)
     if step.scratch:

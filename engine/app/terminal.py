@@ -1,4 +1,4 @@
-"""Whoever started the program: can be asked and told things on stderr, and can interrupt."""
+"""Whoever started the program: can be asked and shown things on stderr, and can interrupt."""
 
 from __future__ import annotations
 

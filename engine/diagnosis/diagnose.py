@@ -31,7 +31,7 @@ class Diagnosis:
 def diagnose(site: HostContext) -> Diagnosis:
     """Take every look, those that need nothing from each other together.
 
-    Samples take their time: what the findings weigh beside them is looked at once more after them.
+    Samples take their time: what the findings weigh beside them is inspected once more after them.
     """
     states: dict[str, Json | Unknown] = {}
     taken: dict[str, tuple[StepInstance | SkippedInstance, ...]] = {}
@@ -45,8 +45,8 @@ def diagnose(site: HostContext) -> Diagnosis:
                 case times:
                     taken[step.id] = times
                     ready.append(step)
-        for step, told in zip(ready, _told(ready, taken, site, anew=False), strict=True):
-            results[step.id], states[step.id], taken[step.id] = told
+        for step, outcomes in zip(ready, _told(ready, taken, site, anew=False), strict=True):
+            results[step.id], states[step.id], taken[step.id] = outcomes
     ordered = tuple(results[it.id] for it in site.playbook.diagnose)
     first = Diagnosis(results=ordered, states=states, taken=taken)
     return probe_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
@@ -93,7 +93,7 @@ def _told(
     due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, StepInstance)]
     plain = [(step, it) for step, it in due if not step.samples]
     often = [(step, it) for step, it in due if step.samples]
-    looked = [
+    probed = [
         *probe_with_retries([ProbeRequest(step=step, args=it.args) for step, it in plain], site, anew=anew),
         *sample(
             [ProbeRequest(step=step, args=it.args) for step, it in often],
@@ -102,27 +102,27 @@ def _told(
             anew=anew,
         ),
     ]
-    found = dict(zip([id(it) for _, it in (*plain, *often)], looked, strict=True))
-    told = []
+    found = dict(zip([id(it) for _, it in (*plain, *often)], probed, strict=True))
+    outcomes = []
     for step in steps:
         times = [(it, found.get(id(it))) for it in taken[step.id]]
         now = tuple(replace(it, series=saw.series) if isinstance(it, StepInstance) and saw else it for it, saw in times)
-        told.append((*_told_of(step, times), now))
-    return told
+        outcomes.append((*_told_of(step, times), now))
+    return outcomes
 
 
 def _told_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance, ProbeResult | None]]) -> Told:
     each: list[Told] = []
-    for taking, looked in times:
+    for taking, probed in times:
         match taking:
             case SkippedInstance(result=refused):
                 each.append((refused, Unknown(why=f"{step.id}: {refused.why}")))
             case StepInstance():
-                assert looked is not None
-                each.append(reported(step, looked))
+                assert probed is not None
+                each.append(reported(step, probed))
     if not step.each:
         return each[0]
-    kept = [(it, told) for (it, _), told in zip(times, each, strict=True) if not _left_out(it)]
+    kept = [(it, outcomes) for (it, _), outcomes in zip(times, each, strict=True) if not _left_out(it)]
     items = [_with_item(taking.item, state) for taking, (_, state) in kept]
     return _result_of_items(step, kept, items), items
 
@@ -132,7 +132,7 @@ Kept = Sequence[tuple[StepInstance | SkippedInstance, Told]]
 
 
 def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
-    """One result for all items of *step*: failed where one of them could not be looked at."""
+    """One result for all items of *step*: failed where one of them could not be inspected."""
     results = [result for _, (result, _) in kept]
     bad = [(taking, result) for taking, (result, _) in kept if result.status not in (Status.OK, Status.SKIPPED)]
     remarks = [result.why for result in results if step.samples and result.why]
@@ -177,16 +177,16 @@ def _with_item(item: Json, state: Json | Unknown) -> Json:
     return {"value": state, "item": item}
 
 
-def reported(step: Step, looked: ProbeResult) -> tuple[StepResult, Json | Unknown]:
+def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknown]:
     """The result of a look, and what expressions may know of it."""
-    match looked.outcome:
+    match probed.outcome:
         case ProbeFailure(why=why):
             result = replace(
                 StepResult.of(step, Status.FAILED, why),
                 fault=Fault.LOOK,
                 ignored=step.ignore_failure,
-                seconds=looked.seconds,
-                commands=looked.commands,
+                seconds=probed.seconds,
+                commands=probed.commands,
             )
             return result, Unknown(why=f"{step.id}: {why}")
         case ProbeAnswer(state=state, absent=absent):
@@ -196,9 +196,9 @@ def reported(step: Step, looked: ProbeResult) -> tuple[StepResult, Json | Unknow
             result = replace(
                 StepResult.of(step, Status.SKIPPED if absent else Status.OK, why),
                 verified=True,
-                seconds=looked.seconds,
+                seconds=probed.seconds,
                 state=shown if isinstance(shown, Mapping) else {"value": shown},
-                commands=looked.commands,
+                commands=probed.commands,
             )
             return result, seen
 

@@ -20,7 +20,7 @@ States = Mapping[str, Json | Unknown]
 
 
 def ignore_partial(_: PartialSamples) -> None:
-    """Who is told where nobody wants to know."""
+    """Who is informed where nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class HostContext:
     once: SharedProbes | None = None
     """Where the looks are that all hosts of the run share; None: there is only this one."""
     cut: Callable[[PartialSamples], None] = field(default=ignore_partial, repr=False)
-    """Is told what a look had seen when it was cut short."""
+    """Receives what a look had seen when it was cut short."""
     hangs: HangingPrograms = field(init=False, repr=False, compare=False)
     """The programs that have just not answered."""
 

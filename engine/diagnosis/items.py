@@ -87,7 +87,7 @@ def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInsta
 def skipped_now(step: Step, item: Json, site: HostContext, states: States) -> StepResult | None:
     """Why *step*, which was to be taken for *item*, is not to be taken any more; None: it still is.
 
-    An item that has parts may have changed in one of them; whether it is there is told by the step's own look.
+    An item that has parts may have changed in one of them; whether it is there is reported by the step's own probe.
     """
     if step.each:
         items = _items(step, site.scope(states, step.part))

@@ -23,23 +23,23 @@ def probe_with_retries(
     *anew*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
     """
     began = site.clock.now()
-    looked = list(_shared_or_own(requests, site, anew=anew))
+    probed = list(_shared_or_own(requests, site, anew=anew))
     tries = 0
     while True:
         spent, tries = site.clock.now() - began, tries + 1
         again = [
             number
-            for number, it in enumerate(looked)
+            for number, it in enumerate(probed)
             if isinstance(it.outcome, ProbeFailure) and _may_repeat(requests[number].step, spent, tries, anew=anew)
         ]
         if not again:
-            return tuple(looked)
+            return tuple(probed)
         site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
         site.hangs.forget()
         spent = site.clock.now() - began
         later = [_with_what_is_left(requests[it], spent) for it in again]
         for number, it in zip(again, _shared_or_own(later, site, anew=True), strict=True):
-            looked[number] = replace(it, commands=(*looked[number].commands, *it.commands))
+            probed[number] = replace(it, commands=(*probed[number].commands, *it.commands))
 
 
 def _with_what_is_left(request: ProbeRequest, spent: float) -> ProbeRequest:

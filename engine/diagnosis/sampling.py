@@ -21,13 +21,13 @@ from engine.values.sampling import Missed, Sampling, Series
 from engine.values.types import Json, plural, seconds
 
 LONG = 5.0
-"""Seconds from which people are told that samples are being taken."""
+"""Seconds from which people are informed that samples are being taken."""
 
 GAP = 3
 """A sample that comes so many times later than it should, and after LONG, leaves what was in between unknown."""
 
 COMMANDS = 20
-"""The commands of a series that are told, those sent last."""
+"""The commands of a series that are reported, those sent last."""
 
 LARGEST = 100_000
 """Characters that the samples of one series may have in a result."""
@@ -54,7 +54,7 @@ def sample(
 
     *anew*: something was changed; to what each saw *before* one sample is added, and that one must be known.
     *enough* ends a series early; by default the ``while`` of the step does.  Raises TransportError and Cancelled as the
-    connection does; how far each had come is told to the site.
+    connection does; how far each had come is passed to the host context.
     """
     earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
 
@@ -74,12 +74,12 @@ def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResu
                 clock.sleep(due - clock.now())
             now = clock.now()
             ready = [it for it in waiting if it.due <= max(now, due)]
-            for it, looked in zip(ready, probe_with_retries([it.request for it in ready], site), strict=True):
-                it.note(looked, now)
+            for it, probed in zip(ready, probe_with_retries([it.request for it in ready], site), strict=True):
+                it.note(probed, now)
     except (TransportError, Cancelled):
         _tell_cut(takers, site)
         raise
-    return [it.looked() for it in takers]
+    return [it.probed() for it in takers]
 
 
 def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
@@ -124,15 +124,15 @@ class _Taker:
         if before is not None and before.samples:
             self._began, self._samples, self._missed = before.began, list(before.samples), list(before.unknown)
 
-    def note(self, looked: ProbeResult, began: float) -> None:
+    def note(self, probed: ProbeResult, began: float) -> None:
         """Take in the sample that was begun at *began*, and see whether and when there is another."""
         self._began = self._began if self._samples else began
         at = round(began - self._began, 3)
         self._mind_the_gap(at)
-        self._commands = (*self._commands, *looked.commands)[-COMMANDS:]
+        self._commands = (*self._commands, *probed.commands)[-COMMANDS:]
         self._spent = self._site.clock.now() - self._start
-        self.taken, self._last, self._seconds = self.taken + 1, looked.outcome, at
-        match looked.outcome:
+        self.taken, self._last, self._seconds = self.taken + 1, probed.outcome, at
+        match probed.outcome:
             case ProbeAnswer(absent=why) if why and not self._samples:
                 self._absent = why
             case ProbeAnswer(state=state, absent=""):
@@ -142,7 +142,7 @@ class _Taker:
                 self._samples.append({UNKNOWN: why})
                 self._missed.append(Missed(at=at, why=why))
         over = at >= round(self.sampling.span, 3) if self.sampling.span else self.taken >= self.sampling.times
-        self.done = self._enough(looked.outcome) or over or self.anew or bool(self._absent)
+        self.done = self._enough(probed.outcome) or over or self.anew or bool(self._absent)
         self._slot = max(self._slot + 1, ceil((self._site.clock.now() - self._began) / self.sampling.every))
         self.due = self._began + self.sampling.due(self._slot)
 
@@ -176,7 +176,7 @@ class _Taker:
             began=self._began,
         )
 
-    def looked(self) -> ProbeResult:
+    def probed(self) -> ProbeResult:
         """What is to be said of the look as a whole."""
         series, outcome = self.series(), self._last
         if isinstance(outcome, ProbeAnswer) and (series.known or self._absent):

@@ -18,7 +18,7 @@ RESTS = 30.0
 @dataclass(slots=True)
 class _Answer:
     lock: threading.Lock
-    looked: ProbeResult | None = None
+    probed: ProbeResult | None = None
     began: float = 0.0
 
 
@@ -40,11 +40,11 @@ class SharedProbes:
         with self._lock:
             answer = self._answers.setdefault(key, _Answer(threading.Lock()))
         with answer.lock:
-            if answer.looked is not None and (not anew or answer.began > asked):
-                return replace(answer.looked, commands=(), seconds=0.0)
+            if answer.probed is not None and (not anew or answer.began > asked):
+                return replace(answer.probed, commands=(), seconds=0.0)
             began = self._clock.now()
-            answer.looked, answer.began = take(), began
-            return answer.looked
+            answer.probed, answer.began = take(), began
+            return answer.probed
 
 
 class OtherHosts:

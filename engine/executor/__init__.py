@@ -1,4 +1,4 @@
-"""Plan in, results out: sends what the plan shows, or less, having looked again first."""
+"""Plan in, results out: sends what the plan shows, or less, having probed again first."""
 
 from engine.executor.host_steps import Consent, Outcome, execute
 

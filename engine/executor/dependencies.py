@@ -1,4 +1,4 @@
-"""What became of earlier steps, for the steps that hinge on them."""
+"""What became of earlier steps, for the steps that depend on them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class FindingWatch:
         self.diagnosis = first
         self.findings = findings
         self.stale = False
-        """A change was made since the findings were last looked at."""
+        """A change was made since the findings were last inspected."""
 
     def changed(self) -> None:
         """Note that the host has been changed, so that nothing is confirmed any more."""
@@ -61,14 +61,14 @@ class FindingWatch:
         self._until_settled(wanted, acted, 0.0)
 
     def forget(self, why: str) -> None:
-        """Nothing can be looked at any more: what was found is now unknown."""
+        """Nothing can be inspected any more: what was found is now unknown."""
         self.findings = tuple(replace(it, status=Presence.UNKNOWN, why=why) for it in self.findings)
 
     def _until_settled(self, wanted: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
         clock, began = self._site.clock, self._site.clock.now()
         gone_for = max((it.gone_for for it in acted), default=0.0)
         absent_since: float | None = None
-        told = False
+        reported = False
         while True:
             self._look(wanted)
             now = clock.now()
@@ -83,9 +83,9 @@ class FindingWatch:
                 if now - absent_since >= gone_for:
                     return
                 why = f"making sure for {seconds(gone_for)} that {', '.join(it.id for it in acted)} stays gone"
-            if not told:
+            if not reported:
                 self._site.emit(Waiting(host=self._site.host.name, why=why))
-                told = True
+                reported = True
             clock.sleep(POLL)
 
     def _look(self, wanted: Collection[str]) -> None:

@@ -40,12 +40,12 @@ class Lock:
         Raises TransportError and Cancelled: then nothing was changed.
         """
         clock, began = self._site.clock, self._site.clock.now()
-        told = False
+        reported = False
         while (busy := self._ask_all(place, become)) and clock.now() - began < PATIENCE:
             self.waited = True
-            if not told:
+            if not reported:
                 self._site.emit(Waiting(host=self._site.host.name, why=busy.why))
-                told = True
+                reported = True
             clock.sleep(POLL)
         return busy
 

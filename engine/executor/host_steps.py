@@ -151,7 +151,7 @@ class _Run:
                 return replace(due.plain, status=Status.BLOCKED, why=busy.why)
             if had_waited or not self.lock.waited:
                 return self._change(step, due)
-            self.watch.changed()  # another run has changed this host since we looked: decide once more
+            self.watch.changed()  # another run has changed this host since it was probed: decide once more
             self.called.due = not self.wrote
 
     def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
@@ -170,9 +170,9 @@ class _Run:
             blind = isinstance(barrier, Blocked)
             status = Status.BLOCKED if blind else Status.SKIPPED
             return replace(plain, status=status, why=barrier.why, fault=Fault.LOOK if blind else Fault.NONE)
-        (looked,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site)
-        plain = replace(plain, commands=looked.commands)
-        match looked.outcome:
+        (probed,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site)
+        plain = replace(plain, commands=probed.commands)
+        match probed.outcome:
             case ProbeFailure(why=why):
                 waits = self.site.action(step).decide is None
                 status = Status.FAILED if waits else Status.BLOCKED
@@ -322,7 +322,7 @@ class _Run:
         except (TransportError, Cancelled) as error:
             self.lost = str(error)
             self.watch.forget(f"the host could not be probed after the change: {error}")
-        except Exception as error:  # a fault of ours: what was done stays told, and nothing is called healthy
+        except Exception as error:  # a fault of ours: what was done stays reported, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"
             self.watch.forget(f"the host was not probed after the change: {self.lost}")
 

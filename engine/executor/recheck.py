@@ -24,17 +24,17 @@ def confirmed_result(
 ) -> StepResult:
     """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
 
-    Its ``within`` is the time that it has to come true: until then it is looked at again and again.
+    Its ``within`` is the time that it has to come true: until then it is probed repeatedly.
     Raises TransportError and Cancelled as the connection does.
     """
     step, began = request.step, site.clock.now()
     commands: tuple[SentCommand, ...] = ()
     while True:
-        looked, result = _looked_again(site, request, fresh, change, left_alone, plain)
-        commands = (*commands, *looked.commands)[-20:]
+        probed, result = _looked_again(site, request, fresh, change, left_alone, plain)
+        commands = (*commands, *probed.commands)[-20:]
         if result.status is Status.CHANGED or site.clock.now() - began >= step.within:
             return replace(result, commands=(*plain.commands, *commands))
-        if len(commands) == len(looked.commands):  # the first time
+        if len(commands) == len(probed.commands):  # the first time
             words = f"waiting up to {seconds(step.within)} for {step.id} to have worked"
             site.emit(Waiting(host=site.host.name, why=words))
         site.clock.sleep(step.every)
@@ -49,18 +49,18 @@ def _looked_again(
     plain: StepResult,
 ) -> tuple[ProbeResult, StepResult]:
     step, action = request.step, site.action(request.step)
-    (looked,) = run_probes([request], site)
-    if isinstance(looked.outcome, ProbeFailure):
-        why = f"done, but a second probe gave no answer: {looked.outcome.why}"
-        return looked, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
-    after = looked.outcome.state
+    (probed,) = run_probes([request], site)
+    if isinstance(probed.outcome, ProbeFailure):
+        why = f"done, but a second probe gave no answer: {probed.outcome.why}"
+        return probed, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+    after = probed.outcome.state
     if left_alone and action.without:
         after = action.without(after, left_alone)
-    if looked.outcome.absent or settled(action, fresh, after):
-        return looked, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
+    if probed.outcome.absent or settled(action, fresh, after):
+        return probed, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
     words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
     why = words or "done, but a second probe still sees what it was to change"
-    return looked, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
+    return probed, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
 
 
 def settled(action: Action, before: ProbeAnswer, after: object) -> bool:

@@ -1,4 +1,4 @@
-"""What called for the steps of a plan, looked at again after a person's yes or a wait for the host's lock."""
+"""What called for the steps of a plan, probed again after a person's yes or a wait for the host's lock."""
 
 from __future__ import annotations
 

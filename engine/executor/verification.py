@@ -63,8 +63,8 @@ def _until_it_holds(site: HostContext, request: ProbeRequest, plain: StepResult)
     while True:
         left = step.within - (site.clock.now() - began) if step.within else 0.0
         request = replace(request, left=max(left, LEAST) if step.within else 0.0)
-        looked, result = (_in_every_sample if step.samples else _once)(site, request, plain)
-        commands = (*commands, *looked.commands)[-20:]
+        probed, result = (_in_every_sample if step.samples else _once)(site, request, plain)
+        commands = (*commands, *probed.commands)[-20:]
         if result.status is Status.SKIPPED:
             return replace(result, commands=commands)
         if result.status is Status.OK or site.clock.now() - began >= step.within:
@@ -73,8 +73,8 @@ def _until_it_holds(site: HostContext, request: ProbeRequest, plain: StepResult)
 
 
 def _once(site: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
-    (looked,) = probe_with_retries([replace(request, step=replace(request.step, within=0.0))], site)
-    return looked, _judged(site, request.step, looked.outcome, plain)
+    (probed,) = probe_with_retries([replace(request, step=replace(request.step, within=0.0))], site)
+    return probed, _judged(site, request.step, probed.outcome, plain)
 
 
 def _in_every_sample(site: HostContext, request: ProbeRequest, plain: StepResult) -> tuple[ProbeResult, StepResult]:
@@ -85,16 +85,16 @@ def _in_every_sample(site: HostContext, request: ProbeRequest, plain: StepResult
         judged.append(_judged(site, request.step, outcome, plain))
         return judged[-1].status is not Status.OK
 
-    (looked,) = sample([replace(request, step=replace(request.step, within=0.0))], site, enough=enough)
-    series, last = looked.series, judged[-1]
+    (probed,) = sample([replace(request, step=replace(request.step, within=0.0))], site, enough=enough)
+    series, last = probed.series, judged[-1]
     assert series is not None
     if last.status is Status.SKIPPED and len(judged) == 1:
-        return looked, last
+        return probed, last
     which = plural(len(judged), "sample") if last.status is Status.OK else f"sample {len(judged)} of {series.asked}"
     why = f"{last.why} ({which}, {seconds(series.seconds)})"
     if last.status is Status.SKIPPED:  # it was there before
         last = replace(last, status=Status.FAILED, fault=Fault.LOOK)
-    return looked, replace(last, why=why, state=shortened(series))
+    return probed, replace(last, why=why, state=shortened(series))
 
 
 def _judged(site: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailure, plain: StepResult) -> StepResult:

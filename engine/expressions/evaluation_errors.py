@@ -88,7 +88,7 @@ def _missing(tree: nodes.Template, value: Value) -> Iterator[str]:
 def _quietly(value: Value, node: nodes.Node, otherwise: Any) -> Any:
     try:
         return value(node)
-    except Exception:  # it only explains another error: what cannot be told is left out
+    except Exception:  # it only explains another error: what cannot be explained is left out
         return otherwise
 
 

@@ -17,7 +17,7 @@ from engine.values.units import duration, size
 NAMES = ("series", "sustained", "grows")
 
 FEWEST = 3
-"""Known samples from which growth can be told."""
+"""Known samples from which growth can be determined."""
 
 ROOTS = ("inputs", "host", "run")
 """Names that mean the same within a sample as outside of it."""
@@ -44,21 +44,21 @@ def filters(inside: Inside) -> Mapping[str, Callable[..., Any]]:
     """The filters; each takes an expression over the fields of one sample, written out as text."""
 
     @pass_context
-    def series(context: Any, looked: Any, expression: str) -> list[Any]:
+    def series(context: Any, probed: Any, expression: str) -> list[Any]:
         """What *expression* is in each sample; a gap where it is not known."""
-        return [value for _, value in _values(inside, context, looked, expression, "series")]
+        return [value for _, value in _values(inside, context, probed, expression, "series")]
 
     @pass_context
-    def sustained(context: Any, looked: Any, condition: str, span: Any) -> bool:
+    def sustained(context: Any, probed: Any, condition: str, span: Any) -> bool:
         """Whether *condition* held in every sample of the last *span*."""
-        values = list(_values(inside, context, looked, condition, "sustained"))
-        return not _absent(looked) and held_for(values, _span(span))
+        values = list(_values(inside, context, probed, condition, "sustained"))
+        return not _absent(probed) and held_for(values, _span(span))
 
     @pass_context
-    def grows(context: Any, looked: Any, expression: str, at_least: Any = 0, rises: int = 1) -> bool:
+    def grows(context: Any, probed: Any, expression: str, at_least: Any = 0, rises: int = 1) -> bool:
         """Whether *expression* never falls, and rises by *at_least*, in so many samples at least."""
-        values = [it for _, it in _values(inside, context, looked, expression, "grows")]
-        return not _absent(looked) and growing(values, amount(at_least), rises)
+        values = [it for _, it in _values(inside, context, probed, expression, "grows")]
+        return not _absent(probed) and growing(values, amount(at_least), rises)
 
     return {"series": series, "sustained": sustained, "grows": grows}
 
@@ -139,13 +139,13 @@ def _number(value: Any) -> float:
     return value
 
 
-def _values(inside: Inside, context: Any, looked: Any, expression: str, name: str) -> Iterator[tuple[float, Any]]:
+def _values(inside: Inside, context: Any, probed: Any, expression: str, name: str) -> Iterator[tuple[float, Any]]:
     """When each sample was taken, with what *expression* is in it."""
-    if not isinstance(known(looked), View) or "samples" not in looked or "asked" not in looked:
+    if not isinstance(known(probed), View) or "samples" not in probed or "asked" not in probed:
         raise ConfigError(f"`{name}` stands behind a look with `samples`")
     names = {it: context[it] for it in (*ROOTS, ROUNDS)}
-    missed = iter(looked["unknown"])
-    for sample in looked["samples"]:
+    missed = iter(probed["unknown"])
+    for sample in probed["samples"]:
         value: Any = sample
         at = (next(missed) if isinstance(sample, Silent) else sample)["at"]
         if not isinstance(sample, Silent):
@@ -156,5 +156,5 @@ def _values(inside: Inside, context: Any, looked: Any, expression: str, name: st
         yield at, value
 
 
-def _absent(looked: View) -> bool:
-    return bool(looked["absent"])
+def _absent(probed: View) -> bool:
+    return bool(probed["absent"])

@@ -82,7 +82,7 @@ def evaluate(expression: str, scope: Scope) -> bool | Unknown:
 def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
     """What *expression* gives, as JSON; Unknown when it touches what no look could answer.  Raises ConfigError.
 
-    With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is told.
+    With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is reported.
     """
     try:
         found: Json = _native(_as_template(expression), scope, gaps=gaps)

@@ -55,8 +55,8 @@ def traits(host: Host) -> Traits:
 
 def provider(host: Host) -> str:
     """Whose machine it is: its field ``provider``, else by the prefix of its name; empty where neither tells."""
-    if told := _text(host.vars.get("provider")):
-        return told
+    if reported := _text(host.vars.get("provider")):
+        return reported
     if host.name.lower() == "localhost" or host.name.lower().startswith("mac-"):
         return "local"
     found = PROVIDER.match(host.name)

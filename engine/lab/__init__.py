@@ -1,6 +1,6 @@
 """Throw-away hosts on this machine, with faults to practise on.
 
-Each host has its own processes, files, network and host name (what this machine does not allow is told), and is
+Each host has its own processes, files, network and host name (what this machine does not allow is reported), and is
 reached by SSH on a loopback address.  Only the GPU is pretended: processes, signals, files and SSH are real.
 """
 

@@ -1,4 +1,4 @@
-"""What of a lab host this machine can keep apart from itself, and what it says of the rest."""
+"""What of a lab host this machine can isolate from itself, and what it says of the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDED = ("unshare", "mount", "umount", "pivot_root", "setsid", "hostname")
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 """Where ordinary users have programs that their PATH does not name."""
 PROBE_WITHIN = 20.0
-FILE = "apart.json"
+FILE = "isolation.json"
 
 NET = "ip link set lo up 2>/dev/null || {python} -ISc '{lo}'"
 OVERLAY = (
@@ -114,7 +114,7 @@ def remember(folder: Path, it: Isolation) -> None:
 
 
 def remembered(folder: Path) -> Isolation | None:
-    """What was found for the lab in *folder*; None where nothing is told."""
+    """What was found for the lab in *folder*; None where nothing is recorded."""
     try:
         known = json.loads((folder / FILE).read_text())
         return Isolation(**{**known, "argv": tuple(known["argv"])})

@@ -31,7 +31,7 @@ ABOUT_STEP: Mapping[str, str] = {
     "timeout": "For each command, enforced on the host. Default: 30s for probes, 10m for changes.",
     "within": "Probe again for so long: until it answers (diagnose), the change shows (remediate), it is so (verify).",
     "every": "The time between two probes of `within`.",
-    "retry": "Repeat a probe after a fault: so many times, so far apart. A change is sent once.",
+    "retry": "Repeat a probe after a fault: so many times, with this interval. A change is sent once.",
     "samples": "Repeat the probe so many `times`, or `for` so long, one `every` so often, as long as `while` is true.",
     "become": "Use sudo: true for root, or the name of a user.",
     "on": "Send the commands to this host instead, or to the controller.",

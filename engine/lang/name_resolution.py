@@ -152,7 +152,7 @@ MOST_NAMED = 100
 """Names that one hint lists."""
 
 MOST_COMPARED = 50_000
-"""Names that a wrong one is held against, for all mistakes of a file; of very many mistakes only the first are told."""
+"""Names that a wrong one is held against, for all mistakes of a file; of very many mistakes only the first."""
 
 
 class Hints:

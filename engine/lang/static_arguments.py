@@ -18,7 +18,7 @@ from engine.values.playbook import Playbook, Step, Where
 from engine.values.types import Json, Raw, Unknown, plural
 
 MOST_ITEMS = 100
-"""Items of an ``each`` that are looked at beforehand."""
+"""Items of an ``each`` that are inspected beforehand."""
 
 MOST_PLACES = 4
 """Places of a playbook that are named beside a mistake in an input."""
@@ -76,7 +76,7 @@ def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> I
 
 def unseen(playbook: Playbook, part: str) -> Looks:
     """Every look that a step of *part* could name, none of which has been taken yet."""
-    return {it.id.removeprefix(f"{part}_"): Unknown(why="not looked at yet") for it in playbook.diagnose}
+    return {it.id.removeprefix(f"{part}_"): Unknown(why="not probed yet") for it in playbook.diagnose}
 
 
 def problems_with_inputs_given(

@@ -143,7 +143,7 @@ def could_be_playbook(text: str, file: str) -> bool:
 def parse_playbook(text: str, file: str, *, ours: bool = True) -> Document:
     """A playbook, or another file of ours.  Raises ConfigError with every mistake in its YAML.
 
-    Where it is not *ours*, as far as can be told, nothing that stands in it is repeated.
+    Where it is not *ours*, as far as can be determined, nothing that stands in it is repeated.
     """
     return _unquoted(lambda: _parse_playbook(text, file), ours)
 

@@ -39,7 +39,7 @@ class CommandRun:
     command: Command
     token: str
     lane: ShellSession
-    leash: Watchdog
+    watchdog: Watchdog
     opener: Opener
     interrupt: Interrupt
     began: float = field(default_factory=time.monotonic)
@@ -73,16 +73,16 @@ class CommandRun:
         while not self._over():
             if self._asleep() and self._caught_up(CATCH_UP):
                 break
-            self.leash.listen()
-            if self.lane.name in self.leash.late:  # what it said before it was ended comes before that word
+            self.watchdog.listen()
+            if self.lane.name in self.watchdog.late:  # what it said before it was ended comes before that word
                 return self._completed() if self._caught_up(0.3) else self._late_write()
             if self.interrupt.level() > 1:
                 self._cut_write()
             if self.lane.ended:
                 if self._spent() < self.command.timeout:
                     return self._broken_off()
-                self.leash.listen(0.1)
-            if self.leash.ended and self._spent() > self.command.timeout:
+                self.watchdog.listen(0.1)
+            if self.watchdog.ended and self._spent() > self.command.timeout:
                 return self._unheld_write()
             if self._spent() > self.command.timeout + GRACE + LATEST:
                 raise ConnectionLost("the host stopped answering while this ran")
@@ -142,7 +142,7 @@ class CommandRun:
     def _late_look(self) -> Completed:
         """End the look on the host, without waiting for its pipes."""
         spent = self._spent()
-        left = self.leash.finish(self.lane, 3)
+        left = self.watchdog.finish(self.lane, 3)
         self.lane.ended = True
         if left is None:
             require_open_connection(self.opener)
@@ -151,15 +151,15 @@ class CommandRun:
         return self._ended(timed_out=True, survivors=left)
 
     def _end_for_interrupt(self) -> None:
-        left = self.leash.finish(self.lane, 3)
+        left = self.watchdog.finish(self.lane, 3)
         self.lane.ended = True
         raise Cancelled(f"asked to stop; this look was ended on the host: {self._named(left)}", sent=True)
 
     def _broken_off(self) -> Completed:
         """The lane ended under the command: the line is gone, or something on the host killed our shell."""
         require_open_connection(self.opener)
-        self.leash.listen(0.2)
-        late = self.lane.name in self.leash.late
+        self.watchdog.listen(0.2)
+        late = self.lane.name in self.watchdog.late
         note = f"\nrunbook: the shell that ran this was killed on the host ({self.command.effect})"
         return self._ended(note="" if late else note, timed_out=late)
 
@@ -167,7 +167,7 @@ class CommandRun:
         if self.command.unkillable:
             left: tuple[str, ...] = (f"left running: {self.command.brief()}",)
         else:
-            left = self.leash.wait_over(self.lane, 2.0) or ()
+            left = self.watchdog.wait_over(self.lane, 2.0) or ()
         return self._ended(timed_out=True, survivors=left)
 
     def _unheld_write(self) -> Completed:
@@ -179,7 +179,7 @@ class CommandRun:
         if self.command.unkillable:
             words = f"asked to stop twice; this cannot be ended and was left running: {self.command.brief()}"
             raise Cancelled(words, sent=True)
-        left = self.leash.finish(self.lane, 10)
+        left = self.watchdog.finish(self.lane, 10)
         raise Cancelled(f"asked to stop twice; this change was ended half-way: {self._named(left)}", sent=True)
 
     def _named(self, left: tuple[str, ...] | None) -> str:

@@ -73,8 +73,8 @@ class SessionConnection:
     def close(self) -> None:
         """Hang up; nothing of ours stays on the host but writes that are still running."""
         with suppress(ConnectionLost):
-            for lane, leash in self._lanes.values():
-                leash.drops(lane)
+            for lane, watchdog in self._lanes.values():
+                watchdog.drops(lane)
         for user in list(self._lanes):
             self._forget(user)
         self._opener.close()
@@ -121,20 +121,20 @@ class SessionConnection:
         return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
 
     def _pair(self, user: str, command: Command) -> tuple[ShellSession, Watchdog]:
-        """The lane on which looks of *user* run, and the leash of everything that *user* runs.  Raises Refused."""
+        """The lane on which looks of *user* run, and the watchdog of everything that *user* runs.  Raises Refused."""
         if user in self._lanes:
-            lane, leash = self._lanes[user]
+            lane, watchdog = self._lanes[user]
             lane.pump(0)
-            leash.listen()
-            if not lane.ended and not leash.ended:
-                return lane, leash
+            watchdog.listen()
+            if not lane.ended and not watchdog.ended:
+                return lane, watchdog
             self._forget(user)
         if user in self._refused:
             raise ShellRefused(self._refused[user])
-        lane, leash = self._started(user, command, self._open_pair)
-        leash.holds(lane)
-        self._lanes[user] = (lane, leash)
-        return lane, leash
+        lane, watchdog = self._started(user, command, self._open_pair)
+        watchdog.holds(lane)
+        self._lanes[user] = (lane, watchdog)
+        return lane, watchdog
 
     def _started(self, user: str, command: Command, start: Callable[[Access, Command], T]) -> T:
         """What *start* gives: without a password first, and with it where sudo will not have that."""
@@ -162,20 +162,20 @@ class SessionConnection:
 
     def _open_pair(self, access: Access, command: Command) -> tuple[ShellSession, Watchdog]:
         lane = ShellSession(self._opener, access)
-        leash = None
+        watchdog = None
         try:
             if not access.password:  # else a wrong password would be tried twice
-                leash = Watchdog(self._opener, access)
+                watchdog = Watchdog(self._opener, access)
             lane.wait_until_ready(lambda: self._may_send(command))
-            if not leash:
-                leash = Watchdog(self._opener, access)
-                leash.wait_until_ready(lambda: self._may_send(command))
+            if not watchdog:
+                watchdog = Watchdog(self._opener, access)
+                watchdog.wait_until_ready(lambda: self._may_send(command))
         except BaseException:
             lane.close()
-            if leash:
-                leash.close()
+            if watchdog:
+                watchdog.close()
             raise
-        return lane, leash
+        return lane, watchdog
 
     def _open_lane(self, access: Access, command: Command) -> ShellSession:
         lane = ShellSession(self._opener, access, cage=command.effect is Effect.WRITE and not command.unkillable)
@@ -192,8 +192,8 @@ class SessionConnection:
 
     def _run_batch(self, commands: Sequence[Command], user: str) -> list[Completed]:
         """Looks, one after the other on the lane of *user*, sent ahead of their answers."""
-        lane, leash = self._lanes[user]
-        leash.begins(lane, sum(it.timeout for it in commands) + GRACE, tenths=3)
+        lane, watchdog = self._lanes[user]
+        watchdog.begins(lane, sum(it.timeout for it in commands) + GRACE, tenths=3)
         texts = [(token := lane.token(), command_text(it, token)) for it in commands]
         done: list[Completed] = []
         sent = ahead = 0
@@ -202,22 +202,22 @@ class SessionConnection:
                 lane.give(texts[sent][1])
                 ahead += len(texts[sent][1])
                 sent += 1
-            done.append(self._counted(self._attempt(command, token, lane, leash).look()))
+            done.append(self._counted(self._attempt(command, token, lane, watchdog).look()))
             ahead -= len(text)
             if lane.flooded:
                 lane.ended = True  # what it says is no longer known to belong to what it was asked
             if lane.ended:
                 return done  # what was not begun is sent again, on a fresh lane
         with suppress(ConnectionLost):
-            leash.ends(lane)
+            watchdog.ends(lane)
         return done
 
     def _run_alone(self, command: Command, user: str) -> Completed:
         """A write, or a command of somebody else's, on a lane of its own that is given up afterwards."""
-        leash = self._lanes[user][1]
+        watchdog = self._lanes[user][1]
         try:
             with _nothing_sent():
-                leash.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
+                watchdog.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
                 lane = self._started(user, command, self._open_lane)
         except ShellRefused as error:
             with _nothing_sent():
@@ -225,39 +225,39 @@ class SessionConnection:
             return Completed(exit_code=None, refused=f"the host starts no further shell: {error}")
         try:
             self._may_send(command)
-            return (self._write if command.effect is Effect.WRITE else self._foreign)(lane, leash, command)
+            return (self._write if command.effect is Effect.WRITE else self._foreign)(lane, watchdog, command)
         finally:
             lane.close()
 
-    def _attempt(self, command: Command, token: str, lane: ShellSession, leash: Watchdog) -> CommandRun:
+    def _attempt(self, command: Command, token: str, lane: ShellSession, watchdog: Watchdog) -> CommandRun:
         room = max(LEAST_ROOM, ROOM - self._said)
-        return CommandRun(command, token, lane, leash, self._opener, self._interrupt, room=room)
+        return CommandRun(command, token, lane, watchdog, self._opener, self._interrupt, room=room)
 
     def _counted(self, done: Completed) -> Completed:
         self._said += len(done.stdout) + len(done.stderr)
         return done
 
-    def _foreign(self, lane: ShellSession, leash: Watchdog, command: Command) -> Completed:
-        leash.holds(lane)
-        leash.begins(lane, command.timeout + GRACE, tenths=3)
+    def _foreign(self, lane: ShellSession, watchdog: Watchdog, command: Command) -> Completed:
+        watchdog.holds(lane)
+        watchdog.begins(lane, command.timeout + GRACE, tenths=3)
         token = lane.token()
         lane.give(command_text(command, token))
-        done = self._counted(self._attempt(command, token, lane, leash).look())
+        done = self._counted(self._attempt(command, token, lane, watchdog).look())
         with suppress(ConnectionLost):
             if not lane.ended:
-                leash.finish(lane, 0)
-            leash.drops(lane)
+                watchdog.finish(lane, 0)
+            watchdog.drops(lane)
         return done
 
-    def _write(self, lane: ShellSession, leash: Watchdog, command: Command) -> Completed:
+    def _write(self, lane: ShellSession, watchdog: Watchdog, command: Command) -> Completed:
         token = lane.token()
         with _nothing_sent():
-            leash.begins(lane, command.timeout, write=True, kill=not command.unkillable, tenths=50)
-        attempt = self._attempt(command, token, lane, leash)
+            watchdog.begins(lane, command.timeout, write=True, kill=not command.unkillable, tenths=50)
+        attempt = self._attempt(command, token, lane, watchdog)
         lane.give(command_text(command, token))
         done = self._counted(attempt.write())
         with suppress(ConnectionLost):  # what became of the write is known
-            leash.drops(lane)
+            watchdog.drops(lane)
         return done
 
 

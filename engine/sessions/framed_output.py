@@ -1,4 +1,4 @@
-"""What a lane says, taken apart at the marks behind each command."""
+"""What a lane says, split at the marks behind each command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A password that is lent to many hosts at once, and costs no account more than one wrong try."""
+"""A password that is shared with many hosts at once, and costs no account more than one wrong try."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ POLL = 0.1
 
 
 class SharedPassword:
-    """Sudo's password: told to one host alone until one has taken it, and to none once it was wrong, or may have been.
+    """Sudo's password: given to one host alone until one has taken it, and to none once it was wrong, or may have been.
 
-    Accounts of a directory service are the same on every host: a wrong word told to forty of them locks the account.
+    Accounts of a directory service are the same on every host: a wrong word given to forty of them locks the account.
     """
 
     def __init__(self, secret: str) -> None:
@@ -47,7 +47,7 @@ class SharedPassword:
         try:
             made = give(self.secret, trial)
         finally:
-            if trial.told and not trial.taken:
-                self._wrong = f"the password was not accepted on {host}, and was told to no other host"
+            if trial.reported and not trial.taken:
+                self._wrong = f"the password was not accepted on {host}, and was given to no other host"
         self._taken = True
         return made

@@ -296,7 +296,7 @@ program() {  # program, or script for one: that nobody else can put another one 
 cwd=$1 paths=$2 from=$(pwd -P); shift 2
 if [ -n "$cwd" ]; then
     place "$cwd"; cwd=$at
-    cd -- "$cwd" 2>/dev/null || exit 0  # that is told when it is tried
+    cd -- "$cwd" 2>/dev/null || exit 0  # that is shown when it is tried
     now=$(pwd -P)
     folder "$cwd"
     [ "$real" = "$now" ] || { why="$cwd leads elsewhere than a moment ago"; no; }

@@ -1,4 +1,4 @@
-"""One lane: a shell on the host that runs frames; and the leash that can end it."""
+"""One lane: a shell on the host that runs frames; and the watchdog that can end it."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class ShellSession(UserShell):
 
 
 class Watchdog(UserShell):
-    """A shell on the host that ends lanes: when it is told to, when their time is up, or when the line is gone."""
+    """A shell on the host that ends lanes: when it is ordered to, when their time is up, or when the line is gone."""
 
     def __init__(self, opener: Opener, access: Access) -> None:
         self._over: dict[str, list[str]] = {}
         self._known: set[str] = set()
-        """The lanes that it was told of."""
+        """The lanes that were announced to it."""
         self.late: set[str] = set()
         self._ready = False
         self._why = ""
@@ -118,16 +118,16 @@ class Watchdog(UserShell):
         """Wait until the host says that *lane* has been ended; what survives, or None without an answer."""
         deadline, late = time.monotonic() + within, False
         while True:
-            told = self._over.get(lane.name, [])
-            if told and told[-1] == "":
-                return tuple(it for it in told if it)
+            reported = self._over.get(lane.name, [])
+            if reported and reported[-1] == "":
+                return tuple(it for it in reported if it)
             if late or self.ended:
                 return None
             late = time.monotonic() > deadline  # what has come until now is still read
             self.listen(PATIENCE)
 
     def listen(self, seconds: float = 0.0) -> None:
-        """Take in what the leash has said."""
+        """Take in what the watchdog has said."""
         if not self.ended:
             self.pump(seconds)
         while (line := self.out.line("")) is not None:
@@ -139,14 +139,14 @@ class Watchdog(UserShell):
     def _heard(self, words: list[str]) -> None:
         match words:
             case ["survivor", lane, pid, state, name] if lane in self._known:
-                told = self._over.setdefault(lane, [])
-                if len(told) < MOST_SURVIVORS:
-                    told.append(f"pid {pid[:10]} ({state[:10]}) {name[:64]}")
-                elif len(told) == MOST_SURVIVORS:
-                    told.append("and more")
+                reported = self._over.setdefault(lane, [])
+                if len(reported) < MOST_SURVIVORS:
+                    reported.append(f"pid {pid[:10]} ({state[:10]}) {name[:64]}")
+                elif len(reported) == MOST_SURVIVORS:
+                    reported.append("and more")
             case ["over", lane] if lane in self._known:
-                told = self._over.setdefault(lane, [])
-                told += [""] if "" not in told else []
+                reported = self._over.setdefault(lane, [])
+                reported += [""] if "" not in reported else []
             case ["late", lane] if lane in self._known:
                 self.late.add(lane)
             case ["ready"]:

@@ -102,7 +102,7 @@ class UserShell:
     def _tell_password(self) -> None:
         if self._told:
             raise PasswordRefused("the password was not accepted; it was tried once")
-        self._told = self._access.trial.told = True
+        self._told = self._access.trial.reported = True
         self._open_with(f"{self._access.password}\n".encode() + self._first)
 
     def _open_with(self, data: bytes) -> None:
@@ -112,17 +112,17 @@ class UserShell:
 
     def _refusal(self) -> ShellRefused:
         said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
-        told = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
+        reported = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
         kind = PasswordRefused if self._told else ShellRefused
         if self.flooded:
             return kind(f"its login shell, or what it starts, printed over {UNREAD // 1024} KiB and no shell answered")
-        said, told = ([line[:LONGEST_WORDS] for line in lines] for lines in (said, told))
+        said, reported = ([line[:LONGEST_WORDS] for line in lines] for lines in (said, reported))
         if said and self.ended:
             words = "; ".join([it for it in said if it.startswith("sudo: ")][-3:]) or said[-1]
             if "sudoers" in words or "not allowed" in words:  # it had the right one, and the account may not
                 self._access.trial.taken = True
             return kind(words)
-        words = f"; it says: {(said or told)[-1]}" if said or told else ""
+        words = f"; it says: {(said or reported)[-1]}" if said or reported else ""
         if not self.ended:
             return kind(f"no shell answers within {self._patience:.0f} s (--shell-timeout gives it longer){words}")
         return kind(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")

@@ -1,6 +1,6 @@
 # Git in a work tree and from a repository of this host, so that it runs nobody's code but git's own (after safe.sh).
 #
-# git believes what it is told by the configuration, the attributes and the hooks of a repository, and a place in it
+# git believes what it is given by the configuration, the attributes and the hooks of a repository, and a place in it
 # (gitdir, commondir, alternates) leads elsewhere. So: the tree, its repository and every file that the configuration
 # comes from are root's or ours, and nobody else can write to them; and even then no hook, no file system monitor and no
 # filter runs, nothing is fetched that was not asked for, and no submodule is entered.
@@ -190,7 +190,7 @@ git_source() { # the address of a repository: refuses one on this host that is n
 
 git_refs() { # address of a repository, ref: the commits that it has for it, as git ls-remote says; changes nothing here
     git_repo=$1 git_ref=$2
-    # To let ssh add to known_hosts or open a shared connection, or a helper store what it just told, leaves traces.
+    # To let ssh add to known_hosts or open a shared connection, or a helper store what it just received, leaves traces.
     [ "$git_asks" = no ] || GIT_SSH_COMMAND="$GIT_SSH_COMMAND -o ControlMaster=no -o ControlPath=none \
 -o StrictHostKeyChecking=yes -o IgnoreUnknown=UpdateHostKeys -o UpdateHostKeys=no"
     git config --get-regexp '^credential\.(.*\.)?helper$' | {

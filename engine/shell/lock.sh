@@ -6,7 +6,7 @@
 #
 # Nobody guards the door, so that nobody can be killed while he does: an entry is made, and then looks for others. It
 # gives way to one that holds, and to one that asks and stands before it in the listing; for one that asks and stands
-# behind it, it waits until that has given way or holds (it may have looked before there was anything to see). Names are
+# behind it, it waits until that has given way or holds (it may have checked before there was anything to see). Names are
 # never used twice, so that what is dead can be removed by anybody at any time.
 
 LC_ALL=C
@@ -30,7 +30,7 @@ lock_in() { # directory, directory in it: goes to the place for locks there, and
     return 1
 }
 
-lock_told() { # directory: whether this very user has set it apart for locks; the environment may be somebody else's
+lock_declared() { # directory: whether this very user has reserved it for locks; the environment may be somebody else's
     [ -n "$1" ] && safe_enter "$1" && [ "$shared" = no ] && safe_stat . && [ "$uid" = "$safe_me" ] || return 1
     [ "${mode%.}" = drwx------ ] && safe_stat ./.runbook-locks && [ "$uid" = "$safe_me" ]
 }
@@ -43,10 +43,10 @@ lock_home() { # sets home to that of this user, as the system knows it: HOME may
 }
 
 lock_place() { # goes to where the locks of this user and this host lie
-    if lock_told "${RUNBOOK_LOCK_PLACES-}"; then lock_in "$RUNBOOK_LOCK_PLACES" .; return; fi
+    if lock_declared "${RUNBOOK_LOCK_PLACES-}"; then lock_in "$RUNBOOK_LOCK_PLACES" .; return; fi
     if [ "$safe_me" = 0 ]; then lock_in /run runbook || lock_in /var/run runbook; return; fi
     lock_home
-    case $safe_realm in # without its boot, this host is not told from another one that shares the home
+    case $safe_realm in # without its boot, this host is not distinguished from another one that shares the home
         0-*) ;;
         *) ! lock_in "${home%/}" .cache/runbook || return 0 ;;
     esac

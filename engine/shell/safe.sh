@@ -45,7 +45,7 @@ safe_belongs() { # path, uid, words: refuses what belongs to somebody else
     why="$1 belongs to $owner, $3"
 }
 
-safe_alone() { # gid, mode: whether nobody but this user is in that group, as far as that can be told
+safe_alone() { # gid, mode: whether nobody but this user is in that group, as far as that can be determined
     case $2 in *+) return 1 ;; esac # an ACL may name anybody
     [ "$1" != 0 ] || return 0
     [ "$safe_me" != 0 ] && [ "$1" = "$(id -g)" ] && [ "$(id -gn)" = "$(id -un)" ]
@@ -121,7 +121,7 @@ safe_resolve() { # path, absolute, `last` to follow also the last name where tha
 }
 
 safe_step() { # directory: whether it is safe
-    safe_stat "$1" || { why="$1 cannot be looked at"; return 1; }
+    safe_stat "$1" || { why="$1 cannot be inspected"; return 1; }
     safe_directory "$1"
 }
 
@@ -201,7 +201,7 @@ safe_lives() { # pid, start: whether that process lives; also where that cannot 
 safe_where() { # sets safe_realm to the boot and the process namespace that process ids count in here, as far as known
     safe_realm='' safe_word=$(readlink /proc/self/ns/pid 2>/dev/null | tr -dc 0-9)
     { IFS= read -r safe_realm </proc/sys/kernel/random/boot_id; } 2>/dev/null || safe_realm=''
-    safe_realm=${safe_realm%%-*}${safe_realm##*-} # 20 digits of 32 are enough to tell boots apart
+    safe_realm=${safe_realm%%-*}${safe_realm##*-} # 20 digits of 32 are enough to distinguish boots
     [ -n "$safe_realm" ] && [ -n "$safe_word" ] || safe_realm=0 safe_word=0
     safe_realm=$safe_realm-$safe_word
 }

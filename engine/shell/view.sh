@@ -33,7 +33,7 @@ view_find() { # path, absolute: goes to the directory of the regular file that i
             view_dir=${1%/*} view_here=$here view_shared=$shared view_exposed=$exposed view_dir_makers=$makers
             view_by=$by view_by_owner=$by_owner
         fi
-        safe_stat "./$name" || { why="there is no $here/$name, or it cannot be looked at"; return 1; }
+        safe_stat "./$name" || { why="there is no $here/$name, or it cannot be inspected"; return 1; }
         if [ "$shared" = yes ] && ! safe_ours "$uid"; then
             safe_belongs "$here/$name" "$uid" 'who could exchange it meanwhile'
             view_exposed
@@ -66,7 +66,7 @@ view_exposed() { # remembers why others can exchange what comes now
 view_root() {
     view_dir=''
     cd / || return 1
-    safe_stat . || { why='/ cannot be looked at'; return 1; }
+    safe_stat . || { why='/ cannot be inspected'; return 1; }
     safe_directory / || view_exposed
 }
 
@@ -75,7 +75,7 @@ view_enter() { # ./name or .., of which `here` is the path: goes there, unless i
     cd -P -- "$1" 2>/dev/null || { why="$here may not be entered by $(id -un)"; return 1; }
     view_now=$(pwd -P && echo x) && view_now=${view_now%?x}
     [ "$view_now" = "${here:-/}" ] || { why="$here leads elsewhere than a moment ago" owner=$by_owner; return 1; }
-    safe_stat . || { why="$here cannot be looked at"; return 1; }
+    safe_stat . || { why="$here cannot be inspected"; return 1; }
     safe_directory "${here:-/}" || view_exposed
 }
 

@@ -243,8 +243,8 @@ def _ambiguous(made: Automaton, loop: frozenset[int]) -> bool:
         for it in others:
             back.setdefault(it, []).append(pair)
     same = [(it, it) for it in loop]
-    apart = _reached(same, together) & _reached(same, back)
-    return any(one != other for one, other in apart)
+    disjoint = _reached(same, together) & _reached(same, back)
+    return any(one != other for one, other in disjoint)
 
 
 def _reached(

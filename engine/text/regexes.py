@@ -1,7 +1,7 @@
 """Regular expressions of a user, searched in text of a host: none may keep the program busy without end.
 
 Python's ``re`` goes back and tries again, holds everything else up meanwhile, and cannot be interrupted. So a pattern
-is looked at before it is used, and no more text is searched at once than it can take.
+is inspected before it is used, and no more text is searched at once than it can take.
 """
 
 from __future__ import annotations

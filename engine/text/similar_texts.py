@@ -1,4 +1,4 @@
-"""Texts that differ only in pids, counts, times, sizes or addresses, told once with the differences marked."""
+"""Texts that differ only in pids, counts, times, sizes or addresses, shown once with the differences marked."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WORD = r"[A-Za-z]+(?:\(e?s\))?"
 _NEXT = re.compile(rf"(?: {_WORD}){{1,3}}(?![\w/.:=-])")
 _COUNTED = re.compile(rf"(?<=\0number\0)(?: {_WORD}){{1,3}}")
 _VERBATIM = ("| ", "$ ")
-"""What a program printed, a difference between files, and a command line are never taken apart."""
+"""What a program printed, a difference between files, and a command line are never split into parts."""
 MARK = "…"
 """Stands where names differ that make no range."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarLine:
-    """A line taken apart.  Two are alike when their keys are equal."""
+    """A line split into parts.  Two are alike when their keys are equal."""
 
     key: str
     """The text, with what may differ cut out."""
@@ -116,7 +116,7 @@ def _amount(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is said of one host, taken apart line by line; lines that are alike and stand together count as one."""
+    """What is said of one host, split line by line; lines that are alike and stand together count as one."""
 
     key: tuple[tuple[str, ...], ...]
     runs: tuple[tuple[tuple[SimilarLine, ...], ...], ...] = field(compare=False)
@@ -126,14 +126,14 @@ class Block:
 def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
     """*lines*, said of *host*."""
     items = [tuple(line_of(it, host, strict=strict) for it in _items(line)) for line in lines]
-    apart: list[list[tuple[SimilarLine, ...]]] = []
+    pieces: list[list[tuple[SimilarLine, ...]]] = []
     for key, alike in groupby(items, key=lambda it: tuple(item.key for item in it)):
         together = list(alike)
         if len(key) == 1:
-            apart.append([tuple(it[0] for it in together)])
+            pieces.append([tuple(it[0] for it in together)])
         else:
-            apart += [[tuple(group) for _, group in groupby(it, key=lambda item: item.key)] for it in together]
-    runs = tuple(tuple(it) for it in apart)
+            pieces += [[tuple(group) for _, group in groupby(it, key=lambda item: item.key)] for it in together]
+    runs = tuple(tuple(it) for it in pieces)
     return Block(tuple(tuple(run[0].key for run in it) for it in runs), runs)
 
 

@@ -31,7 +31,7 @@ class HostStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPlanned:
-    """The host has been looked at, and this is what would be done."""
+    """The host has been inspected, and this is what would be done."""
 
     plan: HostPlan
     kind: Literal["host_planned"] = "host_planned"

@@ -1,4 +1,4 @@
-"""Hide secrets in everything that is told: those that are known, in every form, and those that a text gives away."""
+"""Hide secrets in everything shown: those that are known, in every form, and those that a text gives away."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ T = TypeVar("T")
 Mask = Callable[[str], str]
 
 SHORTEST = 4
-"""Characters of a secret that is looked for.  A shorter one would blank half of every text: it is never shown by its
-name, and not looked for in what others write."""
+"""Characters of a secret that is searched for.  A shorter one would blank half of every text: it is never shown by its
+name, and not searched for in what others write."""
 WORD = 8
 """Characters from which on a secret of letters only, or of digits only, is hidden within longer words, too."""
 ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "none", "null", "true", "false", "default"})
-"""Words that a secret may be, and that must stay readable: they are not looked for."""
+"""Words that a secret may be, and that must stay readable: they are not searched for."""
 
 TELLING = 6
 """Characters of a secret, at a cut, that tell too much of it."""

@@ -63,7 +63,7 @@ class Change:
     targets: tuple[Target, ...] = ()
     diff: str = ""
     verifiable: bool = True
-    """False for an unchecked command: nothing can be looked at again."""
+    """False for an unchecked command: nothing can be inspected again."""
     kind: Literal["change"] = "change"
 
 
@@ -119,7 +119,7 @@ class PlannedStep:
     """What it is taken for, where it has an ``each``."""
     decision: Decision
     ready: bool = True
-    """Its arguments are rendered, so that it may be looked at when its turn comes; else the decision stands."""
+    """Its arguments are rendered, so that it may be inspected when its turn comes; else the decision stands."""
     condition: str | None = None
     """What it hinges on, in words; None when it is firm."""
     reach: tuple[Target, ...] = ()

@@ -52,7 +52,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A knob of a playbook."""
+    """An input of a playbook."""
 
     name: str
     about: str
@@ -74,7 +74,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often a faulty look is taken again, and how many seconds apart."""
+    """How often a faulty look is taken again, and how many seconds lie between."""
 
     times: int = 0
     every: float = 2.0

@@ -21,7 +21,7 @@ from engine.values.types import Json
 class Status(StrEnum):
     """Of a step."""
 
-    OK = "ok"  # looked, and nothing is to be done
+    OK = "ok"  # probed, and nothing is to be done
     CHANGED = "changed"  # done, and a second look agrees (or verified is false)
     WOULD_CHANGE = "would_change"  # in a plan only
     FAILED = "failed"
@@ -88,7 +88,7 @@ class SentCommand:
     def of(cls, command: Command, completed: Completed) -> SentCommand:
         """The record of a command that was sent."""
         hidden = command.private and command.effect is Effect.READ
-        told = without_secrets if command.private else str  # a validation may quote the file that it refuses
+        reported = without_secrets if command.private else str  # a validation may quote the file that it refuses
         line, digest, text = _recorded(command)
         return cls(
             line=line,
@@ -98,8 +98,8 @@ class SentCommand:
             exit_code=completed.exit_code,
             stdout=f"({len(completed.stdout)} characters that are not shown)"
             if hidden
-            else excerpt(told(completed.stdout), completed.missing[0]),
-            stderr=excerpt(told(completed.stderr), completed.missing[1]),
+            else excerpt(reported(completed.stdout), completed.missing[0]),
+            stderr=excerpt(reported(completed.stderr), completed.missing[1]),
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,
             shown=command.shown(),

@@ -10,7 +10,7 @@ from engine.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How often a look is repeated, and how many seconds apart."""
+    """How often a look is repeated, and how many seconds lie between."""
 
     times: int = 0
     """How many samples; 0: as many as *span* takes."""

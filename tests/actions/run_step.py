@@ -1,4 +1,4 @@
-"""One step taken as a run takes it, on this machine: planned, done, and looked at again."""
+"""One step taken as a run takes it, on this machine: planned, done, and probed again."""
 
 from __future__ import annotations
 

@@ -557,7 +557,7 @@ def test_what_is_missing_is_said_and_nothing_is_started(host, tmp_path):
         f"log: there is no directory {tmp_path}/none for its log",
         f"here: its log {tmp_path}/here.log is no file",
         "program: there is no program surely-no-such",
-        "path: there is no program sh (looked in /nowhere)",
+        "path: there is no program sh (searched in /nowhere)",
     ):
         assert words in decision.why
     assert "fine:" not in decision.why

@@ -160,7 +160,7 @@ def test_what_changed_between_look_and_write_is_left_alone(machine, config):
     config.write_text(TEXT + "more: 1\n")
     done = send(change, machine)
     assert done.exit_code == 10
-    assert refusal(done) == f"{config} has changed since it was looked at: nothing was written"
+    assert refusal(done) == f"{config} has changed since it was inspected: nothing was written"
     assert config.read_text() == TEXT + "more: 1\n"
     assert beside(config) == []
 
@@ -182,7 +182,7 @@ def test_what_the_validation_itself_changes_is_left_alone(here, config):
     for backup in (True, False):
         config.write_text(TEXT)
         done = patch(config, here, validate=meddling, backup=backup)
-        assert "has changed since it was looked at" in refusal(done)
+        assert "has changed since it was inspected" in refusal(done)
         assert config.read_text() == TEXT + "more: 1\n"
         assert beside(config) == []
     done = patch(config, here, validate=["sh", "-c", 'echo x >>"$1"', "sh", "{}"])
@@ -194,7 +194,7 @@ def test_a_file_that_came_meanwhile_is_not_overwritten(machine, tmp_path):
     path = tmp_path / "new.toml"
     change = planned(path, machine, create=True)
     path.write_text("mine = 1\n")
-    assert "has appeared since it was looked at" in refusal(send(change, machine))
+    assert "has appeared since it was inspected" in refusal(send(change, machine))
     assert path.read_text() == "mine = 1\n"
 
 

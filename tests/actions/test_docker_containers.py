@@ -310,7 +310,7 @@ def test_the_table_has_a_row_for_what_is_met_and_a_rule_for_the_rest():
     assert explained(77).meaning == "an error of the program's own"
     assert explained(200).meaning == "an error of the program's own"
     assert sentence(0, ()) == "0: ended normally"
-    assert "not looked at" in sentence(137, (), "not looked at")
+    assert "not inspected" in sentence(137, (), "not inspected")
 
 
 @pytest.mark.parametrize("module", [container, container_logs, containers])

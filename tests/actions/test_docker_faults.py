@@ -1,4 +1,4 @@
-"""A Docker that is not there, down, deaf, or not for us: each is told apart, and none is an empty answer."""
+"""A Docker that is not there, down, deaf, or not for us: each is reported apart, and none is an empty answer."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def test_a_container_that_was_started_since_the_look_is_left_alone_and_named_and
     assert image in engine.images()
     keys = {name: engine.inspect(name, "{{.Id}}") for name in ("back", "again")}
     for key in keys.values():
-        assert f"left container {key}: it has changed since it was looked at" in printed
+        assert f"left container {key}: it has changed since it was inspected" in printed
     assert f"left image {image}" in printed
     after = looked(engine)[1]
     assert docker_prune.settled(made, state, after), "what has been started since is another thing"

@@ -229,7 +229,7 @@ def test_without_systemd_or_its_answer_nothing_is_taken_for_a_service(machine, m
 
 
 def test_nothing_is_stopped_where_systemd_does_not_take_on_to_start_it_again(machine):
-    """Mutants: the stop that comes first; an answer of systemd-run that is not looked at."""
+    """Mutants: the stop that comes first; an answer of systemd-run that is not inspected."""
     machine.unit("nvidia-dcgm", 70)
     machine.holders = [(70, "nv-hostengine")]
     change = machine.decided()

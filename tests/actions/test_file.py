@@ -214,7 +214,7 @@ def test_the_write_itself_looks_once_more(tmp_path, name, drift):
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, "has changed since it was looked at" in done.stderr) == (10, True)
+    assert (done.returncode, "has changed since it was inspected" in done.stderr) == (10, True)
     assert left_behind(path.parent) == []
     if drift == "content":
         assert path.read_text() == "other\n"

@@ -153,7 +153,7 @@ def test_what_may_not_be_looked_into_is_not_empty(inside):
     assert state.unreadable == (f"{place}/hidden",)
     assert isinstance(state.count, Unknown)
     assert state.missing == ()
-    with pytest.raises(ProbeError, match="may not be looked into"):
+    with pytest.raises(ProbeError, match="may not be read"):
         files.holds(made, state)
 
 

@@ -79,7 +79,7 @@ class Place:
         for it in ("post-checkout", "post-merge", "reference-transaction", "post-index-change", "pre-auto-gc"):
             shutil.copy(self.program, self.tree / ".git/hooks" / it)
         (self.tree / ".git/info/attributes").write_text("* diff=evil merge=evil\n")
-        os.utime(self.tree / "file", (1, 1))  # so that its content is looked at
+        os.utime(self.tree / "file", (1, 1))  # so that its content is inspected
 
     def filtered(self) -> None:
         (self.tree / ".git/info/attributes").write_text("* filter=evil\n")

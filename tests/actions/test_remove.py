@@ -381,7 +381,7 @@ def test_what_is_written_to_after_the_look_stays(root):
     state = drive(remove.probe(build(remove.Args, args(root, "*", directories=True))), machine)
     (root / "run/deep/late").touch()
     (done,) = machine.run(removal(state.entries))
-    assert "changed since it was looked at" in done.stderr
+    assert "changed since it was inspected" in done.stderr
     assert (root / "run/deep/late").exists()
 
 

@@ -53,7 +53,7 @@ def test_small_gaps_are_a_loop_although_one_is_long(tmp_path, shell):
     assert state.since[-1] == FATAL
     answer = starts.holds(made, state)
     assert isinstance(answer, Fails)
-    assert answer.why == "6 starts, 17 s apart (median)"
+    assert answer.why == "6 starts, with a median interval of 17 s"
 
 
 def test_few_starts_and_slow_ones_are_none(tmp_path):

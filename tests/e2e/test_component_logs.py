@@ -1,4 +1,4 @@
-"""The parts of a pipeline, started, looked at and ended over real SSH."""
+"""The parts of a pipeline, started, inspected and ended over real SSH."""
 
 from __future__ import annotations
 

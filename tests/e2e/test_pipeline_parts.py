@@ -1,4 +1,4 @@
-"""The parts of a pipeline, started and looked at one by one, over real SSH and in real tmux sessions."""
+"""The parts of a pipeline, started and inspected one by one, over real SSH and in real tmux sessions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def seen(tmp_path_factory) -> dict:
         return {**known, "again": made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works")}
 
     def started() -> dict:
-        known = {"looked": made.run("component-logs", *scene("component-logs"), hosts="to-start,whole,bare")}
+        known = {"probed": made.run("component-logs", *scene("component-logs"), hosts="to-start,whole,bare")}
         known["before"] = made.commands("to-start")
         known["started"] = made.run("component-logs", "--yes", *scene("component-logs", start="true"), hosts="to-start")
         return {**known, "after": made.commands("to-start")}
@@ -94,7 +94,7 @@ def test_a_trainer_that_was_tested_is_not_started_again(seen):
 
 
 def test_the_first_part_that_died_is_named_with_its_last_line(seen):
-    said = seen["looked"]
+    said = seen["probed"]
     assert verdicts(said) == {"to-start": "unresolved", "whole": "healthy", "bare": "healthy"}, said.out
     assert said.finding("to-start", "died")["say"] == "orchestrator does not run, and inference and trainer do"
     assert "IndexError" in said.finding("to-start", "died")["evidence"]["last"][0]["text"]

@@ -1,4 +1,4 @@
-"""A step that does not apply to a host is told where its author counts on it."""
+"""A step that does not apply to a host is reported where its author counts on it."""
 
 from __future__ import annotations
 

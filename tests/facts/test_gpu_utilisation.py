@@ -146,7 +146,7 @@ def test_a_gpu_whose_node_is_not_known_is_free_only_when_every_node_is():
 
 
 def test_a_process_that_may_not_be_looked_at_makes_holding_unknown():
-    known = users((71, "python3", 1), blind="what pid 5 (x) has open could not be looked at")
+    known = users((71, "python3", 1), blind="what pid 5 (x) has open could not be inspected")
     assert isinstance(known.held(seen(0.0)), Unknown)
     assert known.held(SECOND) is True
 

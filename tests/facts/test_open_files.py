@@ -297,7 +297,7 @@ def test_who_has_very_many_files_open_is_looked_into_last_and_hides_no_other(sta
     assert paths(seen, holder.pid) == (f"{tmp_path}/lock",)
     assert theirs.pid in seen.unseen
     assert holder.pid not in seen.unseen
-    assert "of user nobody) could not be looked into in time" in seen.not_seen()
+    assert "of user nobody) could not be read in time" in seen.not_seen()
     (tmp_path / "over").touch()
     (tmp_path / "xargs").unlink()
     seen = read_holders(Machine().run(among_many(f"{tmp_path}/lock"))[0])

@@ -261,7 +261,7 @@ def test_of_each_process_of_a_crowd_less_is_read_and_of_the_others_as_much_as_be
 
 @pytest.mark.real("root")
 def test_more_processes_than_can_be_told_leave_out_those_of_that_user_only(stage):
-    """Users that say little are told whole; made up, because no machine starts 100000 processes for a test."""
+    """Users that say little are reported whole; made up, because no machine starts 100000 processes for a test."""
     budget = ask_processes().script.replace(f"budget={BUDGET}", "budget=20000")
     nobody = str(somebody())
     stage.start([sys.executable, "-c", LONG, "400", nobody, stage.word])
@@ -269,7 +269,7 @@ def test_more_processes_than_can_be_told_leave_out_those_of_that_user_only(stage
     seen = read_processes(Machine().run(Command(script=budget, effect=Effect.READ))[0])
     assert seen.left_out[nobody] > 100
     assert "root" not in seen.left_out
-    assert f"{seen.left_out[nobody]} processes of user {nobody} not looked at" in seen.shortened()[0]
+    assert f"{seen.left_out[nobody]} processes of user {nobody} not inspected" in seen.shortened()[0]
     assert stage.word in seen.rows[other.pid].line
 
 

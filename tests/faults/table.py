@@ -45,7 +45,7 @@ class Fault:
     status: str = ""
     """Of the step."""
     words: tuple[str, ...] = ()
-    """What people are told of it."""
+    """What people read of it."""
     by: Provoke | None = None
     test: str = ""
     """The id of a test, from ``tests/`` on."""
@@ -59,7 +59,7 @@ def refused(of: str, what: str, *words: str, by: Provoke) -> Fault:
 FILES = (
     refused("unreadable playbook", "A playbook that may not be read is named, with the reason.",
             "cannot read", "toy.yaml", "Permission denied", by=files.unreadable_playbook),
-    refused("empty playbook", "An empty playbook is told what a playbook is.",
+    refused("empty playbook", "An empty playbook: it is said what a playbook is.",
             "toy.yaml:1:1: a playbook is a mapping, this is an empty file", by=files.playbook("")),
     refused("huge playbook", "A playbook of 5 MB is not read to its end.",
             "toy.yaml is larger than 4 MiB", by=files.playbook(HUGE)),
@@ -69,7 +69,7 @@ FILES = (
             "toy.yaml:", "more than 200000 values", by=files.playbook(BOMB)),
     refused("unreadable inventory", "An inventory that may not be read is named, with the reason.",
             "cannot read", "inventory.yaml", "Permission denied", by=files.unreadable_inventory),
-    refused("empty inventory", "An empty inventory is told what an inventory has.",
+    refused("empty inventory", "An empty inventory: it is said what an inventory has.",
             "inventory.yaml:1:1: the file is empty", "`hosts:`", by=files.inventory("")),
     refused("huge inventory", "An inventory of 5 MB is not read to its end.",
             "inventory.yaml is larger than 8 MiB", by=files.inventory(HUGE)),
@@ -167,7 +167,7 @@ DOCKERS = (
     Fault(of="Docker daemon hung", what="A daemon that does not answer is given up in time.", code=1,
           host="here", verdict="unknown", step="hung", status="failed",
           words=("Docker does not answer", "its daemon hangs"), by=docker.silent_engines),
-    Fault(of="Docker not permitted", what="Who may not talk to Docker is told what to do.", code=1,
+    Fault(of="Docker not permitted", what="Who may not talk to Docker learns what to do.", code=1,
           host="here", verdict="unknown", step="closed", status="failed",
           words=("no permission to talk to Docker", "become: true"), by=docker.silent_engines),
 )  # fmt: skip
@@ -184,7 +184,7 @@ PATCHES = (
           by=config_files.file_changes),
     Fault(of="file changes between look and patch", what="What changes in the very last moment stays, too.", code=1,
           host="here", verdict="failed", step="patch", status="failed",
-          words=("has changed since it was looked at: nothing was written",), by=config_files.file_changes_in_the_write),
+          words=("has changed since it was inspected: nothing was written",), by=config_files.file_changes_in_the_write),
     Fault(of="symlink in place of the file", what="What a link leads to was not in the plan, and stays.", code=6,
           host="here", verdict="drifted", step="patch", status="drifted",
           words=("a link to", "elsewhere/shadow", "the plan did not show"), by=config_files.symlink_instead),
@@ -214,7 +214,7 @@ INTERRUPTS = (
     Fault(of="Ctrl-C while looking", what="A look is ended on the host at once.", code=130,
           host="here", verdict="cancelled", step="look", status="cancelled",
           words=("this look was ended on the host",), by=interrupts.looking),
-    Fault(of="Ctrl-C at the prompt", what="It is a no: the plan is told, and nothing is done.", code=130,
+    Fault(of="Ctrl-C at the prompt", what="It is a no: the plan is shown, and nothing is done.", code=130,
           host="here", verdict="planned", step="write", status="would_change", by=interrupts.at_the_prompt),
     Fault(of="Ctrl-C during a write", what="The write comes to its end.", code=130,
           host="here", verdict="cancelled", step="write", status="changed", by=interrupts.writing),
@@ -226,10 +226,10 @@ INTERRUPTS = (
     Fault(of="Ctrl-C during a write", what="The second one ends the write, and says that it is half done.", code=130,
           host="here", verdict="cancelled", step="write", status="cancelled",
           words=("asked to stop twice", "ended half-way"), by=interrupts.writing_twice),
-    Fault(of="Ctrl-C during the second look", what="What was done is told, and that it is not proven.", code=130,
+    Fault(of="Ctrl-C during the second look", what="What was done is reported, and that it is not proven.", code=130,
           host="here", verdict="cancelled", step="write", status="cancelled", words=("done, but not probed again",),
           by=interrupts.second_look),
-    Fault(of="Ctrl-C while waiting for a finding to stay gone", what="What was done is told.", code=130,
+    Fault(of="Ctrl-C while waiting for a finding to stay gone", what="What was done is reported.", code=130,
           host="here", verdict="cancelled", step="mend", status="changed", by=interrupts.waiting_for_a_finding),
     Fault(of="Ctrl-C while waiting for a finding to stay gone", what="The finding is unknown, not gone.", code=130,
           host="here", verdict="cancelled", words=("unknown", "the host could not be probed after the change"),

@@ -216,7 +216,7 @@ def test_more_hosts_than_a_lab_can_have_are_refused_with_the_bound(tmp_path):
 def test_a_directory_that_others_can_change_is_refused(tmp_path):
     """Root would run what they put there, and end the processes that they name (law 9).
 
-    Mutants: the owner not looked at; the directories above not looked at; links followed.
+    Mutants: the owner not inspected; the directories above not inspected; links followed.
     """
     theirs = tmp_path / "theirs"
     theirs.mkdir()

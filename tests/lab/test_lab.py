@@ -131,6 +131,8 @@ def test_a_lab_that_takes_the_place_of_another_says_whom_it_ends(tmp_path):
         first = runbook("lab", "up", *where, "--host", "one=healthy")
         assert first.out.startswith("1 host up:"), first.err
         second = runbook("lab", "up", *where, "--host", "two=healthy")
-        assert second.out.startswith(f"ended: one (a lab was up in {tmp_path / 'lab'}; --dir DIR keeps two apart)\n")
+        assert second.out.startswith(
+            f"ended: one (a lab was up in {tmp_path / 'lab'}; --dir DIR keeps two labs separate)\n"
+        )
     finally:
         runbook("lab", "down", *where)

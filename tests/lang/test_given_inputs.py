@@ -1,4 +1,4 @@
-"""What is given to a playbook: files of every kind, inputs, durations; all of it is looked at before any connection."""
+"""What is given to a playbook: files of every kind, inputs, durations; all of it is inspected before any connection."""
 
 from __future__ import annotations
 

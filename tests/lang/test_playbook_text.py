@@ -60,7 +60,7 @@ What to look for. (default zombie_x, 'a, b')
 gently: Whether. (default true)
 key: A secret. (default ***)
 Once for every item of inputs.words (zombie_x, 'a, b'); ITEM stands for it.
-If the probe itself fails, repeat it up to 2 times, 3 s apart.
+If the probe itself fails, repeat it up to 2 times, every 3 s.
 Taken once, and the answer is shared by all hosts.
 On the host gpu-01.
 Each command may take 10 s.

@@ -1,4 +1,4 @@
-"""A mistake in a playbook is told in the author's words: what was expected, what was written, and what was meant."""
+"""A mistake in a playbook is reported in the author's words: what was expected, what was written, and what was meant."""
 
 from __future__ import annotations
 

@@ -29,17 +29,17 @@ verify:
 
 
 class Dying(ToyHost):
-    """What is told to end takes so many seconds to do so."""
+    """What is reported to end takes so many seconds to do so."""
 
     takes = 4.0
-    told = None
+    reported = None
 
     def _run(self, command: Command) -> Completed:
         if command.argv[:1] == ("kill",):
-            self.told = self.clock.now()
+            self.reported = self.clock.now()
             self.sent.append(command)
             return Completed(exit_code=0)
-        if self.told is not None and self.clock.now() - self.told >= self.takes:
+        if self.reported is not None and self.clock.now() - self.reported >= self.takes:
             self.procs.clear()
         return super()._run(command)
 
@@ -69,7 +69,7 @@ def test_a_change_that_does_not_show_in_time_has_failed():
     assert steps["stop"].status is Status.FAILED
     assert spent == 2
     assert len(host.writes()) == 1
-    assert ran()[2] == 0, "without `within` it is looked at once"
+    assert ran()[2] == 0, "without `within` it is inspected once"
 
 
 def test_an_assertion_is_waited_for_while_a_finding_is_still_there_and_the_finding_is_looked_at_again():

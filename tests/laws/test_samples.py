@@ -404,7 +404,7 @@ def test_a_series_that_all_hosts_share_is_taken_once():
     assert sum(len(it.plan.looks[0].commands) for it in results) == 4
 
 
-# -- what is told
+# -- what is reported
 
 
 def test_long_samples_are_told_beforehand_and_short_ones_are_not():

@@ -1,4 +1,4 @@
-"""A run that was recorded event by event can be told again by every reporter, word for word."""
+"""A run that was recorded event by event can be reported again by every reporter, word for word."""
 
 from __future__ import annotations
 

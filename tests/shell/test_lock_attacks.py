@@ -170,7 +170,7 @@ def test_a_directory_of_locks_that_is_not_roots_alone_counts_as_none_and_that_is
 
 
 def test_the_environment_names_only_a_directory_that_this_user_has_set_apart(room, ground):  # noqa: F811
-    """Mutants: lock.sh ``lock_told`` without the mark, without the mode, or without the owner."""
+    """Mutants: lock.sh ``lock_declared`` without the mark, without the mode, or without the owner."""
     good = directory(ground / "good", 0o700)
     (good / ".runbook-locks").touch()
     answer = room.take("r0", told=good)

@@ -1,4 +1,4 @@
-"""Texts are told together when they differ in amounts, and never when they differ in what happened."""
+"""Texts are shown together when they differ in amounts, and never when they differ in what happened."""
 
 from __future__ import annotations
 

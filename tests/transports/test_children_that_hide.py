@@ -62,7 +62,7 @@ def ends(mark: str) -> Iterator[None]:
 
 
 def test_what_still_descends_from_a_look_is_ended_with_it(connection, mark):
-    """Mutants: ``kin`` looked for after the group has ended; ``hidden`` not called."""
+    """Mutants: ``kin`` searched for after the group has ended; ``hidden`` not called."""
     hidden = hides(mark, orphan=False)
     for keys in ({}, {"foreign": True}):
         assert connection.run(script(f"{hidden} & exec sleep {mark}", timeout=1.0, **keys))[0].timed_out

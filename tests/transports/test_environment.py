@@ -80,7 +80,7 @@ def test_the_home_of_another_user_is_not_ours(shell, tmp_path):
     root = os.path.expanduser("~root")
     assert told(shell, HOME=str(tmp_path))[1] == root
     assert told(shell, HOME=root)[1] == root
-    assert told(shell, user=4242, HOME="/root/none")[1] == "/", "it may not even be looked at, and there is no ~4242"
+    assert told(shell, user=4242, HOME="/root/none")[1] == "/", "it may not even be inspected, and there is no ~4242"
     for it in way_to(tmp_path):
         it.chmod(0o755)
     assert told(shell, user=4242, HOME=str(tmp_path))[1] == str(tmp_path)

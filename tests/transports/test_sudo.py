@@ -117,7 +117,7 @@ def test_a_wrong_password_is_told_to_one_host_of_a_run(account, sshd, interrupt,
     assert len([it for it in told if b"not this one" in it]) == 1
     first = said.index("sudo to root is refused: the password was not accepted; it was tried once")
     del said[first]
-    words = f"sudo to root is refused: the password was not accepted on h{first + 1}, and was told to no other host"
+    words = f"sudo to root is refused: the password was not accepted on h{first + 1}, and was given to no other host"
     assert said == [words, words]
     for it in hosts:
         it.close()
@@ -170,10 +170,12 @@ def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(er
         return str(caught.value)
 
     assert ends_with(ShellRefused("no shell answers within 20 s")) == "no shell answers within 20 s"
-    assert ends_with(PasswordRefused("not in the sudoers file."), told=True, taken=True) == "not in the sudoers file."
-    assert ends_with(error, told=True) == str(error)
+    assert (
+        ends_with(PasswordRefused("not in the sudoers file."), reported=True, taken=True) == "not in the sudoers file."
+    )
+    assert ends_with(error, reported=True) == str(error)
     assert len(asked) == 3
-    words = "the password was not accepted on h1, and was told to no other host"
+    words = "the password was not accepted on h1, and was given to no other host"
     assert ends_with(PasswordRefused("never asked")) == words
     assert len(asked) == 3
 
@@ -197,7 +199,7 @@ def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, in
             "sudo to root is refused: the password was not accepted",
         )
     )
-    assert second.refused.endswith("the password was not accepted on h1, and was told to no other host")
+    assert second.refused.endswith("the password was not accepted on h1, and was given to no other host")
     assert len([it for it in told if b"not this one" in it]) == 1
     one.close()
     other.close()

@@ -29,7 +29,7 @@ class Args:
     folder: str = field(default="", metadata={"about": "The absolute path of the directory that it starts in."})
     steady: Duration = field(
         default=Duration(1.0),
-        metadata={"about": "How long it must last before it is looked at again.", "minimum": 0, "maximum": 300},
+        metadata={"about": "How long it must last before it is probed again.", "minimum": 0, "maximum": 300},
     )
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ now=$(docker container inspect --format '{{.State.StartedAt}} {{.State.Status}}'
     said=$now; fail
 }
 [ "$now" = "$seen" ] || {
-    printf 'left alone: it has been started, or has ended, since it was looked at (%s)\n' "$now" >&2; exit 3
+    printf 'left alone: it has been started, or has ended, since it was inspected (%s)\n' "$now" >&2; exit 3
 }
 ask container "$@" -- "$id" || fail
 """

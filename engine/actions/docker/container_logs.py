@@ -13,7 +13,7 @@ from engine.protocols import Absent, Probe
 from engine.values.types import Duration, Json, Unknown
 
 LINE = 10_000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are inspected."""
 
 SIGNATURES: Mapping[str, Json] = {
     "gpu_out_of_memory": "CUDA out of memory|OutOfMemoryError",

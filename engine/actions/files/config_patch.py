@@ -1,7 +1,7 @@
 """Set single values in a configuration file (YAML, TOML, JSON, INI), and leave every other byte of it as it is.
 
 The new text is parsed and compared before it is sent. It takes the file's place in one stroke, with its mode, owner,
-ACL and label, and only if the file is still as it was looked at. A copy of the old one stays beside it. Through a
+ACL and label, and only if the file is still as it was inspected. A copy of the old one stays beside it. Through a
 symbolic link the file behind it is changed. Where a change would touch something else too (an alias, a merge key,
 an array of tables), nothing is done, and the reason is given. Also a look: what is there, and what it `needs`.
 """
@@ -214,8 +214,8 @@ def decide(args: Args, state: State) -> Decision:
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
     """The same, with the name that the copy of the old file has got."""
-    told = (line for it in outputs for line in it.splitlines() if line.startswith("to put it back by hand: "))
-    back = next(told, "")
+    reported = (line for it in outputs for line in it.splitlines() if line.startswith("to put it back by hand: "))
+    back = next(reported, "")
     return (
         f"{summary.rpartition('; to put it back: ')[0]}; {back}"
         if back and "; to put it back: " in summary

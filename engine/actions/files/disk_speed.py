@@ -71,16 +71,16 @@ def probe(args: Args) -> Probe[State]:
     count = -(-args.size // MIB)
     command = Command(script=_MEASURE, argv=(args.path, str(count)), effect=Effect.SCRATCH)
     done: Completed = yield replace(command, timeout=args.at_most)
-    told = _told(done.stdout)
+    reported = _told(done.stdout)
     if done.timed_out:
-        return _late(args, told, disk)
+        return _late(args, reported, disk)
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the measuring ended with exit code {done.exit_code}")
-    must_not_be_refused({**told, "become": told.get("become head", "")})
-    if "failed" in told:
-        words = told["failed"]
+    must_not_be_refused({**reported, "become": reported.get("become head", "")})
+    if "failed" in reported:
+        words = reported["failed"]
         raise ProbeError(f"{args.path}: {errno_of(words)[1] or words.strip() or 'nothing could be written'}")
-    return _state(args, _rate(told, "write", count), _rate(told, "read", count), told, disk)
+    return _state(args, _rate(reported, "write", count), _rate(reported, "read", count), reported, disk)
 
 
 def _room(args: Args) -> Generator[Command, Any, Disk]:
@@ -127,49 +127,49 @@ exit 0
 
 def _told(output: str) -> dict[str, str]:
     """What was said, by the line above it; the last one of each kind."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     at = ""
     for line in output.split("\n"):
         if line.startswith(" "):
-            told[at] = f"{told.get(at, '')}{line[1:]}\n"
+            reported[at] = f"{reported.get(at, '')}{line[1:]}\n"
         elif line:
             at, _, rest = line.partition(" ")
-            told |= {at: "", f"{at} head": rest}
-    return told
+            reported |= {at: "", f"{at} head": rest}
+    return reported
 
 
-def _rate(told: dict[str, str], name: str, count: int) -> float | Unknown:
-    if name not in told:
+def _rate(reported: dict[str, str], name: str, count: int) -> float | Unknown:
+    if name not in reported:
         if name == "read":
             return Unknown(why="this file system cannot be read past the memory (O_DIRECT is refused)")
         return Unknown(why="nothing was written")
-    _, code, began, ended = (*told[f"{name} head"].split(" "), "", "", "")[:4]
+    _, code, began, ended = (*reported[f"{name} head"].split(" "), "", "", "")[:4]
     if code != "0":
-        words = told[name]
+        words = reported[name]
         return Unknown(why=errno_of(words)[1] or words.strip().rpartition(": ")[2] or f"dd ended with exit code {code}")
-    if (speed := rate(told[name])) is not None:
+    if (speed := rate(reported[name])) is not None:
         return round(speed)
     if all(re.fullmatch(r"\d+\.\d+", it) for it in (began, ended)) and float(ended) > float(began):
         return round(count * MIB / (float(ended) - float(began)))
     return Unknown(why="it was over too soon to be timed; raise `size`")
 
 
-def _late(args: Args, told: dict[str, str], disk: Disk) -> State:
+def _late(args: Args, reported: dict[str, str], disk: Disk) -> State:
     """Time was up: what was not done is slower than its size in all the time that it had."""
-    write = _rate(told, "write", -(-args.size // MIB))
+    write = _rate(reported, "write", -(-args.size // MIB))
     spent = 0.0 if isinstance(write, Unknown) else args.size / write
     bound = args.size / max(0.1, args.at_most - spent)
     why = Unknown(why=f"not done within {args.at_most:g} s: less than {bytes_of(bound)} a second")
     slow = bound < args.slow_below or (not isinstance(write, Unknown) and write < args.slow_below)
-    how = told.get("write head", "").split(" ")[0]
+    how = reported.get("write head", "").split(" ")[0]
     known = why if isinstance(write, Unknown) else write
     return State(write=known, read=why, slow=slow or why, how=how, avail=disk.avail)
 
 
-def _state(args: Args, write: float | Unknown, read: float | Unknown, told: dict[str, str], disk: Disk) -> State:
+def _state(args: Args, write: float | Unknown, read: float | Unknown, reported: dict[str, str], disk: Disk) -> State:
     if isinstance(write, Unknown):
         raise ProbeError(f"{args.path}: {write.why}")
-    how = told["write head"].split(" ")[0]
+    how = reported["write head"].split(" ")[0]
     slow: bool | Unknown = write < args.slow_below or (read if isinstance(read, Unknown) else read < args.slow_below)
     return State(write=write, read=read, slow=slow, how=how, avail=disk.avail)
 

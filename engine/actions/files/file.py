@@ -2,7 +2,7 @@
 
 The content is given in the playbook (`content`, in which templates are filled in), or stands in a file beside it:
 `source` is sent as it is, in a `template` the names of the playbook are filled in. It takes the old one's place in one
-stroke, and only if that is still what was looked at; the old one's other names (hard links) keep it. A symbolic link is
+stroke, and only if that is still what was inspected; the old one's other names (hard links) keep it. A symbolic link is
 followed only if `follow` says so.
 """
 

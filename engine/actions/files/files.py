@@ -24,7 +24,8 @@ class Args:
         default="", metadata={"about": "Look instead at files with such names (*.pt), however deep, in what matches."}
     )
     apart: Duration = field(
-        default=Duration(0), metadata={"about": "Look twice, so far apart, to see whether they grow.", "maximum": 600}
+        default=Duration(0),
+        metadata={"about": "Probe twice with this interval to see whether they grow.", "maximum": 600},
     )
     at_least: int = field(default=1, metadata={"about": "Hold that there are so many.", "minimum": 0})
     younger_than: Duration = field(
@@ -66,7 +67,7 @@ class State:
     grown: int | Unknown = field(metadata={"about": "By how many bytes all of them together grew."})
     added: tuple[str, ...] | Unknown = field(metadata={"about": "Those that were not there on the first look."})
     missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match nothing."})
-    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Directories that could not be looked into."})
+    unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Directories that could not be read."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -79,7 +80,7 @@ def probe(args: Args) -> Probe[State]:
 def _state(seen: FilesFound) -> State:
     last = seen.looks[-1]
     none = Unknown(why="there is none")
-    blind = Unknown(why=f"may not be looked into: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
+    blind = Unknown(why=f"may not be read: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
     numbered = [(it.number, it) for it in last.files if not isinstance(it.number, Unknown)]
     number, highest = max(numbered, key=lambda it: (it[0], it[1].path), default=(none, None))
     growing, grown, added = _growth(seen)
@@ -105,7 +106,7 @@ def _unnumbered(count: int) -> Unknown:
 
 def _growth(seen: FilesFound) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...] | Unknown]:
     if len(seen.looks) < 2:
-        once = Unknown(why="looked at only once: give `apart`")
+        once = Unknown(why="inspected only once: give `apart`")
         return once, once, once
     first, last = seen.looks
     before = {it.path: it for it in first.files}

@@ -23,7 +23,7 @@ ALL_BYTES = 16 << 20
 """What is read of all files together at most."""
 
 LINE = 10_000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are inspected."""
 
 DIGITS = 15
 """Digits of a number in a line, such as that of a step."""
@@ -207,10 +207,10 @@ def _files(output: str) -> tuple[tuple[_File, ...], tuple[str, ...], tuple[_Unre
             heads[-1][1].append(line[1:].removesuffix("\r"))
         elif line:
             heads.append((line, []))
-    told = [(head.partition(" "), lines) for head, lines in heads]
-    missing = tuple(rest for (kind, _, rest), _ in told if kind == "missing")
-    unreadable = tuple(_unread(rest, lines) for (kind, _, rest), lines in told if kind == "unreadable")
-    files = tuple(_file(kind, rest, lines) for (kind, _, rest), lines in told if kind in ("file", "rotated"))
+    reported = [(head.partition(" "), lines) for head, lines in heads]
+    missing = tuple(rest for (kind, _, rest), _ in reported if kind == "missing")
+    unreadable = tuple(_unread(rest, lines) for (kind, _, rest), lines in reported if kind == "unreadable")
+    files = tuple(_file(kind, rest, lines) for (kind, _, rest), lines in reported if kind in ("file", "rotated"))
     return files, missing, unreadable
 
 

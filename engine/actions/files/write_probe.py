@@ -57,16 +57,16 @@ def probe(args: Args) -> Probe[State]:
         raise ProbeError(done.stderr.strip() or f"the try ended with exit code {done.exit_code}")
     heads = [it for it in done.stdout.split("\n") if it and not it.startswith(" ")]
     said = " ".join(it.strip() for it in done.stdout.split("\n") if it.startswith(" "))
-    told = dict(it.partition(" ")[::2] for it in heads)
-    must_not_be_refused({**told, "refused": said} if "refused" in told else told)
+    reported = dict(it.partition(" ")[::2] for it in heads)
+    must_not_be_refused({**reported, "refused": said} if "refused" in reported else reported)
     errno, words = errno_of(said)
     return State(
-        writable="failed" not in told,
-        step=told.get("failed", ""),
+        writable="failed" not in reported,
+        step=reported.get("failed", ""),
         errno=errno,
         why=words or said,
-        left_behind=told.get("left", ""),
-        took=_took(told),
+        left_behind=reported.get("left", ""),
+        took=_took(reported),
     )
 
 
@@ -92,9 +92,9 @@ exit 0
 )
 
 
-def _took(told: dict[str, str]) -> float | Unknown:
+def _took(reported: dict[str, str]) -> float | Unknown:
     try:
-        return round(finite(told["ended"]) - finite(told["began"]), 2)
+        return round(finite(reported["ended"]) - finite(reported["began"]), 2)
     except (KeyError, ValueError):
         return Unknown(why="it did not come to its end, or this host has no /proc/uptime")
 

@@ -18,7 +18,7 @@ class Args:
 class State:
     """What was said."""
 
-    text: str = field(metadata={"about": "What was told."})
+    text: str = field(metadata={"about": "What was shown."})
 
 
 def probe(args: Args) -> Probe[State]:

@@ -20,7 +20,7 @@ State = OpenFileMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Whose holders are looked for."""
+    """Whose holders are searched for."""
 
     paths: tuple[str, ...] = field(
         default=(GPUS,), metadata={"about": "Device nodes, or files, as globs of absolute paths.", "min_items": 1}
@@ -28,7 +28,7 @@ class Args:
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -49,7 +49,7 @@ def objection(args: Args) -> str:
 
 def probe(args: Args) -> Probe[State]:
     """Walk /proc; then look at the GPUs twice, and walk /proc again, if somebody holds one."""
-    return (yield from probe_by_open_files(args.paths, (), args.busy_above, apart=True, lost=args.lost))
+    return (yield from probe_by_open_files(args.paths, (), args.busy_above, classified=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

@@ -42,7 +42,7 @@ class Args:
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -79,7 +79,7 @@ def probe(args: Args) -> Probe[State]:
     """Walk /proc; look at the GPUs only if somebody holds a path and it matters."""
     return (
         yield from probe_by_open_files(
-            args.paths, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost
+            args.paths, args.allow, args.busy_above, classified=args.only == "leftover", lost=args.lost
         )
     )
 

@@ -43,7 +43,7 @@ class Args:
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -75,7 +75,7 @@ def probe(args: Args) -> Probe[State]:
     """Read /proc; look at the GPUs only if somebody matches and it matters."""
     return (
         yield from probe_by_command_line(
-            args.patterns, args.allow, args.busy_above, apart=args.only == "leftover", lost=args.lost
+            args.patterns, args.allow, args.busy_above, classified=args.only == "leftover", lost=args.lost
         )
     )
 
@@ -104,7 +104,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look first; then signal the pids that were looked at, not the pattern."""
+    """Look first; then signal the pids that were inspected, not the pattern."""
     lines = [f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns]
     if args.only == "leftover":
         lines.append(AT_WORK_BY_HAND)

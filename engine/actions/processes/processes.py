@@ -20,7 +20,7 @@ State = CommandLineMatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Who is looked for."""
+    """Who is searched for."""
 
     patterns: tuple[ProcessPattern, ...] = field(
         metadata={"about": "Searched in command lines; one that matches everything is refused.", "min_items": 1}
@@ -28,7 +28,7 @@ class Args:
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two looks 2 s apart is at work.",
+            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -44,7 +44,7 @@ class Args:
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; look at the GPUs, and again at /proc, only if somebody matches."""
-    return (yield from probe_by_command_line(args.patterns, (), args.busy_above, apart=True, lost=args.lost))
+    return (yield from probe_by_command_line(args.patterns, (), args.busy_above, classified=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

@@ -1,6 +1,6 @@
 """Search the kernel's messages for killed processes, GPU faults, failing disks and hung tasks.
 
-The journal and the ring buffer are read, as far as this host allows, and told together.  Where neither may be read, or
+The journal and the ring buffer are read, as far as this host allows, and shown together.  Where neither may be read, or
 what is kept begins after the moment that was asked for, it is unknown whether there was anything.  Upper and lower case
 are the same.  In a container the messages, if there are any, are those of the whole host, and so are the pids in them.
 """
@@ -119,7 +119,7 @@ class KernelLogMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the kernel told; of each kind the latest 200, oldest first."""
+    """What the kernel reported; of each kind the latest 200, oldest first."""
 
     oom: tuple[OomKill, ...] | Unknown = field(
         metadata={"about": "Processes killed for memory: at, seconds, pid, name, scope (host, cgroup), container ..."}
@@ -160,7 +160,9 @@ class State:
         },
     )
     gpu_faults: tuple[GpuFault, ...] | Unknown = field(
-        metadata={"about": "GPUs that fell off the bus or could not be started, told without an Xid: kind, bus_id ..."}
+        metadata={
+            "about": "GPUs that fell off the bus or could not be started, reported without an Xid: kind, bus_id ..."
+        }
     )
     open_faults: tuple[GpuFault, ...] | Unknown = field(
         metadata={"about": "Those of `gpu_faults` that loading the driver anew has not mended, with `ago`."}
@@ -316,7 +318,7 @@ def _with_age(found: tuple[A, ...], times: Mapping[str, float], now: float | Non
 
 
 def _moment(at: float | None) -> str | Unknown:
-    return Unknown(why="the log's lines carry no time that can be told") if at is None else written(at)
+    return Unknown(why="the log's lines carry no time that can be determined") if at is None else written(at)
 
 
 def _booted_ago(clock: HostClock) -> float | Unknown:
@@ -332,7 +334,7 @@ def _blind(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unkn
     if not bounded:
         return None
     if any(it.at is None for it in reading.messages):
-        return Unknown(why="some messages carry no time that can be told")
+        return Unknown(why="some messages carry no time that can be determined")
     if reading.begins is None:
         return Unknown(why="the log does not say from when on it is complete")
     whole = args.this_boot and since_boot(reading)

@@ -45,7 +45,7 @@ class Args:
     enabled: bool | None = field(default=None, metadata={"about": "Whether it starts at boot; null: as it is."})
     steady: Duration = field(
         default=Duration(1.0),
-        metadata={"about": "How long a service must run before it is looked at again.", "minimum": 0, "maximum": 300},
+        metadata={"about": "How long a service must run before it is probed again.", "minimum": 0, "maximum": 300},
     )
     daemon_reload: bool = field(
         default=False, metadata={"about": "Have systemd read its files anew first, if this unit's has changed."}
@@ -104,7 +104,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _verbs(args: Args, unit: Unit) -> Iterator[str]:
-    """What systemctl is to be told."""
+    """What systemctl is to do."""
     if args.enabled is True and unit.enabled not in ("enabled", "static", "indirect", "alias", "generated"):
         yield "enable"
     if args.enabled is False and unit.enabled in ("enabled", "enabled-runtime", "linked", "linked-runtime"):

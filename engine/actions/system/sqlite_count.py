@@ -25,7 +25,7 @@ class Args:
     database: str = field(metadata={"about": "The file: absolute, or ~/ for the home of the login user."})
     table: str = field(metadata={"about": "The table.", "min_length": 1})
     apart: Duration = field(
-        default=Duration(0), metadata={"about": "Count twice, so far apart, to see growth.", "maximum": 600}
+        default=Duration(0), metadata={"about": "Count twice with this interval to see growth.", "maximum": 600}
     )
     at_least: int = field(default=0, metadata={"about": "Hold that there are so many rows.", "minimum": 0})
     growing: bool = field(

@@ -48,7 +48,7 @@ class Args:
     enabled: bool = field(default=True, metadata={"about": "It shall start at boot."})
     steady: Duration = field(
         default=Duration(1.0),
-        metadata={"about": "How long a service must run before it is looked at again.", "minimum": 0, "maximum": 300},
+        metadata={"about": "How long a service must run before it is probed again.", "minimum": 0, "maximum": 300},
     )
     allow: tuple[str, ...] = field(
         default=(), metadata={"about": "Protected units that may be changed after all, by name."}

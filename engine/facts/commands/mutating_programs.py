@@ -147,7 +147,7 @@ def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
 
 
 def _verbs(program: str, words: list[str]) -> list[str]:
-    """The words that may be what the program is told to do; options with values may stand before it."""
+    """The words that may be what the program is asked to do; options with values may stand before it."""
     if program in ("docker", "podman", "nerdctl"):
         return words[1:2] if words[:1] and words[0] in _GROUPS else words[:1]
     if program == "service":

@@ -32,7 +32,7 @@ class HostFile:
     writable: bool
     """Whether another file can be put in its place."""
     user: str
-    """Who looked."""
+    """Who inspected it."""
     mode: str = ""
     """As ``ls`` shows it: ``-rw-r--r--``."""
     owner: str = ""
@@ -218,13 +218,13 @@ digest() {
 unchanged() {
     now=$path
     if [ -L "$path" ]; then now=$(readlink -f "$path"; echo x); now=${now%x}; now=${now%?}; fi
-    [ "$now" = "$target" ] || fail 10 "$path leads to another file than when it was looked at: nothing was written"
+    [ "$now" = "$target" ] || fail 10 "$path leads to another file than when it was inspected: nothing was written"
     if [ $there = no ]; then
         [ ! -e "./$name" ] && [ ! -L "./$name" ] ||
-            fail 10 "$path has appeared since it was looked at: nothing was written"
+            fail 10 "$path has appeared since it was inspected: nothing was written"
     else
         [ -f "./$name" ] && [ ! -L "./$name" ] && [ "$(digest "./$name" 2>/dev/null)" = "$seen" ] ||
-            fail 10 "$path has changed since it was looked at: nothing was written"
+            fail 10 "$path has changed since it was inspected: nothing was written"
     fi
 }
 copy() { cp --preserve=all -- "$1" "$2" 2>/dev/null || cp -p -- "$1" "$2"; }
@@ -275,7 +275,7 @@ put_beside() {  # the copy, under the name $place, unless there is something of 
 }
 if [ "$backup" = yes ] && [ $there = yes ]; then
     why=$(copy "./$name" "$was" 2>&1) || not "no backup: $why"
-    [ "$(digest "$was")" = "$seen" ] || fail 10 "$path has changed since it was looked at: nothing was written"
+    [ "$(digest "$was")" = "$seen" ] || fail 10 "$path has changed since it was inspected: nothing was written"
     moment=$(date +%Y%m%d-%H%M%S) number=1 place=$name.backup-$moment
     until put_beside; do number=$((number + 1)); place=$name.backup-$moment-$number; done
     kept=$place

@@ -52,21 +52,21 @@ class FilesFound:
     """What was seen."""
 
     looks: tuple[FileListing, ...]
-    """One, or two where it was looked at twice."""
+    """One, or two where it was inspected twice."""
     missing: tuple[str, ...]
     """Globs that match nothing."""
     unreadable: tuple[str, ...]
-    """Directories that could not be looked into."""
+    """Directories that could not be read."""
 
 
-def ask_files(paths: tuple[str, ...], inside: str, apart: float) -> Command:
+def ask_files(paths: tuple[str, ...], inside: str, interval: float) -> Command:
     """One script that lists what matches *paths*; *inside*: files with such names, however deep, in what matches."""
-    return read_script(_ASK, inside, f"{apart:g}" if apart else "", str(MOST), *paths)
+    return read_script(_ASK, inside, f"{interval:g}" if interval else "", str(MOST), *paths)
 
 
 _ASK = r"""
 LC_ALL=C; export LC_ALL
-inside=$1 apart=$2 most=$3; shift 3
+inside=$1 interval=$2 most=$3; shift 3
 IFS= read -r end </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
 end=$(printf '\001')$end
 list() {
@@ -102,7 +102,7 @@ look() {
 }
 command -v stat >/dev/null || { echo 'stat is not on this host' >&2; exit 3; }
 look "$@"
-if [ -n "$apart" ]; then sleep "$apart"; look "$@"; fi
+if [ -n "$interval" ]; then sleep "$interval"; look "$@"; fi
 exit 0
 """
 """Each record ends with byte 1, a random word and a newline, so that a name with all sorts in it is still one record,

@@ -93,5 +93,5 @@ content() {  # what is in the regular file ./$name; $most bytes and some more of
 """
 """``peek`` sets ``path`` (~/ filled in), ``target`` (what a link leads to), ``name`` (in the current directory),
 ``kind`` (absent, file, directory, link, other), ``there`` (the directory), ``writable``, ``user``; and ``exposed``: yes
-where another user can exchange what is looked at, which ``unsafe`` and ``become`` then explain.
+where another user can exchange what is inspected, which ``unsafe`` and ``become`` then explain.
 """

@@ -77,7 +77,7 @@ alone=0
 if safe_alone "$(id -g)" ''; then alone=$(id -g); fi
 led_astray() {  # directory: whether rm could be led elsewhere in it; sets why and owner
     [ "$steady" = no ] || return 1
-    why='what is in it cannot be looked at, and the rm of this host goes by names' owner=
+    why='what is in it cannot be inspected, and the rm of this host goes by names' owner=
     loose=$(find "$1" -xdev -type d \( ! -user 0 ! -user "$safe_me" ! -user "${safe_outside:-0}" \
         -o -perm -002 -o -perm -020 ! -group 0 ! -group "$alone" \) -print 2>/dev/null) || return 0
     [ -n "$loose" ] || return 1
@@ -135,7 +135,7 @@ for glob; do
             fi
             size= young= astray= by=
             if [ -d "$one" ] && [ ! -L "$one" ]; then
-                size=$(du -skx -- "$one" 2>/dev/null) || fail "$one: not all of it can be looked into"
+                size=$(du -skx -- "$one" 2>/dev/null) || fail "$one: not all of it can be read"
                 size=${size%%[!0-9]*}
                 young=$(newest "$dir/${one##*/}")
                 [ -n "$young" ] || fail "$one: when it was last written to is not known"
@@ -155,7 +155,7 @@ said mounts "$(cat /proc/self/mountinfo)"
 def read_entries(done: Completed) -> Found:
     """The answer to ``ask_entries``.  Raises ProbeError."""
     if done.timed_out:
-        raise ProbeError("what would be removed could not be looked at in time")
+        raise ProbeError("what would be removed could not be inspected in time")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"what would be removed is not known (exit code {done.exit_code})")
     words = done.stdout.split("\0")
@@ -298,11 +298,11 @@ while [ $# -ge 4 ]; do
     where=${dir%/}/$name
     safe_enter "$dir" || { [ ! -e "$dir" ] && continue; left "$why${owner:+ (become: $owner)}"; continue; }
     here=$(pwd -P; echo x); here=${here%x}; here=${here%?}
-    [ "$here" = "$dir" ] || { left "its directory leads elsewhere than when it was looked at"; continue; }
+    [ "$here" = "$dir" ] || { left "its directory leads elsewhere than when it was inspected"; continue; }
     [ -e "./$name" ] || [ -L "./$name" ] || continue
     now=$(stat -c '%d:%i:%Y' -- "./$name" 2>/dev/null)
     [ "$sort" != directory ] || now=${now%:*}:$(newest "./$name")
-    [ "$now" = "$seen" ] || { left "it has changed since it was looked at"; continue; }
+    [ "$now" = "$seen" ] || { left "it has changed since it was inspected"; continue; }
     if [ "$sort" = directory ]; then
         [ -d "./$name" ] && [ ! -L "./$name" ] || { left "it is no directory any more"; continue; }
         [ -r /proc/self/mountinfo ] && ! below || { left "something is mounted in it"; continue; }

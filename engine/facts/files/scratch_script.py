@@ -36,15 +36,16 @@ settle() {  # goes to the directory, and makes a directory of our own in it: its
 )
 """``$1`` is the directory; it is worked in by relative names.
 
-What fails is told as ``failed STEP`` with the program's words, indented, below it.  A directory that other users can
-exchange meanwhile is not worked in, and told as ``refused``, with the reason, and ``become`` with the user who may.
+What fails is reported as ``failed STEP`` with the program's words, indented, below it.  A directory that other users
+can exchange meanwhile is not worked in, and reported as ``refused``, with the reason, and ``become`` with the user who
+may.
 """
 
 
-def must_not_be_refused(told: Mapping[str, str]) -> None:
+def must_not_be_refused(reported: Mapping[str, str]) -> None:
     """Raises ProbeError, which says what to do, for an answer whose lines begin with ``refused``."""
-    if "refused" in told:
-        raise ProbeError(refusal(told["refused"].strip(), told.get("become", "")))
+    if "refused" in reported:
+        raise ProbeError(refusal(reported["refused"].strip(), reported.get("become", "")))
 
 
 _ERRORS = {

@@ -46,7 +46,7 @@ class PathState:
     parent: str = ""
     """``yes`` where the directory that it lies in is there, ``no``, or what stands there instead."""
     user: str = ""
-    """Who looked."""
+    """Who inspected it."""
     refusal: str = ""
     """Why nothing may be written there, with what to do: another user can exchange what is on the way (law 9)."""
     text: str | None = None
@@ -72,11 +72,11 @@ def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> C
 def read_place(path: str, done: Completed) -> PathState:
     """The answer to ``ask_place``.  Raises ProbeError."""
     if done.timed_out:
-        raise ProbeError(f"{path} could not be looked at in time")
+        raise ProbeError(f"{path} could not be inspected in time")
     if done.exit_code == REFUSED:
         raise ProbeError(refused(path, done.stderr))
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"{path} could not be looked at (exit code {done.exit_code})")
+        raise ProbeError(done.stderr.strip() or f"{path} could not be inspected (exit code {done.exit_code})")
     parts = done.stdout.split("\0", 18)
     if len(parts) != 19:
         raise ProbeError(f"{path}: the answer of the host is cut off")
@@ -201,7 +201,7 @@ unchanged() {
     elif [ -e "./$name" ]; then now=other; else now=absent; fi
     case $now:$new in file:?*) id=$(sum "./$name") ;; absent:*) id= ;; *) id=$(stat -c '%d:%i' "./$name") ;; esac
     [ "$now" = "$was" ] && [ "$id" = "$seen" ] ||
-        fail 10 "$path has changed since it was looked at: nothing was written"
+        fail 10 "$path has changed since it was inspected: nothing was written"
 }
 own() {  # of what is nobody else's to exchange, the owner first, for a change of owner takes setuid bits away
     [ -z "$by$group" ] || why=$(chown "$by${group:+:$group}" "$1" 2>&1) || not "$why"

@@ -56,18 +56,24 @@ def read_services(done: Completed) -> tuple[Service, ...]:
     found: dict[str, Service] = {}
     for block in done.stdout.split("\n\n"):
         lines = [line.partition("=")[::2] for line in block.splitlines() if "=" in line]
-        told = dict(lines)
+        reported = dict(lines)
         pulls = tuple(dict.fromkeys(value for key, value in lines if key == "Pulls"))
-        pid = told.get("MainPID", "")
-        if told.get("ActiveState") == "active" and pid.isascii() and pid.isdigit() and int(pid) > 0 and told.get("Id"):
-            found[told["Id"]] = Service(unit=told["Id"], pid=int(pid), pulls=pulls)
+        pid = reported.get("MainPID", "")
+        if (
+            reported.get("ActiveState") == "active"
+            and pid.isascii()
+            and pid.isdigit()
+            and int(pid) > 0
+            and reported.get("Id")
+        ):
+            found[reported["Id"]] = Service(unit=reported["Id"], pid=int(pid), pulls=pulls)
     return tuple(found.values())
 
 
 def stop(units: Sequence[str], again: Sequence[str], after: float) -> Command:
     """Stop *units*; the first that cannot be stopped ends it.
 
-    Before that systemd itself is told to start *again* after so many seconds, in case nobody does: our line may be
+    Before that systemd itself is ordered to start *again* after so many seconds, in case nobody does: our line may be
     lost, or we may be killed.  Where it does not take that on, nothing is stopped.
     """
     argv = (_timer(again), str(ceil(after)), str(len(again)), *again, *units)

@@ -56,10 +56,14 @@ class Gpu:
     @property
     def waits_for_reset(self) -> bool | Unknown:
         """Whether its memory waits for a reset: rows to be remapped, pages to be retired, or by the driver's advice."""
-        told = (self.remap_pending, self.retire_pending, self.drain_recommended)
-        if any(it is True for it in told):
+        reported = (self.remap_pending, self.retire_pending, self.drain_recommended)
+        if any(it is True for it in reported):
             return True
-        return False if any(it is False for it in told) else Unknown(why="the driver does not say whether memory waits")
+        return (
+            False
+            if any(it is False for it in reported)
+            else Unknown(why="the driver does not say whether memory waits")
+        )
 
     @property
     def key(self) -> str:
@@ -106,8 +110,8 @@ class GpuPresence:
     """Whether there is an nvidia-smi."""
     minors: Mapping[str, int] = field(default_factory=dict)
     """Bus id to the number in the name of its device node, as the driver has it."""
-    looked: bool = True
-    """Whether sysfs could be looked at."""
+    probed: bool = True
+    """Whether sysfs could be inspected."""
     on_bus: tuple[str, ...] = ()
     """Bus ids of those controllers that a driver of another kind (vfio-pci, nouveau) does not have."""
     container: bool = False
@@ -116,7 +120,7 @@ class GpuPresence:
     @property
     def absent(self) -> bool:
         """Whether it is proven that there is no NVIDIA GPU."""
-        return self.looked and not self.pci and not self.nodes and not self.tool
+        return self.probed and not self.pci and not self.nodes and not self.tool
 
 
 def bus_id(value: str) -> str:

@@ -112,7 +112,7 @@ def together(gpus: tuple[Gpu, ...], links: Links) -> tuple[tuple[Gpu, ...], ...]
 def _alone(gpu: Gpu, links: Links) -> bool:
     if not isinstance(links.linked, Unknown) and gpu.uuid and gpu.uuid not in links.linked:
         return True
-    kind = links.capability.get(gpu.uuid, Unknown(why="not told"))
+    kind = links.capability.get(gpu.uuid, Unknown(why="not reported"))
     if isinstance(kind, Unknown) or kind < AMPERE:
         return False
     return kind >= HOPPER or not links.switches or links.fabric_manager

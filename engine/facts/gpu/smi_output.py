@@ -1,4 +1,4 @@
-"""What nvidia-smi prints, taken apart: sections, rows and the words that stand for a missing value."""
+"""What nvidia-smi prints parsed: sections, rows and the words that stand for a missing value."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ whole() {  # name, then the words of a question about everything; only the lines
 gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }
 """
 )
-"""Each query runs once, with nothing on stdin; the frame lines let both streams be told apart afterwards."""
+"""Each query runs once, with nothing on stdin; the frame lines let both streams be separated afterwards."""
 
 _MARKER = re.compile(
     r"\[.*\]?|.*\]|n/?a|err!?|unknown|unknown error|not supported|not found|not available|gpu (requires reset|is lost)"

@@ -1,4 +1,4 @@
-"""Read GPUs and processes out of what nvidia-smi printed, keeping good rows and complaints apart."""
+"""Read GPUs and processes out of what nvidia-smi printed, separating good rows from complaints."""
 
 from __future__ import annotations
 
@@ -199,9 +199,9 @@ def _resets(lines: tuple[str, ...], label: str = "Reset Required") -> dict[str, 
 
 
 def _told_by_status(gpu: Gpu, resets: Mapping[str, str]) -> Gpu:
-    told = _yes(resets.get(gpu.bus_id, ""))
-    silent = isinstance(gpu.requires_reset, Unknown) and not isinstance(told, Unknown)
-    return replace(gpu, requires_reset=told) if silent else gpu
+    reported = _yes(resets.get(gpu.bus_id, ""))
+    silent = isinstance(gpu.requires_reset, Unknown) and not isinstance(reported, Unknown)
+    return replace(gpu, requires_reset=reported) if silent else gpu
 
 
 def _listed(

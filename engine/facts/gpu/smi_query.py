@@ -40,13 +40,13 @@ APPS = ("gpu_uuid", "pid", "used_gpu_memory")
 """Columns of a process.  Not its name: a user may put commas and newlines into it, and so forge the row of another."""
 
 
-def ask_gpus(apart: float = 0.0, *, apps: bool = False) -> Command:
-    """One script with every question about the GPUs; with *apart* a second look so many seconds later.
+def ask_gpus(interval: float = 0.0, *, apps: bool = False) -> Command:
+    """One script with every question about the GPUs; with *interval* a second probe so many seconds later.
 
     *apps* also asks for the processes, in the same script, so that a driver that hangs is asked only once.
     """
     full, core, small = (",".join(it) for it in ((*CORE, *OPTIONAL), CORE, SMALL))
-    words = (full, core, small, f"{apart:g}" if apart else "", ",".join(APPS) if apps else "")
+    words = (full, core, small, f"{interval:g}" if interval else "", ",".join(APPS) if apps else "")
     return replace(read_script(_ASK_GPUS, *words), hangs=SMI)
 
 
@@ -63,7 +63,7 @@ def ask_presence(root: str = "") -> Command:
 _ASK_GPUS = (
     SCRIPT_HEAD
     + r"""
-full=$1 core=$2 small=$3 apart=$4 apps=$5
+full=$1 core=$2 small=$3 interval=$4 apps=$5
 gpus gpus "$full"
 if [ $rc = 2 ]; then  # a field that this nvidia-smi does not know: ask for the core, then for the others one by one
     others=${full#"$core",}
@@ -82,10 +82,10 @@ fi
 case $rc in
     0|2|6|14|15) ;;
     *)  # it does not work, and is not asked again: what a second look was to tell is not known
-        [ -z "$apart" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
+        [ -z "$interval" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
         exit 0 ;;
 esac
-if [ -n "$apart" ]; then sleep "$apart"; gpus again index,uuid,utilization.gpu; fi
+if [ -n "$interval" ]; then sleep "$interval"; gpus again index,uuid,utilization.gpu; fi
 if [ -n "$apps" ]; then listed "$apps"; fi
 exit 0
 """
@@ -101,7 +101,7 @@ exit 0
 
 _ASK_PRESENCE = r"""
 LC_ALL=C; export LC_ALL
-[ -d "$1/sys/bus" ] && echo looked
+[ -d "$1/sys/bus" ] && echo probed
 for device in "$1"/sys/bus/pci/devices/*; do
     vendor=; class=
     { read -r vendor <"$device/vendor" && read -r class <"$device/class"; } 2>/dev/null
@@ -129,7 +129,7 @@ exit 0
 def read_presence(done: Completed) -> GpuPresence:
     """What *done* shows.  Raises ProbeError when the look did not come to its end."""
     if done.timed_out or done.exit_code != 0:
-        raise ProbeError("sysfs and /dev could not be looked at for NVIDIA GPUs")
+        raise ProbeError("sysfs and /dev could not be inspected for NVIDIA GPUs")
     facts = [it.split() for it in done.stdout.splitlines() if it.strip()]
     minors = {bus_id(it[1]): int(it[2]) for it in facts if it[0] == "minor" and len(it) == 3 and _is_minor(it[2])}
     return GpuPresence(
@@ -137,7 +137,7 @@ def read_presence(done: Completed) -> GpuPresence:
         nodes=tuple(it[1] for it in facts if it[0] == "node" and len(it) == 2),
         tool=["tool"] in facts,
         minors={bus: minor for bus, minor in minors.items() if bus},
-        looked=["looked"] in facts,
+        probed=["probed"] in facts,
         on_bus=tuple(bus for it in facts if it[0] == "bus" and len(it) == 2 and (bus := bus_id(it[1]))),
         container=["container"] in facts,
     )

@@ -88,7 +88,7 @@ def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown) -> bool | Un
 
 
 def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
-    """The keys of the GPUs that pass *test*; Unknown where none does and one cannot be told."""
+    """The keys of the GPUs that pass *test*; Unknown where none does and one is unknown."""
     answers = [(it.key, test(it)) for it in gpus]
     found = tuple(key for key, answer in answers if answer is True)
     return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
@@ -96,16 +96,16 @@ def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tupl
 
 def complaints(reading: SmiReading) -> tuple[str, ...]:
     """What nvidia-smi complained about, and what its rows say is broken beyond a reset."""
-    told = list(reading.errors)
+    reported = list(reading.errors)
     for gpu in reading.gpus:
         if gpu.faults:
-            told.append(f"GPU {gpu.index} ({gpu.key}) does not answer whole: {'; '.join(gpu.faults)}")
+            reported.append(f"GPU {gpu.index} ({gpu.key}) does not answer whole: {'; '.join(gpu.faults)}")
         action = gpu.recovery_action
         if not isinstance(action, Unknown) and action != "None" and "reset" not in action.lower():
-            told.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
+            reported.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
         if gpu.remap_failed is True:
-            told.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be replaced; it needs service")
-    return tuple(told)
+            reported.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be replaced; it needs service")
+    return tuple(reported)
 
 
 def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:

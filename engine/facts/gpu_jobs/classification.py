@@ -1,4 +1,4 @@
-"""Tell processes apart into those left over and those at work, by two looks at the GPUs and one more at /proc."""
+"""Classify processes as those left over and those at work, by two looks at the GPUs and one more at /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.facts.processes.table import Process
 from engine.values.command import Command
 from engine.values.types import Unknown
 
-NOT_ASKED = Unknown(why="not looked at, because all of them are meant, at work or not")
+NOT_ASKED = Unknown(why="not inspected, because all of them are meant, at work or not")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def observe_gpu_use(*globs: str, above: float, lost: Iterable[str] = ()) -> Gene
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classification:
-    """Processes, told apart by whether their jobs are at work."""
+    """Processes, classified by whether their jobs are at work."""
 
     leftover: tuple[Process, ...] | Unknown
     at_work: tuple[Process, ...] | Unknown

@@ -1,6 +1,6 @@
 """What is left over, and what is at work: a process is at work when a GPU that its job holds is busy.
 
-Whoever is not sure is told so: an unknown is never taken for left over.
+Where this is not certain, it is said: an unknown is never taken for left over.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Load:
 
 
 def ask_load() -> tuple[Command, Command]:
-    """What ``read_load`` needs: it takes as long as the two looks at the GPUs are apart."""
+    """What ``read_load`` needs: it takes as long as the interval between the two probes of the GPUs."""
     return ask_presence(), ask_gpus(APART, apps=True)
 
 
@@ -184,12 +184,12 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
     """Whether the process itself holds a busy GPU."""
     if isinstance(load.reading, Unknown):
         if pid in walk.unseen:
-            return Unknown(why="its open files could not be looked at, and " + load.reading.why)
+            return Unknown(why="its open files could not be inspected, and " + load.reading.why)
         return load.reading if any(it.driver for it in walk.open.get(pid, ())) else False
     answers = [_busy_node(it, walk, load) for it in walk.open.get(pid, ())]
     answers += [_busy_uuid(it, load) for it in listed.get(pid, ())]
     if pid in walk.unseen and not any(it is True for it in answers):
-        answers.append(Unknown(why="its open files could not be looked at, and a GPU is busy, or does not say"))
+        answers.append(Unknown(why="its open files could not be inspected, and a GPU is busy, or does not say"))
     return worst(answers)
 
 

@@ -14,7 +14,7 @@ from engine.facts.kernel.patterns import KINDS
 from engine.text.timestamps import written
 from engine.values.types import Unknown
 
-_NO_TIME = Unknown(why="the line carries no time that can be told")
+_NO_TIME = Unknown(why="the line carries no time that can be determined")
 _NOT_SAID = Unknown(why="the kernel's log does not say")
 
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
@@ -65,7 +65,7 @@ class Xid:
     bus_id: str
     """As sysfs writes it."""
     pid: int | Unknown
-    """Whom the driver names: often a victim, or the one who looked."""
+    """Whom the driver names: often a victim, or the process that inspected it."""
     name: str | Unknown
     switch: str
     """``nvidia-nvswitch0`` of an SXid; empty of an Xid."""
@@ -174,7 +174,7 @@ class _Event:
 
 
 def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
-    """Who was killed, in order; a kill that is told twice counts once."""
+    """Who was killed, in order; a kill that is reported twice counts once."""
     kills: list[OomKill] = []
     seen: dict[int, float | None] = {}
     for kill, pid, at in _kills(messages):
@@ -188,7 +188,7 @@ def oom_kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:
 
 def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | None]]:
     event: _Event | None = None
-    told: set[int] = set()  # who was killed: a reaper takes their memory some time later
+    reported: set[int] = set()  # who was killed: a reaper takes their memory some time later
     for it in messages:
         text = it.text
         if found := KINDS["oom_invoked"].find(text):
@@ -204,15 +204,15 @@ def _kills(messages: Iterable[Message]) -> Iterator[tuple[OomKill, int, float | 
         elif found := KINDS["oom_chosen"].find(text):
             event = replace(_scoped(_of(event, it), text), chosen=f"{found[1]} ({found[2]})", message=it)
         elif found := KINDS["oom_reaped"].find(text):
-            if int(found[1]) not in told:  # its other lines are not kept
-                told.add(int(found[1]))
+            if int(found[1]) not in reported:  # its other lines are not kept
+                reported.add(int(found[1]))
                 event = event if event and not event.died and event.pid in (None, int(found[1])) else _Event(message=it)
                 yield _kill(event, it, int(found[1]), found[2], ""), int(found[1]), it.at
                 event = replace(event, died=True, pid=None)
         elif KINDS["oom_nobody"].find(text):
             event = None
         elif found := KINDS["oom_killed"].find(text):
-            told.add(int(found[1]))
+            reported.add(int(found[1]))
             event = _scoped(_of(event, it), text)
             yield _kill(event, it, int(found[1]), found[2], found[3] or ""), int(found[1]), it.at
             event = replace(event, died=True, pid=None)
@@ -237,7 +237,7 @@ def _scoped(event: _Event, text: str) -> _Event:
 
 
 def _summary(found: re.Match[str], event: _Event | None, it: Message) -> _Event:
-    told: Mapping[str, str] = dict(part.partition("=")[::2] for part in found[2].split(",") if "=" in part)
+    reported: Mapping[str, str] = dict(part.partition("=")[::2] for part in found[2].split(",") if "=" in part)
     constraint = found[1].upper()
     own = constraint == "CONSTRAINT_MEMCG"
     narrow = constraint in ("CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY")
@@ -245,10 +245,10 @@ def _summary(found: re.Match[str], event: _Event | None, it: Message) -> _Event:
     return replace(
         _Event(message=it) if before.died else before,
         scope="cgroup" if own else "nodes" if narrow else "host",
-        cgroup=told.get("task_memcg"),
-        limit=told.get("oom_memcg") if own else "",
-        pid=int(told["pid"]) if told.get("pid", "").isdigit() else None,
-        name=told.get("task"),
+        cgroup=reported.get("task_memcg"),
+        limit=reported.get("oom_memcg") if own else "",
+        pid=int(reported["pid"]) if reported.get("pid", "").isdigit() else None,
+        name=reported.get("task"),
         message=it,
     )
 

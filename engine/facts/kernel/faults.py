@@ -18,7 +18,7 @@ NEAR = 4
 
 
 MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
-"""Faults of GPUs that are over, or told again, once the driver has been loaded anew."""
+"""Faults of GPUs that are over, or reported again, once the driver has been loaded anew."""
 
 FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
 _FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)

@@ -22,7 +22,7 @@ _CARRIERS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sorted:
-    """Kills, told apart by whose process died; all in order."""
+    """Kills, classified by whose process died; all in order."""
 
     job: tuple[OomKill, ...]
     """By name a process of the job, and in no other service's control group."""
@@ -31,12 +31,12 @@ class Sorted:
 
 
 def sort_kills(kills: Iterable[OomKill], names: Sequence[str]) -> Sorted:
-    """Tell *kills* apart; *names* are regular expressions, searched in the names of processes."""
+    """Classify *kills*; *names* are regular expressions, searched in the names of processes."""
     patterns = tuple(re.compile(name) for name in names)
-    told = [(kill, _whose(kill, patterns)) for kill in kills]
+    reported = [(kill, _whose(kill, patterns)) for kill in kills]
     return Sorted(
-        job=tuple(kill for kill, whose in told if whose == "job"),
-        others=tuple(kill for kill, whose in told if whose == "other"),
+        job=tuple(kill for kill, whose in reported if whose == "job"),
+        others=tuple(kill for kill, whose in reported if whose == "other"),
     )
 
 

@@ -3,11 +3,11 @@
 Each kind has *hints*, plain words in lower case, and a pattern. The host sends the lines that hold a hint, and a
 reader looks only at those, so that the filter cannot drop what a reader would have known.
 
-Any user has words of his own in the kernel's log (law 9): a program that faults is told with the name of the file that
-did it (``comm[pid]: segfault at ... in FILE[...]``), a mount in a user namespace with its options in quotes, a kill for
-memory with the names of control groups. Such words are never searched: messages of a fixed form count only from the
-beginning of the line on, and longer than the 15 characters that a process may be called; others only up to the place
-where another's words may begin.
+Any user has words of his own in the kernel's log (law 9): a program that faults is reported with the name of the file
+that did it (``comm[pid]: segfault at ... in FILE[...]``), a mount in a user namespace with its options in quotes, a
+kill for memory with the names of control groups. Such words are never searched: messages of a fixed form count only
+from the beginning of the line on, and longer than the 15 characters that a process may be called; others only up to the
+place where another's words may begin.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from engine.text.host_json import finite
 from engine.text.timestamps import offset
 
 LINE = 1000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are inspected."""
 
 _BOOTED = 120.0
 """A log whose first line is from so soon after boot goes back to the boot."""
@@ -68,18 +68,18 @@ class _Told:
 
 def read_kernel(output: str) -> KernelLog:
     """What the script of ``ask_kernel`` printed."""
-    clock, told = HostClock(), list[_Told]()
+    clock, reported = HostClock(), list[_Told]()
     for line in output.split("\n"):
         word, _, rest = line.partition(" ")
-        if line.startswith(" ") and told:
-            told[-1].lines.append(line[1:])
+        if line.startswith(" ") and reported:
+            reported[-1].lines.append(line[1:])
         elif word == "clock":
             clock = _clock(rest)
         elif word == "source":
-            told.append(_Told(name=rest))
-        elif told and line:
-            told[-1].facts.setdefault(word, rest)
-    return _merged([_source(it, clock) for it in told], clock)
+            reported.append(_Told(name=rest))
+        elif reported and line:
+            reported[-1].facts.setdefault(word, rest)
+    return _merged([_source(it, clock) for it in reported], clock)
 
 
 def read_text(text: str) -> KernelLog:
@@ -103,13 +103,13 @@ def _clock(text: str) -> HostClock:
     return HostClock(now=finite(now), boot=finite(boot) if boot.isdigit() else None, zone=offset(zone))
 
 
-def _source(told: _Told, clock: HostClock) -> Source:
-    facts, end = told.facts, told.facts.get("end", "")
+def _source(reported: _Told, clock: HostClock) -> Source:
+    facts, end = reported.facts, reported.facts.get("end", "")
     first, last = (message(facts[it], clock) if it in facts else None for it in ("first", "last"))
     start = message(facts["start"], clock).at if "start" in facts else None
     made = Source(
-        name=told.name,
-        found=messages(told.lines, clock),
+        name=reported.name,
+        found=messages(reported.lines, clock),
         lines=int(facts.get("lines", "0")),
         first=first,
         last=last,
@@ -217,17 +217,17 @@ def _begins(source: Source, clock: HostClock) -> float | None:
 
 
 def _drift(journal: Source, ring: Source) -> float | None:
-    """How far the two clocks are apart, by the last messages that both have."""
+    """The offset between the two clocks, by the last messages that both have."""
     if journal.name != "journal":
         return None
     both = [it for it in (journal.last, *journal.found[-50:]) if it and it.at is not None]
     times: dict[str, list[float]] = {}
     for it in both:
         times.setdefault(it.text.strip(), []).append(it.at or 0.0)
-    apart: list[float] = [
+    clock_offset: list[float] = [
         other - it.at
         for it in (ring.last, *reversed(ring.found[-50:]))
         if it and it.at is not None
         for other in times.get(it.text.strip(), ())
     ]  # a message that came again and again has several partners: the nearest is the same one
-    return round(sorted(apart, key=lambda seconds: seconds * seconds)[0], 1) if apart else None
+    return round(sorted(clock_offset, key=lambda seconds: seconds * seconds)[0], 1) if clock_offset else None

@@ -50,15 +50,15 @@ class CommandLineMatch:
 
 
 def probe_by_command_line(
-    patterns: Iterable[str], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
+    patterns: Iterable[str], allow: Collection[str], above: float, *, classified: bool, lost: Iterable[str] = ()
 ) -> Generator[Command | tuple[Command, ...], Any, CommandLineMatch]:
-    """Who matches; if somebody does and they are to be told *apart*, who of them is left over."""
+    """Who matches; if somebody does and they are to be *classified*, who of them is left over."""
     tests = [re.compile(it) for it in patterns]
     table = read_processes((yield ask_processes()))
     plain = _chosen(tests, table, allow)
     if isinstance(plain.matches, Unknown) or not plain.matches:
         return plain
-    if not apart:
+    if not classified:
         return replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
     closer = yield from observe_gpu_use(above=above, lost=lost)
     before = {it.key for it in plain.matches}

@@ -51,7 +51,7 @@ class OpenFileMatch:
     )
     devices: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "The paths that left-over ones hold."})
     gpus: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "The GPUs (UUIDs) that left-over ones hold, where that can be told."}
+        default=(), metadata={"about": "The GPUs (UUIDs) that left-over ones hold, where that can be determined."}
     )
     unlisted: tuple[Process, ...] | Unknown = field(
         default=(), metadata={"about": "Holders of a GPU that nvidia-smi does not list."}
@@ -60,20 +60,20 @@ class OpenFileMatch:
         default=(),
         metadata={"about": "Pids that nvidia-smi lists and that hold nothing here: of another pid namespace."},
     )
-    unseen: int = field(default=0, metadata={"about": "How many processes could not be looked into."})
+    unseen: int = field(default=0, metadata={"about": "How many processes could not be read."})
     present: tuple[str, ...] = field(default=(), metadata={"about": "The files that are there."})
 
 
 def probe_by_open_files(
-    paths: tuple[str, ...], allow: Collection[str], above: float, *, apart: bool, lost: Iterable[str] = ()
+    paths: tuple[str, ...], allow: Collection[str], above: float, *, classified: bool, lost: Iterable[str] = ()
 ) -> Generator[Command | tuple[Command, ...], Any, OpenFileMatch | Absent[OpenFileMatch]]:
-    """Who has *paths* (globs) open; if somebody does and they are to be told *apart*, who of them is left over.
+    """Who has *paths* (globs) open; if somebody does and they are to be *classified*, who of them is left over.
 
     Raises ProbeError when it cannot be known.
     """
     walk = read_holders((yield ask_holders(*paths)))
     if walk.sockets:
-        raise ProbeError(f"who holds a socket cannot be told: {', '.join(walk.sockets)}; name files or devices")
+        raise ProbeError(f"who holds a socket cannot be determined: {', '.join(walk.sockets)}; name files or devices")
     if walk.forged:
         raise ProbeError(
             f"{', '.join(walk.forged)} leads through a link that another user of the host may change, to "
@@ -84,7 +84,7 @@ def probe_by_open_files(
     if not walk.present():
         return (yield from _nothing_there(paths))
     plain = _chosen(walk, allow)
-    if not apart:
+    if not classified:
         return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
     if isinstance(plain.processes, Unknown) or not plain.processes:
         return (yield from _with_foreign(plain, walk))

@@ -10,7 +10,7 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 _DELETED = " (deleted)"
 
 PROGRAMS = r"""
-wanted=$(printf '%s\n' "$told" | sed -n 's/^want //p')
+wanted=$(printf '%s\n' "$shown" | sed -n 's/^want //p')
 briefly() { if [ -n "$limit" ]; then timeout 4 "$@"; else "$@"; fi; }
 q=q; ls -q / >/dev/null 2>&1 || q=
 exes=$(
@@ -91,9 +91,9 @@ class _File:
         return self.owner == "0" and stat.S_IFMT(self.mode) == kind and not self.mode & _WRITABLE
 
 
-def programs_of(told: Iterable[tuple[str, str]]) -> dict[int, Executable]:
-    """The programs in the lines of the script, by pid; who is not in it could not be looked at."""
-    lines = list(told)
+def programs_of(reported: Iterable[tuple[str, str]]) -> dict[int, Executable]:
+    """The programs in the lines of the script, by pid; who is not in it could not be inspected."""
+    lines = list(reported)
     inodes = dict(_file(rest) for kind, rest in lines if kind == "inode")
     files = dict(_file(rest) for kind, rest in lines if kind == "file")
     found: dict[int, Executable] = {}

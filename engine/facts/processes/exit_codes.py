@@ -65,7 +65,7 @@ def sentence(code: int, memory: tuple[str, ...], blind: str = "") -> str:
     """What *code* says, for people.
 
     137 alone is no proof of a lack of memory: it is called that only with evidence, the lines of *memory*; *blind* says
-    what could not be looked at.
+    what could not be inspected.
     """
     row = explained(code)
     if code == 137 and memory:

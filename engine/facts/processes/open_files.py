@@ -15,7 +15,7 @@ from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown, plural
 
 GPUS = "/dev/nvidia*"
-"""Always looked at: whether a process is at work rests on it."""
+"""Always inspected: whether a process is at work rests on it."""
 
 _DRIVER = 195
 """The character device number of NVIDIA's driver (devices.txt of the kernel): minors 0-253 are GPUs."""
@@ -81,7 +81,7 @@ class OpenFileScan:
     open: Mapping[int, tuple[OpenFile, ...]] = field(default_factory=dict)
     """Pid to nodes."""
     unseen: frozenset[int] = frozenset()
-    """Processes whose open files could not be looked at."""
+    """Processes whose open files could not be inspected."""
     sockets: tuple[str, ...] = ()
     forged: tuple[str, ...] = ()
     """Paths that were asked for and lead through a link that another user may change."""
@@ -91,7 +91,7 @@ class OpenFileScan:
         return tuple(it.path for it in self.nodes if it.asked and it.dull)
 
     def not_seen(self) -> str:
-        """In words, whose processes could not be looked into, and why."""
+        """In words, whose processes could not be read, and why."""
         users: dict[str, int] = {}
         for pid in self.unseen:
             user = self.table.rows[pid].process.user
@@ -99,7 +99,7 @@ class OpenFileScan:
         worst = sorted(users, key=lambda it: (-users[it], it))[:3]
         named = ", ".join(f"{users[it]} of user {it}" for it in worst)
         why = " in time (their users have too much open)" if self.table.uid == 0 else ": give `become: true`"
-        return f"{plural(len(self.unseen), 'process')} ({named}) could not be looked into{why}"
+        return f"{plural(len(self.unseen), 'process')} ({named}) could not be read{why}"
 
     def asked(self, pid: int) -> tuple[OpenFile, ...]:
         """What *pid* has open of what was asked for."""
@@ -118,29 +118,29 @@ def ask_holders(*globs: str) -> Command:
 def read_holders(done: Completed) -> OpenFileScan:
     """What *done* shows.  Raises ProbeError when it cannot be believed."""
     table = read_processes(done)
-    told = [it.partition(" ")[::2] for it in done.stdout.split("\n")]
-    walked = next((rest for kind, rest in told if kind == "walked"), "")
-    seen = _pids(told, "seen")
-    if not walked or any(kind == "fault" for kind, _ in told) or (walked != "none" and int(walked) not in seen):
+    reported = [it.partition(" ")[::2] for it in done.stdout.split("\n")]
+    walked = next((rest for kind, rest in reported if kind == "walked"), "")
+    seen = _pids(reported, "seen")
+    if not walked or any(kind == "fault" for kind, _ in reported) or (walked != "none" and int(walked) not in seen):
         raise ProbeError("the open files of processes could not be listed (it takes ls, awk, grep and stat)")
-    asked = {rest for kind, rest in told if kind == "asked"}
-    nodes = tuple(_node(rest, asked) for kind, rest in told if kind == "node")
-    seen = seen | _pids(told, "over") if walked != "none" else set(table.rows)
-    seen -= _pids(told, "unsure")
+    asked = {rest for kind, rest in reported if kind == "asked"}
+    nodes = tuple(_node(rest, asked) for kind, rest in reported if kind == "node")
+    seen = seen | _pids(reported, "over") if walked != "none" else set(table.rows)
+    seen -= _pids(reported, "unsure")
     unseen = frozenset(pid for pid, row in table.rows.items() if pid not in seen and _may_hold(row, table))
-    sockets = tuple(rest for kind, rest in told if kind == "socket")
-    forged = tuple(rest for kind, rest in told if kind == "forged")
+    sockets = tuple(rest for kind, rest in reported if kind == "socket")
+    forged = tuple(rest for kind, rest in reported if kind == "forged")
     return OpenFileScan(
-        table=table, nodes=nodes, open=_open(told, table, nodes), unseen=unseen, sockets=sockets, forged=forged
+        table=table, nodes=nodes, open=_open(reported, table, nodes), unseen=unseen, sockets=sockets, forged=forged
     )
 
 
-def _pids(told: Iterable[tuple[str, str]], wanted: str) -> set[int]:
-    return {int(it) for kind, rest in told if kind == wanted for it in rest.split() if it.isdigit()}
+def _pids(reported: Iterable[tuple[str, str]], wanted: str) -> set[int]:
+    return {int(it) for kind, rest in reported if kind == wanted for it in rest.split() if it.isdigit()}
 
 
 def _may_hold(row: Row, table: Table) -> bool:
-    """Whether it matters that its open files could not be looked at."""
+    """Whether it matters that its open files could not be inspected."""
     return not row.defunct and (not (why := protection(row, table)) or isinstance(why, Unknown))
 
 
@@ -149,13 +149,15 @@ def _node(text: str, asked: set[str]) -> OpenFile:
     return OpenFile(path=path, key=key, asked=path in asked, file=(int(device), int(inode)))
 
 
-def _open(told: list[tuple[str, str]], table: Table, nodes: tuple[OpenFile, ...]) -> dict[int, tuple[OpenFile, ...]]:
+def _open(
+    reported: list[tuple[str, str]], table: Table, nodes: tuple[OpenFile, ...]
+) -> dict[int, tuple[OpenFile, ...]]:
     """What each process has open, or mapped into its memory."""
     held: dict[int, dict[OpenFile, None]] = {}
     by_key: dict[str, list[OpenFile]] = {}
     for it in nodes:
         by_key.setdefault(it.key, []).append(it)
-    for kind, rest in told:
+    for kind, rest in reported:
         words = rest.split()
         if kind == "holds" and len(words) == 2:
             held.setdefault(int(words[0]), {}).update(dict.fromkeys(by_key.get(words[1], ())))

@@ -83,7 +83,7 @@ identified() {  # type, device, inode and numbers of each, with its path
 """Goes after ``PROCESSES``; ``$1`` ... are globs: finds the files that are meant."""
 
 SLOTS = 65536
-"""Places for open files (64 at least of each process) from which on a user's processes are looked into last."""
+"""Places for open files (64 at least of each process) from which on a user's processes are read last."""
 
 HOLDERS = (
     NODES
@@ -92,15 +92,15 @@ HOLDERS = (
 places() {  # where the open files of every process are listed: `light` or `heavy`, and the directory
     printf '%s\n' "$rows" | awk -v own="$uid" -v most=@SLOTS@ '
         function owner(uid,    i) {
-            for (i = 1; i <= lent; i++) if (uid >= first[i] && uid < first[i] + long[i]) return whose[i]
+            for (i = 1; i <= ranges; i++) if (uid >= first[i] && uid < first[i] + long[i]) return whose[i]
             return uid
         }
         BEGIN {
             while ((getline l < "/etc/subuid") > 0) {
-                split(l, w, ":"); whose[++lent] = w[1]; first[lent] = w[2] + 0; long[lent] = w[3] + 0
+                split(l, w, ":"); whose[++ranges] = w[1]; first[ranges] = w[2] + 0; long[ranges] = w[3] + 0
             }
             while ((getline l < "/etc/passwd") > 0) { split(l, w, ":"); number[w[1]] = w[3] }
-            for (i = 1; i <= lent; i++) if (whose[i] in number) whose[i] = number[whose[i]]
+            for (i = 1; i <= ranges; i++) if (whose[i] in number) whose[i] = number[whose[i]]
         }
         $1 == "p" {
             file = "/proc/" $2 "/status"; size = 0
@@ -192,7 +192,7 @@ held=$(
             key = kind == "2" || kind == "6" ? kind ":" $4 ":" $5 : "i:" $2 ":" $3
             name = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ /, "", name); sub(/[|]$/, "", name)
         }
-        { told[name] }
+        { shown[name] }
         name !~ /^\/proc\// { known[key]; print "node", key, $2, $3, name; next }
         key in known {
             split(name, w, "/")
@@ -202,13 +202,13 @@ held=$(
             if (!late) exit
             for (i = 1; i <= wants; i++) {
                 split(want[i], w, "/")
-                if (!(want[i] in told || w[3] in unsure)) { unsure[w[3]]; print "unsure", w[3] }
+                if (!(want[i] in shown || w[3] in unsure)) { unsure[w[3]]; print "unsure", w[3] }
             }
         }
     '
 )
 printf '%s\n' "$held"
-if printf '%s\n' "$told" | grep -q '^left '; then  # a holder is told of whatever its user has left out
+if printf '%s\n' "$shown" | grep -q '^left '; then  # a holder is described as holding whatever its user has left out
     printf '%s\n' "$held" - "$rows" | awk '
         past { if ($1 == "p" && ($2 in holds)) print; next }
         $0 == "-" { past = 1; next }
@@ -263,8 +263,8 @@ echo "walked $me"
 """Goes after ``PROCESSES``; ``$1`` ... are globs.  Lines:
 
 ``asked`` and ``node`` (key, device, inode, path): the files; ``holds`` (pid, key): what is open; ``maps`` (pid,
-device, inode): what is only mapped; ``seen`` and ``blind``: the pids whose files could be looked at, or not;
-``over``: a pid whose process ended during the walk; ``socket``: a file that this cannot be told of; ``forged``: a path
+device, inode): what is only mapped; ``seen`` and ``blind``: the pids whose files could be inspected, or not;
+``over``: a pid whose process ended during the walk; ``socket``: a file that this cannot determine; ``forged``: a path
 with a link that another user may change.
 
 Every open file is followed to its device number, or inode, which tells for certain: a node may have any path, and a

@@ -77,7 +77,7 @@ class Row:
     None: it is root's or our own user's, so that what it calls itself is believed.
     """
     runs: str = ""
-    """The path of that program, where it was looked at."""
+    """The path of that program, where it was inspected."""
     cut: bool = False
     """Whether *argv* is only the beginning of them, or nothing: they are too long, or its user has too many."""
 
@@ -112,7 +112,7 @@ class Table:
         return tuple(it.process for it in self.rows.values() if not it.read)
 
     def shortened(self) -> tuple[str, ...]:
-        """In words, whose processes could not be told whole, and why; the worst first."""
+        """In words, whose processes could not be listed whole, and why; the worst first."""
         cut: dict[str, int] = {}
         for row in self.rows.values():
             if row.cut:
@@ -133,7 +133,7 @@ class Table:
 
 
 def _shortened(user: str, left_out: int, cut: int) -> str:
-    words = [f"{plural(left_out, 'process')} of user {user} not looked at"] if left_out else []
+    words = [f"{plural(left_out, 'process')} of user {user} not inspected"] if left_out else []
     words += [f"the command lines of {plural(cut, 'process')} of user {user} read in part"] if cut else []
     return " and ".join(words) + " (too many, or too long)"
 
@@ -157,16 +157,18 @@ def read_processes(done: Completed) -> Table:
 
 def table_of(lines: list[str]) -> Table:
     """The processes in the lines of the script.  Raises ProbeError when they cannot be believed."""
-    told = [it.partition(" ")[::2] for it in lines]
-    me, shell, uid, up, hide = next((rest.split() for kind, rest in told if kind == "self"), (0, 0, -1, "-", "-"))
-    users = dict(rest.split(" ", 1) for kind, rest in told if kind == "u" and " " in rest)
-    arguments, stuck = _arguments(rest for kind, rest in told if kind == "a")
-    cut = frozenset(rest for kind, rest in told if kind == "cut")
-    left_out = {user: int(number) for number, _, user in (rest.partition(" ") for kind, rest in told if kind == "left")}
+    reported = [it.partition(" ")[::2] for it in lines]
+    me, shell, uid, up, hide = next((rest.split() for kind, rest in reported if kind == "self"), (0, 0, -1, "-", "-"))
+    users = dict(rest.split(" ", 1) for kind, rest in reported if kind == "u" and " " in rest)
+    arguments, stuck = _arguments(rest for kind, rest in reported if kind == "a")
+    cut = frozenset(rest for kind, rest in reported if kind == "cut")
+    left_out = {
+        user: int(number) for number, _, user in (rest.partition(" ") for kind, rest in reported if kind == "left")
+    }
     uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
-    found = _rows((rest for kind, rest in told if kind == "p"), users, arguments, stuck, cut, uptime)
+    found = _rows((rest for kind, rest in reported if kind == "p"), users, arguments, stuck, cut, uptime)
     rows = dict(sorted(found, key=lambda it: it[0]))  # the shell's glob sorts pids as text: 1200 before 99
-    named = _names_of(rows, str(uid), programs_of(told))
+    named = _names_of(rows, str(uid), programs_of(reported))
     rows = {pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row
             for pid, row in rows.items()}  # fmt: skip
     if int(me) not in rows or int(shell) not in (int(me), *_above(rows, int(me))):
@@ -183,11 +185,11 @@ def table_of(lines: list[str]) -> Table:
     return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own, left_out=left_out)
 
 
-def _arguments(told: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
+def _arguments(reported: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
     """The arguments by pid, and the pids whose arguments could not be read."""
     found: dict[str, list[str]] = {}
     stuck: frozenset[str] = frozenset()
-    for one in told:
+    for one in reported:
         pid, _, argument = one.partition(" ")
         if pid == "stuck":
             stuck = frozenset(argument.split())
@@ -197,14 +199,14 @@ def _arguments(told: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str
 
 
 def _rows(
-    told: Iterable[str],
+    reported: Iterable[str],
     users: Mapping[str, str],
     arguments: Mapping[str, list[str]],
     stuck: frozenset[str],
     cut: frozenset[str],
     uptime: float,
 ) -> Iterator[tuple[int, Row]]:
-    for line in told:
+    for line in reported:
         pid, state, ppid, group, terminal, threads, start, uid, cgroup, name = line.split(" ", 9)
         argv = tuple(arguments.get(pid, ()))
         name = name.replace("\x01", "\n")

@@ -125,7 +125,7 @@ hanging() {  # pids: those whose arguments cannot be read: something in the kern
     done
     wait
 }
-told=$({
+shown=$({
     late=$({ arguments @SHARE@ "$(pids_of few)"; arguments @CROWDED@ "$(pids_of crowd)"; } 3>&1 >&4)
     if [ -n "$late" ]; then
         stuck=$(hanging $late)
@@ -135,7 +135,7 @@ told=$({
     fi
 } 4>&1 | { printf '%s\n' "$rows"; cat; } | awk -v own="$uid" -v budget=@BUDGET@ -v ours=@OURS@ -v names='@NAMES@' '
     function owner(uid,    i) {  # a user may act under any uid of those that /etc/subuid gives him
-        for (i = 1; i <= lent; i++) if (uid >= first[i] && uid < first[i] + long[i]) return whose[i]
+        for (i = 1; i <= ranges; i++) if (uid >= first[i] && uid < first[i] + long[i]) return whose[i]
         return (uid in called) ? called[uid] : uid
     }
     function claims(text,    i) {  # whether it is the name of a protected program
@@ -149,7 +149,7 @@ told=$({
             if (w[i] ~ /\*$/) start[++starts] = substr(w[i], 1, length(w[i]) < 17 ? length(w[i]) - 1 : 15)
             else { exact[w[i]]; exact[substr(w[i], 1, 15)] }
         while ((getline l < "/etc/subuid") > 0) {
-            split(l, w, ":"); whose[++lent] = w[1]; first[lent] = w[2] + 0; long[lent] = w[3] + 0
+            split(l, w, ":"); whose[++ranges] = w[1]; first[ranges] = w[2] + 0; long[ranges] = w[3] + 0
         }
     }
     $1 == "p" {
@@ -185,8 +185,8 @@ told=$({
             most *= 0.8
         }
         for (i = 1; i <= rows; i++) {
-            p = pid[i]; who = uid[p] == own ? "own" : of[p]; told[who] += length(row[i]) + 1
-            if (told[who] > most && uid[p] != own) { left[who]++; gone[p]; continue }
+            p = pid[i]; who = uid[p] == own ? "own" : of[p]; shown[who] += length(row[i]) + 1
+            if (shown[who] > most && uid[p] != own) { left[who]++; gone[p]; continue }
             print row[i]
             if (uid[p] == 0 || uid[p] == own || !(p in claimed)) continue
             if (asked[who]++ < 64) print "want " p
@@ -195,15 +195,15 @@ told=$({
             p = pid[i]; who = uid[p] == own ? "own" : of[p]
             if (p in gone) continue
             if (p in words) {
-                told[who] += length(words[p]) + 1
-                if (told[who] > (uid[p] == own ? ours : most)) cut[p]; else print words[p]
+                shown[who] += length(words[p]) + 1
+                if (shown[who] > (uid[p] == own ? ours : most)) cut[p]; else print words[p]
             }
             if (p in cut) print "cut " p
         }
         for (who in left) print "left " left[who] " " who
     }
 ')
-printf '%s\n' "$told" | grep -v '^want '
+printf '%s\n' "$shown" | grep -v '^want '
 """
 
 _NAMES = " ".join(names for names in NAMES.values())
@@ -229,7 +229,7 @@ Names and start times are read before the arguments: a pid that is used anew in 
 time, and is left alone later.  Kernel threads (PF_KTHREAD, 0x200000) are left out.
 
 Nobody's share is unbounded: of one process ``SHARE`` bytes are read (``CROWDED`` where a user has more than ``CROWD``
-processes), and what all users say fits into ``BUDGET``: who says least is told whole, and what does not fit is left
+processes), and what all users say fits into ``BUDGET``: who says least is reported whole, and what does not fit is left
 out of those who say most.
 
 The last word of ``self`` is ``hidden`` where /proc is mounted so that it shows some processes to some users only.  A

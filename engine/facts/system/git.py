@@ -107,20 +107,20 @@ def read_tree(done: Completed) -> Tree:
     if done.exit_code != 0:
         raise ProbeError(" ".join(done.stderr.split()) or f"git gave no answer (exit code {done.exit_code})")
     lines = [it.partition(" ")[::2] for it in done.stdout.split("\n") if it]
-    told = dict(lines)
-    if "kind" not in told or ("wanted" not in told and told["kind"] != "no git"):
+    reported = dict(lines)
+    if "kind" not in reported or ("wanted" not in reported and reported["kind"] != "no git"):
         raise ProbeError("git gave no whole answer")
-    wanted, _, ref_kind = told.get("wanted", "").partition(" ")
+    wanted, _, ref_kind = reported.get("wanted", "").partition(" ")
     return Tree(
-        kind=told["kind"],
-        inode=told.get("inode", ""),
-        head=told.get("head", ""),
-        branch=told.get("branch", ""),
-        origin=told.get("origin", ""),
+        kind=reported["kind"],
+        inode=reported.get("inode", ""),
+        head=reported.get("head", ""),
+        branch=reported.get("branch", ""),
+        origin=reported.get("origin", ""),
         changes=tuple(rest for word, rest in lines if word == "change"),
         wanted=wanted,
         ref_kind=ref_kind,
-        ahead=told.get("ahead") == "yes",
+        ahead=reported.get("ahead") == "yes",
     )
 
 
@@ -145,10 +145,10 @@ git_enter
 [ "$kind" = tree ] || stop 10 "$path is no whole work tree any more"
 git_tracked
 now=$(g rev-parse -q --verify 'HEAD^{commit}')
-[ "$now" = "$seen" ] || stop 10 "$path is at another commit than when it was looked at"
+[ "$now" = "$seen" ] || stop 10 "$path is at another commit than when it was inspected"
 changes=$(g status --porcelain --untracked-files=no --ignore-submodules=dirty) ||
     fail "git cannot tell what is changed in $path"
-[ -z "$changes" ] || stop 10 "$path has been changed since it was looked at"
+[ -z "$changes" ] || stop 10 "$path has been changed since it was inspected"
 fetch() { GIT_ALLOW_PROTOCOL=$git_protocols g fetch -q --no-recurse-submodules --no-auto-gc -- "$repo" "$@"; }
 case $ref_kind in
     branch) fetch "+refs/heads/$ref:refs/remotes/origin/$ref" || exit ;;
@@ -205,7 +205,7 @@ git $git_steady clone -q --no-checkout -o origin -- "$repo" "$work/tree" || exit
     else g checkout -q --detach "$wanted" || exit 12
     fi
 ) || exit 12
-gone() { stop 10 "$path has changed since it was looked at: nothing was put there"; }
+gone() { stop 10 "$path has changed since it was inspected: nothing was put there"; }
 aside=
 case $was in
     absent) [ ! -e "./$name" ] && [ ! -L "./$name" ] || gone ;;

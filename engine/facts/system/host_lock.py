@@ -5,7 +5,7 @@ user.  So a run takes one lock for each user as whom its steps write.  It lies w
 make or exchange anything, because a lock that others can write to is one that they can forge, hold for ever, or turn
 into a link to ``/etc/shadow``: root's in ``/run/runbook``, another user's in ``~/.cache/runbook`` (or, without a home,
 ``/run/user/UID/runbook``, which goes with the user's last session), in a directory of its own for each boot and process
-namespace, since homes are shared between hosts.  What lies anywhere else is not looked at.  The price: runs that write
+namespace, since homes are shared between hosts.  What lies anywhere else is not inspected.  The price: runs that write
 as two users, neither of them root, do not keep each other out, for neither may believe the other's lock.
 
 An entry names the shell of our connection and whatever started that (the end of it in sshd), by pid and start; once
@@ -65,7 +65,7 @@ def _lock(*words: str, become: str, owed: bool = False) -> Command:
 
 
 def _name(run: str, host: str) -> str:
-    """One line that tells the locks of a run apart: hosts of one inventory may be one machine."""
+    """One line that distinguishes the locks of a run: hosts of one inventory may be one machine."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{run}-{host}")[:300]
 
 

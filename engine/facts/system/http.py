@@ -139,8 +139,8 @@ def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
     """What *done* says of *request*.  Raises ProbeError where nobody could be asked."""
     if done.timed_out:
         raise ProbeError(f"{request.url}: the program that asks did not end in time")
-    told = _told(done.stderr)
-    tool = told.get("tool", "")
+    reported = _told(done.stderr)
+    tool = reported.get("tool", "")
     if tool == "none":
         raise ProbeError("neither curl nor wget is on this host")
     if tool == "wget shows":
@@ -149,9 +149,11 @@ def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
         raise ProbeError(done.stderr.strip() or f"the program that asks ended with exit code {done.exit_code}")
     body = done.stdout
     whole = len(body.encode("utf-8", "replace")) <= request.max_size
-    plain = HttpResponse(tool=tool, reachable=True, status=_status(told, done.stderr), seconds=_time(told), whole=whole)
-    plain = replace(plain, body="" if request.method == "HEAD" else body, location=told.get("location", ""))
-    return _by_curl(plain, told, done, request) if tool == "curl" else _by_wget(plain, told, done, request)
+    plain = HttpResponse(
+        tool=tool, reachable=True, status=_status(reported, done.stderr), seconds=_time(reported), whole=whole
+    )
+    plain = replace(plain, body="" if request.method == "HEAD" else body, location=reported.get("location", ""))
+    return _by_curl(plain, reported, done, request) if tool == "curl" else _by_wget(plain, reported, done, request)
 
 
 def _told(stderr: str) -> dict[str, str]:
@@ -160,22 +162,22 @@ def _told(stderr: str) -> dict[str, str]:
     return {word: rest.strip() for word, rest in pairs if word in words}
 
 
-def _status(told: Mapping[str, str], stderr: str) -> int | Unknown:
-    if told.get("status", "").isdigit() and int(told["status"]):
-        return int(told["status"])
+def _status(reported: Mapping[str, str], stderr: str) -> int | Unknown:
+    if reported.get("status", "").isdigit() and int(reported["status"]):
+        return int(reported["status"])
     lines = re.findall(r"^\s*(?:wget: server returned error: )?HTTP/[\d.]+ (\d{3})\b", stderr, re.MULTILINE)
     return int(lines[-1]) if lines else Unknown(why="no status came back")
 
 
-def _time(told: Mapping[str, str]) -> float | Unknown:
+def _time(reported: Mapping[str, str]) -> float | Unknown:
     try:
-        return round(finite(told["time"].replace(",", ".")), 3)
+        return round(finite(reported["time"].replace(",", ".")), 3)
     except (KeyError, ValueError):
         return Unknown(why="wget does not say how long it took")
 
 
-def _by_curl(answer: HttpResponse, told: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
-    code = int(told["exit"]) if told.get("exit", "").isdigit() else -1
+def _by_curl(answer: HttpResponse, reported: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
+    code = int(reported["exit"]) if reported.get("exit", "").isdigit() else -1
     said = re.findall(r"^curl: \(\d+\) (.*)$", done.stderr, re.MULTILINE)
     why = said[-1].strip() if said else f"curl ended with exit code {code}"
     if code == 28:
@@ -189,18 +191,18 @@ def _by_curl(answer: HttpResponse, told: Mapping[str, str], done: Completed, req
     raise ProbeError(f"{request.url}: {why}")
 
 
-def _by_wget(answer: HttpResponse, told: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
+def _by_wget(answer: HttpResponse, reported: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
     here = urlsplit(request.url)
     hops = re.findall(r"^\s*Location:\s*(\S+)", done.stderr, re.MULTILINE | re.IGNORECASE)
     if answer.tool == "busybox wget" and any(urlsplit(it).netloc not in ("", here.netloc) for it in hops):
         raise ProbeError(f"{request.url} sends on to another host, and this host's wget followed it: install curl")
     answer = replace(answer, location=hops[-1] if hops else "")
-    if told.get("exit") in ("124", "137", "143"):
+    if reported.get("exit") in ("124", "137", "143"):
         why = f"no answer within {seconds(request.at_most)}"
         return replace(answer, reachable=False, why=why, status=Unknown(why=why), body="")
     if not isinstance(answer.status, Unknown):
         return answer
-    if told.get("exit") == "0":
+    if reported.get("exit") == "0":
         return replace(answer, status=Unknown(why="this wget does not say which status came back"))
     said = [
         it for it in done.stderr.splitlines() if re.search(r"fail|refused|unable|error|bad address|timed", it, re.I)

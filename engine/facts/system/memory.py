@@ -118,7 +118,7 @@ def read_memory(done: Completed) -> Memory:
         swap_total=_named(table, "SwapTotal"),
         swap_free=_named(table, "SwapFree"),
         top=tuple(map(_hungry, (rest for word, rest in lines if word == "top")))
-        or Unknown(why="no process could be looked at"),
+        or Unknown(why="no process could be inspected"),
         limits=_limits(groups, total),
         oom_kills=_kills(groups),
     )

@@ -57,14 +57,14 @@ exit 0
 
 def read_package_manager(done: Completed) -> PackageManager:
     """The answer to ``ask_package_manager``.  Raises ProbeError."""
-    told = [it.partition(" ")[::2] for it in _lines(done, "what this host installs packages with")]
-    user = "".join(it for word, it in told if word == "user")
+    reported = [it.partition(" ")[::2] for it in _lines(done, "what this host installs packages with")]
+    user = "".join(it for word, it in reported if word == "user")
     if not user:
         raise ProbeError("not known whether we are root: `id` does not say")
     return PackageManager(
-        manager="".join(it for word, it in told if word == "manager"),
+        manager="".join(it for word, it in reported if word == "manager"),
         root=user == "0",
-        lacking=tuple(it for word, it in told if word == "lacks"),
+        lacking=tuple(it for word, it in reported if word == "lacks"),
     )
 
 
@@ -175,7 +175,7 @@ exec "$@"
 def install(manager: str, names: tuple[str, ...], *, refresh: bool) -> Command:
     """Add *names*, and nothing that they could do without; *refresh*: fetch apt's lists first.
 
-    Lists that could not be fetched are told of, and the installation is tried all the same.
+    Lists that could not be fetched are reported, and the installation is tried all the same.
     """
     argv, env = (*_INSTALL[manager], *names), _QUIET if manager == "apt" else (("LC_ALL", "C"),)
     script = _REFRESH_FIRST if refresh and manager == "apt" else ""

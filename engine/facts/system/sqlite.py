@@ -9,10 +9,12 @@ from engine.shell import SAFE
 from engine.values.command import Command, Completed, read_script
 
 
-def ask_rows(database: str, table: str, apart: float) -> Command:
-    """One script that counts the rows of *table*, twice where they are *apart*."""
+def ask_rows(database: str, table: str, interval: float) -> Command:
+    """One script that counts the rows of *table*, twice with *interval* between the counts."""
     name = table.replace('"', '""')
-    return read_script(_IS_THERE + SAFE + _ASK, database, f'"{name}"', f"{apart:g}" if apart else "", quote(database))
+    return read_script(
+        _IS_THERE + SAFE + _ASK, database, f'"{name}"', f"{interval:g}" if interval else "", quote(database)
+    )
 
 
 _IS_THERE = """
@@ -21,7 +23,7 @@ command -v sqlite3 >/dev/null || { echo 'problem no sqlite3'; exit 0; }
 """
 
 _ASK = r"""
-db=$1 table=$2 apart=$3 address=$4
+db=$1 table=$2 interval=$3 address=$4
 case $db in '~/'*) db=$HOME/${db#??} address=$HOME/${address#??} ;; esac
 if [ ! -e "$db" ]; then
     words=$(ls -d -- "$db" 2>&1)
@@ -50,7 +52,7 @@ count() {
     printf 'rows %s\nsize %s\n' "$words" "$(wc -c <"$db" | tr -d ' ')"
 }
 count
-if [ -n "$apart" ]; then sleep "$apart"; count; fi
+if [ -n "$interval" ]; then sleep "$interval"; count; fi
 exit 0
 """
 
@@ -64,12 +66,12 @@ def read_rows(done: Completed) -> tuple[tuple[int, ...], tuple[int, ...], str]:
         raise ProbeError("the rows could not be counted in time")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the rows could not be counted (exit code {done.exit_code})")
-    told = [it.partition(" ")[::2] for it in done.stdout.splitlines()]
-    problem = next((rest.strip() for word, rest in told if word == "problem"), "")
+    reported = [it.partition(" ")[::2] for it in done.stdout.splitlines()]
+    problem = next((rest.strip() for word, rest in reported if word == "problem"), "")
     if problem == "no sqlite3":
         raise ProbeError("sqlite3 is not on this host")
-    rows = tuple(int(rest) for word, rest in told if word == "rows" and rest.strip().isdigit())
-    sizes = tuple(int(rest) for word, rest in told if word == "size" and rest.strip().isdigit())
+    rows = tuple(int(rest) for word, rest in reported if word == "rows" and rest.strip().isdigit())
+    sizes = tuple(int(rest) for word, rest in reported if word == "size" and rest.strip().isdigit())
     if not rows and not problem:
         raise ProbeError(f"sqlite3 gave no number: {done.stdout.strip()[:200]}")
     return rows, sizes, problem

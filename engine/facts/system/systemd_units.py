@@ -137,40 +137,40 @@ def read_unit(name: str, done: Completed) -> Look:
     if done.stdout.strip() == "absent":
         return Look(unit=None)
     lines = [it.partition("=")[::2] for it in done.stdout.split("\n") if "=" in it]
-    told = {key: value for key, value in lines if key != "there"}
-    if "LoadState" not in told or "ActiveState" not in told:
+    reported = {key: value for key, value in lines if key != "there"}
+    if "LoadState" not in reported or "ActiveState" not in reported:
         raise ProbeError(f"systemctl says nothing of {full_name(name)}: {' '.join(done.stdout.split())[:200]}")
     there = [value for key, value in lines if key == "there"]
-    return Look(unit=_unit(name, told, there), root=told.get("user") == "0")
+    return Look(unit=_unit(name, reported, there), root=reported.get("user") == "0")
 
 
-def _unit(name: str, told: Mapping[str, str], there: list[str]) -> Unit:
+def _unit(name: str, reported: Mapping[str, str], there: list[str]) -> Unit:
     return Unit(
-        id=told.get("Id") or full_name(name),
-        load=told["LoadState"],
-        active=told["ActiveState"],
-        sub=told.get("SubState", ""),
-        names=tuple(told.get("Names", "").split()),
-        kind=told.get("Type", ""),
-        remains=told.get("RemainAfterExit") == "yes",
-        pid=_number(told, "MainPID"),
-        enabled=told.get("UnitFileState", ""),
-        invocation=told.get("InvocationID", ""),
-        since=_number(told, "ActiveEnterTimestampMonotonic"),
-        moved=_number(told, "StateChangeTimestampMonotonic"),
-        restarts=_number(told, "NRestarts"),
-        result=told.get("Result", ""),
-        exit_status=_number(told, "ExecMainStatus"),
-        can_reload=told.get("CanReload") == "yes",
-        stale=told.get("NeedDaemonReload") == "yes",
-        file=told.get("FragmentPath", ""),
-        triggered_by=tuple(told.get("TriggeredBy", "").split()),
+        id=reported.get("Id") or full_name(name),
+        load=reported["LoadState"],
+        active=reported["ActiveState"],
+        sub=reported.get("SubState", ""),
+        names=tuple(reported.get("Names", "").split()),
+        kind=reported.get("Type", ""),
+        remains=reported.get("RemainAfterExit") == "yes",
+        pid=_number(reported, "MainPID"),
+        enabled=reported.get("UnitFileState", ""),
+        invocation=reported.get("InvocationID", ""),
+        since=_number(reported, "ActiveEnterTimestampMonotonic"),
+        moved=_number(reported, "StateChangeTimestampMonotonic"),
+        restarts=_number(reported, "NRestarts"),
+        result=reported.get("Result", ""),
+        exit_status=_number(reported, "ExecMainStatus"),
+        can_reload=reported.get("CanReload") == "yes",
+        stale=reported.get("NeedDaemonReload") == "yes",
+        file=reported.get("FragmentPath", ""),
+        triggered_by=tuple(reported.get("TriggeredBy", "").split()),
         similar=tuple(get_close_matches(full_name(name), there, n=3)),
     )
 
 
-def _number(told: Mapping[str, str], key: str) -> int | Unknown:
-    value = told.get(key, "")
+def _number(reported: Mapping[str, str], key: str) -> int | Unknown:
+    value = reported.get(key, "")
     return int(value) if value.isdigit() else Unknown(why=f"this systemd does not say {key}")
 
 
@@ -182,7 +182,7 @@ def steer(verb: str, *names: str) -> Command:
 
 
 def wait(seconds: float) -> Command:
-    """Give a service time to fall over before it is looked at again."""
+    """Give a service time to fall over before it is probed again."""
     return Command(argv=("sleep", f"{seconds:g}"), effect=Effect.WRITE)
 
 

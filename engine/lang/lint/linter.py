@@ -33,7 +33,7 @@ class LintWarning:
 def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> list[LintWarning]:
     """Every warning about *book*, whose file holds *text*, sorted by place; without what a comment in it allows.
 
-    What it includes is not looked at: it has a file of its own.
+    What it includes is not inspected: it has a file of its own.
     """
     document = parse_playbook(text, book.path)
     linted = LintContext(book=book, document=document, actions=actions)

@@ -195,7 +195,7 @@ def unused_looks(it: LintContext) -> Iterator[RuleMatch]:
 
 
 def ignored_last_rungs(it: LintContext) -> Iterator[RuleMatch]:
-    """The last that is tried, and nobody is told that it failed."""
+    """The last that is tried, and nobody learns that it failed."""
     for rule in it.drivers:
         rung = it.rungs.last(rule)
         if rung and rung[0].ignore_failure:

@@ -1,4 +1,4 @@
-"""Hosts of whom the like is said, told as one."""
+"""Hosts of whom the like is said, shown as one."""
 
 from __future__ import annotations
 

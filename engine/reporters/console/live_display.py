@@ -97,7 +97,7 @@ class LiveDisplay:
                 try:
                     if self._asides or now - self._drawn >= EVERY or self._resized():
                         self._draw([])
-                except Exception as error:  # told to whoever tells us the next event
+                except Exception as error:  # reported to whoever sends us the next event
                     self._fault, self._ticker = error, None
                     return
 

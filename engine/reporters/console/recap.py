@@ -1,4 +1,4 @@
-"""The end of a run for people: the worst first, what is alike told once, and all causes on the last screen."""
+"""The end of a run for people: the worst first, what is alike shown once, and all causes on the last screen."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.values.result import HostPlan, HostResult, Mode, RunResult
 from engine.values.types import plural, seconds
 
 SHOWN_GROUPS = 40
-"""Groups of hosts that are told in full; the rest is counted."""
+"""Groups of hosts that are shown in full; the rest is counted."""
 FIRST_LOOK = 15
 """Lines that are read at first; where all of it is longer, they hold each cause and the next action."""
 INTERRUPTED = 130
 ONE_SCREEN = 20
-"""Lines after which the causes are told once more, in short, at the very end."""
+"""Lines after which the causes are shown once more, in short, at the very end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +37,20 @@ def recap(result: RunResult) -> list[str]:
     """Every host once, the worst first, those that are alike together; then the counts, and an exit code but 0."""
     groups = _groups(result.hosts)
     shown = groups if result.playbook == "exec" else sorted(groups, key=lambda it: it.rank)[:SHOWN_GROUPS]
-    told = [line for it in shown for line in (f"{fold(it.hosts)}: {it.lines[0]}", *(f"  {it}" for it in it.lines[1:]))]
+    reported = [
+        line for it in shown for line in (f"{fold(it.hosts)}: {it.lines[0]}", *(f"  {it}" for it in it.lines[1:]))
+    ]
     if len(shown) < len(groups):
         rest = [name for it in groups if it not in shown for name in it.hosts]
         more = plural(len(groups) - len(shown), "more group")
-        told.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
+        reported.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
-    head = headlines(result.hosts) if len(told) > FIRST_LOOK else []
+    head = headlines(result.hosts) if len(reported) > FIRST_LOOK else []
     counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
     if result.mode is Mode.PLAN and result.exit_code == INTERRUPTED:  # the plan was declined, or Ctrl-C came first
         counted += "; nothing was changed"
-    lines = ["", *head, *([""] if head else []), *told, "", counted]
-    if len(told) > ONE_SCREEN:
+    lines = ["", *head, *([""] if head else []), *reported, "", counted]
+    if len(reported) > ONE_SCREEN:
         lines += reasons(result.hosts)
     if result.left_out:
         lines.append(f"left out: {fold([it.host for it in result.left_out])}")
@@ -60,10 +62,10 @@ def recap(result: RunResult) -> list[str]:
 def plans(hosts: Iterable[HostPlan]) -> list[str]:
     """The plans of all hosts for whom something would be done, those that are alike together."""
     blocks = [(it.host, plan_lines(it)) for it in hosts]
-    told = []
+    reported = []
     for names, lines in together([(host, (), lines, False) for host, lines in blocks if lines]):
-        told += [f"{fold(names)}:", *(f"  {it}" for it in lines)]
-    return told
+        reported += [f"{fold(names)}:", *(f"  {it}" for it in lines)]
+    return reported
 
 
 def _groups(hosts: Sequence[HostResult]) -> list[HostGroup]:
@@ -73,6 +75,6 @@ def _groups(hosts: Sequence[HostResult]) -> list[HostGroup]:
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:
-    """What is never told together when it differs, however alike the words are."""
+    """What is never shown together when it differs, however alike the words are."""
     there = (it for it in host.findings if it.status is not Presence.ABSENT)
     return (host.verdict, *(f"{it.id} {it.severity} {it.status}" for it in there))

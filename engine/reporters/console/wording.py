@@ -1,4 +1,4 @@
-"""The words in which a person is told of a host, a finding and a step."""
+"""The words in which a person reads about a host, a finding and a step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.values.result import HostPlan, HostResult, SentCommand, Status, Step
 K = TypeVar("K")
 
 ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
-"""Verdicts under which a person is told what to do about errors; else the plan, or the run, does it."""
+"""Verdicts under which a person reads what to do about errors; else the plan, or the run, does it."""
 
 COUNTED = re.compile(r"\d+ items?")
 """What is said of a look that was taken for each of a list: no news."""

@@ -134,11 +134,11 @@ def counted(items: Sequence[Item]) -> str:
 
 
 def claim(items: Sequence[Item], *, exact: bool) -> str:
-    """What is reclaimed, in words; the logs apart, because `docker system df` does not count them."""
+    """What is reclaimed, in words; the logs separately, because `docker system df` does not count them."""
     whole = reclaimable(items)
     if isinstance(whole, Unknown):
         return f"how much that frees is not known ({whole.why})"
     logs = sum(it.logs for it in items)
     most = "" if exact else "up to "
-    apart = f", {amount(logs)} of it logs" if logs else ""
-    return f"frees {most}{amount(whole)} ({whole} bytes{apart})"
+    log_bytes_note = f", {amount(logs)} of it logs" if logs else ""
+    return f"frees {most}{amount(whole)} ({whole} bytes{log_bytes_note})"

@@ -58,7 +58,7 @@ same() {  # kind, id, format, what was seen: whether it is there and still so
         said=$now; fail
     fi
     [ "$now" = "$4" ] && return 0
-    said="it has changed since it was looked at ($now)"; left
+    said="it has changed since it was inspected ($now)"; left
     return 1
 }
 untag() {  # an image with several names: each name that is still its own, then itself

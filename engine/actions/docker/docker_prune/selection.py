@@ -177,7 +177,7 @@ def sharing(choice: Choice, things: Things) -> tuple[Image, ...]:
 
 
 def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
-    """Bytes of each layer of *image* by its *history* (newest first); empty where it cannot be told which is which.
+    """Bytes of each layer of *image* by its *history* (newest first); empty where it is not known which is which.
 
     Steps that only set something have no layer, and layers that add only directories have no bytes.
     """

@@ -59,8 +59,8 @@ class Component:
     @property
     def digest(self) -> str:
         """Of all that says how it runs."""
-        told = (self.argv, sorted(self.variables), self.cwd, self.log)
-        return sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        reported = (self.argv, sorted(self.variables), self.cwd, self.log)
+        return sha256(repr(reported).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def objection_to_path(path: str) -> str:

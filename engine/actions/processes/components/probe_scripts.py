@@ -44,7 +44,7 @@ place() {  # where records lie: sets folder
     host=$(uname -n) && [ -n "$host" ] || fail 3 'uname does not say what this host is called'
     folder=${it%/}/$host
     [ -d "$folder" ] || return 0
-    [ -x "$folder" ] || fail 3 "$folder may not be looked into"
+    [ -x "$folder" ] || fail 3 "$folder may not be read"
     ours_alone "$folder" && [ "$shared" = no ] || fail 3 "${why:-everybody can write to $folder}$(instead)"
     folder=$real
 }
@@ -193,7 +193,7 @@ obstacles() {  # to a start of $name
     fi
     if [ -z "$program" ]; then echo "no $name it has no \`argv\` to be started by"
     elif ! program_there "$program" "$cwd" "$path"; then
-        echo "no $name there is no program $program (looked in ${path:-nothing})"
+        echo "no $name there is no program $program (searched in ${path:-nothing})"
     fi
     dir=${log%/*}
     if [ -e "$log" ]; then

@@ -22,7 +22,7 @@ overtaken() {  # turn: fails if there is none after it
     done
     return 1
 }
-too_late() { fail 11 'somebody else has begun to start or end them since they were looked at: nothing was done'; }
+too_late() { fail 11 'somebody else has begun to start or end them since they were inspected: nothing was done'; }
 take_turn() {  # the last turn that was seen, or that and yes to go on without a file: only one of those who saw it does
     IFS=' ' read -r me rest </proc/self/stat && stat_of "$me" || fail 3 '/proc cannot be read'
     turn=$(($1 + 1)) mine=$me:$start ours=" 0 1 "
@@ -62,7 +62,7 @@ group_lives() {  # whether anybody who is not defunct is in process group $1
 }
 others() {  # of the component $name: sets rest_of, pid:start ... of what bears its mark outside of its group
     rest_of=
-    marked "$name" || { echo "$name: what it has started cannot be looked for: /proc hangs" >&2; return 0; }
+    marked "$name" || { echo "$name: what it has started cannot be searched for: /proc hangs" >&2; return 0; }
     for it in $left; do
         it=${it#*=}
         if stat_of "${it%:*}" && [ "$group" != "${leads:--}" ]; then rest_of="$rest_of $it"; fi
@@ -125,7 +125,7 @@ START = (
     + r"""
 place "$1"; grace=$3 watch=$4 ends=$5 script=$6
 safe_make_all "$folder" 700 && [ "$shared" = no ] || fail 12 "$folder cannot be made: ${why:-everybody can write to it}"
-folder=$(pwd -P) && cd / || fail 12 "$folder may not be looked into"
+folder=$(pwd -P) && cd / || fail 12 "$folder may not be read"
 setsid=$(command -v setsid) && sh=$(command -v sh) || fail 12 'there is no setsid on this host'
 take_turn "$2"
 mask=$(umask) there= begun=

@@ -20,7 +20,7 @@ USUAL = 600.0
 LINE = 1000
 """Characters of a line of a log that are kept."""
 
-_BLIND = "what they have started cannot be looked for: reading /proc hangs on some process"
+_BLIND = "what they have started cannot be searched for: reading /proc hangs on some process"
 
 LAST_WAIT = 5.0
 """Seconds that KILL is given."""
@@ -124,30 +124,30 @@ def read_components(components: Sequence[Component], done: Completed) -> Compone
         raise ProbeError(f"how the components stand could not be seen within {seconds(done.seconds)}")
     if done.exit_code != 0:
         raise ProbeError(" ".join(done.stderr.split()) or f"the look at the components gave {done.exit_code}")
-    told = [(kind, rest) for kind, _, rest in (it.partition(" ") for it in done.stdout.split("\n")) if kind]
-    uptime, user = next(rest.split(" ", 1) for kind, rest in told if kind == "self")
-    turn, busy = next(rest.split(" ") for kind, rest in told if kind == "turn")
+    reported = [(kind, rest) for kind, _, rest in (it.partition(" ") for it in done.stdout.split("\n")) if kind]
+    uptime, user = next(rest.split(" ", 1) for kind, rest in reported if kind == "self")
+    turn, busy = next(rest.split(" ") for kind, rest in reported if kind == "turn")
     logs = _logs(done.stdout.split("\n"))
-    rows = [it.split(" ", 11) for it in _of("part", told)]
+    rows = [it.split(" ", 11) for it in _of("part", reported)]
     if [it[0] for it in rows] != [it.name for it in components]:
         raise ProbeError("the answer of the host is cut off: not every component is in it")
     pairs = zip(rows, components, strict=True)
     parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
-    does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", told))}
+    does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", reported))}
     parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
     return ComponentSet(
         parts=parts,
-        left=Unknown(why=_BLIND) if _of("blind", told) else _remains(_of("left", told), parts, user),
-        strays=_remains(_of("stray", told), parts, user),
-        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", told))),
+        left=Unknown(why=_BLIND) if _of("blind", reported) else _remains(_of("left", reported), parts, user),
+        strays=_remains(_of("stray", reported), parts, user),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", reported))),
         turn=int(turn),
         busy=int(busy) if busy != "-" else 0,
     )
 
 
-def _of(wanted: str, told: Iterable[tuple[str, str]]) -> list[str]:
+def _of(wanted: str, reported: Iterable[tuple[str, str]]) -> list[str]:
     """What the lines of the kind *wanted* say."""
-    return [rest for kind, rest in told if kind == wanted]
+    return [rest for kind, rest in reported if kind == wanted]
 
 
 def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""How components are told of to people."""
+"""How components are described to people."""
 
 from __future__ import annotations
 

@@ -84,10 +84,10 @@ def probe(args: Args) -> Probe[State]:
     if not args.gpus:
         return _state(args, read_samples((yield asked)), (), "nvidia-smi is not to be asked")
     smi = replace(ask_gpu_samples(args.samples, args.every), timeout=_patience(args))
-    present, memory, told = yield ask_presence(), asked, smi
+    present, memory, reported = yield ask_presence(), asked, smi
     if read_presence(present).absent:
         return _state(args, read_samples(memory), (), "")
-    gpu_samples, why = _gpu_samples(told)
+    gpu_samples, why = _gpu_samples(reported)
     return _state(args, read_samples(memory), gpu_samples, why)
 
 
@@ -145,16 +145,16 @@ def _processes(args: Args, samples: Sequence[Sample], took: float) -> tuple[Grow
     if not found and samples[-1].others >= args.at_least:
         held = bytes_of(samples[-1].others)
         return Unknown(
-            why=f"only the {plural(len(last), 'process')} that hold most were looked at, all more than {held}"
+            why=f"only the {plural(len(last), 'process')} that hold most were inspected, all more than {held}"
         )
     return tuple(sorted(found, key=lambda it: -it.grown))
 
 
 def _gpus(args: Args, table: Mapping[str, Series], took: float) -> tuple[Grown, ...] | Unknown:
-    told = {uuid: _grows(args, it) for uuid, it in table.items()}
+    reported = {uuid: _grows(args, it) for uuid, it in table.items()}
     known = {uuid: [it for it in table[uuid] if not isinstance(it, Unknown)] for uuid in table}
-    found = tuple(_grown(uuid, 0, known[uuid], took) for uuid, it in told.items() if it is True)
-    blind = next((it for it in told.values() if isinstance(it, Unknown)), None)
+    found = tuple(_grown(uuid, 0, known[uuid], took) for uuid, it in reported.items() if it is True)
+    blind = next((it for it in reported.values() if isinstance(it, Unknown)), None)
     return found or blind or ()
 
 

@@ -146,5 +146,5 @@ def read_gpu_samples(done: Completed) -> tuple[Mapping[str, int | Unknown], ...]
 
 def _used(lines: tuple[str, ...]) -> Mapping[str, int | Unknown]:
     rows = [values for it in lines if (values := row(it, GPU_FIELDS, "")) and values[1].startswith("GPU-")]
-    told = ((uuid, number(text)) for _, uuid, text in rows)
-    return {uuid: it if isinstance(it, Unknown) else int(it * MIB) for uuid, it in told}
+    reported = ((uuid, number(text)) for _, uuid, text in rows)
+    return {uuid: it if isinstance(it, Unknown) else int(it * MIB) for uuid, it in reported}

@@ -252,7 +252,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
         raise ProbeError(state.loop.why)
     if state.loop:
         assert not isinstance(state.gap, Unknown)
-        return Fails(why=f"{plural(int(_known(state.count)), 'start')}, {seconds(state.gap)} apart (median)")
+        return Fails(why=f"{plural(int(_known(state.count)), 'start')}, with a median interval of {seconds(state.gap)}")
     if not isinstance(state.failed, Unknown) and state.failed:
         return Fails(why=f"since the last start: {state.failed[-1].strip()}")
     if not isinstance(state.lacking, Unknown) and state.lacking and state.outlived is True:
