@@ -81,7 +81,7 @@ uncage() {
 
 Of a change that has a control group of its own (``CAGE``) that is everything in it. Without one it is what descends
 from the process group (``kin``, as pid:start, searched for before anything is ended); a process whose parent has
-already ended is then a child of process 1 and cannot be distinguished from a stranger. ``uncage`` moves what is left, such as a
+already ended is then a child of process 1 and cannot be known from a stranger. ``uncage`` moves what is left, such as a
 daemon of a change that ended well, into the control group above, where it would be without us.
 """
 
