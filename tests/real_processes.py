@@ -180,7 +180,7 @@ def lives(pid: int) -> bool:
 def living(mark: str) -> list[int]:
     """The processes that have *mark* in their command line and are not dead; read in /proc, as no `ps` may be there."""
     found = []
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
+    for line in (each / "cmdline" for each in Path("/proc").glob("[0-9]*")):
         with contextlib.suppress(OSError):
             if mark in line.read_bytes().replace(b"\0", b" ").decode(errors="replace"):
                 found.append(int(line.parent.name))

@@ -49,7 +49,7 @@ class Sshd:
 
 def children_of(parent: int, name: str = "") -> list[int]:
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for stat in (each / "stat" for each in Path("/proc").glob("[0-9]*")):
         try:
             text = stat.read_text()
         except OSError:

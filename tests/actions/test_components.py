@@ -644,7 +644,7 @@ def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_pat
 def on_a_command_line(word, over):
     """Whether *word* stands in the list of processes at some time until *over*."""
     while not over.is_set():
-        for it in Path("/proc").glob("[0-9]*/cmdline"):
+        for it in (each / "cmdline" for each in Path("/proc").glob("[0-9]*")):
             with contextlib.suppress(OSError):
                 if word.encode() in it.read_bytes():
                     return True

@@ -158,7 +158,7 @@ def test_the_first_process_waits_and_leaves_no_zombie(two):
 def _ticks(outer: int) -> int:
     """Clock ticks of processor time that the first process of a host and its children there have taken."""
     total = 0
-    for each in Path("/proc").glob("[0-9]*/stat"):
+    for each in (each / "stat" for each in Path("/proc").glob("[0-9]*")):
         try:
             words = each.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
