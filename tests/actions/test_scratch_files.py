@@ -216,7 +216,7 @@ def test_what_is_not_done_in_time_is_at_least_known_to_be_slow(tmp_path):
 def names_in_session(session: int) -> set[str]:
     """The names of the processes of that session; read in /proc, as no `ps` may be there."""
     names = set()
-    for stat in (each / "stat" for each in Path("/proc").glob("[0-9]*")):
+    for stat in (pid / "stat" for pid in Path("/proc").glob("[0-9]*")):
         with contextlib.suppress(OSError):
             name, _, rest = stat.read_text(errors="replace").partition("(")[2].rpartition(") ")
             if int(rest.split()[3]) == session:
