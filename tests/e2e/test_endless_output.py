@@ -134,7 +134,7 @@ def run(
     )  # fmt: skip
     assert done.stdout, done.stderr
     assert "given up" not in done.stderr
-    assert "internal error" not in done.stderr
+    assert "internal error:" not in done.stderr
     return int(peak.read_text()), json.loads((tmp_path / "r.json").read_text()), done.stderr
 
 

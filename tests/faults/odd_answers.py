@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import pwd
 import secrets
 import subprocess
+import time
+from pathlib import Path
 
 from faults.connections import inventory
 from faults.environment import Place, Told
@@ -68,11 +71,26 @@ def permission_denied(place: Place) -> Told:
     return place.run(book, before=NOT_ALMIGHTY)
 
 
+def _without(user: str) -> None:
+    """Remove *user*, once sshd has ended the session of the connection that is over; a process that stays is a fault."""
+    uid, deadline = pwd.getpwnam(user).pw_uid, time.monotonic() + 20
+    while time.monotonic() < deadline and any(_owner(process) == uid for process in Path("/proc").glob("[0-9]*")):
+        time.sleep(0.1)
+    subprocess.run(["userdel", "--remove", user], capture_output=True, check=True)
+
+
+def _owner(process: Path) -> int | None:
+    try:
+        return process.stat().st_uid
+    except OSError:
+        return None
+
+
 def sudo_refused(place: Place) -> Told:
     """A user who may not become root: neither for a look, nor for a change."""
     user = f"rb{secrets.token_hex(5)}"
     subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", "--password", "*", user], check=True)
-    place.finally_(lambda: subprocess.run(["userdel", "--remove", user], capture_output=True, check=True))
+    place.finally_(lambda: _without(user))
     log = place.folder / "writes"
     book = place.playbook(
         "diagnose:\n  - {id: look, become: true, command: {argv: [id]}}\n"

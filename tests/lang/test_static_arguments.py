@@ -96,6 +96,6 @@ def test_a_note_that_cannot_be_told_says_why_and_is_no_fault_of_ours(tmp_path, w
     said = runbook("run", "toy.yaml", "--hosts", "here", "-i", "hosts.yaml", "--output", "json", way, cwd=tmp_path)
     assert said.step("here", "a")["status"] == status
     assert "text: expected text, got a number (22)" in said.step("here", "a")["why"]
-    assert "internal error" not in said.out
+    assert "internal error:" not in said.out
     if way == "--dry-run":
         assert "there is no 'row' (there is transport, gpu, rack, name" in said.step("here", "b")["why"]

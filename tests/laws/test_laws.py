@@ -550,7 +550,7 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
     assert [it.id for it in outcome.steps] == ["seen", "k", "v"]
     _, change, assertion = outcome.steps
     told = {"the second look": change.why, "the last look": outcome.error or "", "an assertion": assertion.why}
-    assert "internal error" in told[at]
+    assert "internal error:" in told[at]
     assert change.status is (Status.UNKNOWN if at == "the second look" else Status.CHANGED)
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 

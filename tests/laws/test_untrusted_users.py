@@ -377,8 +377,11 @@ def test_a_log_of_a_component_is_led_nowhere(ground, theirs):
         script = script.replace(before, f"{plant}; {before}")
     late = replace(change.commands[0], script=script)
     taken = Machine().run(late)[0]
-    pid = int((ground / "records" / os.uname().nodename / "one.started").read_text().split()[1].partition(":")[0])
+    records = ground / "records" / os.uname().nodename
+    pid = int((records / "one.started").read_text().split()[1].partition(":")[0])
     os.killpg(pid, 9)
+    while not (records / "one.ended").exists():  # its watcher has that to write yet
+        time.sleep(0.02)
     assert (taken.exit_code, victim.read_text()) == (0, "x"), taken.stderr
     assert (shared / "log").is_file()
     assert not (shared / "log").is_symlink()
