@@ -54,6 +54,7 @@ def whole(page: Path) -> str:
     return re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path):
     page = ROOT / "docs" / "writing-an-action.md"
     ((action_path, action),) = blocks(page, "python")

@@ -285,6 +285,7 @@ def book(tmp_path, step: str, **files: str):
     return read_playbook(tmp_path / "it.yaml", ACTIONS)
 
 
+@pytest.mark.slow
 def test_a_source_is_sent_as_it_is_and_a_template_is_filled_in(tmp_path):
     text = "port={{ inputs.port }}\n"
     assert carry_out(book(tmp_path, f"{{path: {tmp_path}/a, source: raw}}", raw=text)).status == "changed"

@@ -91,6 +91,7 @@ def test_an_empty_directory_is_cloned_into(origin, tree, at):
 
 
 @real
+@pytest.mark.slow
 def test_a_branch_that_went_on_is_fetched_and_checked_out(origin, tree, at):
     at()
     (tree / "untracked").touch()
@@ -131,6 +132,7 @@ def test_local_changes_are_left_alone_and_named(origin, tree, at):
 
 
 @real
+@pytest.mark.slow
 def test_commits_of_ones_own_are_left_alone(origin, tree, at):
     at()
     (tree / "file").write_text("mine")
@@ -144,6 +146,7 @@ def test_commits_of_ones_own_are_left_alone(origin, tree, at):
 
 
 @real
+@pytest.mark.slow
 def test_a_commit_that_is_on_no_branch_is_not_lost(origin, tree, at):
     """Mutants: git.py without its look for a branch that has the commit."""
     at()
@@ -158,6 +161,7 @@ def test_a_commit_that_is_on_no_branch_is_not_lost(origin, tree, at):
 
 
 @real
+@pytest.mark.slow
 def test_an_ignored_file_is_not_overwritten(origin, tree, at):
     """Mutants: git.py without ``--no-overwrite-ignore``."""
     at()
@@ -258,6 +262,7 @@ def test_the_change_itself_looks_once_more(origin, tree, at, tmp_path, name, dri
 
 
 @real
+@pytest.mark.slow
 def test_what_moved_on_after_the_plan_is_not_what_was_shown(origin, tree, at):
     at()
     origin.commit("two")

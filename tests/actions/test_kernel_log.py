@@ -391,6 +391,7 @@ def test_an_empty_journal_is_no_quiet_one(tmp_path, shell, lines, code, said):
 
 
 @searching
+@pytest.mark.slow
 def test_a_storm_keeps_its_end_and_says_from_when_on_it_is_complete(tmp_path, shell):
     storm = "".join(f"[{at}.0] NVRM: Xid (PCI:0000:01:00): 8\n" for at in range(1, 25_001))
     state = looked(ring(tmp_path, storm), shell)

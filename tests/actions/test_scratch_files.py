@@ -98,6 +98,7 @@ def test_nothing_is_left_when_time_is_up(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @shells
+@pytest.mark.slow
 def test_nothing_is_left_when_the_line_goes_down(tmp_path, shell, number):
     command = next(write_probe.probe(build(write_probe.Args, {"path": str(tmp_path), "size": "1GiB"})))
     argv = [*SHELLS[shell], "-c", command.script, "sh", *command.argv]

@@ -435,6 +435,7 @@ def test_any_text_gets_any_value_and_keeps_everything_else(form, draw):
 
 @pytest.mark.parametrize("form", ["yaml", "toml", "json"])
 @given(draw=st.data())
+@pytest.mark.slow
 def test_what_was_put_in_can_be_taken_out(form, draw):
     before, path, value = draw.draw(TEXTS[form]), draw.draw(PATHS), draw.draw(SCALAR)
     old = LOADED[form](before)

@@ -45,6 +45,7 @@ def test_the_exit_code_of_the_hosts_is_kept_when_stdout_is_lost(toy, where):
     assert toy.marked() == {"h1"}
 
 
+@pytest.mark.slow
 def test_a_pager_that_is_closed_in_the_middle_does_not_cut_the_run_off(toy):
     said = toy.sh('"$@" | head -1; echo "${PIPESTATUS[0]}"', "--yes")
     assert said.stdout.splitlines() == ["toy: run, on 3 hosts (h[1-3])", "0"]
@@ -54,6 +55,7 @@ def test_a_pager_that_is_closed_in_the_middle_does_not_cut_the_run_off(toy):
 
 
 @pytest.mark.parametrize("output", ["console", pytest.param("jsonl", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_reader_that_stalls_holds_up_no_host_and_gets_everything_in_the_end(toy, output):
     """Mutants: outputs.py telling the reporter in the run's own threads; not waiting for what is still to be written."""
     there, here = os.pipe()

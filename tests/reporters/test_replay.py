@@ -90,6 +90,7 @@ def test_events_come_back_as_they_were(recorded):
 
 
 @pytest.mark.parametrize("name", reporters.names())
+@pytest.mark.slow
 def test_a_record_told_again_is_word_for_word_what_was_told(recorded, name):
     lines, folder = recorded
     again = io.StringIO()
