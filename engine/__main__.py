@@ -1,4 +1,4 @@
-"""``python -m engine`` is ``runbook``: Ctrl-C ends it quietly from its first moment on, before the rest is imported."""
+"""``python -m engine`` is ``runbook``: Ctrl-C ends it quietly from the start, before the rest is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values to JSON, and back: the round trip that law 7 asks for."""
+"""Convert values to JSON and back (law 7)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ UNKNOWN = "$unknown"
 """The key that marks a field without an answer: ``{"$unknown": "why"}``."""
 
 
+NOT_THEIRS = f"the host uses the key {UNKNOWN}, which stands here for what is not known"
+"""Why a mapping of a host's own is not taken as the host has it."""
+
 DEEPEST = 100
 """Levels of nesting in a value: what lies deeper is not known."""
 
 LARGEST = 4096
 """Bits of a whole number: Python writes none of over 4300 digits."""
+
+MOST_REASONS = 3
+"""Fields that are named where a tree is no value of its kind."""
 
 
 def to_json(value: object, depth: int = 0) -> Json:
@@ -41,7 +47,7 @@ def to_json(value: object, depth: int = 0) -> Json:
         case Enum():
             return to_json(value.value, deeper)
         case float() if not isfinite(value):
-            return {UNKNOWN: f"{value} is not a number that JSON has"}
+            return {UNKNOWN: f"{value} is not a JSON number"}
         case int() if value.bit_length() > LARGEST:
             return {UNKNOWN: f"a whole number of {value.bit_length()} bits"}
         case str() | int() | float() | None:
@@ -53,9 +59,28 @@ def to_json(value: object, depth: int = 0) -> Json:
         case set() | frozenset():
             return sorted((to_json(it, deeper) for it in value), key=str)
         case _ if is_dataclass(value):
-            shown = [it for it in fields(value) if not it.metadata.get("private")]
+            shown = [field for field in fields(value) if not field.metadata.get("private")]
             return {it.name.rstrip("_"): to_json(getattr(value, it.name), deeper) for it in shown}
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def from_host(value: Json) -> Json | Unknown:
+    """*value*, which is a host's own words; a mapping in it that has our key UNKNOWN is not known, for our reason.
+
+    Otherwise a host could print what is taken for a field without an answer, with a reason that it words itself.
+    """
+    made = _without_our_key(value)
+    return Unknown(why=NOT_THEIRS) if made == {UNKNOWN: NOT_THEIRS} else made
+
+
+def _without_our_key(value: Json) -> Json:
+    match value:
+        case Mapping():
+            whole = {key: _without_our_key(it) for key, it in value.items()}
+            return {UNKNOWN: NOT_THEIRS} if UNKNOWN in whole else whole
+        case list() | tuple():
+            return [_without_our_key(it) for it in value]
+    return value
 
 
 def from_json(kind: type[T], data: Any) -> T:
@@ -63,8 +88,15 @@ def from_json(kind: type[T], data: Any) -> T:
     try:
         made: T = _converter().structure(data, kind)
     except Exception as error:
-        raise ValueError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
+        raise ValueError(f"not a {getattr(kind, '__name__', kind)}: {_reasons(error)}") from error
     return made
+
+
+def _reasons(error: Exception) -> str:
+    """The first fields that have made *error*, and what is wrong with them: ``expected int @ $.steps[3].pid``."""
+    from cattrs import transform_error
+
+    return "; ".join(dict.fromkeys(transform_error(error)[:MOST_REASONS]))
 
 
 @cache
@@ -77,11 +109,12 @@ def _converter() -> Any:
 
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook_func(_is_json, lambda data, _: data)
+    converter.register_structure_hook(float, _finite)
     converter.register_structure_hook(Unknown, lambda data, _: Unknown(why=data[UNKNOWN]))
 
     def structure_dataclass(kind: type[Any]) -> Any:
         renamed: dict[str, Any] = {
-            it.name: override(rename=it.name.rstrip("_")) for it in fields(kind) if it.name.endswith("_")
+            field.name: override(rename=field.name.rstrip("_")) for field in fields(kind) if field.name.endswith("_")
         }
         return make_dict_structure_fn(kind, converter, **renamed)
 
@@ -92,6 +125,14 @@ def _converter() -> Any:
     return converter
 
 
+def _finite(data: Any, _: type[float]) -> float:
+    """The number *data*.  Raises ValueError where ``to_json`` could not have written it, as 1e400."""
+    number = float(data)
+    if not isfinite(number):
+        raise ValueError(f"{data} is not a JSON number")
+    return number
+
+
 def _is_json(kind: Any) -> bool:
     """Whether *kind* is ``Json``, in any of the forms that resolving its recursion leaves."""
     members = set(get_args(kind))
@@ -100,4 +141,4 @@ def _is_json(kind: Any) -> bool:
 
 def _tag(kind: Any) -> str:
     """The ``kind`` of a member of a union: the default of that field."""
-    return next(str(it.default) for it in fields(kind) if it.name == "kind")
+    return next(str(field.default) for field in fields(kind) if field.name == "kind")

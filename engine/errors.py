@@ -9,8 +9,9 @@ RunbookError (1)
 │   └── ConnectionLost (1)   we were in: a write may or may not have happened
 ├── ProbeError (1)           the host answered, but not with an answer
 │   └── NotInTime (1)        what was waited for did not come about in the time there was
+├── RecordLost (1)           the run cannot be recorded any more, so that nothing further is changed
 ├── Cancelled (130)          somebody asked us to stop
-└── ReadOnlyViolation (1)    a look tried to write: a bug, never a condition
+└── ReadOnlyViolation (1)    a probe tried to write: a bug, never a condition
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class ConfigError(RunbookError):
     exit_code = 2
 
     def __init__(self, *problems: Problem | str) -> None:
-        self.problems = tuple(it if isinstance(it, Problem) else Problem(message=it) for it in problems)
+        self.problems = tuple(
+            problem if isinstance(problem, Problem) else Problem(message=problem) for problem in problems
+        )
         reported = list(map(str, self.problems[:MOST_MISTAKES]))
         more = len(self.problems) - len(reported)
         super().__init__("\n".join([*reported, *([f"... and {more} more mistakes"] if more else [])]))
@@ -80,11 +83,15 @@ class ConnectionLost(TransportError):
 
 
 class ProbeError(RunbookError):
-    """A look was taken and produced nothing that can be believed."""
+    """A probe was taken and produced nothing that can be believed."""
 
 
 class NotInTime(ProbeError):
     """What was waited for had not come about when its time was up; the host was asked, and answered."""
+
+
+class RecordLost(RunbookError):
+    """The record of the run cannot be written; nothing of what was to be recorded was done."""
 
 
 class Cancelled(RunbookError):
@@ -99,4 +106,4 @@ class Cancelled(RunbookError):
 
 
 class ReadOnlyViolation(RunbookError):
-    """A look yielded a command that writes."""
+    """A probe yielded a command that writes."""

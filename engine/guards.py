@@ -1,8 +1,9 @@
-"""Connections that narrow a connection."""
+"""Connections that restrict another connection: read-only, recording, redacting."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from engine.errors import ReadOnlyViolation
 from engine.protocols import Connection
@@ -18,11 +19,11 @@ class ReadOnly:
     """Whether commands that clean up after themselves may pass."""
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
-        """Send *commands* if every one of them only looks.  Raises ReadOnlyViolation."""
+        """Send *commands* if every one of them only reads.  Raises ReadOnlyViolation."""
         allowed = (Effect.READ, Effect.SCRATCH) if self.scratch else (Effect.READ,)
-        for it in commands:
-            if it.effect not in allowed:
-                raise ReadOnlyViolation(f"a look may not send this ({it.effect}): {it.brief()}")
+        for command in commands:
+            if command.effect not in allowed:
+                raise ReadOnlyViolation(f"a probe may not send this command ({command.effect}): {command.brief()}")
         return self.inner.run(*commands)
 
     def close(self) -> None:
@@ -42,6 +43,42 @@ class Recording:
         answers = self.inner.run(*commands)
         self.sent.extend(zip(commands, answers, strict=True))
         return answers
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Redacting:
+    """A connection on which secrets do not come back: what a command of an author prints is masked as it comes.
+
+    So no expression, excerpt or record ever has a part of one.  What our own scripts print stays as it is: files are
+    written back, and processes are ended, by what they say; that is masked where it is shown.  So is what is kept in a
+    file of the record: it comes packed, and is masked before it is written.
+    """
+
+    inner: Connection
+    redacted: Callable[[str, bool], str]
+    """A text, and whether its end was cut off, to the text without secrets."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*; the answers to those of authors come back without secrets."""
+        answers = self.inner.run(*commands)
+        return tuple(
+            self._without_secrets(answer) if command.foreign and not command.keep else answer
+            for command, answer in zip(commands, answers, strict=True)
+        )
+
+    def _without_secrets(self, answer: Completed) -> Completed:
+        cut = answer.exit_code is None
+        return replace(
+            answer,
+            stdout=self.redacted(answer.stdout, cut),
+            stderr=self.redacted(answer.stderr, cut),
+            refused=self.redacted(answer.refused, False),
+            survivors=tuple(self.redacted(it, False) for it in answer.survivors),
+        )
 
     def close(self) -> None:
         """Hang up the inner connection."""

@@ -1,12 +1,13 @@
-"""Playbook and host in, plan out; sends looks only."""
+"""Make the plan of one host from a playbook; sends probes only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.codec import to_json
 from engine.diagnosis.diagnose import Diagnosis, diagnose
+from engine.diagnosis.earlier_runs import changed_earlier, continued, follows_again, permitted
 from engine.diagnosis.findings import evaluate_findings
 from engine.diagnosis.gates import gate_of, is_cleanup, too_risky, victims_of
 from engine.diagnosis.host_context import HostContext
@@ -14,6 +15,7 @@ from engine.diagnosis.items import SkippedInstance, StepInstance, skipped_result
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
 from engine.diagnosis.probing import run_probes
 from engine.errors import ConfigError
+from engine.values.earlier_change import equal_items
 from engine.values.plan import Blocked, Change, Decision, Finding, NoChange, PlannedStep, Skip, Target
 from engine.values.playbook import Playbook, Step, written_id
 from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
@@ -21,24 +23,30 @@ from engine.values.types import Json
 
 
 def make_plan(site: HostContext, *, force: bool = False) -> tuple[HostPlan, Diagnosis]:
-    """What would be done to the host of *site*, and what the looks saw.
+    """What would be done to the host of *site*, and what the probes saw.
 
     *force* lets steps run whose finding is unknown.  Raises TransportError and Cancelled as the connection does.
     """
+    with site.recent.while_planning():
+        return _made_plan(site, force=force)
+
+
+def _made_plan(site: HostContext, *, force: bool) -> tuple[HostPlan, Diagnosis]:
     seen = diagnose(site)
     findings = evaluate_findings(site, seen.states)
-    drafts = [it for step in site.playbook.remediate for it in _drafts(step, site, seen, findings, force)]
-    asked = [it for it in drafts if it.request is not None]
-    for draft, probed in zip(asked, run_probes([it.request for it in asked if it.request], site), strict=True):
+    drafts = [draft for step in site.playbook.remediate for draft in _drafts(step, site, seen, findings, force)]
+    asked = [draft for draft in drafts if draft.request is not None]
+    for draft, probed in zip(asked, _probed(asked, site), strict=True):
         draft.decide(probed, site)
-    planned = _with_conditions(drafts, site.playbook)
+    planned = _with_conditions(drafts, site)
     verify_args, verifying = _verify(site, seen)
-    steps = tuple(planned_result(it, planned_step) for it, planned_step in zip(drafts, planned, strict=True))
+    steps = tuple(planned_result(draft, planned_step) for draft, planned_step in zip(drafts, planned, strict=True))
     plan = HostPlan(
         host=site.host.name,
         looks=seen.results,
         look_args={
-            name: tuple(it.args for it in times if isinstance(it, StepInstance)) for name, times in seen.taken.items()
+            name: tuple(time.args for time in times if isinstance(time, StepInstance))
+            for name, times in seen.taken.items()
         },
         findings=findings,
         steps=planned,
@@ -46,6 +54,11 @@ def make_plan(site: HostContext, *, force: bool = False) -> tuple[HostPlan, Diag
         results=(*steps, *verifying),
     )
     return plan, seen
+
+
+def _probed(drafts: Sequence[_Draft], site: HostContext) -> tuple[ProbeResult, ...]:
+    """What the probes of *drafts* see; answers that the diagnosis has just got are reused."""
+    return run_probes([draft.request for draft in drafts if draft.request], site, planning=True)
 
 
 @dataclass(slots=True)
@@ -56,6 +69,8 @@ class _Draft:
     decision: Decision = field(default_factory=lambda: NoChange(why=""))
     args: Mapping[str, Json] = field(default_factory=dict)
     item: Json = None
+    equal: tuple[int, ...] = ()
+    """The places of the items of its ``each`` that equal its own."""
     request: ProbeRequest | None = None
     ready: bool = False
     dormant: str = ""
@@ -69,6 +84,10 @@ class _Draft:
     commands: tuple[SentCommand, ...] = ()
     reach: tuple[Target, ...] = ()
     would: Change | None = None
+    awaits: bool = False
+    """It is blocked only by what an earlier step may change, and is planned for its turn."""
+    anew: Decision | None = None
+    """What would be decided if no earlier run had done it."""
 
     def decide(self, probed: ProbeResult, site: HostContext) -> None:
         """Decide on what the probe of the step saw."""
@@ -81,7 +100,9 @@ class _Draft:
                 seen = to_json(state)
                 self.state = seen if isinstance(seen, Mapping) else {"value": seen}
                 assert action.decide is not None
-                self.decision = Skip(why=absent) if absent else action.decide(args, state)
+                decision = Skip(why=absent) if absent else action.decide(args, state)
+                self.decision = continued(site, self.step, self.item, decision, equal=self.equal)
+                self.anew = permitted(site, decision) if self.decision is not decision else None
                 own = self.decision.targets if isinstance(self.decision, Change) else ()
                 self.reach = action.reach(args, state) if action.reach else own
                 if isinstance(self.decision, NoChange) and action.latent:
@@ -92,6 +113,8 @@ class _Draft:
         if self.dormant:
             self.would = self.decision if isinstance(self.decision, Change) else self.would
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
+        if self.doubt or self.dormant:
+            self.anew = None
 
 
 def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
@@ -103,9 +126,14 @@ def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Find
     if isinstance(times, StepResult):
         return [_refused(step, times, gate)]
     if not times:
-        return [_Draft(step=step, decision=Skip(why=f"there is nothing in {step.each}"))]
-    numbered = [step] if not step.each else [replace(step, id=f"{step.id}[{it}]") for it in range(len(times))]
-    return [_draft(own, it, site, gate) for own, it in zip(numbered, times, strict=True)]
+        return [_Draft(step=step, decision=Skip(why=f"{step.each} is empty"))]
+    numbered = [step] if not step.each else [replace(step, id=f"{step.id}[{number}]") for number in range(len(times))]
+    drafts = [_draft(own, time, site, gate) for own, time in zip(numbered, times, strict=True)]
+    if step.each and site.earlier:
+        taken = [(it.step.id, it.item) for it in drafts if it.ready]
+        for draft in drafts:
+            draft.equal = equal_items(draft.step.id, draft.item, taken)
+    return drafts
 
 
 def _draft(
@@ -148,19 +176,31 @@ def _words(step: Step, site: HostContext, args: Mapping[str, Json]) -> NoChange 
     return NoChange(why=f"{words} (at its turn, not in a plan)")
 
 
-def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedStep, ...]:
+def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedStep, ...]:
     """The steps with what each depends on: earlier steps that would change something, and their shared findings."""
     restless: list[Step] = []
+    rivals: list[Step] = []
+    """Those that change the host, so that a finding may be gone after them."""
     stuck: list[str] = []
     """Steps that are blocked, and that no earlier change could free."""
     planned: list[PlannedStep] = []
+    earlier = {written_id(it.step.id) for it in drafts if changed_earlier(site, it.step)}
+    doubtful = ""
     for draft in drafts:
-        _hold_back(draft, restless, stuck)
-        condition = _condition(draft, restless, playbook)
+        if draft.anew is not None and follows_again(draft.step, {written_id(it.id) for it in restless}):
+            draft.decision = draft.anew
+        if doubtful and isinstance(draft.decision, Change) and not draft.step.always:
+            draft.decision, draft.reach = Blocked(why=f"{doubtful} is in doubt; no later step runs"), ()
+        if isinstance(draft.decision, Blocked) and draft.decision.in_doubt:
+            doubtful = draft.step.id
+        _hold_back(draft, restless, stuck, earlier)
+        _clear_the_way(draft, restless)
+        condition = _condition(draft, restless, rivals, site.playbook)
         if isinstance(draft.decision, Blocked) and not (restless or draft.step.ignore_failure):
             stuck.append(draft.step.id)
         if isinstance(draft.decision, Change):
             restless.append(draft.step)
+            rivals += [] if draft.decision.only_reads else [draft.step]
         planned.append(
             PlannedStep(
                 id=draft.step.id,
@@ -176,21 +216,38 @@ def _with_conditions(drafts: list[_Draft], playbook: Playbook) -> tuple[PlannedS
     return tuple(planned)
 
 
-def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str]) -> None:
+def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: set[str]) -> None:
     """Take back a change whose predecessors would change nothing, or are blocked."""
-    moved = {written_id(it.id) for it in restless}
+    moved = {written_id(it.id) for it in restless} | earlier
     idle = [it for it in draft.step.if_changed if it not in moved]
     if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and isinstance(draft.decision, Change):
-        would = "would" if len(idle) == 1 else "none of them would"
-        draft.decision = Skip(why=f"only if {' or '.join(idle)} changes, and it {would} not")
+        would = "it would" if len(idle) == 1 else "they would"
+        draft.decision = Skip(why=f"only if {' or '.join(idle)} changes something, but {would} not")
         draft.dormant = draft.decision.why
     held = next((it for it in stuck if written_id(it) in draft.step.after), None)
     if held and isinstance(draft.decision, Change) and not draft.step.always:
         draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked"), ()
 
 
-def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str | None:
-    """What *draft* depends on at its turn, in words for the plan; *restless* are the earlier changes."""
+def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
+    """Plan what is blocked only until an earlier step, which it comes after, has changed something: for its turn."""
+    blocked = draft.decision
+    if not isinstance(blocked, Blocked) or blocked.then is None or not blocked.clears:
+        return
+    if {written_id(it.id) for it in restless}.intersection(draft.step.after):
+        draft.decision, draft.would, draft.reach = (
+            Skip(why=f"not yet: {blocked.why}"),
+            blocked.then,
+            blocked.then.targets,
+        )
+        draft.awaits = True
+
+
+def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook: Playbook) -> str | None:
+    """What *draft* depends on at its turn, in words for the plan; *restless* are the earlier changes.
+
+    *rivals*: those of them that change the host.
+    """
     step = draft.step
     before = list(dict.fromkeys(written_id(it.id) for it in restless))
     if step.if_failed and draft.dormant:
@@ -198,8 +255,10 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
         return f"only if {' or '.join(failing)} fails{_reach(draft)}" if failing else None
     if draft.dormant:
         moved = [it for it in before if it in step.after]
-        found = f"only if {' or '.join(step.for_)} is found after {', '.join(moved)}"
+        found = f"only if {' or '.join(step.for_)} is present after {', '.join(moved)}"
         return f"{found}{_reach(draft)}" if moved else None
+    if draft.awaits:
+        return f"probed afresh after {', '.join(it for it in before if it in step.after)}{_then(draft)}"
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
     if step.if_changed:
@@ -208,16 +267,16 @@ def _condition(draft: _Draft, restless: list[Step], playbook: Playbook) -> str |
     if step.always:  # also where there is nothing to clean up as things stand: an earlier step may leave something
         comes = isinstance(draft.decision, Change) or draft.would is not None
         return "whatever happened before" if comes and before else None
-    return _condition_of_findings(step, restless, before, playbook)
+    return _condition_of_findings(step, rivals, before, playbook)
 
 
 def _condition_of_findings(step: Step, restless: list[Step], before: list[str], playbook: Playbook) -> str | None:
-    """What a step depends on whose finding an earlier step may have cured, or whose own look it may have changed."""
+    """What a step depends on whose finding an earlier step may have cured, or whose own probe it may have changed."""
     rivals = [it for it in restless if not playbook.findings or _share(it, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"
-        named = dict.fromkeys(written_id(it.id) for it in rivals if written_id(it.id) != written_id(step.id))
-        return f"only while {what} is still there after {', '.join(named)}" if named else None
+        named = dict.fromkeys(written_id(rival.id) for rival in rivals if written_id(rival.id) != written_id(step.id))
+        return f"only while {what} is still present after {', '.join(named)}" if named else None
     moved = [it for it in before if it in step.after]
     return f"probed afresh after {', '.join(moved)}" if moved else None
 
@@ -247,7 +306,7 @@ def _verify(site: HostContext, seen: Diagnosis) -> tuple[dict[str, Mapping[str, 
             results.append(replace(times, fault=Fault.NONE))
             continue
         if not times:
-            results.append(skipped_result(step, Status.SKIPPED, f"there is nothing in {step.each}"))
+            results.append(skipped_result(step, Status.SKIPPED, f"{step.each} is empty"))
         for number, taking in enumerate(times):
             own = replace(step, id=f"{step.id}[{number}]") if step.each else step
             match taking:
@@ -281,7 +340,8 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
         case Skip(why=why):
             return replace(plain, status=Status.SKIPPED, why=why, inapplicable=draft.inapplicable and not draft.dormant)
         case Blocked(why=why):
-            return replace(plain, status=Status.BLOCKED, why=why)
+            status = Status.DRIFTED if decision.drifted else Status.BLOCKED
+            return replace(plain, status=status, why=why, diff=decision.diff or None)
         case Change():
             return replace(
                 plain,

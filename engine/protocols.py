@@ -1,4 +1,4 @@
-"""The doors between rooms: what a plugin must look like from outside, and nothing more."""
+"""The interfaces of plugins and connections: what each must provide."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from engine.errors import PluginError
 from engine.values.command import Command, Completed
 from engine.values.event import Event
 from engine.values.inventory import Host, Inventory
+from engine.values.kept_file import Fetched, KeptFile, NotKept
+from engine.values.owed import NotRecorded, OwedCleanup
 from engine.values.plan import Change, Decision, Target
 from engine.values.playbook import Where
+from engine.values.recorded_change import RecordedAnswer, RecordedChange
+from engine.values.types import Unknown
+from engine.values.undo import Undo
 
 S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent(Generic[S]):
-    """What a probe returns when the thing is proven not to be there: an answer, with an empty state."""
+    """What a probe returns when its subject is proven to be absent: an answer, with an empty state."""
 
     why: str
     state: S
 
 
 Probe = Generator[Command | tuple[Command, ...], Any, S | Absent[S]]
-"""Yields looks, one or several at once; is sent a Completed, or as many in a tuple; returns a State.
+"""Yields commands, one or several at once; is sent a Completed, or as many in a tuple; returns a State.
 
 It does no I/O and takes no clock.  Raises ProbeError when it cannot know.
 """
@@ -50,7 +55,7 @@ class Interrupt(Protocol):
     """How urgently the run is asked to end."""
 
     def level(self) -> int:
-        """0: not at all; 1: end looks, let the write in flight finish; 2: end everything now."""
+        """0: not at all; 1: end probes, let the write in flight finish; 2: end everything now."""
         ...
 
 
@@ -61,14 +66,14 @@ class Connection(Protocol):
         """Send *commands* in this order and wait for all of them; later ones do not depend on earlier ones.
 
         A command that exits with any code, times out, or cannot be started (126, 127) is a Completed; so is one that
-        was refused before it was sent.  Raises ConnectionLost when the line is gone, Cancelled when the run was asked
-        to end, Unreachable when the host lets us in and starts no shell for us: nothing was sent.
+        was refused before it was sent.  Raises ConnectionLost when the connection is gone, Cancelled when the run was
+        asked to end, Unreachable when the host accepts the login but starts no shell: nothing was sent.
         Writes are passed one at a time, and are sent once.
         """
         ...
 
     def close(self) -> None:
-        """Hang up.  Never raises."""
+        """Close the connection.  Never raises."""
         ...
 
 
@@ -79,7 +84,7 @@ class Trial:
     reported: bool = False
     """It was sent there."""
     taken: bool = False
-    """A shell came of it, or words that only the right one brings."""
+    """The password opened a shell, or the host printed what only follows the right one."""
 
 
 class Password(Protocol):
@@ -95,6 +100,25 @@ class Password(Protocol):
         ...
 
 
+class Closing(Protocol):
+    """What can be hung up."""
+
+    def close(self) -> None:
+        """Hang up.  Never raises."""
+        ...
+
+
+C = TypeVar("C", bound=Closing)
+
+
+class Shared(Protocol):
+    """What the connections of a run share, such as those to gateways."""
+
+    def of(self, kind: Callable[[], C]) -> C:
+        """What *kind* gave when it was first asked for; closed when the run ends."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
     """What a run says about connections in general; times in seconds."""
@@ -105,14 +129,14 @@ class ConnectOptions:
     """Our own file of accepted keys; empty for ``~/.config/runbook/known_hosts``."""
     keepalive: float = 15.0
     """How often a server is asked for a sign of life; one that gives none three times in a row is gone."""
-    answered_within: float = 20.0
-    """How long a server may take to say whether it starts a program."""
     shell_within: float = 0.0
-    """How long a shell, once started, may take to answer; 0: 20 seconds."""
+    """How long a server may take to start a shell, and the shell to answer; 0: 20 seconds."""
     become_password: Password | None = field(default=None, repr=False)
     """For sudo, where it asks for one."""
     passphrases: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of private keys, by the path of the file."""
+    shared: Shared | None = field(default=None, repr=False, compare=False)
+    """Of the run; None: this connection shares nothing."""
 
 
 class Transport(Protocol):
@@ -153,6 +177,70 @@ class Reporter(Protocol):
         ...
 
 
+class OwedRecords(Protocol):
+    """Where this machine keeps which clean-ups runs owe to hosts; used by many threads."""
+
+    def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
+        """Write *cleanup* down, in the place of what stood there of the same run and host.
+
+        Returns it as it may be shown: without secrets.
+        """
+        ...
+
+    def drop(self, cleanup: OwedCleanup) -> None:
+        """Remove the record of it.  Never raises."""
+        ...
+
+    def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
+        """What earlier runs owe *host*, in a run that is there to do it; else nothing."""
+        ...
+
+    def is_open(self, cleanup: OwedCleanup) -> bool:
+        """Whether the record of it is still there: another run may have settled it meanwhile."""
+        ...
+
+
+class KeptFiles(Protocol):
+    """The files that a run fetches from hosts into its record; used by many threads."""
+
+    where: str
+    """The directory that the paths of its files are relative to."""
+
+    def keep(self, host: str, name: str, fetched: Fetched) -> KeptFile | NotKept:
+        """Write what was fetched down, without secrets: as a whole, or not at all.  *name*: what is wished for."""
+        ...
+
+
+class RecordedPast(Protocol):
+    """What the records of this machine say of earlier runs of one playbook with one inventory; used by many threads.
+
+    Unknown stands where a record cannot be read, was edited or removed, or where there are too many.
+    """
+
+    def changes(self, host: str, within: float) -> tuple[RecordedChange, ...] | Unknown:
+        """The changes that were sent to *host* within the last so many seconds, the newest first."""
+        ...
+
+    def last_change(self, host: str) -> RecordedChange | None | Unknown:
+        """The newest change that was sent to *host*; None: never one."""
+        ...
+
+    def changed_hosts(self, within: float) -> frozenset[str] | Unknown:
+        """The hosts to which a change was sent within the last so many seconds."""
+        ...
+
+    def attempt(self, host: str) -> str:
+        """The run that was interrupted in the middle of changing *host*, where the run that asks goes on with it.
+
+        Empty: none, or the records do not say.
+        """
+        ...
+
+    def answer(self, host: str, probe: str) -> RecordedAnswer | None | Unknown:
+        """What *probe* saw on *host* in the newest run in which it had an answer; None: in none."""
+        ...
+
+
 class Clock(Protocol):
     """Time, as a parameter."""
 
@@ -175,21 +263,23 @@ class Action:
     The module has ``Args`` and ``State`` (frozen dataclasses) and ``probe(args)``, and for what it is for:
 
     - ``decide(args, state) -> Decision`` if it can change something, and optionally
-      ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on the second look
+      ``settled(args, before, after) -> bool`` where a change has no fixed point (default: ``decide`` on a second probe
       gives NoChange), ``without(state, keys) -> State`` that leaves out targets by key, and
       ``reach(args, state) -> tuple[Target, ...]``, the most it may ever touch (default: the decision's), and
-      ``latent(args) -> Change``, what it would do at its turn if its look called for that then (default: not known);
-      Three more give words to a change: ``explain(args, before, after) -> str`` for a second look that disagrees, and
+      ``latent(args) -> Change``, what it would do at its turn if its probe called for that then (default: not known);
+      Three more give words to a change: ``explain(args, before, after) -> str`` for a second probe that disagrees, and
       ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing), and
       ``outcome(summary, outputs) -> str`` for one that was done, given what its commands printed;
     - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
-    - ``waits(args) -> str`` if it only waits or tells a person something: the words for it in a plan; one whose
+    - ``waits(args) -> str`` if it only waits or shows a person a text: the words for it in a plan; one whose
       ``Args`` have ``at_most`` raises ``NotInTime`` when that has passed, and is given what is left of its step's
       ``within`` or ``timeout`` instead, where that is less.
 
+    ``undo(args, state, change) -> Undo`` may say, before the change is sent and from what the probe has read, how it is
+    taken back: by files of which the host keeps a copy, by steps, and what stays (default: nothing can be undone).
     ``by_hand(args) -> tuple[str, ...]`` may give the lines that a person would paste to do the same without us, and
     ``objection(args) -> str`` may refuse arguments that the types allow (empty: fine); the loader asks it.
-    ``SCRATCH = True`` marks one whose look makes something of its own: its step must say ``scratch: true``.
+    ``SCRATCH = True`` marks one whose probe makes something of its own: its step must say ``scratch: true``.
     """
 
     name: str
@@ -206,6 +296,7 @@ class Action:
     explain: Callable[[Any, Any, Any], str] | None
     refused: Callable[[Command, Completed], str] | None
     outcome: Callable[[str, tuple[str, ...]], str] | None
+    undo: Callable[[Any, Any, Change], Undo] | None
     objection: Callable[[Any], str] | None
     by_hand: Callable[[Any], tuple[str, ...]] | None
     holds: Callable[[Any, Any], Holds | Fails] | None
@@ -222,8 +313,8 @@ class Action:
             raise PluginError(f"action {name!r} lacks {', '.join(lacks) or 'a docstring'}")
         doc = module.__doc__.strip()
         optional: Mapping[str, Any] = {
-            it: getattr(module, it, None)
-            for it in (
+            name: getattr(module, name, None)
+            for name in (
                 "decide",
                 "settled",
                 "without",
@@ -232,6 +323,7 @@ class Action:
                 "explain",
                 "refused",
                 "outcome",
+                "undo",
                 "objection",
                 "by_hand",
                 "holds",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
+import importlib
 import os
 import shutil
 import signal
@@ -16,15 +18,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+from tests.requirements import PARTS, SLOW, LeftOut, basic, kinds, present, reason_of
 
-from requirements import PARTS, SLOW, LeftOut, basic, present, reason_of
-
+TESTS = Path(__file__).parent
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
 atexit.register(shutil.rmtree, LOCKS, ignore_errors=True)
 Path(LOCKS, ".runbook-locks").touch()
 TURNS = Path(os.environ.setdefault("RUNBOOK_TEST_TURNS", LOCKS))  # of the first process: its workers share it
 os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do not wait for each other's runs
+os.environ["XDG_STATE_HOME"] = LOCKS
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
 
 settings.register_profile("runbook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,6 +56,45 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = LeftOut()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker compile its share of the test modules first, so that not every worker compiles all of them.
+
+    In a fresh checkout that is half of what collecting computes.
+    """
+    number, workers = (
+        os.environ.get("PYTEST_XDIST_WORKER", "gw").removeprefix("gw"),
+        os.environ.get("PYTEST_XDIST_WORKER_COUNT"),
+    )
+    if (
+        not number
+        or not workers
+        or sys.dont_write_bytecode
+        or session.config.args != session.config.getini("testpaths")
+    ):
+        return
+    for path in sorted(TESTS.rglob("test_*.py"))[int(number) :: int(workers)]:
+        with contextlib.suppress(Exception):  # collecting tells of it
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Derive unit, host, docker and systemd from the real parts that the test asks for."""
+    for kind in kinds(_parts(item)):
+        item.add_marker(kind)
+
+
+def _parts(item: pytest.Item) -> list[str]:
+    """The real parts that the test needs, each once.
+
+    Raises pytest.UsageError for a part that tests/requirements.py does not know.
+    """
+    parts = list(dict.fromkeys(part for mark in item.iter_markers("real") for part in mark.args))
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(unknown)}, which tests/requirements.py does not know")
+    return parts
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the suite that this machine has the parts for, and count the others by what they need.
@@ -65,7 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, away = [], []
     for item in items:
         (kept if _belongs(item, config) else away).append(item)
-    kept.sort(key=lambda item: item.get_closest_marker("alone") is None)
+    kept.sort(key=lambda item: (item.get_closest_marker("alone") is None, item.get_closest_marker("longest") is None))
     items[:] = kept
     if away:
         config.hook.pytest_deselected(items=away)
@@ -73,9 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _belongs(item: pytest.Item, config: pytest.Config) -> bool:
     left_out, suite = config.stash[LEFT_OUT], config.getoption("--suite")
-    parts = list(dict.fromkeys(part for mark in item.iter_markers("real") for part in mark.args))
-    if unknown := [part for part in parts if part not in PARTS]:
-        raise pytest.UsageError(f"{item.nodeid} needs {', '.join(unknown)}, which tests/requirements.py does not know")
+    parts = _parts(item)
     if suite and item.get_closest_marker("faults"):
         left_out.faults += 1
         return False
@@ -138,3 +177,4 @@ def _locks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Path(tempfile.mkdtemp(dir=LOCKS))
     (place / ".runbook-locks").touch()
     monkeypatch.setenv("RUNBOOK_LOCK_PLACES", str(place))
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))  # nor does it name what that one left undone

@@ -11,7 +11,7 @@ say "runbook lab up $lab"
 runbook lab up --dir "$folder/lab" $lab || exit 1
 inventory=$folder/lab/distributed_hosts.yaml
 
-say "runbook run zombie-gpu --hosts all --dry-run     # who would die, host by host; nothing is changed"
+say "runbook run zombie-gpu --hosts all --dry-run     # which processes would be ended, host by host; nothing is changed"
 runbook run zombie-gpu --hosts all -i "$inventory" --dry-run || exit 1
 
 say "runbook run zombie-gpu --hosts all --yes         # the same, done"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from real_processes import Machine
+from tests.real_processes import Machine
 
 TOOLS = ["sh", "sleep", "tail", "cat", "echo", "true", "false", "kill", "dd", "mkdir", "printf", "env", "seq"]
 

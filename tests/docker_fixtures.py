@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from docker_engine import Engine, engine_of_its_own
+
+from tests.docker_engine import Engine, engine_of_its_own
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ class Server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                (sys.executable, str(Path(__file__)), str(theirs.fileno())),
+                (sys.executable, "-m", "tests.forked_program", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd=ROOT,
             )  # fmt: skip
         return Server(ours, process, read_at_start(os.environ))
@@ -152,5 +152,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(ROOT)
     main()

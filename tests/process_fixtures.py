@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_processes import SHELLS, Machine, Stage, each, shell
+
+from tests.real_processes import SHELLS, Machine, Stage, each, shell
 
 
 @pytest.fixture

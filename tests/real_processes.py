@@ -81,17 +81,6 @@ class Machine:
         )
 
 
-def drive(probe, connection):
-    """What *probe* returns when its questions are answered by *connection*."""
-    reply = None
-    while True:
-        try:
-            asked = probe.send(reply)
-        except StopIteration as done:
-            return done.value
-        reply = connection.run(asked)[0] if isinstance(asked, Command) else connection.run(*asked)
-
-
 def _mind_signals() -> None:
     """What was started in the background of a shell ignores these, and so would all that it starts."""
     for it in (signal.SIGINT, signal.SIGQUIT):
@@ -138,7 +127,7 @@ class Stage:
         trap = f"trap '' {ignores};" if ignores else ""
         called = shlex.quote(name or f"python train_{self.word}.py")
         line = f"{trap} exec {opened}; echo up; exec -a {called} sleep 800"
-        return self.start(["bash", "-c", line], **keys)
+        return _became_sleep(self.start(["bash", "-c", line], **keys))
 
     def family(self, *children: str, name: str = "", **keys) -> tuple[subprocess.Popen, list[int]]:
         """A launcher, and one child in a session of its own for each of *children*: the file that it holds."""
@@ -167,6 +156,15 @@ class Stage:
             it.wait()
             if it.stdout:
                 it.stdout.close()
+
+
+def _became_sleep(process: subprocess.Popen) -> subprocess.Popen:
+    """*process*, once it is no shell any more, which has another command line and ignores SIGQUIT."""
+    until = time.monotonic() + 20
+    while process.poll() is None and Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
+        assert time.monotonic() < until, process.args
+        time.sleep(0.005)
+    return process
 
 
 def lives(pid: int) -> bool:
@@ -211,3 +209,17 @@ def start_of(pid: int) -> int:
 def can(program: str) -> bool:
     """Whether this machine has *program*."""
     return shutil.which(program) is not None
+
+
+def end(mark: str) -> None:
+    for pid in living(mark):
+        os.kill(pid, signal.SIGKILL)
+
+
+def gone(mark: str, within: float = 10.0) -> bool:
+    deadline = time.monotonic() + within
+    while living(mark):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -64,6 +64,16 @@ def _has_docker() -> bool:
     return _has_root_namespaces() and _finds("docker", "dockerd")
 
 
+def _has_fuse() -> bool:
+    if not _has_root_namespaces():
+        return False
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
 def _has_systemd() -> bool:
     return _has_root_namespaces() and _finds("systemctl") and Path("/lib/systemd/systemd").exists()
 
@@ -77,6 +87,7 @@ PARTS: Mapping[str, Part] = {
     "lab": Part(_has_root_namespaces, "run it as root where mount and pid namespaces are allowed"),
     "cgroup": Part(_has_control_groups, "run it as root where cgroup v2 is mounted and can be written to"),
     "docker": Part(_has_docker, "install docker.io and busybox-static, and run it as root"),
+    "fuse": Part(_has_fuse, "run it as root where /dev/fuse can be opened"),
     "systemd": Part(_has_systemd, "install systemd, and run it as root"),
     "sshd": _program("openssh-server", "sshd", "ssh-keygen"),
     "ssh": _program("openssh-client", "ssh", "ssh-keygen"),
@@ -96,6 +107,8 @@ PARTS: Mapping[str, Part] = {
     "sqlite3": _program("sqlite3", "sqlite3"),
     "patch": _program("patch", "patch"),
     "debootstrap": _program("debootstrap", "debootstrap"),
+    "chromium": _program("chromium", "chromium"),
+    "node_exporter": _program("prometheus-node-exporter", "prometheus-node-exporter"),
     "shellcheck": _program("shellcheck", "shellcheck"),
     "apt": Part(partial(_finds, "apt-get"), "a Debian has it"),
     "namespaces": Part(
@@ -106,6 +119,8 @@ PARTS: Mapping[str, Part] = {
     "dash": _program("dash", "dash", basic=True),
 }
 SLOW = "slow"
+OWN_KINDS = ("docker", "systemd")
+"""Parts that are kinds of tests of their own; other parts that `make test` may not use make a test one of kind `host`."""
 
 
 @cache
@@ -117,6 +132,12 @@ def present(part: str) -> bool:
 def basic(part: str) -> bool:
     """Whether a test that needs it belongs to `make test`."""
     return PARTS[part].basic
+
+
+def kinds(parts: Iterable[str]) -> set[str]:
+    """The markers (unit, host, docker, systemd) of a test that needs these *parts*: at least one, `unit` never beside another."""
+    others = {part if part in OWN_KINDS else "host" for part in parts if not basic(part)}
+    return others or {"unit"}
 
 
 def _tests(number: int) -> str:

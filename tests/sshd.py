@@ -51,7 +51,7 @@ def children_of(parent: int, name: str = "") -> list[int]:
     found = []
     for stat in (each / "stat" for each in Path("/proc").glob("[0-9]*")):
         try:
-            text = stat.read_text()
+            text = stat.read_text(errors="replace")  # a process may be called anything
         except OSError:
             continue
         comm, _, rest = text.partition("(")[2].rpartition(")")
@@ -99,6 +99,25 @@ def _bare(folder: Path) -> None:
     bash.chmod(0o755)
 
 
+PLAIN_USER = "runbook-plain"
+
+_PLAIN = f"""\
+set -e
+mount --make-rprivate /
+cp -a /etc "$1/etc" 2>/dev/null || [ -s "$1/etc/passwd" ]
+echo "{PLAIN_USER}:x:65501:65501::$1/home:/bin/sh" >>"$1/etc/passwd"
+echo "{PLAIN_USER}:*:20000:0:99999:7:::" >>"$1/etc/shadow"
+mkdir "$1/home"; chown 65501:65501 "$1/home"
+mount --bind "$1/etc" /etc  # all of it: where somebody else replaces /etc/passwd, a mount on that file is gone
+shift; exec "$@"
+"""
+
+
+def with_plain_user(folder: Path) -> tuple[str, ...]:
+    """Words before sshd: a mount namespace in which ``PLAIN_USER`` is a user, with an empty home in *folder*."""
+    return ("unshare", "--mount", "sh", "-c", _PLAIN, "sh", str(folder))
+
+
 def start_sshd(
     folder: Path,
     address: str = "127.0.0.1",
@@ -135,7 +154,7 @@ KbdInteractiveAuthentication no
 PermitRootLogin yes
 StrictModes no
 UsePAM no
-MaxStartups 500:30:1000
+{"" if "MaxStartups" in extra else "MaxStartups 500:30:1000"}
 {extra}
 SetEnv RUNBOOK_LOCK_PLACES={os.environ.get("RUNBOOK_LOCK_PLACES", "")}
 """

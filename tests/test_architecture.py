@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 ENGINE = ROOT / "engine"
+TESTS = ROOT / "tests"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 MOST_MODULES = 20
 """Modules that one package may have."""
@@ -74,6 +77,70 @@ def test_every_file_says_in_one_sentence_what_it_is_for(path: Path):
     assert len(path.read_text().splitlines()) <= 400, "one giant file is where good codebases fail"
 
 
+def imported_modules(path: Path) -> Iterator[str]:
+    """Every module, or name of a module, that the file imports anywhere; a relative import begins with dots."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+TEST_FILES = sorted(TESTS.rglob("*.py"))
+ROOTLESS = {path.stem for path in TESTS.iterdir()} | {path.stem for path in TEST_FILES if path.parent != TESTS}
+"""What stands below tests/, by the short names that only a second import root would make importable."""
+
+
+def test_helpers_of_tests_are_imported_from_tests_and_are_no_tests_themselves():
+    """Mutants: ``from sshd import``, ``from .x import``, ``from tests.lab.test_lab import``, ``from tests.e2e.conftest import``."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in TEST_FILES
+        for module in imported_modules(path)
+        if _is_wrong(module)
+    ]
+    assert not wrong, (
+        "write `from tests... import`; what tests share stands in a module with a plain name; a fixture in conftest.py needs no import"
+    )
+
+
+def _is_wrong(module: str) -> bool:
+    root, *rest = module.split(".")
+    if root != "tests":
+        return not root or root in ROOTLESS
+    return any(part == "conftest" or part.startswith("test_") for part in rest)
+
+
+def test_no_test_changes_where_modules_are_searched_for():
+    changes = re.compile(r"sys\.path(\.\w+\(|\[.*\] *=| *\+?= )")
+    assert [path.name for path in TEST_FILES if changes.search(path.read_text())] == []
+
+
+def test_every_directory_of_tests_is_a_package():
+    assert [path for path in {path.parent for path in TEST_FILES} if not (path / "__init__.py").exists()] == []
+
+
 def test_no_function_of_the_engine_takes_a_flag_for_a_dry_run():
     for path in ENGINE.rglob("*.py"):
         assert "dry_run" not in path.read_text(), path
+
+
+PLACEHOLDERS = {"uptime.py", "test_uptime.py", "NAME.py", "NAME.sh", "test_NAME.py"}
+"""Files that a reader is asked to make."""
+
+
+def test_the_pages_name_files_that_exist() -> None:
+    pages = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    known = {path.name for path in (*ROOT.glob("engine/**/*"), *ROOT.glob("tests/**/*"))}
+    named = {
+        (page.name, name) for page in pages for name in re.findall(r"`(?:[\w.]+/)*(\w+\.(?:py|sh))`", page.read_text())
+    }
+    assert len(named) > 20
+    assert {(page, name) for page, name in named if name not in known | PLACEHOLDERS} == set()
+
+
+def test_every_action_is_in_the_folder_of_its_subject():
+    """A module beside the folders would not be found, and nobody would hear of it."""
+    assert [path.name for path in (ROOT / "engine/actions").glob("*.py")] == ["__init__.py"]

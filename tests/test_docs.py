@@ -16,7 +16,7 @@ import yaml
 from click import Group
 from click.testing import CliRunner
 
-from engine import errors
+from engine import errors, reporters
 from engine.actions import discover
 from engine.cli import cli
 from engine.values.plan import Risk
@@ -35,11 +35,9 @@ named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 def hook(name: str = "reference"):
     """A module that makes generated pages; these need no mkdocs."""
-    sys.path.insert(0, str(DOCS / "hooks"))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS / "hooks")  # as mkdocs imports them
         return import_module(name)
-    finally:
-        sys.path.remove(str(DOCS / "hooks"))
 
 
 def blocks(page: Path, language: str) -> list[tuple[str, str]]:
@@ -57,16 +55,20 @@ def whole(page: Path) -> str:
 @pytest.mark.slow
 def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path):
     page = ROOT / "docs" / "writing-an-action.md"
-    ((action_path, action),) = blocks(page, "python")
+    ((action_path, action), (test_path, test)) = blocks(page, "python")
     ((book_path, book),) = blocks(page, "yaml")
     for folder in ("engine", "playbooks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("tests/__init__.py", "tests/probe_driver.py", "tests/actions/__init__.py"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / test_path).write_text(test)
     (tmp_path / action_path).write_text(action)
     (tmp_path / book_path).write_text(book)
     (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
 
-    def runbook(*words: str) -> str:
-        command = (sys.executable, "-m", "engine", *words)
+    def runbook(*words: str, module: str = "engine") -> str:
+        command = (sys.executable, "-m", module, *words)
         done = subprocess.run(
             command,
             cwd=tmp_path,
@@ -74,9 +76,11 @@ def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    tested = runbook("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-c", os.devnull, test_path, module="pytest")
+    assert re.search(r"^9 passed", tested, flags=re.MULTILINE), tested
     assert "Used to probe." in runbook("actions", "uptime")
     assert runbook("check", "--strict", "just-booted").startswith("playbooks/just-booted.yaml: good")
     words = ("run", "just-booted", "--hosts", "here", "-i", "hosts.yaml", "--output", "json")
@@ -248,6 +252,23 @@ def test_the_document_of_the_docs_has_the_keys_of_a_real_one(tmp_path: Path):
     assert host["steps"][0]["commands"][0].keys() <= real_host["steps"][0]["commands"][0].keys()
 
 
+def test_every_output_and_ending_is_told():
+    """Mutants: docs/output.md without a format; options.py whose help names one less."""
+    page, asked = (DOCS / "output.md").read_text(), {name: help_of("run", name) for name in ("--output", "--report")}
+    for name in reporters.names():
+        assert f"`{name}`" in page
+        assert name in asked["--output"]
+        endings = import_module(f"engine.reporters.{name}").ENDINGS
+        assert [it for it in endings if f"`.{it}`" not in page] == []
+        assert f".{endings[0]}" in asked["--report"]
+
+
+def help_of(command: str, option: str) -> str:
+    """The help text of an option."""
+    parameters = cli.commands[command].params
+    return next(it.help for it in parameters if option in it.opts)
+
+
 # ---- links, navigation ---------------------------------------------------------------------------------------------
 
 
@@ -288,8 +309,9 @@ def test_the_page_of_an_action_names_all_that_it_takes_and_gives(name: str):
     action = discover()[name]
     page = hook().action_page(action)
     for kind in (action.Args, action.State):
-        public = [field for field in vars(kind)["__dataclass_fields__"].values() if not field.metadata.get("private")]
-        assert [field.name for field in public if f"| `{field.name}` |" not in page] == []
+        known = vars(kind)["__dataclass_fields__"].values()
+        public = [it.name for it in known if not {"private", "content_of"} & it.metadata.keys()]
+        assert [name for name in public if f"| `{name}` |" not in page] == []
     rows = [line for line in page.splitlines() if line.startswith("|")]
     assert [row for row in rows if len(cells(row)) not in (2, 3, 4)] == []
     assert ("risk `" in page) == bool(action.decide)

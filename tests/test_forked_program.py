@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 
-import forked_program
 import pytest
-from e2e.conftest import PROGRAM, runbook
+
+from tests import forked_program
+from tests.program import PROGRAM, runbook
 
 HOSTS = "hosts:\n  here: {transport: local, gpu: none}\n"
 
@@ -21,7 +22,13 @@ def server():
 
 
 @pytest.mark.parametrize(
-    "argv", [("--help",), ("hosts", "-i", "hosts.yaml"), ("run", "nosuch", "--hosts", "here"), ("actions",)]
+    "argv",
+    [
+        ("run", "nosuch", "--hosts", "here"),
+        ("actions",),
+        pytest.param(("--help",), marks=pytest.mark.slow),
+        pytest.param(("hosts", "-i", "hosts.yaml"), marks=pytest.mark.slow),
+    ],
 )
 def test_it_says_and_returns_what_a_process_of_its_own_does(server, tmp_path, argv):
     (tmp_path / "hosts.yaml").write_text(HOSTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 from engine.actions import discover
 from engine.app.input_files import find_playbook, library, read_playbook
 from engine.errors import ConfigError
+from engine.expressions.history import HistoryScope
 from engine.expressions.templates import Scope, evaluate, render, say
 from engine.expressions.views import UnknownTouched
 from engine.values.playbook import Playbook
+from engine.values.recorded_change import RecordedAnswer
 from engine.values.types import Unknown
+from tests.data_readers import kernel_conclusions
 
 
 @cache
@@ -42,7 +46,13 @@ def matches(**steps: list[int]) -> dict[str, Any]:
         for name, numbers in steps.items()
         for at, number in enumerate(numbers)
     ]
-    return {"files": [f"/{it}.log" for it in steps], "matches": found, "found": ["step"] if found else [], "last": []}
+    return {
+        "files": [f"/{it}.log" for it in steps],
+        "matches": found,
+        "found": ["step"] if found else [],
+        "counts": {"step": len(found), "done": 0},
+        "last": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -53,7 +63,7 @@ def matches(**steps: list[int]) -> dict[str, Any]:
         (matches(a=[55, 56, 57], b=[56, 58]), False),
         (matches(a=[55, 56, 57]), False),
         (matches(a=[57], b=[]), False),
-        ({**matches(a=[57], b=[57]), "found": ["step", "done"]}, False),
+        ({**matches(a=[57], b=[57]), "counts": {"step": 2, "done": 1}}, False),
         (matches(), False),
     ],
 )
@@ -62,6 +72,72 @@ def test_runs_that_stop_at_the_same_step_are_told(runs, same):
     assert evaluate(there.when, scope("training-crash", {"runs": runs})) is same
     if same:
         assert "stopped at step 57" in say(there.say, scope("training-crash", {"runs": runs}))
+
+
+class Earlier:
+    """What `runs` saw ten minutes ago, or a record that is not believed."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def answer(self, _host: str, _probe: str) -> Any:
+        if isinstance(self._state, Unknown) or self._state is None:
+            return self._state
+        return RecordedAnswer(run="r", state=self._state, ago=600.0)
+
+
+def log(step: int, age: float, file: str = "/a.log") -> dict[str, Any]:
+    there = matches(a=[step - 1, step])
+    there["matches"] = [{**it, "file": file} for it in there["matches"]]
+    return {**there, "files": [file], "last": [{"file": file, "text": "...", "age": age}]}
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "stuck"),
+    [
+        (log(57, 60.0), log(57, 30.0), True),
+        (log(57, 60.0, "/b.log"), log(57, 30.0), True),
+        (log(58, 60.0), log(57, 30.0), False),
+        (log(57, 700.0), log(57, 30.0), False),  # nothing was written since
+        (log(57, 60.0), None, False),
+        (log(57, 60.0), Unknown(why="edited"), False),
+        ({**log(57, 60.0), "counts": {"done": 1}}, log(57, 30.0), False),
+    ],
+)
+def test_a_training_that_got_no_further_since_the_last_run_is_told(now, before, stuck):
+    there = rule("training-crash", "no_progress")
+    seen = replace(
+        scope("training-crash", {"runs": now}),
+        history=HistoryScope(past=Earlier(before), host="h"),  # type: ignore[arg-type]
+    )
+    assert evaluate(there.when, seen) is stuck
+    if stuck:
+        assert "ended 10.0 min ago" in say(there.say, seen)
+
+
+def jobs(*pids: int, seconds: float = 9000.0, at_work: tuple[int, ...] = ()) -> dict[str, Any]:
+    return {"leftover": [{"pid": it, "seconds": seconds} for it in pids], "at_work": [{"pid": it} for it in at_work]}
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "idle"),
+    [
+        (jobs(1, 2), jobs(1, 2, 3), True),
+        (jobs(1, 2), jobs(1), False),
+        (jobs(1, seconds=300.0), jobs(1), False),  # another process with that pid
+        (jobs(1), jobs(1, at_work=(1,)), False),
+        (jobs(1, at_work=(2,)), jobs(1), False),
+        (jobs(), jobs(), False),
+        (jobs(1), None, False),
+        (jobs(1), Unknown(why="edited"), False),
+    ],
+)
+def test_processes_that_were_idle_in_the_last_run_are_told(now, before, idle):
+    there = rule("stuck-node", "idle_before")
+    seen = replace(scope("stuck-node", {"jobs": now}), history=HistoryScope(past=Earlier(before), host="h"))  # type: ignore[arg-type]
+    assert evaluate(there.when, seen) is idle
+    if idle:
+        assert "10 min ago" in say(there.say, seen)
 
 
 def test_runs_whose_logs_cannot_be_read_are_unknown():
@@ -214,3 +290,72 @@ def test_the_server_that_a_run_has_started_is_not_left_over(spare_busy, pid, ppi
     looks = {"holders": seen, "matches": seen, "server": {"pids": [7], "tree": [7, 8]}}
     given = scope("zombie-gpu", looks, server_argv=server_argv, spare_busy=spare_busy)
     assert evaluate(rule("zombie-gpu", "held").when, given) is held
+
+
+XID = "NVRM: Xid (PCI:0000:3b:00): {}"
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "failed"),
+    [
+        (XID.format("79, GPU has fallen off the bus."), 1, True),
+        (XID.format("95, pid=7, name=python3"), 134, True),
+        ("NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.", 1, True),
+        (XID.format("79, GPU has fallen off the bus."), 137, False),
+        (XID.format("79, GPU has fallen off the bus."), 0, False),
+        (XID.format("13, pid=7, name=python3"), 1, False),
+        ("usb 1-1: new device", 1, False),
+    ],
+)
+def test_a_container_that_ended_by_itself_when_a_gpu_failed_died_of_that(said, code, failed):
+    """Mutants: `gpu_failed` without the exit codes; with every Xid; without faults that have no number."""
+    chosen = {"name": "train", "status": "exited", "exit_code": code}
+    seen = scope("container-death", {"which": {"count": 1, "chosen": chosen}, "kernel": kernel_conclusions(said)})
+    there = rule("container-death", "gpu_failed")
+    assert bool(evaluate(there.when, seen)) is failed
+    if failed:
+        assert "GPU" in say(there.say, seen)
+    for superseded in ("cuda_error", "segfault", "unexplained"):
+        assert "gpu_failed" in rule("container-death", superseded).unless
+    blind = scope(
+        "container-death", {"which": {"count": 1, "chosen": {**chosen, "exit_code": 1}}, "kernel": Unknown(why="x")}
+    )
+    assert evaluate(there.when, blind) is False
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("31, pid=7, name=python3, Ch 8", True), ("43, pid=7, name=python3", False)]
+)
+def test_a_fault_of_a_program_when_the_log_ended_is_named_with_its_process(text, named):
+    last = [{"age": 60, "text": "x"}]
+    seen = scope(
+        "training-crash",
+        {"trainer": {"last": last}, "server": {"last": []}, "death": kernel_conclusions(XID.format(text))},
+    )
+    there = rule("training-crash", "application_fault_then")
+    assert bool(evaluate(there.when, seen)) is named
+    assert not named or "(Xid 31 of python3, pid 7, at unknown)" in " ".join(say(there.say, seen).split())
+    assert "application_fault_then" in rule("training-crash", "silent_stop").unless
+
+
+ASKED = {"bus_id": "0000:01:00.0", "need": "reset the GPU", "say": "Xid 95"}
+
+
+@pytest.mark.parametrize(
+    ("driver", "kernel", "wanted"),
+    [
+        ([], [], False),
+        (["GPU-1"], [], True),
+        (Unknown(why="an old driver"), [ASKED], True),
+        (Unknown(why="an old driver"), [], "an old driver"),
+        ([], Unknown(why="no log"), False),  # which is said: only nvidia-smi counts then
+        (Unknown(why="an old driver"), Unknown(why="no log"), "an old driver"),
+    ],
+)
+def test_a_gpu_wants_a_reset_by_whatever_is_known_and_never_does_not_by_what_is_not(driver, kernel, wanted):
+    """Mutant: the last line of the condition dropped."""
+    gpus = {"requires_reset": driver, "waiting_for_reset": driver, "gpus": [{"bus_id": ASKED["bus_id"]}]}
+    seen = scope("gpu-reset", {"gpus": gpus, "kernel": {"open_needs": kernel, "open_faults": kernel}})
+    said = evaluate(rule("gpu-reset", "wanted").when, seen)
+    assert (said.why if isinstance(said, Unknown) else said) == wanted
+    assert evaluate(rule("gpu-reset", "log_unread").when, seen) is isinstance(kernel, Unknown)

@@ -23,9 +23,9 @@ NUMBERS = {"S0": 23, "S1": 18, "S2": 19, "S3": 19, "S4": 25}
 
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (S\d)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 KINDS = {"inputs": "inputs", "input": "inputs"} | dict.fromkeys(
-    ("look", "looks", "step", "steps", "finding", "findings", "verify", "include", "advice of", "look of"), "ids"
+    ("probe", "probes", "step", "steps", "finding", "findings", "verify", "include", "advice of", "probe of"), "ids"
 )
-WORDS = re.compile(r"`([^`]*)`(:?)|\b(advice of|look of|\w+)\b|([;()])")
+WORDS = re.compile(r"`([^`]*)`(:?)|\b(advice of|probe of|\w+)\b|([;()])")
 
 
 def rows(section: str) -> list[tuple[str, str]]:
@@ -77,7 +77,7 @@ def every_name() -> list[tuple[str, tuple[str, ...], str, str]]:
 
 def test_a_name_counts_behind_a_word_for_its_kind():
     either = ("a", "b")
-    where = "look `x` (`once`), finding `y` and `z`; verify `v` over `jobs.leftover`; `disk-slow`: input `size`"
+    where = "probe `x` (`once`), finding `y` and `z`; verify `v` over `jobs.leftover`; `disk-slow`: input `size`"
     assert named(where, either) == [
         (either, "ids", "x"),
         (either, "ids", "y"),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements import kinds
+
 TESTS = Path(__file__).parent
 SAMPLE = """
 import pytest
@@ -33,12 +35,16 @@ def test_on_its_way(): pytest.skip("the moon is full")
 @pytest.fixture
 def sample(tmp_path):
     """Runs SAMPLE where no program is on PATH, and returns the exit code and the lines of the summary."""
-    for name in ("conftest.py", "requirements.py"):
-        shutil.copy(TESTS / name, tmp_path)
-    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["real", "slow", "faults"]\n')
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    for name in ("__init__.py", "conftest.py", "requirements.py"):
+        shutil.copy(TESTS / name, tests)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\nmarkers = ["real", "slow", "faults", "unit", "host", "docker", "systemd"]\n'
+    )
 
     def run(*argv: str, text: str = SAMPLE, **env: str) -> tuple[int, list[str]]:
-        (tmp_path / "test_sample.py").write_text(text)
+        (tests / "test_sample.py").write_text(text)
         words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *argv)
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("RUNBOOK_", "PYTEST_"))}
         done = subprocess.run(
@@ -46,7 +52,9 @@ def sample(tmp_path):
         )  # fmt: skip
         lines = (done.stdout + done.stderr).splitlines()
         return done.returncode, [
-            line for line in lines if line.startswith("left ") or " passed" in line or "needs " in line
+            line
+            for line in lines
+            if line.startswith("left ") or " passed" in line or " deselected" in line or "needs " in line
         ]
 
     return run
@@ -110,3 +118,53 @@ def test_a_part_that_nobody_knows_is_a_mistake(sample):
     code, lines = sample(text="import pytest\n@pytest.mark.real('gti')\ndef test_a(): pass\n")
     assert code != 0
     assert [line for line in lines if "needs gti, which tests/requirements.py does not know" in line]
+
+
+@pytest.mark.parametrize(
+    ("parts", "markers"),
+    [
+        ((), {"unit"}),
+        (("git", "dash", "namespaces"), {"unit"}),
+        (("sshd", "root"), {"host"}),
+        (("bash", "git"), {"host"}),
+        (("docker",), {"docker"}),
+        (("systemd", "git"), {"systemd"}),
+        (("docker", "sshd"), {"docker", "host"}),
+    ],
+)
+def test_the_kind_of_a_test_is_what_it_needs(parts, markers):
+    """Mutants: requirements.py with ``unit`` beside other kinds, or ``host`` for docker; ``basic`` negated."""
+    assert kinds(parts) == markers
+
+
+KINDS = """
+import pytest
+def test_plain(): pass
+@pytest.mark.real("dash")
+def test_dash(): pass
+@pytest.mark.real("docker", "sshd")
+def test_docker(): pass
+@pytest.mark.parametrize("how", ["plainly", pytest.param("booted", marks=pytest.mark.real("systemd"))])
+def test_service(how): pass
+@pytest.mark.real("strace")
+class TestTraced:
+    def test_it(self): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "lacking", "end"),
+    [
+        ("unit", ["dash"], "2 passed, 4 deselected"),
+        ("docker", ["docker", "sshd"], "6 deselected"),
+        ("systemd", ["systemd"], "6 deselected"),
+        ("host and not docker", ["strace"], "6 deselected"),
+    ],
+)
+@pytest.mark.slow
+def test_tests_are_chosen_by_their_kind_which_nobody_wrote_down(sample, expression, lacking, end):
+    """Mutants: conftest.py without `pytest_itemcollected`, or with its work done after `-m` has chosen."""
+    _, lines = sample("-m", expression, text=KINDS)
+    named = [line.split()[2] for line in lines if line.startswith("left out: ") and "in all" not in line]
+    assert sorted(named) == lacking
+    assert lines[-1].startswith(end)

@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from systemd_host import boot
+
+from tests.systemd_host import boot
 
 pytestmark = pytest.mark.real("systemd")
 

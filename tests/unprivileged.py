@@ -42,7 +42,7 @@ class Ordinary:
         program = shlex.join([f"{self.folder}/python/bin/{python}", "-m", "engine", *argv])
         steps = (
             f"mount --make-rprivate / && {mounts} && cd {self.home} && export HOME={self.home} PYTHONDONTWRITEBYTECODE=1 "
-            f"PYTHONPATH={self.folder}:{self.folder}/site && "
+            f"PYTHONPATH={self.folder}:{self.folder}/site && unset XDG_STATE_HOME && "
             f"exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups {program}"
         )
         return ["unshare", "--mount", "sh", "-c", steps]

@@ -13,13 +13,14 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 import click
 import yaml
 from click.testing import CliRunner
 
 from engine.actions import discover
+from engine.app.show_commands import parts_of, public_fields
 from engine.cli import cli
 from engine.values.plan import Risk
 
@@ -165,22 +166,9 @@ def _flat(values: Any) -> Iterator[Any]:
         yield from _flat(value) if isinstance(value, tuple) else (value,)
 
 
-def parts_of(action: Any) -> list[type[Any]]:
-    """The kinds of value with fields of their own that the arguments and the state of *action* are made of."""
-    found: list[type[Any]] = []
-    waiting: list[Any] = [hint for kind in (action.Args, action.State) for hint in get_type_hints(kind).values()]
-    while waiting:
-        kind = waiting.pop(0)
-        waiting += get_args(kind)
-        if isinstance(kind, type) and is_dataclass(kind) and kind.__name__ != "Unknown" and kind not in found:
-            found.append(kind)
-            waiting += get_type_hints(kind).values()
-    return found
-
-
 def _field_table(kind: type[Any], *, required: bool) -> list[str]:
-    hints = get_type_hints(kind)
-    shown = [field for field in fields(kind) if not field.metadata.get("private")]
+    hints = public_fields(kind)
+    shown = [field for field in fields(kind) if field.name in hints]
     if not shown:
         return ["None."]
     title = "| name | type | default | about |" if required else "| field | type | about |"
@@ -302,6 +290,8 @@ def table_of(name: str) -> str:
         case ["keys", "input"]:
             keys = properties["inputs"]["additionalProperties"]["properties"]
             return _key_table({key: value for key, value in keys.items() if "description" in value})
+        case ["keys", "secret"]:
+            return _key_table(properties["secrets"]["additionalProperties"]["properties"])
         case ["keys", "step"]:
             return _step_table()
         case ["keys", "finding"]:

@@ -17,7 +17,7 @@ def discover() -> Mapping[str, Action]:
 
 def modules() -> Mapping[str, str]:
     """The module of every action, by the action's name; nothing is imported."""
-    subjects = [it.name for it in iter_modules(__path__) if it.ispkg]
+    subjects = [module.name for module in iter_modules(__path__) if module.ispkg]
     return {
         action.name: f"{__name__}.{subject}.{action.name}"
         for subject in subjects

@@ -1,1 +1,1 @@
-"""Wiring: the only room that names concrete plugins."""
+"""The commands and the wiring: the only package that names concrete plugins."""

@@ -1,4 +1,4 @@
-"""What ``runbook check`` says of playbooks."""
+"""Validate playbooks for ``runbook check``: mistakes, then lint warnings."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def rules_text() -> str:
 
     lines = [text for _, text in rule_texts()]
     return "\n\n".join(
-        [*lines, "A rule is switched off by a comment on that line or above: # runbook: allow RULE reason"]
+        [*lines, "To switch off a rule, write a comment on that line or the line above: # runbook: allow RULE reason"]
     )

@@ -1,4 +1,4 @@
-"""What a word of a command line could be, for the shell: read from files only, and never an error."""
+"""Shell completion: candidates for the current word, read from files only; never raises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def playbooks(given: Given, begun: str) -> Iterable[str]:
     """Every playbook that a bare name can mean."""
     from engine.app.input_files import playbook_files
 
-    return [it.stem for it in playbook_files()]
+    return [playbook_file.stem for playbook_file in playbook_files()]
 
 
 def hosts(given: Given, begun: str) -> Iterable[str]:
@@ -39,8 +39,8 @@ def hosts(given: Given, begun: str) -> Iterable[str]:
     inventory = read_inventory(inventory_paths(given.get("inventory") or ()))
     head = re.match(r"(?:.*[,!&^](?![^\[]*\]))?", begun)
     before = head.group() if head else ""
-    names = ("all", *(it.name for it in inventory.hosts), *sorted(inventory.groups))
-    return [before + it for it in dict.fromkeys(names)]
+    names = ("all", *(host.name for host in inventory.hosts), *sorted(inventory.groups))
+    return [before + name for name in dict.fromkeys(names)]
 
 
 def inputs(given: Given, begun: str) -> Iterable[str]:
@@ -86,8 +86,8 @@ def _tree(given: Given) -> Mapping[str, Any]:
     from engine.lang.yaml_source import parse_playbook
 
     words = [given.get("playbook") or "", *os.environ.get("COMP_WORDS", "").split()]
-    known = {it.stem: it for it in playbook_files()}
-    path = next(known.get(it) or Path(it) for it in words if it in known or it.endswith((".yaml", ".yml")))
+    known = {playbook_file.stem: playbook_file for playbook_file in playbook_files()}
+    path = next(known.get(word) or Path(word) for word in words if word in known or word.endswith((".yaml", ".yml")))
     tree: Any = parse_playbook(read_text(path), str(path)).value
     return tree if isinstance(tree, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""What a person keeps secret and lends to a run: sudo's password, and the passphrases of keys."""
+"""Secrets that a person gives to a run: the sudo password, and the passphrases of keys."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Prompter(Protocol):
 def become_password(file: str, ask: bool, person: Prompter) -> str:
     """Sudo's password, from *file* or from the person; empty where neither is wanted.  Raises ConfigError."""
     if file and ask:
-        raise ConfigError("--ask-become-pass and --become-password-file: give one of them")
+        raise ConfigError("--ask-become-pass and --become-password-file exclude each other: give one of them")
     if file:
         return _first_line("--become-password-file", file)
     if not ask:
         return ""
     if not person.is_there():
-        raise ConfigError("--ask-become-pass: nobody can be asked without a terminal; give --become-password-file FILE")
+        raise ConfigError("--ask-become-pass: there is no terminal to ask on; give --become-password-file FILE")
     return person.secret("Password for sudo on the hosts")
 
 
@@ -44,10 +44,10 @@ def passphrases(hosts: Sequence[Host], person: Prompter) -> Mapping[str, str]:
     """The passphrases of the encrypted keys that *hosts* need and no agent holds; none where nobody can be asked."""
     if not person.is_there():
         return {}
-    used = {it.transport for it in hosts} & set(transports.names())
+    used = {host.transport for host in hosts} & set(transports.names())
     paths = [path for name in sorted(used) for path in transports.locked(name, hosts)]
-    given = {path: person.secret(f"Passphrase for {path} (Enter: go on without it)") for path in paths}
-    return {path: it for path, it in given.items() if it}
+    given = {path: person.secret(f"Passphrase for {path} (Enter: continue without this key)") for path in paths}
+    return {path: value for path, value in given.items() if value}
 
 
 def _first_line(option: str, path: str) -> str:
@@ -57,12 +57,14 @@ def _first_line(option: str, path: str) -> str:
         with open(number, "rb") as file:
             mode = os.fstat(number).st_mode
             if not stat.S_ISFIFO(mode) and stat.S_IMODE(mode) & 0o077:
-                raise ConfigError(f"{option}: others may read {path} (mode {stat.S_IMODE(mode):04o}); chmod 600 {path}")
+                raise ConfigError(
+                    f"{option}: others can read {path} (mode {stat.S_IMODE(mode):04o}); run chmod 600 {path}"
+                )
             text = file.read(LONGEST).decode().split("\n")[0].removesuffix("\r")
     except OSError as error:
         raise ConfigError(f"{option} {path}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{option} {path}: its first line is no UTF-8 text") from error
+        raise ConfigError(f"{option} {path}: its first line is not UTF-8 text") from error
     if not text or "\0" in text:
-        raise ConfigError(f"{option} {path}: its first line is {'empty' if not text else 'no text'}")
+        raise ConfigError(f"{option} {path}: its first line is {'empty' if not text else 'not text'}")
     return text

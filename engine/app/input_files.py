@@ -6,10 +6,11 @@ import gc
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from engine import transports
 from engine.errors import ConfigError, Problem
@@ -44,7 +45,7 @@ def find_playbook(name: str) -> Path:
                 return folder / f"{name}{ending}"
     if Path(name).exists():
         raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
-    known = sorted({it.stem for it in playbook_files()})
+    known = sorted({playbook_file.stem for playbook_file in playbook_files()})
     near = get_close_matches(Path(name).stem, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
     raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
@@ -86,8 +87,8 @@ def open_included(name: str, file: str) -> tuple[str, str]:
                 return str(path), read_text(path)
     if outside:
         hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
-        raise ConfigError(Problem(message=f"no playbook {name!r} lies within {outside}", hint=hint))
-    known = sorted({it.stem for it in playbook_files()})
+        raise ConfigError(Problem(message=f"no playbook {name!r} exists in {outside}", hint=hint))
+    known = sorted({playbook_file.stem for playbook_file in playbook_files()})
     near = get_close_matches(Path(name).stem, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
     raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
@@ -102,19 +103,19 @@ def read_beside(name: str, playbook: str) -> str:
     path = Path(name) if Path(name).is_absolute() else (folder / name)
     if not Path(name).is_absolute() and not path.resolve().is_relative_to(folder):
         raise ConfigError(
-            f"{name} lies outside {folder}, the playbook's folder: move it there, or write an absolute path"
+            f"{name} lies outside the playbook's folder {folder}: move it there, or write an absolute path"
         )
     if not path.is_file():
         raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
     if not path.resolve().is_relative_to(folder) and not path.stat().st_mode & stat.S_IROTH:
         raise ConfigError(
-            f"{path} lies outside {folder}, the playbook's folder, and not everybody may read it: move it there"
+            f"{path} lies outside the playbook's folder {folder}, and not every user can read it: move it there"
         )
     if path.stat().st_size > LARGEST_SENT:
-        raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the most that is sent to hosts")
+        raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the maximum for what is sent to hosts")
     text = read_text(path)
     if "\0" in text:
-        raise ConfigError(f"{path} is not text: there is a NUL byte in it")
+        raise ConfigError(f"{path} is not a text file: it contains a NUL byte")
     return text
 
 
@@ -128,7 +129,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if len(raw) > largest:
-        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB; that is not one of our files")
+        raise ConfigError(f"{path} is larger than {largest // 1024 // 1024} MiB, the maximum for such a file")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -148,7 +149,7 @@ def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
     if given:
         return tuple(Path(it).expanduser() for it in given)
     if named := os.environ.get("RUNBOOK_INVENTORY"):
-        return tuple(Path(it).expanduser() for it in named.split(os.pathsep) if it)
+        return tuple(Path(part).expanduser() for part in named.split(os.pathsep) if part)
     if Path(DEFAULT_INVENTORY).is_file():
         return (Path(DEFAULT_INVENTORY),)
     raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
@@ -173,10 +174,12 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     from engine.inventory import could_be_inventory, read
     from engine.lang.yaml_source import parse_inventory
 
-    texts = [(read_text(it, LARGEST_INVENTORY), str(it)) for it in paths]
+    texts = [(read_text(path, LARGEST_INVENTORY), str(path)) for path in paths]
     with no_garbage_collection():
         documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
-        parsed = [(it.value, source, it.where) for it, (_, source) in zip(documents, texts, strict=True)]
+        parsed = [
+            (document.value, source, document.where) for document, (_, source) in zip(documents, texts, strict=True)
+        ]
         inventory = read(parsed, transports.names())
     digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
     return replace(inventory, digest=digest)
@@ -200,7 +203,7 @@ def places_of(given: GivenInputs) -> Mapping[str, Where]:
     if not given.file:
         return {}
     document = parse_playbook(read_text(Path(given.file)), given.file)
-    options = {it.partition("=")[0] for it in given.options}
+    options = {option.partition("=")[0] for option in given.options}
     tree = document.value if isinstance(document.value, Mapping) else {}
     return {name: document.where((name,)) for name in tree if name not in options}
 
@@ -208,25 +211,41 @@ def places_of(given: GivenInputs) -> Mapping[str, Where]:
 def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
     from engine.lang.inputs import parse_input_option, resolve_inputs
-    from engine.lang.yaml_source import has_key, parse_playbook
 
     from_environment = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
     values = {**given.below, **from_environment}
     places: dict[str, Where] = {}
     if given.file:
-        text, names = read_text(Path(given.file)), [it.name for it in playbook.inputs]
-        ours = has_key(text, names)
-        document = parse_playbook(text, given.file, ours=ours)
-        tree = document.value
-        if not isinstance(tree, Mapping):
-            raise ConfigError(f"{given.file}: expected a mapping of input names to values")
-        if tree and not ours:  # whatever it is, nothing of it is repeated
-            there = f"there are: {', '.join(names) or 'none'}"
-            raise ConfigError(f"{given.file}: no input of {playbook.name} stands in it ({there})")
-        values.update(tree)
-        places = {name: document.where((name,)) for name in tree}
+        of_file, places = read_inputs_file(given.file, [it.name for it in playbook.inputs], playbook.name)
+        values.update(of_file)
     for option in given.options:
         name, value = parse_input_option(option, playbook)
         values[name] = value
         places.pop(name, None)
     return resolve_inputs(playbook, values, places)
+
+
+def read_inputs_file(file: str, names: Sequence[str], of: str) -> tuple[dict[str, Json], dict[str, Where]]:
+    """What *file* gives to inputs, and where that stands; *of* has those called *names*.  Raises ConfigError."""
+    from engine.lang.yaml_source import has_key, parse_playbook
+
+    text = read_text(Path(file))
+    ours = has_key(text, names)
+    document = parse_playbook(text, file, ours=ours)
+    tree = document.value
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{file}: expected a mapping of input names to values")
+    if tree and not ours:  # whatever it is, nothing of it is repeated
+        raise ConfigError(f"{file}: contains no input of {of} (there are: {', '.join(names) or 'none'})")
+    return dict(tree), {name: document.where((name,)) for name in tree}
+
+
+def values_given(options: Sequence[str], file: str) -> dict[str, Json]:
+    """The inputs in *options* (``NAME=VALUE``) and in *file*, as they stand there; what cannot be read gives none."""
+    from engine.lang.yaml_source import parse_playbook
+
+    given: dict[str, Json] = {}
+    with suppress(ConfigError):
+        tree: Any = parse_playbook(read_text(Path(file)), file).value if file else {}
+        given |= tree if isinstance(tree, Mapping) else {}
+    return given | {name: text for name, _, text in (option.partition("=") for option in options)}

@@ -1,4 +1,4 @@
-"""The lab from the command line."""
+"""The commands of ``runbook lab``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_ALL = "zombie-gpu"
 def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str = "") -> str:
     """Start the lab, with the hosts on which *playbook* is practised where none are asked for."""
     if playbook and playbook not in {*lab.SCENARIOS, OF_ALL}:
-        raise ConfigError(f"no lab is made for {playbook!r} (for: {', '.join(sorted({*lab.SCENARIOS, OF_ALL}))})")
+        raise ConfigError(f"there is no lab for {playbook!r} (only for: {', '.join(sorted({*lab.SCENARIOS, OF_ALL}))})")
     scene = lab.SCENARIOS.get(playbook, lab.Scenario(hosts=()))
     with lab.held(_directory(directory)):
         before = [host.name for host in lab.status(_directory(directory)) if host.lives]
@@ -36,7 +36,7 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
     return "\n".join(
         [
             *(
-                [f"ended: {', '.join(before)} (a lab was up in {it.directory}; --dir DIR keeps two labs separate)"]
+                [f"ended {', '.join(before)} (the lab in {it.directory}; --dir DIR keeps two labs separate)"]
                 if before
                 else []
             ),
@@ -55,14 +55,14 @@ def down_text(directory: str) -> str:
     """Stop the lab."""
     with lab.held(_directory(directory)):
         ended = lab.down(_directory(directory))
-    return f"ended: {', '.join(ended)}" if ended else "no lab is up"
+    return f"ended {', '.join(ended)}" if ended else "no lab is running"
 
 
 def status_text(directory: str) -> str:
     """The lab's hosts, and what lives there."""
     where = _directory(directory)
     rows = [line for it in lab.status(where) for line in (str(it), *_living(it))]
-    return "\n".join([*rows, "", *lab.sharing(where)]) if rows else "no lab is up (runbook lab up)"
+    return "\n".join([*rows, "", *lab.sharing(where)]) if rows else "no lab is running: start one with `runbook lab up`"
 
 
 def _living(host: lab.LabHost) -> list[str]:
@@ -92,7 +92,9 @@ def open_shell(directory: str, host: str) -> None:
 def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
     """Start the lab, run, and stop it whatever happens."""
     if options["inventory"]:
-        raise ConfigError("`lab run` runs on hosts of its own, and takes no -i: `runbook run` does")
+        raise ConfigError("`lab run` starts its own hosts and takes no -i: use `runbook run` for other hosts")
+    if options.get("settle"):
+        raise ConfigError("`lab run` starts its own hosts, to which nothing is owed yet: leave out --settle")
     with lab.held(_directory(directory)):
         return _run_there(playbook, directory, faults, options, person)
 
@@ -101,7 +103,7 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
     where = _directory(directory)
     if any(it.lives for it in lab.status(where)):
         raise ConfigError(
-            f"a lab is up already, and `lab run` ends the one it starts: run on it with -i {where / lab.INVENTORY}, "
+            f"a lab is running already: use it with `runbook run` and -i {where / lab.INVENTORY}, "
             f"end it with `runbook lab down{f' --dir {quote(directory)}' if directory else ''}`, or give another --dir"
         )
     path = find_playbook(playbook)
@@ -114,8 +116,8 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
             person.say(line)  # what these hosts do not have of their own
         below = {name: value for name, value in lab.inputs_of(scene, it.hosts).items() if name in declared}
         if below:
-            person.say(f"on this lab, where nothing else is given: {_as_options(below)}")
-        within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "below": below}
+            person.say(f"inputs for this lab, unless you give others: {_as_options(below)}")
+        within: dict[str, Any] = {**options, "inventory": (str(it.inventory),), "below": below, **_UNRECORDED}
         if options["hosts"] is None:
             within["hosts"] = (book.hosts if path.stem in lab.SCENARIOS else "") or "all"
         return run_playbook(playbook, within, person)
@@ -123,8 +125,12 @@ def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Op
         lab.down(it.directory)
 
 
+_UNRECORDED: Mapping[str, Any] = {"no_record": True, "records": "", "reason": ""}
+"""A lab's hosts are gone after the run, and others of their names may be real ones."""
+
+
 def _as_options(inputs: Mapping[str, Json]) -> str:
-    texts = {name: it if isinstance(it, str) else json.dumps(it) for name, it in inputs.items()}
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in inputs.items()}
     return " ".join(f"-e {quote(f'{name}={text}')}" for name, text in texts.items())
 
 

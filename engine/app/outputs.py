@@ -1,4 +1,4 @@
-"""Tell every reporter, and let none of them hold up the run."""
+"""Send events to every reporter; a slow or broken reporter never delays the run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from queue import SimpleQueue
 from typing import TextIO
 
 from engine.app.standard_streams import OutputGivenUp, OutputLost, opened
+from engine.app.whole_report import WholeReport, can_be_replaced
 from engine.errors import ConfigError
 from engine.fleet import Cancellation
 from engine.protocols import Reporter
-from engine.values.event import Asked, Event
+from engine.values.event import Asked, Event, RunFinished
+from engine.values.types import plural
 
 Complain = Callable[[str], None]
 """Says one line to the person."""
@@ -21,7 +23,7 @@ PATIENCE = 2.0
 """Seconds, once the run was interrupted, in which a reader has to take something."""
 
 POLL = 0.1
-"""Seconds between two looks at whether the run was interrupted."""
+"""Seconds between two checks whether the run was interrupted."""
 
 
 class Output:
@@ -31,17 +33,20 @@ class Output:
     run itself keeps.  Only an interrupted run does not wait for such a reader: it gives it up.
     """
 
-    def __init__(self, reporter: Reporter, name: str, complain: Complain, stop: Cancellation) -> None:
+    def __init__(
+        self, reporter: Reporter, name: str, complain: Complain, stop: Cancellation, whole: WholeReport | None = None
+    ) -> None:
         self._reporter, self._name, self._complain, self._stop = reporter, name, complain, stop
+        self._whole, self._ended = whole, False
         self._told = 0
         self._waiting: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name=f"writer of {name}", daemon=True)
         self.lost = False
-        """Something of it was not written."""
+        """Part of the output was not written."""
         self.left = False
         """Because its reader had seen enough, and has gone."""
         self.given_up = False
-        """Because nobody took it, and the run was interrupted."""
+        """Because its reader did not read it, and the run was interrupted."""
 
     def on(self, event: Event) -> None:
         """Pass it to the reporter soon.  Never raises: the hosts' ends count, whoever listens."""
@@ -61,6 +66,14 @@ class Output:
         if self._writer.is_alive() and not self.given_up:
             self._waiting.put(None)
             self._wait(self._has_ended)
+        if self._whole and self._ended and not self.lost:
+            self._publish(self._whole)
+
+    def _publish(self, whole: WholeReport) -> None:
+        try:
+            whole.publish()
+        except (OSError, ConfigError) as error:
+            self._give_up(f"cannot write {self._name}: {getattr(error, 'strerror', None) or error}")
 
     def _has_ended(self, seconds: float) -> bool:
         self._writer.join(seconds)
@@ -78,7 +91,7 @@ class Output:
                 reported, since = self._told, time.monotonic()
             if self._stop.signals > before or time.monotonic() - since > PATIENCE:
                 self.lost = self.given_up = True
-                self._complain(f"{self._name} was given up: nobody reads it, and the run was interrupted")
+                self._complain(f"{self._name} is incomplete: nothing read it after the run was interrupted")
                 return
 
     def _write(self) -> None:
@@ -92,6 +105,7 @@ class Output:
     def _tell(self, event: Event) -> None:
         try:
             self._reporter.on(event)
+            self._ended = isinstance(event, RunFinished)
         except OutputLost as error:  # a full disk, or a reader that is gone
             self.left = error.reader_gone
             self._give_up(str(error))
@@ -106,7 +120,7 @@ class Output:
     def _give_up(self, why: str) -> None:
         if not self.lost:
             self.lost = True
-            self._complain(f"{why}; the run goes on without it")
+            self._complain(f"{why}; the run continues without this output")
 
 
 class Outputs:
@@ -120,15 +134,15 @@ class Outputs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for it in (*self._reports, self._all[0]):  # a file is not to wait for a reader
-            it.close()
+        for report in (*self._reports, self._all[0]):  # a file is not to wait for a reader
+            report.close()
         if given_up := [it for it in self._all if it.given_up]:
-            raise OutputGivenUp(f"given up: {len(given_up)} of what was to be written")
+            raise OutputGivenUp(f"incomplete: {plural(len(given_up), 'output')} could not be written in full")
 
     def on(self, event: Event) -> None:
         """Tell everybody."""
-        for it in self._all:
-            it.on(event)
+        for reporter in self._all:
+            reporter.on(event)
         if isinstance(event, Asked):  # what the question is about stands above it
             self._all[0].drain()
 
@@ -142,7 +156,7 @@ class Outputs:
         A reader of stdout that has gone, as ``head`` does, has what it wanted.
         """
         stdout = self._all[0]
-        return code or int(any(it.lost for it in self._reports) or (stdout.lost and not stdout.left))
+        return code or int(any(report.lost for report in self._reports) or (stdout.lost and not stdout.left))
 
 
 def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain, stop: Cancellation) -> Outputs:
@@ -151,12 +165,16 @@ def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: C
 
     first = Output(reporters.make(output, stdout), "stdout", complain, stop)
     named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
-    made = [Output(reporters.make(name, _open(path)), f"--report {path}", complain, stop) for path, name in named]
+    made = [_report(path, name, complain, stop) for path, name in named]
     return Outputs(first, made)
 
 
-def _open(path: str) -> TextIO:
+def _report(path: str, name: str, complain: Complain, stop: Cancellation) -> Output:
+    from engine import reporters
+
     try:
-        return opened(path)
+        whole = WholeReport(path) if reporters.replaces(name) and can_be_replaced(path) else None
+        stream = whole or opened(path)
     except OSError as error:
         raise ConfigError(f"--report {path}: {error.strerror}") from error
+    return Output(reporters.make(name, stream), f"--report {path}", complain, stop, whole)

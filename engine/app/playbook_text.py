@@ -1,4 +1,4 @@
-"""A playbook in words that a person could follow by hand."""
+"""Print a playbook as instructions that a person could follow by hand (``runbook show``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.errors import ConfigError
 from engine.protocols import Action
 from engine.values.command import shown_variable
 from engine.values.masking import Masking, masked
-from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Phase, Playbook, Step
+from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Phase, Playbook, SecretReference, Step
 from engine.values.types import Duration, Json, Raw, Unknown, seconds
 
 WIDTH = 110
@@ -26,7 +26,7 @@ WIDTH = 110
 NARROWEST = 40
 _SHAPES = Masking(())
 SPARES = frozenset({"lost"})
-"""Arguments that only spare more processes, by what a look has seen: the lines to do it by hand go without them."""
+"""Arguments that only spare more processes, by what a probe has seen: the lines to do it by hand go without them."""
 ITEM = "ITEM"
 """What stands for the item of an ``each`` in the lines to do it by hand."""
 
@@ -46,15 +46,20 @@ def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wid
     lines += [f"({path}; for hosts: {book.hosts or 'as given by --hosts'})"]
     if book.inputs:
         lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it, wide))]
+    if book.secrets:
+        lines += ["", "SECRETS (read right before a run that needs them)"]
+        lines += [line for it in book.secrets for line in _secret_lines(it, wide)]
     writer = _Writer(book, actions, wide)
     if book.diagnose:
-        lines += ["", *wrapped("1. DIAGNOSE (changes nothing; all of it also happens in a dry run)", "", wide)]
+        lines += ["", *wrapped("1. DIAGNOSE (changes nothing; a dry run does all of it, too)", "", wide)]
         lines += writer.steps(1, book.diagnose)
     if book.findings:
         lines += ["", "2. FINDINGS"]
-        lines += [line for number, it in enumerate(book.findings, 1) for line in writer.finding(f"2.{number}", it)]
+        lines += [
+            line for number, finding in enumerate(book.findings, 1) for line in writer.finding(f"2.{number}", finding)
+        ]
     if book.remediate:
-        each = "each only while what it is for is still found" if book.findings else "each decides for itself"
+        each = "each step only while its finding is present" if book.findings else "each step decides by its own probe"
         lines += ["", *wrapped(f"3. REMEDIATE (in this order; {each})", "", wide)]
         lines += writer.steps(3, book.remediate)
     if (book.remediate and book.diagnose) or book.verify:
@@ -64,9 +69,18 @@ def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wid
     return [*lines, *(["", *wrapped(words, "", wide)] if words else [])]
 
 
-def _input_lines(it: Input, wide: int) -> list[str]:
-    value = "required" if it.required else f"default {'***' if it.hides(it.default) else plain(it.default) or 'empty'}"
-    return wrapped(f"{it.name}: {it.about} ({value})", "  ", wide, further="    ")
+def _input_lines(declared: Input, wide: int) -> list[str]:
+    value = (
+        "required"
+        if declared.required
+        else f"default {'***' if declared.hides(declared.default) else plain(declared.default) or 'empty'}"
+    )
+    return wrapped(f"{declared.name}: {declared.about} ({value})", "  ", wide, further="    ")
+
+
+def _secret_lines(declared: SecretReference, wide: int) -> list[str]:
+    about = f"{declared.description.rstrip('.')}: from" if declared.description else "from"
+    return wrapped(f"{declared.name}: {about} {declared}", "  ", wide, further="    ")
 
 
 class _Writer:
@@ -74,18 +88,18 @@ class _Writer:
 
     def __init__(self, book: Playbook, actions: Mapping[str, Action], wide: int) -> None:
         self._book, self._actions, self._wide = book, actions, wide
-        self._parts = {it.id: it for it in book.parts}
+        self._parts = {part.id: part for part in book.parts}
         self._inputs = _inputs(book)
 
     def steps(self, section: int, steps: Iterable[Step]) -> list[str]:
         """Steps one after the other; those of an included playbook under a line that names it."""
         lines: list[str] = []
         part = ""
-        for number, it in enumerate(steps, 1):
-            if it.part != part:
-                part = it.part
-                lines += self._wrapped(self._part(part), "  ") if part else ["  from this playbook itself:"]
-            lines += self._step(f"{section}.{number}", it)
+        for number, step in enumerate(steps, 1):
+            if step.part != part:
+                part = step.part
+                lines += self._wrapped(self._part(part), "  ") if part else ["  from this playbook's own steps:"]
+            lines += self._step(f"{section}.{number}", step)
         return lines
 
     def _part(self, name: str) -> str:
@@ -98,7 +112,7 @@ class _Writer:
         action = self._actions[step.action]
         lines = self._wrapped(f"{number} {step.name or action.summary.rstrip('.')} [{step.id or step.action}]", "  ")
         lines += self._wrapped(f"{step.action}: {action.summary}", "      ") if step.name else []
-        samples = {key: self._rendered(str(it), step) for key, it in step.samples.items()}
+        samples = {key: self._rendered(str(value), step) for key, value in step.samples.items()}
         env = tuple((name, self._rendered(text, step)) for name, text in step.env)
         step = replace(step, env=env, cwd=self._rendered(step.cwd, step))
         known = replace(step, on=self._rendered(step.on, step), samples=samples)
@@ -116,7 +130,7 @@ class _Writer:
             lines += self._wrapped(f"{name}: {words}", "        ")
         lines += self._by_hand(step, action, None if open_ else args)
         if step.action in ("command", "script") and step.phase is Phase.DIAGNOSE:
-            lines.append("      (read-only by the author's word)")
+            lines.append("      (read-only, as its author says)")
         return lines
 
     def _items(self, step: Step) -> str:
@@ -175,19 +189,22 @@ class _Writer:
     def finding(self, number: str, rule: FindingRule) -> list[str]:
         """A finding, with what people should do about it."""
         lines = self._wrapped(f"{number} {rule.severity} [{rule.id}] {_spoken(rule.say)}", "  ")
+        if rule.across:
+            by = f", by {rule.across.by}" if rule.across.by else ""
+            lines += self._wrapped(f"compared across all hosts, once each is probed: {rule.across.value}{by}", "      ")
         lines += self._wrapped(f"when: {rule.when}", "      ")
         lines += self._wrapped(f"unless: {', '.join(rule.unless)}", "      ") if rule.unless else []
-        words = [f"may take {seconds(rule.settle)} to go after a change"] if rule.settle else []
-        words += [f"must then stay gone for {seconds(rule.gone_for)}"] if rule.gone_for else []
+        words = [f"after a change, wait up to {seconds(rule.settle)} for it to go"] if rule.settle else []
+        words += [f"counts as gone only after staying gone for {seconds(rule.gone_for)}"] if rule.gone_for else []
         lines += self._wrapped(", ".join(words), "      ") if words else []
         for count, advice in enumerate(rule.advise, 1):
-            indent = "      if it stays: " if count == 1 else "                   "
+            indent = "      if it is still present: " if count == 1 else "                   "
             lines += self._wrapped(f"{count}. {_spoken(advice)}", indent)
         return lines
 
 
 def _changes(action: Action, args: Any) -> bool:
-    """Whether the lines to do it by hand change the host, although the step only looks where it stands."""
+    """Whether the lines to do it by hand change the host, although the step only reads where it stands."""
     if action.decide is None:
         return False
     looks = getattr(args, "method", "") in ("GET", "HEAD") or action.name in ("command", "script")
@@ -240,8 +257,12 @@ def plain(value: Any) -> str:
         case Raw(value=inner):
             return plain(inner)
         case _ if is_dataclass(value) and not isinstance(value, type):
-            given = {it.name: getattr(value, it.name) for it in fields(value) if getattr(value, it.name) != it.default}
-            return plain({name: it for name, it in given.items() if it not in ("", ())})
+            given = {
+                field.name: getattr(value, field.name)
+                for field in fields(value)
+                if getattr(value, field.name) != field.default
+            }
+            return plain({name: value for name, value in given.items() if value not in ("", ())})
         case bool():
             return "true" if value else "false"
         case list() | tuple():

@@ -8,45 +8,32 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine import transports
 from engine.actions import discover
-from engine.app.secret_masking import secret_inputs, secrets_of
+from engine.app.history.remembering import change_limits_of, pool_of
+from engine.app.order import Order, Record, hidden_inputs, no_record, run_facts, secret_values_of_inputs
+from engine.app.owed.keeping import RunFacts, RunRecords
+from engine.app.owed.noticing import NoticingConnection
+from engine.app.secret_masking import secrets_of
 from engine.app.step_resolution import place
 from engine.diagnosis import OtherHosts, SharedProbes, exit_code
 from engine.errors import ConfigError
 from engine.executor import Consent
-from engine.fleet import Cancellation, Fleet, Planned, waits
-from engine.inventory.secret_fields import secrets_in
-from engine.protocols import Connection, ConnectOptions, Emit, Reporter
-from engine.values.event import Answered, Asked, Event, HostFinished, RunFinished, RunStarted
-from engine.values.inventory import Host, Inventory, Selection
+from engine.fleet import Bounds, Cancellation, Fleet, Planned, waits
+from engine.guards import Redacting
+from engine.protocols import Connection, Emit, Reporter
+from engine.text.secret_names import MASK
+from engine.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
+from engine.values.inventory import Host
 from engine.values.masking import masked, masking
 from engine.values.playbook import Playbook, Step
-from engine.values.result import HostPlan, HostResult, Mode, RunResult, Status, Verdict, scripts_of
+from engine.values.result import AppliedLimits, HostPlan, HostResult, Mode, RunResult, Status, Verdict, scripts_of
 from engine.values.types import Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is to be run, where, and how."""
-
-    playbook: Playbook
-    inputs: Mapping[str, Json]
-    inventory: Inventory
-    selection: Selection
-    parts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
-    """The inputs of included playbooks, by their prefix."""
-    parallel: int = 32
-    force: bool = False
-    timeout: float = 0.0
-    """Seconds per look, for steps that set none."""
-    deadline: float = 0.0
-    detailed_exit_code: bool = False
-    options: ConnectOptions = field(default_factory=ConnectOptions)
+from engine.values.undo import UndoFile
 
 
 class SystemClock:
@@ -66,6 +53,10 @@ class SystemClock:
             time.sleep(min(left, 0.1))
 
 
+Narrow = Callable[[tuple[Planned, ...]], tuple[Planned, ...]]
+"""Takes from hosts what must not be done to them."""
+
+
 Ask = Callable[[tuple[HostPlan, ...]], bool]
 """Shows plans to a person, and says whether they agree."""
 
@@ -73,18 +64,30 @@ Ask = Callable[[tuple[HostPlan, ...]], bool]
 class Run:
     """A run on its way: what it is called, when it began, and who is informed."""
 
-    def __init__(self, order: Order, reporters: Sequence[Reporter], stop: Cancellation) -> None:
+    def __init__(
+        self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
+    ) -> None:
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.began = time.monotonic()
         password = order.options.become_password
         shared = (password.secret if password else "", *order.options.passphrases.values())
-        self.secrets = (*order.inventory.secrets, *secrets_of(order.playbook), *_secret_inputs(order), *shared)
-        """Everything that nobody is to be shown."""
+        self.secrets = (
+            *order.inventory.secrets,
+            *secrets_of(order.playbook),
+            *secret_values_of_inputs(order),
+            *shared,
+            *order.secrets,
+            *order.secret_values.masked,
+        )
+        """Secrets, which are masked in everything that is shown."""
         self._mask = masking(self.secrets)
         self._shown: dict[str, tuple[HostResult, HostResult]] = {}
+        self._owed = RunRecords(run_facts(order, self._mask), self._mask) if order.keeps_owed else None
+        self._journal = record(self.id)
         self.emit = self._fan_out(reporters)
+        self.shared = transports.SharedConnections()
         self.fleet = self._fleet()
 
     def hidden(self, result: HostResult) -> HostResult:
@@ -95,7 +98,7 @@ class Run:
             self._shown[result.host] = (result, shown)
         return shown
 
-    def _told(self, event: Event) -> Event:
+    def _hidden_event(self, event: Event) -> Event:
         """*event* without secrets."""
         match event:
             case HostFinished(result=result):
@@ -103,15 +106,25 @@ class Run:
             case RunFinished(result=whole):
                 hosts = tuple(map(self.hidden, whole.hosts))
                 return replace(event, result=replace(masked(replace(whole, hosts=()), self._mask), hosts=hosts))
+            case ChangeStarted():
+                return self._with_masks_noted(event, masked(event, self._mask))
         return masked(event, self._mask)
 
+    def _with_masks_noted(self, event: ChangeStarted, hidden: ChangeStarted) -> ChangeStarted:
+        """*hidden*, which says of the files of *event* whether secrets of this run stand in what is shown of them."""
+        lent = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
+        if hidden.undo is None or (hidden.diff == event.diff and not lent):
+            return hidden
+        parts = tuple(replace(it, masked=True) if isinstance(it, UndoFile) else it for it in hidden.undo.parts)
+        return replace(hidden, undo=replace(hidden.undo, parts=parts))
+
     def probed(self) -> tuple[int, tuple[HostResult, ...]]:
-        """Look at every host; the exit code, and what was seen."""
+        """Probe every host; the exit code, and what was seen."""
         results = self.fleet.conclude(self.fleet.plan(self.order.selection.hosts))
         return self._end(Mode.PLAN, results), tuple(map(self.hidden, results))
 
     def plan_only(self) -> int:
-        """Look at every host and say what would be done.  Sends looks only.  Returns the exit code."""
+        """Probe every host and say what would be done.  Sends probes only.  Returns the exit code."""
         self._start(Mode.PLAN)
         planned = self.fleet.plan(self.order.selection.hosts)
         return self._end(Mode.PLAN, self.fleet.conclude(planned))
@@ -132,7 +145,7 @@ class Run:
         if self.stop.level() or not _anything(planned):
             return self._end(Mode.RUN, self.fleet.conclude(planned))
         plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
-        self.emit(Asked(hosts=tuple(it.host for it in plans)))
+        self.emit(Asked(hosts=tuple(plan.host for plan in plans)))
         agreed = not self.stop.level() and ask(plans)
         self.emit(Answered(answer="yes" if agreed else "no"))
         if not agreed:
@@ -140,8 +153,40 @@ class Run:
             return self._end(Mode.PLAN, self.fleet.conclude(planned))
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
 
+    def apply(self, narrowed: Narrow, left: Sequence[HostResult], consent: Consent | None) -> int:
+        """Plan every host anew but those of *left*, and do what *narrowed* leaves of it.  Returns the exit code.
+
+        *left* have their end already; *consent*: None where nothing is to be done, or nobody agreed to it.
+        """
+        mode = Mode.RUN if consent else Mode.PLAN
+        self._start(mode)
+        hosts, ended = self.order.selection.hosts, {it.host: it for it in left}
+        for result in left:
+            self.emit(HostFinished(result=result))
+        done = [Planned(host=host, result=it) for host in hosts if (it := ended.get(host.name))]
+        try:
+            planned = narrowed(self.fleet.plan([host for host in hosts if host.name not in ended]))
+        except BaseException:
+            self.close()
+            raise
+        if self.stop.level() or not consent:
+            return self._end(mode, self.fleet.conclude((*planned, *done)))
+        return self._end(mode, self.fleet.carry_out((*planned, *done), consent))
+
+    def facts(self) -> RunFacts:
+        """What may be recorded of the run's playbook and inputs, and which inputs must not."""
+        return run_facts(self.order, self._mask)
+
+    def masked_plan(self, plan: HostPlan) -> HostPlan:
+        """*plan* as it is shown, without secrets."""
+        return masked(plan, self._mask)
+
+    def masked_value(self, value: Json) -> Json:
+        """*value* without secrets."""
+        return masked({"value": value}, self._mask)["value"]
+
     def _start(self, mode: Mode) -> None:
-        hosts = tuple(it.name for it in self.order.selection.hosts)
+        hosts = tuple(host.name for host in self.order.selection.hosts)
         self.emit(
             RunStarted(
                 run=self.id,
@@ -149,18 +194,30 @@ class Run:
                 mode=mode,
                 hosts=hosts,
                 left_out=self.order.selection.left_out,
+                origin=self.order.origin,
             )
         )
 
-    def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
+    def limits(self, changed: Sequence[str]) -> AppliedLimits:
+        """The limits of the run, where the hosts *changed* are to be changed."""
+        shown = limits_of(self.order, changed)
+        earlier = self.fleet.change_limits
+        return replace(shown, used=earlier.used(it.name for it in self.order.selection.hosts)) if earlier else shown
+
+    def close(self) -> None:
+        """Hang up where connections are kept for the whole run.  Never raises."""
         self.elsewhere.close()
+        self.shared.close()
+
+    def _end(self, mode: Mode, hosts: Sequence[HostResult]) -> int:
+        self.close()
         order = self.order
         interrupted = bool(self.stop.asked)
         over = self.stop.over or bool(self.stop.spent)
         code = exit_code(hosts, interrupted=interrupted, over=over, detailed=order.detailed_exit_code)
-        counted = Counter(it.verdict for it in hosts)
-        hidden = {it.name for it in order.playbook.inputs if it.hides(order.inputs.get(it.name))}
-        hidden |= secret_inputs(order.playbook)
+        counted = Counter(host.verdict for host in hosts)
+        planned = mode is Mode.PLAN and order.playbook.remediate
+        hidden = hidden_inputs(order)
         result = RunResult(
             run=self.id,
             playbook=order.playbook.name,
@@ -170,18 +227,23 @@ class Run:
             seconds=round(time.monotonic() - self.began, 3),
             exit_code=code,
             left_out=order.selection.left_out,
+            limits=self.limits([it.host for it in hosts if it.verdict is Verdict.PLANNED]) if planned else None,
             hosts=tuple(hosts),
             totals={it.value: counted[it] for it in Verdict if counted[it]},
             scripts=scripts_of(hosts),
         )
         self.emit(RunFinished(result=result))
+        if self._journal:
+            self._journal.close()
         return code
 
     def _fan_out(self, reporters: Sequence[Reporter]) -> Emit:
         lock = threading.Lock()
 
         def emit(event: Event) -> None:
-            reported = self._told(event)
+            reported = replace(self._hidden_event(event), at=_now())
+            if self._journal:
+                self._journal.on(reported)
             with lock:
                 for reporter in reporters:
                     reporter.on(reported)
@@ -194,69 +256,95 @@ class Run:
         for host in order.selection.hosts:
             if host.transport not in there:
                 known = ", ".join(sorted(there))
-                raise ConfigError(f"host {host.name}: no transport is called {host.transport!r}; there are: {known}")
+                raise ConfigError(f"host {host.name}: there is no transport {host.transport!r}; there are: {known}")
+
+        options = replace(order.options, shared=self.shared)
+        handed_out = masking(order.secret_values.masked) if order.secret_values.masked else None
+
+        def hiding(connection: Connection) -> Connection:
+            return Redacting(connection, handed_out.redacted) if handed_out else connection
 
         def connect(host: Host) -> Connection:
-            return transports.load(host.transport).connect(host, order.options, self.stop)
+            return hiding(transports.load(host.transport).connect(host, options, self.stop.of(host.name)))
+
+        def connect_noticing(host: Host) -> Connection:
+            made = connect(host)
+            owed = self._owed
+            return NoticingConnection(made, lambda notes: owed.hear(host.name, notes)) if owed else made
 
         def connect_to(name: str) -> Connection:
-            return connect(place(name, order.inventory))
+            other = place(name, order.inventory)
+            return hiding(transports.load(other.transport).connect(other, options, self.stop))
 
         self.elsewhere = OtherHosts(connect_to, clock)
-        limit = min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
+        limit = _deadline(order)
         facts = {
             "id": self.id,
             "playbook": order.playbook.name,
-            "started_at": self.started.isoformat(timespec="seconds"),
+            "started_at": self.started.isoformat(timespec="milliseconds"),  # owed clean-ups are ordered by it
         }
         facts["by"] = f"{getpass.getuser()}@{socket.gethostname()}"
+        past = order.past(self.id, order.origin.resumes if order.origin else "") if order.past else None
         return Fleet(
             playbook=_with_timeout(order.playbook, order.timeout),
             inputs=order.inputs,
             run=facts,
+            planned_in=order.planned_in,
             actions=discover(),
-            connect=connect,
+            connect=connect_noticing,
             clock=clock,
             parts=order.parts,
+            secrets=order.secret_values.of,
             once=SharedProbes(clock),
             elsewhere=self.elsewhere,
+            owed=order.settles or self._owed,
+            assignments=order.assignments,
+            owing=self._owed.owed_to if self._owed else lambda _: (),
             emit=self.emit,
             stop=self.stop,
             parallel=order.parallel,
             force=order.force,
+            earlier=order.earlier,
+            repeats=order.repeats,
+            keeps_copies=self._journal is not None,
+            files=self._journal.files(self._mask) if self._journal else None,
+            past=past,
+            change_limits=change_limits_of(order, past),
+            wait_lock=order.wait_lock,
             deadline=clock.now() + limit if limit else 0.0,
         )
 
 
-def _secret_inputs(order: Order) -> list[str]:
-    """The values of secret inputs, of the playbook and of what it includes; and those within others, by their names."""
-    placed = secret_inputs(order.playbook)
-    given = [(it, order.inputs.get(it.name), it.name in placed) for it in order.playbook.inputs]
-    for part in order.playbook.parts:
-        placed = secret_inputs(order.playbook, part.id)
-        given += [(it, order.parts[part.id].get(it.name), it.name in placed) for it in part.inputs]
-    return [
-        text
-        for it, value, secret in given
-        for text in secrets_in({"secret": value} if secret or it.hides(value) else {"input": value})
-    ]
+def limits_of(order: Order, changed: Sequence[str]) -> AppliedLimits:
+    """The limits of a run of *order*, where the hosts *changed* are to be changed, without what is used up of them."""
+    bounds = Bounds.of(order.playbook.limits, order.selection.hosts)
+    return bounds.applied(len(changed), _deadline(order), pool_of(order))
+
+
+def _deadline(order: Order) -> float:
+    """Seconds that a run of *order* may take; 0: as long as it takes."""
+    return min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _anything(planned: Sequence[Planned]) -> bool:
     """Whether any plan would change something."""
-    return any(it.status is Status.WOULD_CHANGE for one in planned if one.plan for it in one.plan.results)
+    return any(result.status is Status.WOULD_CHANGE for one in planned if one.plan for result in one.plan.results)
 
 
 def _waiting(planned: Sequence[Planned]) -> bool:
     """Whether any plan has a step that only waits, or tells something."""
-    return any(waits(it) for one in planned if one.plan for it in one.plan.results)
+    return any(waits(result) for one in planned if one.plan for result in one.plan.results)
 
 
 def _with_timeout(playbook: Playbook, timeout: float) -> Playbook:
-    """*playbook* with *timeout* on every look that sets none; a write keeps the time that its action gives it."""
+    """*playbook* with *timeout* on every probe that sets none; a write keeps the time that its action gives it."""
 
     def given(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        return tuple(replace(it, look_timeout=it.timeout or timeout) for it in steps)
+        return tuple(replace(step, look_timeout=step.timeout or timeout) for step in steps)
 
     if not timeout:
         return playbook

@@ -1,4 +1,4 @@
-"""Keep secrets out of what is said when something goes wrong, and out of what is said about playbooks.
+"""Mask secrets in error messages, and in what is shown of playbooks.
 
 What a run tells is masked on its way to the reporters (``running``).  This is for everything else: mistakes, internal
 errors, and the words of ``show``, ``check`` and ``list``.
@@ -49,7 +49,7 @@ class SecretMasking:
         mask = Masking((*self._learned, *self._known()))
         match error:
             case ConfigError():
-                raise ConfigError(*(masked(it, mask) for it in error.problems)) from None
+                raise ConfigError(*(masked(problem, mask) for problem in error.problems)) from None
             case RunbookError():
                 error.args = tuple(mask(it) if isinstance(it, str) else it for it in error.args)
             case _ if type(error).__module__.partition(".")[0] != "click":
@@ -64,8 +64,10 @@ def secrets_of(playbook: Playbook) -> tuple[str, ...]:
         found += _named(step.args)
     for part in playbook.parts:
         found += _named(part.given)
-    for it in (*playbook.inputs, *(it for part in playbook.parts for it in part.inputs)):
-        found += secrets_in({"secret": it.default} if it.hides(it.default) else {"input": it.default})
+    for declared in (*playbook.inputs, *(declared for part in playbook.parts for declared in part.inputs)):
+        found += secrets_in(
+            {"secret": declared.default} if declared.hides(declared.default) else {"input": declared.default}
+        )
     return tuple(dict.fromkeys(found))
 
 
@@ -145,9 +147,9 @@ def _of_playbook_text(text: str, file: str, depth: int) -> Iterator[str]:
     if not isinstance(tree, Mapping):
         return
     declared = tree.get("inputs")
-    for name, it in declared.items() if isinstance(declared, Mapping) else ():
-        default = it.get("default") if isinstance(it, Mapping) else None
-        secret = isinstance(it, Mapping) and (it.get("secret") is True or is_secret(str(name), default))
+    for name, settings in declared.items() if isinstance(declared, Mapping) else ():
+        default = settings.get("default") if isinstance(settings, Mapping) else None
+        secret = isinstance(settings, Mapping) and (settings.get("secret") is True or is_secret(str(name), default))
         yield from secrets_in({"secret": default} if secret else {"input": default})
     for section in SECTIONS:
         steps = tree.get(section)
@@ -165,8 +167,8 @@ def _named(value: object) -> Iterator[str]:
         case Raw(value=inner):
             yield from _named(inner)
         case Mapping():
-            for key, it in value.items():
-                inner = it.value if isinstance(it, Raw) else it
+            for key, item in value.items():
+                inner = item.value if isinstance(item, Raw) else item
                 if isinstance(key, str) and is_secret(key, inner):
                     yield from (form for text in _leaves(inner) for form in _without_scheme(text))
                 else:
@@ -175,8 +177,8 @@ def _named(value: object) -> Iterator[str]:
             words = [it for it in value if isinstance(it, str)]
             shown = masked_argv(words)
             yield from (word for word, it in zip(words, shown, strict=True) if it == MASK and word != MASK)
-            for it in value:
-                yield from _named(it)
+            for item in value:
+                yield from _named(item)
         case str() if "{{" not in value:
             yield from (value[start:end] for start, end in secret_spans(value))
 
@@ -205,10 +207,10 @@ def _templates(value: Any, *, secret: bool = False) -> Iterator[str]:
     """The templates that stand under a secret name in *value*."""
     match value:
         case Mapping():
-            for key, it in value.items():
-                yield from _templates(it, secret=secret or (isinstance(key, str) and is_secret(key, it)))
+            for key, item in value.items():
+                yield from _templates(item, secret=secret or (isinstance(key, str) and is_secret(key, item)))
         case list() | tuple():
-            for it in value:
-                yield from _templates(it, secret=secret)
+            for item in value:
+                yield from _templates(item, secret=secret)
         case str() if secret and "{{" in value:
             yield value

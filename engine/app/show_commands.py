@@ -1,4 +1,4 @@
-"""Playbooks, hosts and actions in words."""
+"""The commands that print things: ``show``, ``list``, ``hosts``, ``actions`` and ``schema``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
 
 from engine.actions import discover
+from engine.app.action_scripts import scripts_text
+from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import inventory_paths, playbook_files, read_inventory, read_playbook
 from engine.app.playbook_text import plain, width
 from engine.errors import ConfigError
@@ -23,28 +25,31 @@ from engine.values.types import Unknown, plural
 def list_text() -> str:
     """The playbooks that a bare name can mean, each with what it is for."""
     actions, lines = discover(), []
-    for path in playbook_files():
+    found = playbook_files()
+    width = max((len(path.stem) for path in found), default=0)
+    for path in found:
         try:
-            lines.append(f"{path.stem:20} {read_playbook(path, actions).about}")
+            about = read_playbook(path, actions).about
         except ConfigError as error:
-            lines.append(
-                f"{path.stem:20} cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path})"
-            )
+            about = f"cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path})"
+        lines.append(f"{path.stem:{width}}  {about}")
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
 
 
 def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, verbose: bool = False) -> str:
     """Who *pattern* would take, who is left out, and why; *verbose*: with all that is known of how to get in."""
     inventory = read_inventory(inventory_paths(given))
-    chosen = select(inventory, pattern, include_not_ready, may_be_none=True)
-    rows = [_host_row(it) for it in chosen.hosts]
+    chosen = select(inventory, pattern, include_not_ready, may_be_none=True, recorded=hosts_in_records())
+    rows = [_host_row(host) for host in chosen.hosts]
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else [0] * 4
     lines = []
     for host, row in zip(chosen.hosts, rows, strict=True):
         cells = zip(row, (*widths, 0), strict=True)
         lines.append("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
         lines += [f"    {line}" for line in _host_details(host)] if verbose else []
-    taken = f"{plural(len(rows), 'host')} taken: {fold([it.name for it in chosen.hosts])}" if rows else "no host taken"
+    taken = (
+        f"{plural(len(rows), 'host')} taken: {fold([host.name for host in chosen.hosts])}" if rows else "no host taken"
+    )
     lines += ["", taken] if rows else [taken]
     lines += [f"left out: {it.host} ({it.why})" for it in _by_reason(chosen.left_out)]
     lines += [f"warning: {warning}" for warning in chosen.warnings]
@@ -53,8 +58,8 @@ def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, v
 
 def _by_reason(left_out: Sequence[LeftOut]) -> list[LeftOut]:
     groups: dict[str, list[str]] = {}
-    for it in left_out:
-        groups.setdefault(it.why, []).append(it.host)
+    for dropped in left_out:
+        groups.setdefault(dropped.why, []).append(dropped.host)
     return [LeftOut(host=fold(hosts), why=why) for why, hosts in groups.items()]
 
 
@@ -81,39 +86,52 @@ def _host_details(host: Host) -> list[str]:
         "gpu": host.vars.get("gpu") or host.vars.get("gpu_type") or "",
         "role": ", ".join(traits(host).get("role", ())),
         "note": host.vars.get("note") or "",
+        "secrets": ", ".join(f"{it.name} ({it})" for it in host.secrets),
         "from": str(host.where),
     }
     return [f"{name}: {value}" for name, value in found.items() if value]
 
 
-def actions_text(name: str) -> str:
-    """Every action with its summary; with *name*, what it takes and what it sees."""
+def actions_text(name: str, *, scripts: bool = False) -> str:
+    """Every action with its summary; with *name*, its arguments and fields, or the *scripts* that it sends to hosts."""
     actions = discover()
     if not name:
-        return "\n".join(f"{it.name:15} {_uses(it):9} {it.summary}" for it in actions.values())
+        return "\n".join(f"{action.name:15} {_uses(action):9} {action.summary}" for action in actions.values())
     if name not in actions:
         near = get_close_matches(name, actions, n=1)
         raise ConfigError(f"no action {name!r}" + (f" (did you mean {near[0]}?)" if near else ""))
     action = actions[name]
+    if scripts:
+        return scripts_text(action)
     lines = [f"{name}: {action.doc}", "", f"Used to {_uses(action)}.", "", "Arguments"]
     lines += _fields(action.Args) or ["  none"]
     lines += ["", "Fields that expressions can use"]
     lines += _fields(action.State) or ["  none"]
-    for part in _parts_of(action):
+    for part in parts_of(action):
         lines += ["", f"Fields of a {part.__name__}", *_fields(part)]
     return "\n".join(lines)
 
 
-def _parts_of(action: Action) -> list[type[Any]]:
+def public_fields(kind: type[Any]) -> dict[str, Any]:
+    """The fields of *kind*, by name, that an author writes or an expression reads, each with its type.
+
+    Left out: what is ``private``, and the text of a file that another argument names (``content_of``).
+    """
+    hints = get_type_hints(kind)
+    hidden = ("private", "content_of")
+    return {it.name: hints[it.name] for it in fields(kind) if not any(word in it.metadata for word in hidden)}
+
+
+def parts_of(action: Action) -> list[type[Any]]:
     """The kinds of value with fields of their own that the arguments and the fields of *action* are made of."""
     found: list[type[Any]] = []
-    waiting: list[Any] = [it for kind in (action.Args, action.State) for it in get_type_hints(kind).values()]
+    waiting: list[Any] = [it for kind in (action.Args, action.State) for it in public_fields(kind).values()]
     while waiting:
         kind = waiting.pop(0)
         waiting += get_args(kind)
         if isinstance(kind, type) and is_dataclass(kind) and kind is not Unknown and kind not in found:
             found.append(kind)
-            waiting += get_type_hints(kind).values()
+            waiting += public_fields(kind).values()
     return found
 
 
@@ -135,9 +153,11 @@ def keys_text() -> str:
     sections = {name: _keys_of(exported["properties"][name]["items"]) for name in ("diagnose", "remediate", "verify")}
     lines = ["A playbook"]
     lines += _about(keywords.ABOUT_PLAYBOOK)
-    lines += ["", "An input, besides the keywords of JSON Schema (type, enum, minimum, pattern ...)"]
+    lines += ["", "An input, in addition to the keywords of JSON Schema (type, enum, minimum, pattern ...)"]
     lines += _about(keywords.ABOUT_INPUT)
-    lines += ["", "A step of diagnose, remediate or verify, besides its action (runbook actions lists them)"]
+    lines += ["", "A secret, of which one of these says where its value is"]
+    lines += _about(keywords.ABOUT_SECRET)
+    lines += ["", "A step of diagnose, remediate or verify, in addition to its action (runbook actions lists them)"]
     for key, about in keywords.ABOUT_STEP.items():
         allowed = [name for name, keys in sections.items() if key in keys]
         where = f" ({' and '.join(allowed)} only)" if 0 < len(allowed) < len(sections) else ""
@@ -151,8 +171,8 @@ def keys_text() -> str:
 
 OF_VALUES = (
     "Durations are 500ms, 30s, 5m, 2h or a number of seconds. Expressions and {{ templates }} are Jinja's; they know "
-    "inputs, host, run, every probe by its id, and item in a step with each. A template on a line of its own leaves "
-    "the line's end behind, as trim_blocks is off: write {%- ... %} to take it away."
+    "inputs, host, run, every probe by its id, item in a step with each, and (in env and headers) secrets. "
+    "A template on a line of its own leaves an empty line behind, as trim_blocks is off: write {%- ... %} to remove it."
 )
 
 
@@ -179,15 +199,15 @@ def _uses(action: Action) -> str:
 
 
 def _fields(kind: type[Any]) -> list[str]:
-    hints, lines = get_type_hints(kind), []
-    for it in fields(kind):
-        if it.metadata.get("private"):
+    hints, lines = public_fields(kind), []
+    for field in fields(kind):
+        if field.name not in hints:
             continue
-        default = "required" if it.default is MISSING and it.default_factory is MISSING else ""
-        if it.default is not MISSING and it.default not in ("", ()):
-            default = f"default {plain(it.default)}"
-        about = str(it.metadata.get("about", ""))
-        lines.append(f"  {it.name:14} {_type(hints[it.name])}" + (f", {default}" if default else ""))
+        default = "required" if field.default is MISSING and field.default_factory is MISSING else ""
+        if field.default is not MISSING and field.default not in ("", (), ("", "")):
+            default = f"default {plain(field.default)}"
+        about = str(field.metadata.get("about", ""))
+        lines.append(f"  {field.name:14} {_type(hints[field.name])}" + (f", {default}" if default else ""))
         lines += textwrap.wrap(about, width(), initial_indent="      ", subsequent_indent="      ") if about else []
     return lines
 

@@ -1,4 +1,4 @@
-"""Where the program writes: streams that say plainly when they cannot, once."""
+"""stdout and stderr: streams that report once, in one line, when they cannot be written to."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from engine.errors import Cancelled, RunbookError
 
 
 class OutputLost(RunbookError):
-    """What was to be written could not be: the disk is full, the reader is gone, or there never was anybody."""
+    """Output could not be written: the disk is full, the reader is gone, or the stream was closed from the start."""
 
     def __init__(self, name: str, error: OSError) -> None:
         self.reader_gone = isinstance(error, BrokenPipeError)
-        words = {errno.EPIPE: "nobody reads it any more", errno.EBADF: "it is closed"}
+        words = {errno.EPIPE: "its reader has closed it", errno.EBADF: "it is closed"}
         why = words.get(error.errno or 0) or error.strerror or str(error)
         super().__init__(f"cannot write to {name}: {why}")
 
 
 class OutputGivenUp(Cancelled):
-    """Nobody took what was still to be written, and the run was interrupted; a thread hangs in that write."""
+    """The reader did not read the rest of the output, and the run was interrupted; a thread hangs in that write."""
 
     def leave(self) -> NoReturn:
         """End the program without waiting for the thread."""

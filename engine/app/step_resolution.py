@@ -1,4 +1,4 @@
-"""What a playbook leaves open until its inputs, the inventory and the command line are known."""
+"""Resolve what needs inputs, inventory and command line: the hosts of ``on``, and which tags leave steps out."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def with_places(playbook: Playbook, inputs: Mapping[str, Mapping[str, Json]], in
             return replace(step, on=_host(str(render(step.on, Scope(inputs=inputs[step.part]))), inventory))
         except ConfigError as error:
             where = step.where
-            for it in error.problems:
-                message = f"on: {it.message}"
-                problems.append(replace(it, file=where.file, line=where.line, column=where.column, message=message))
+            for problem in error.problems:
+                message = f"on: {problem.message}"
+                problems.append(
+                    replace(problem, file=where.file, line=where.line, column=where.column, message=message)
+                )
             return step
 
     made = _each_step(playbook, placed)
@@ -44,7 +46,7 @@ def _host(pattern: str, inventory: Inventory) -> str:
         return pattern
     found = select(inventory, pattern, include_not_ready=True).hosts
     if len(found) != 1:
-        raise ConfigError(f"{pattern!r} must name one host, and names {len(found)}")
+        raise ConfigError(f"{pattern!r} must name one host, but names {len(found)}")
     return found[0].name
 
 
@@ -52,24 +54,24 @@ def place(name: str, inventory: Inventory) -> Host:
     """The host that an ``on`` names."""
     if name == CONTROLLER:
         return Host(name=CONTROLLER, transport="local")
-    return next(it for it in inventory.hosts if it.name == name)
+    return next(host for host in inventory.hosts if host.name == name)
 
 
 def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str]) -> Playbook:
     """*playbook* with the steps left out that ``--tags`` and ``--skip-tags`` leave out.
 
-    Looks without tags are always taken; with ``--tags`` only those changes and assertions are made that carry one of
+    Probes without tags are always taken; with ``--tags`` only those changes and assertions are made that carry one of
     them.  Raises ConfigError for a tag that no step carries.
     """
     wanted, skipped = _words(wanted), _words(skipped)
-    known = sorted({tag for it in playbook.steps for tag in it.tags})
+    known = sorted({tag for step in playbook.steps for tag in step.tags})
     problems = [_unknown(it, known) for it in (*wanted, *skipped) if it not in known]
     if problems:
         raise ConfigError(*problems)
     looks = {it.id for it in playbook.diagnose}
 
     def chosen(step: Step) -> Step:
-        if out := [it for it in step.tags if it in skipped]:
+        if out := [tag for tag in step.tags if tag in skipped]:
             return replace(step, left_out=f"left out by --skip-tags {','.join(out)}")
         free = not step.tags and step.id in looks
         if wanted and not free and not set(step.tags) & set(wanted):

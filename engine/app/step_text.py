@@ -1,4 +1,4 @@
-"""The keys of a step, and the limits of a run, in sentences."""
+"""Describe the keys of a step, and the limits of a run, in sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.errors import ConfigError
 from engine.values.command import shown_variable
-from engine.values.playbook import Limits, Phase, Step
+from engine.values.playbook import HostOrder, Limits, Phase, Share, Step
 from engine.values.types import Json, plural, seconds
 
 
@@ -18,7 +18,7 @@ def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
 def _when(step: Step, found: bool, items: str) -> Iterator[str]:
     if step.each:
         known = f" ({items})" if items and items != step.each.strip("[]") else ""
-        yield f"once for every item of {step.each}{known}; ITEM stands for it"
+        yield f"once for every item of {step.each}{known}; the commands show it as ITEM"
     if step.when:
         yield f"only when {step.when}"
     if step.phase is Phase.REMEDIATE:
@@ -28,26 +28,26 @@ def _when(step: Step, found: bool, items: str) -> Iterator[str]:
     if step.if_changed:
         yield f"only if {_any(step.if_changed)} changed something"
     if step.if_failed:
-        yield f"only if {_any(step.if_failed)} failed, even if that stopped everything else"
+        yield f"only if {_any(step.if_failed)} failed, even if the failure stopped the other steps"
     if step.always:
-        yield "always, whatever happened before; it is reported as owed if the host cannot be reached"
+        yield "always, whatever happened before; reported as owed (pending) if the host cannot be reached"
     if step.confirm:
-        yield "ask a person first (without a terminal: --yes)"
+        yield "asks for a yes first (without a terminal: give --yes)"
     if step.tags:
         yield f"tagged {', '.join(step.tags)} (see --tags and --skip-tags)"
 
 
 def _what_for(step: Step, found: bool) -> str:
     if step.for_:
-        return f"only while {_any(step.for_)} is found"
+        return f"only while {_any(step.for_)} is present"
     if step.if_changed or step.if_failed or not found:
         return ""
-    return "only while an error is found"
+    return "only while an error finding is present"
 
 
 def _how(step: Step) -> Iterator[str]:
     if step.once:
-        yield "taken once, and the answer is shared by all hosts"
+        yield "probed once; all hosts share the answer"
     if step.on:
         yield "on the controller, which is this machine" if step.on == "controller" else f"on the host {step.on}"
     if step.become:
@@ -74,9 +74,9 @@ def _how(step: Step) -> Iterator[str]:
     if step.samples:
         yield _samples(step)
     if step.scratch:
-        yield "it makes something of its own on the host, and takes it away again"
+        yield "creates temporary files of its own on the host, and removes them"
     if step.ignore_failure:
-        yield "a failure is shown, and changes no verdict"
+        yield "a failure is shown, but does not change the verdict"
 
 
 def _samples(step: Step) -> str:
@@ -84,7 +84,7 @@ def _samples(step: Step) -> str:
     pace = f"one every {_long(written.get('every', 2))}"
     often = f"{written['times']} samples" if "times" in written else f"samples for {_long(written['for'])}"
     if step.phase is Phase.VERIFY:
-        return f"take {often}, {pace}; it must be true in every one"
+        return f"take {often}, {pace}; it must be true in every sample"
     return f"take {often}, {pace}" + (f", as long as {written['while']}" if "while" in written else "")
 
 
@@ -116,9 +116,40 @@ def limits(given: Limits) -> str:
     if given.batches:
         *first, last = map(str, given.batches)
         shares = "; then ".join([*first, f"{last} at a time" if last != "100%" else "all the others"])
-        words.append(f"Hosts are changed in batches, each begun when the one before has ended: {shares}.")
+        words.append(f"Hosts are changed in batches, each started when the one before has ended: {shares}.")
+        if given.pause_between:
+            words.append(f"Between two batches it waits {seconds(given.pause_between)}.")
+        words.append("A batch in which every host is unwell is the last one.")
+    if given.host_deadline:
+        words.append(f"The work on one host ends after {seconds(given.host_deadline)}.")
     if given.stop_after:
-        many = given.stop_after.percent or given.stop_after.number > 1
-        them = "of the hosts have" if given.stop_after.percent else "hosts have" if many else "host has"
-        words.append(f"Once {given.stop_after} {them} not come out well, no further host is begun.")
+        words.append(f"Once {_hosts(given.stop_after)} {UNWELL}, no further host is started.")
+    if given.max_unavailable:
+        words.append(f"Never more than {_hosts(given.max_unavailable)} being changed, or {UNWELL}.")
+    for it in given.max_concurrent_per:
+        words.append(f"At most {plural(it.most, 'host')} with the same {it.variable} at once.")
+    if given.order is not HostOrder.INVENTORY:
+        words.append(f"Hosts are taken in this order: {given.order}.")
+    if given.confirm_from:
+        words.append(f"From the risk {given.confirm_from} on, a person on a terminal or a saved plan must say yes.")
+    if given.approvals:
+        words.append(f"It changes hosts only by a saved plan with {plural(given.approvals, 'approval')} of others.")
+    if most := given.attempts:
+        words.append(f"At most {plural(most.per_host, 'run')} may change the same host within {seconds(most.within)}.")
+    if given.cooldown:
+        words.append(f"A host is not changed again within {seconds(given.cooldown)} of its last change.")
+    if breaker := given.breaker:
+        most_hosts = (
+            f"{breaker.hosts} of the hosts" if breaker.hosts.percent else plural(int(breaker.hosts.number), "host")
+        )
+        words.append(f"All runs together change at most {most_hosts} within {seconds(breaker.within)}.")
     return " ".join(words)
+
+
+UNWELL = "failed, unresolved, unknown, unreachable or cancelled"
+
+
+def _hosts(share: Share) -> str:
+    """``10% of the hosts are``, ``3 hosts are``, ``1 host is``."""
+    them = "of the hosts are" if share.percent else "hosts are" if share.number > 1 else "host is"
+    return f"{share} {them}"

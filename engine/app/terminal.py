@@ -1,4 +1,4 @@
-"""Whoever started the program: can be asked and shown things on stderr, and can interrupt."""
+"""The terminal of the person who runs the program: questions, lines on stderr, and interrupts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,13 @@ class Terminal:
     def ask(self, plans: tuple[HostPlan, ...], count: int) -> bool:
         """Show the plans on stderr, and ask there."""
         show_plans(plans, sys.stderr)
+        return self.confirms(f"\nDo this on {plural(count, 'host')}?")
+
+    def confirms(self, question: str) -> bool:
+        """Ask *question* on stderr."""
         self._asking = True
         try:
-            print(f"\nDo this on {plural(count, 'host')}? [y/N] ", end="", file=sys.stderr, flush=True)
+            print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
             return sys.stdin.readline().strip().lower() in ("y", "yes")
         except KeyboardInterrupt:
             print(file=sys.stderr)
@@ -48,7 +52,7 @@ class Terminal:
         try:
             return getpass(f"{prompt}: ", stream=sys.stderr)
         except (KeyboardInterrupt, EOFError) as error:
-            raise Cancelled("no answer: nothing was connected to") from error
+            raise Cancelled("no answer: no host was contacted") from error
 
     def say(self, line: str) -> None:
         """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
@@ -73,7 +77,9 @@ class Terminal:
             stop.ask(f"interrupted by {name}", signal=True)
             last = stop.level() > 1
             words = (
-                "ending writes too" if last else "ending probes; a write in flight is left to end (again: end it now)"
+                "ending running changes, too"
+                if last
+                else "ending probes; a change that is running may finish (again: end it now)"
             )
             self.say(f"{name}: {words}")
 

@@ -1,4 +1,4 @@
-"""argv in, exit code out; no logic."""
+"""The command line: options and arguments in, exit code out; no logic."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from engine import __version__
 from engine.app.standard_streams import OutputGivenUp, OutputLost, end_as_by_sigpipe, take_over_standard_streams
 from engine.cli.echo import echo as tell
 from engine.cli.echo import echo_error
+from engine.cli.history import history
 from engine.cli.lab import lab
 from engine.cli.options import (
     CONTEXT,
+    changing_options,
     completes,
     fleet_options,
     inventory_option,
     monitor_options,
     not_ready_option,
     playbook_argument,
+    recorded_options,
+    resume_options,
     run_options,
+    settle_options,
+    undo_options,
 )
+from engine.cli.plans import apply, approve, plan, signers_option
 from engine.cli.strict_commands import StrictGroup
 from engine.errors import RunbookError
 from engine.text.printable import printable
@@ -60,7 +67,7 @@ def cli() -> None:
 
     \b
     runbook run zombie-gpu --hosts all --dry-run    what would be done, host by host; changes nothing
-    runbook run zombie-gpu --hosts all              shows the plan, asks, does it, proves it
+    runbook run zombie-gpu --hosts all              shows the plan, asks, makes the changes, verifies
     runbook show zombie-gpu                         the playbook in words, to follow by hand
     runbook lab run zombie-gpu --hosts all          the same on throw-away hosts of this machine
     """
@@ -69,26 +76,27 @@ def cli() -> None:
 @cli.command(context_settings=CONTEXT, short_help="Watch hosts: memory, GPUs, containers, disks, the kernel.")
 @monitor_options
 def monitor(**options: Any) -> int:
-    """Watch hosts: memory, GPUs, containers, disks, kills for memory; ends with Ctrl-C.
+    """Watch hosts: memory, GPUs, containers, disks, out-of-memory kills; ends with Ctrl-C.
 
-    Only looks. What it looks at, and when a number is worth a colour, stands in the playbook `monitor`
-    (runbook show monitor); every host has its own pace, so that one that hangs keeps nobody waiting.
+    Changes nothing on the hosts. The playbook `monitor` defines what is probed and which values are coloured
+    (runbook show monitor). Each host is probed independently, so that one that hangs does not delay the others.
     """
-    from engine.app.monitor_command import monitor_hosts
+    from engine.app.monitor.command import monitor_hosts
     from engine.app.terminal import Terminal
 
     return monitor_hosts(options, Terminal())
 
 
-@cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: diagnose, show the plan, ask, do it, diagnose again.")
+@cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: diagnose, plan, ask, change, verify.")
 @playbook_argument
 @run_options
+@recorded_options
 def run(playbook: str, **options: Any) -> int:
-    """Run PLAYBOOK on hosts: look, show the plan, ask, do it, look again.
+    """Run PLAYBOOK on hosts: diagnose, show the plan, ask, change, diagnose again.
 
     Exit code: 0 fine, 1 a host failed, is unresolved or unknown, 2 a mistake in a file or on the command line,
-    3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 deadline or stop_after,
-    6 a host had changed since its plan was shown, 130 interrupted or declined.
+    3 (--detailed-exitcode) a dry run would change something, 4 a host unreachable, 5 a deadline or limit,
+    6 a host has changed since its plan was shown, 130 interrupted or declined.
     """
     from engine.app.run_command import run_playbook
     from engine.app.terminal import Terminal
@@ -96,16 +104,68 @@ def run(playbook: str, **options: Any) -> int:
     return run_playbook(playbook, options, Terminal())
 
 
+@cli.command(context_settings=CONTEXT, short_help="Do the clean-up that interrupted runs owe to hosts.")
+@settle_options
+@recorded_options
+def settle(**options: Any) -> int:
+    """Do what `always` steps of earlier runs could not do: the connection was lost, or runbook was killed.
+
+    Goes by the records in $XDG_STATE_HOME/runbook/owed (~/.local/state). Each step is probed, shown, asked for,
+    done and probed again, as in a run; then its record is removed. Exit codes are those of `run`; 1 also where a
+    record cannot be settled (the playbook or the host has changed, the host is in no inventory any more).
+    """
+    from engine.app.owed.settle_command import settle as settle_owed
+    from engine.app.terminal import Terminal
+
+    return settle_owed(options, Terminal())
+
+
+@cli.command(context_settings=CONTEXT, short_help="Go on with a recorded run that did not get to its end.")
+@click.argument("run")
+@resume_options
+@recorded_options
+def resume(run: str, **options: Any) -> int:
+    """Go on with RUN (an id, its beginning, or `last`): hosts not begun, failed, unreachable, unknown or cancelled.
+
+    Each host is probed anew. What that run did is not done a second time; a change that was in flight is checked first,
+    and where no probe can tell, --repeat or --assume-done says what to do. Exit codes are those of `run`.
+    """
+    from engine.app.history.resume_command import resume as resume_run
+    from engine.app.terminal import Terminal
+
+    return resume_run(run, options, Terminal())
+
+
+@cli.command(context_settings=CONTEXT, short_help="Take back what a recorded run has changed.")
+@click.argument("run")
+@undo_options
+@recorded_options
+def undo(run: str, **options: Any) -> int:
+    """Take back the changes of RUN (an id, its beginning, or `last`), the latest first, as far as that is possible.
+
+    Files are restored byte for byte, with mode and owner, from copies that the hosts have kept; a service is stopped
+    or started again. What was changed since is left alone and shown (exit code 6). What cannot be undone, such as a
+    process that was ended, is listed. Exit codes are those of `run`; 1 also where nothing of what was changed can be
+    undone.
+    """
+    from engine.app.history.undo_command import undo as undo_run
+    from engine.app.terminal import Terminal
+
+    return undo_run(run, options, Terminal())
+
+
 @cli.command("exec", context_settings=CONTEXT, short_help="Run one command on the hosts of PATTERN.")
 @click.argument("pattern", shell_complete=completes("hosts"))
 @click.option("--read", is_flag=True, help="The command only reads: no plan, no question.")
+@changing_options
 @fleet_options
+@recorded_options
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     """Run one command on the hosts of PATTERN: runbook exec all --read -- uptime.
 
-    Every argument reaches the host unchanged. Without --read it counts as an unchecked change: it asks, or wants --yes.
-    No shell is between: for a pipe or a glob, write -- sh -c 'df -h | grep nvme'. With --read a host is `healthy` if
+    Every argument reaches the host unchanged. Without --read it is an unchecked change: it needs a yes, or --yes.
+    No shell reads them: for a pipe or a glob, write -- sh -c 'df -h | grep nvme'. With --read a host is `healthy` if
     the command exits with 0, and `unknown` if not; without, it is `resolved` or `failed`.
     """
     from engine.app.run_command import exec_command
@@ -114,13 +174,30 @@ def exec_(pattern: str, argv: tuple[str, ...], **options: Any) -> int:
     return exec_command(pattern, argv, options, Terminal())
 
 
+@cli.command(context_settings=CONTEXT, short_help="Show which runs are changing the hosts of PATTERN.")
+@click.argument("pattern", default="all", shell_complete=completes("hosts"))
+@fleet_options
+def locks(pattern: str, **options: Any) -> int:
+    """Show which runs hold the locks of the hosts of PATTERN: who, since when, which playbook.
+
+    Changes nothing. Root's locks are read with sudo, those of the login user without. A lock ends with the connection
+    that holds it, so that none is ever left behind. `runbook run --wait-lock` sets how long a run waits for one.
+    """
+    from engine.app.locks_command import list_locks
+    from engine.app.terminal import Terminal
+
+    return list_locks(pattern, options, Terminal())
+
+
 @cli.command(context_settings=CONTEXT)
 @click.argument("pattern", default="all", shell_complete=completes("hosts"))
 @inventory_option
 @not_ready_option
-@click.option("-v", "--verbose", is_flag=True, help="Also show keys, jump hosts, GPUs, roles, and where a host stands.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also show keys, jump hosts, GPUs, roles, and places in the inventory file."
+)
 def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbose: bool) -> None:
-    """Show who PATTERN would take, who is left out, and why."""
+    """Show the hosts that PATTERN selects, those left out, and why."""
     from engine.app.show_commands import hosts_text
 
     tell(hosts_text(pattern, inventory, include_not_ready, verbose=verbose))
@@ -128,12 +205,12 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbo
 
 @cli.command(context_settings=CONTEXT, short_help="Validate playbooks: every mistake at once, with its place.")
 @click.argument("playbook", nargs=-1, shell_complete=completes("playbooks", or_a_file=True))
-@click.option("--strict", is_flag=True, help="A warning counts as a mistake (exit code 2).")
-@click.option("--rules", is_flag=True, help="List what is warned about, and why.")
+@click.option("--strict", is_flag=True, help="Count a warning as a mistake (exit code 2).")
+@click.option("--rules", is_flag=True, help="List the lint rules, and the reason for each.")
 def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
-    """Validate playbooks: every mistake at once, with its place; then warn of what is likely to go wrong.
+    """Validate playbooks: report every mistake at once, with its place; then warn of what is likely to go wrong.
 
-    Connects to nothing. A comment `# runbook: allow RULE` on a line, or above it, switches a warning off there.
+    Connects to no host. A comment `# runbook: allow RULE` on a line, or above it, switches a warning off there.
     """
     from engine.app.check_command import checked, rules_text
 
@@ -142,19 +219,24 @@ def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
     elif not playbook:
         raise click.UsageError("name a playbook, or --rules")
     faulty = False
-    for it in checked(playbook):
-        click.echo(printable(it.text), err=not it.good)
-        faulty = faulty or not it.good or (strict and it.warned)
+    for report in checked(playbook):
+        click.echo(printable(report.text), err=not report.good)
+        faulty = faulty or not report.good or (strict and report.warned)
     return 2 if faulty else 0
 
 
-@cli.command(context_settings=CONTEXT, short_help="Show what PLAYBOOK does, in words to follow by hand.")
+@cli.command(context_settings=CONTEXT, short_help="Show what PLAYBOOK, or a saved plan, does, in words.")
 @playbook_argument
-def show(playbook: str) -> None:
-    """Show what PLAYBOOK does, in words that a person could follow by hand."""
+@signers_option
+def show(playbook: str, allowed_signers: str) -> None:
+    """Show what PLAYBOOK does, in words that a person could follow by hand; or a saved plan, as its dry run showed it.
+
+    Of a plan (`runbook show plan.json`) it also says who made it, until when it may be applied, and who approved it.
+    """
+    from engine.app.plans.saved_text import plan_or_nothing
     from engine.app.playbook_text import show_text
 
-    tell(show_text(playbook))
+    tell(plan_or_nothing(playbook, allowed_signers) or show_text(playbook))
 
 
 @cli.command(context_settings=CONTEXT, short_help="Print the JSON Schema of playbooks, or their keys in words.")
@@ -174,7 +256,7 @@ def schema(keys: bool) -> None:
 
 @cli.command("list", context_settings=CONTEXT)
 def list_() -> None:
-    """List the playbooks that can be run by their name."""
+    """List the playbooks that you can run by name."""
     from engine.app.show_commands import list_text
 
     tell(list_text())
@@ -182,11 +264,14 @@ def list_() -> None:
 
 @cli.command(context_settings=CONTEXT)
 @click.argument("name", default="", shell_complete=completes("actions"))
-def actions(name: str) -> None:
-    """List what steps can do; with NAME, its arguments and fields."""
+@click.option("--scripts", is_flag=True, help="Print every sh script that NAME can send to a host.")
+def actions(name: str, *, scripts: bool) -> None:
+    """List the actions; with NAME, its arguments and fields."""
     from engine.app.show_commands import actions_text
 
-    tell(actions_text(name))
+    if scripts and not name:
+        raise click.UsageError("--scripts needs the name of an action, such as `runbook actions processes --scripts`")
+    tell(actions_text(name, scripts=scripts))
 
 
 @cli.command(context_settings=CONTEXT, short_help="Print the script for completion in bash, zsh or fish.")
@@ -205,4 +290,5 @@ def completion(shell: str) -> None:
     click.echo(source.replace('string split ","', 'string split -m 1 ","'))  # a host pattern has commas of its own
 
 
-cli.add_command(lab)
+for command in (lab, plan, apply, approve, history):
+    cli.add_command(command)

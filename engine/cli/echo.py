@@ -1,4 +1,4 @@
-"""Say things on stdout and stderr; nothing in them steers a terminal."""
+"""Print to stdout and stderr, with control characters written out."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ def lab() -> None:
 
 
 lab_directory = click.option("--dir", "directory", metavar="DIR", default="", help="Where the lab keeps its files.")
-lab_server = click.option("--embedded", is_flag=True, help="Use the built-in SSH server even where there is sshd.")
+lab_server = click.option("--embedded", is_flag=True, help="Use the built-in SSH server even if sshd is installed.")
 lab_hosts = click.option(
-    "--host", "faults", multiple=True, metavar="NAME=FAULT[+FAULT]", help="A host with these faults."
+    "--host", "faults", multiple=True, metavar="NAME=FAULT[+FAULT]", help="Start a host with these faults."
 )
 
 
@@ -28,9 +28,9 @@ lab_hosts = click.option(
 @lab_directory
 @lab_hosts
 @lab_server
-@click.option("--for", "playbook", metavar="PLAYBOOK", default="", help="With the hosts to practise this playbook on.")
+@click.option("--for", "playbook", metavar="PLAYBOOK", default="", help="Start the hosts to practise this playbook on.")
 def lab_up(directory: str, faults: Sequence[str], embedded: bool, playbook: str) -> None:
-    """Start the lab, and say how to use it."""
+    """Start the lab, and show how to use it."""
     from engine.app.lab_commands import up_text
 
     tell(up_text(directory, faults, embedded, playbook))
@@ -48,7 +48,7 @@ def lab_down(directory: str) -> None:
 @lab.command("status", context_settings=CONTEXT)
 @lab_directory
 def lab_status(directory: str) -> None:
-    """Show the lab's hosts, their faults, and what lives there."""
+    """Show the lab's hosts, their faults and their processes."""
     from engine.app.lab_commands import status_text
 
     tell(status_text(directory))
@@ -80,7 +80,7 @@ def lab_shell(host: str, directory: str) -> None:
 def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any) -> int:
     """Start the lab, run PLAYBOOK on it, and stop it again.
 
-    Without --host the lab has the hosts that PLAYBOOK is for: its faults, and some that are well.
+    Without --host the lab has hosts with the faults that PLAYBOOK is for, and some healthy ones.
     """
     from engine.app.lab_commands import run_in_lab
     from engine.app.terminal import Terminal

@@ -1,4 +1,4 @@
-"""Commands that take no empty option for one that was not given, and say what a stray word may have meant."""
+"""Commands that refuse empty options, and suggest what a stray word may have meant."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ class StrictCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Refuse what is empty, and go on."""
-        for it in self.params:
-            value = ctx.params.get(it.name or "")
-            given = ctx.get_parameter_source(it.name or "") is ParameterSource.COMMANDLINE
-            if given and (value == "" or (isinstance(it, click.Option) and isinstance(value, tuple) and "" in value)):
-                name = it.opts[-1] if isinstance(it, click.Option) else it.human_readable_name
-                raise click.UsageError(f"{name} is empty: give it a value, or leave it out", ctx)
+        for param in self.params:
+            value = ctx.params.get(param.name or "")
+            given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+            if given and (
+                value == "" or (isinstance(param, click.Option) and isinstance(value, tuple) and "" in value)
+            ):
+                name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
+                raise click.UsageError(f"{name} is empty: give it a value, or leave the option out", ctx)
         return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -31,6 +33,12 @@ class StrictCommand(click.Command):
             if hint := _elsewhere(error.option_name, self):
                 raise click.UsageError(f"No such option '{error.option_name}'{hint}", ctx) from None
             raise
+        except click.MissingParameter as error:
+            if error.param is None or error.param.name not in ("run", "before", "after"):
+                raise
+            name = error.param.human_readable_name
+            words = f"Missing argument '{name}': a run's id, its beginning, or `last` (`runbook history` lists them)"
+            raise click.UsageError(words, ctx) from None
         except click.UsageError as error:
             if type(error) is click.UsageError and error.message.startswith("Got unexpected extra argument"):
                 raise click.UsageError(_reworded(error.message, self, written), ctx) from None
@@ -39,9 +47,9 @@ class StrictCommand(click.Command):
 
 def _reworded(message: str, command: click.Command, args: list[str]) -> str:
     if "" in args:
-        return "a word is empty: a variable of the shell that is not set, or stray quotes?"
-    takes_hosts = any(it.name in ("pattern", "hosts") for it in command.params)
-    hint = "; several hosts are joined by commas: gpu-01,gpu-02" if takes_hosts else ""
+        return "an argument is empty: is a shell variable not set, or are there stray quotes?"
+    takes_hosts = any(param.name in ("pattern", "hosts") for param in command.params)
+    hint = "; join several hosts by commas: gpu-01,gpu-02" if takes_hosts else ""
     return f"{message}{hint}"
 
 
@@ -52,10 +60,16 @@ ELSEWHERE = {
     "--limit": "--hosts PATTERN",
     "-l": "--hosts PATTERN",
     "--target": "--hosts PATTERN",
+    "--host": "--hosts PATTERN",
     "--extra-vars": "-e NAME=VALUE, or --inputs FILE",
     "--var": "-e NAME=VALUE",
     "--var-file": "--inputs FILE",
     "-t": "--tags TAG",
+    "--format": "--output FORMAT",
+    "--output": "--format FORMAT",
+    "--out": "--format FORMAT, which is written to stdout",
+    "--last": "--limit N",
+    "-n": "--limit N",
     "--forks": "--parallel N",
     "-f": "--parallel N",
     "-y": "--yes",
@@ -65,7 +79,7 @@ ELSEWHERE = {
     "-v": "--report FILE.json, which has every command and what it said",
     "--verbose": "--report FILE.json, which has every command and what it said",
 }
-"""What Ansible, Terraform and pyinfra call what is an option here, too."""
+"""Options of Ansible, Terraform and pyinfra, and of other commands of ours, to the option of the same meaning here."""
 
 BESIDES = {
     "--become": "a step that needs root says `become: true`",
@@ -77,19 +91,78 @@ BESIDES = {
     "--list-tasks": "runbook show PLAYBOOK",
     "--syntax-check": "runbook check PLAYBOOK",
 }
-"""What stands elsewhere here."""
+"""Options of others, to the place where the same is written here."""
+
+
+COMMANDS = {
+    "validate": "check PLAYBOOK",
+    "lint": "check PLAYBOOK",
+    "destroy": "undo RUN",
+    "rollback": "undo RUN",
+    "revert": "undo RUN",
+    "log": "history show RUN",
+    "logs": "history show RUN",
+    "runs": "history",
+    "status": "history, or locks",
+    "ping": "exec PATTERN --read -- true",
+    "inventory": "hosts",
+    "doc": "actions NAME",
+    "ls": "list",
+}
+"""Commands of Ansible, Terraform and others, to the line of the same meaning here."""
 
 
 def _elsewhere(option: str, command: click.Command) -> str:
-    """What *option* of another program is called in *command*; empty where there is no such thing."""
-    ours = {name for it in command.params for name in (*it.opts, *it.secondary_opts)}
+    """What *option* of another program, or of another command, is called in *command*; empty where there is nothing."""
+    arguments = {param.name: param.human_readable_name for param in command.params if isinstance(param, click.Argument)}
+    if "pattern" in arguments and option in ("--host", "--hosts", "--limit", "-l", "--target"):
+        return f" (here: the argument {arguments['pattern']}, without an option)"
+    if (name := option.removeprefix("--")) in arguments:
+        return f" (here: the argument {arguments[name]}, without an option)"
+    ours = _options(command)
     meant = ELSEWHERE.get(option, "")
     if meant and re.split("[ ,]", meant)[0] in ours:
         return f" (here: {meant})"
     return f" (here: {BESIDES[option]})" if option in BESIDES and "--hosts" in ours else ""
 
 
+def _options(command: click.Command) -> frozenset[str]:
+    return frozenset(name for param in command.params for name in (*param.opts, *param.secondary_opts))
+
+
 class StrictGroup(click.Group):
     """A group of such commands."""
 
     command_class = StrictCommand
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; a command of another program, or of a group of ours, is answered with what to write here."""
+        if args and args[0] not in self.commands and (meant := self._meant(ctx, args[0])):
+            raise click.UsageError(f"No such command '{args[0]}' (here: {meant})", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, name: str) -> str:
+        if "show" in self.commands and ctx.parent and re.fullmatch(r"last|\d{8}T\d\w*(-\w*)?", name):
+            return f"{ctx.command_path} show {name}"
+        if ctx.parent:
+            return ""
+        groups = (it for it in self.commands.values() if isinstance(it, click.Group) and name in it.commands)
+        inner = next(groups, None)
+        meant = f"{inner.name} {name}" if inner else COMMANDS.get(name, "")
+        return f"{ctx.command_path} {meant}" if meant else ""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; of an option that one of the commands has it is said where to write it."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            option = error.option_name
+            owners = [name for name, it in self.commands.items() if option in _options(it)]
+            if not owners:
+                raise
+            owner = "run" if "run" in owners else owners[0]
+            meant = f"`{ctx.command_path} {owner} {option}`"
+            words = f"No such option '{option}' here: write it behind the command, as in {meant}"
+            raise click.UsageError(words, ctx) from None

@@ -1,4 +1,4 @@
-"""Look at one host, and decide; shared by planner and executor, so that they cannot disagree."""
+"""Probe one host and evaluate its findings; shared by planner and executor, so that they cannot disagree."""
 
 from engine.diagnosis.findings import evaluate_findings
 from engine.diagnosis.host_context import HostContext

@@ -1,4 +1,4 @@
-"""Take the looks of a playbook, the first time and again."""
+"""Run the probes of a playbook on one host, the first time and again."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from engine.values.types import Json, Raw, Unknown, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What every look of a playbook saw."""
+    """What every probe of a playbook saw."""
 
     results: tuple[StepResult, ...]
     states: States
     taken: Mapping[str, tuple[StepInstance | SkippedInstance, ...]]
-    """How each look was taken, by its id; one that could not be taken at all is not there."""
+    """The instances of each probe, with their arguments, by its id; a probe that could not run at all is missing."""
 
 
 def diagnose(site: HostContext) -> Diagnosis:
-    """Take every look, those that need nothing from each other together.
+    """Run every probe, those that need nothing from each other together.
 
     Samples take their time: what the findings weigh beside them is inspected once more after them.
     """
@@ -53,34 +53,37 @@ def diagnose(site: HostContext) -> Diagnosis:
 
 
 def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
-    """The looks that findings weigh, but for slow ones, where the playbook has taken samples for long."""
+    """The probes that findings weigh, but for slow ones, where the playbook has taken samples for long."""
     looks = {it.id: it for it in playbook.diagnose}
-    if not any(it.samples and results[it.id].seconds >= LONG for it in looks.values()):
+    if not any(look.samples and results[look.id].seconds >= LONG for look in looks.values()):
         return set()
     weighed = {look for rule in playbook.findings for look in rule.looks}
-    again = {it for it in weighed & looks.keys() if results[it].status is Status.OK and results[it].seconds < LONG}
+    again = {
+        look for look in weighed & looks.keys() if results[look].status is Status.OK and results[look].seconds < LONG
+    }
     return {it for it in again if not looks[it].samples and not looks[it].scratch}
 
 
 def probe_again(site: HostContext, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
-    """*first* with the looks named in *wanted* taken anew, with the arguments that they had then.
+    """*first* with the probes named in *wanted* taken anew, with the arguments that they had then.
 
     One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
     """
+    site.recent.forget()
     steps = [it for it in site.playbook.diagnose if it.id in wanted and it.id in first.taken]
     states = dict(first.states)
-    results, taken = {it.id: it for it in first.results}, dict(first.taken)
+    results, taken = {result.id: result for result in first.results}, dict(first.taken)
     for step, (result, state, times) in zip(steps, _told(steps, first.taken, site, anew=True), strict=True):
         states[step.id], taken[step.id] = state, times
         before = results[step.id]
         if result.status is not Status.OK or before.status is not Status.OK:
             results[step.id] = replace(result, commands=(*before.commands, *result.commands))
-    return Diagnosis(results=tuple(results[it.id] for it in first.results), states=states, taken=taken)
+    return Diagnosis(results=tuple(results[result.id] for result in first.results), states=states, taken=taken)
 
 
 Times = tuple[StepInstance | SkippedInstance, ...]
 Told = tuple[StepResult, Json | Unknown]
-"""What is said of a look, and what expressions may know of it."""
+"""The result of a probe for the report, and its value for expressions."""
 
 
 def _told(
@@ -88,7 +91,7 @@ def _told(
 ) -> list[tuple[StepResult, Json | Unknown, Times]]:
     """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
 
-    Those with ``samples`` come last, so that a look that is slow does not delay a sample.
+    Those with ``samples`` come last, so that a probe that is slow does not delay a sample.
     """
     due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, StepInstance)]
     plain = [(step, it) for step, it in due if not step.samples]
@@ -157,8 +160,8 @@ def _why_items_failed(bad: Sequence[tuple[StepInstance | SkippedInstance, StepRe
 def _shown(kept: Kept) -> list[Json]:
     """The items as a result shows them: with as many samples as there is room for."""
     blind = [
-        (it.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
-        for it, (result, state) in kept
+        (taking.item, Unknown(why=result.why) if isinstance(state, Unknown) else result.state)
+        for taking, (result, state) in kept
     ]
     return [_with_item(item, state) for item, state in blind]
 
@@ -178,7 +181,7 @@ def _with_item(item: Json, state: Json | Unknown) -> Json:
 
 
 def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknown]:
-    """The result of a look, and what expressions may know of it."""
+    """The result of a probe, and what expressions may know of it."""
     match probed.outcome:
         case ProbeFailure(why=why):
             result = replace(
@@ -204,20 +207,27 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
 
 
 def _waves(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps in groups, each of which needs only what the groups before it saw."""
-    level: dict[str, int] = {}
+    """The steps in groups, each of which needs only what the groups before it saw.
+
+    Each is taken as late as can be, so that what the findings weigh together is seen together.
+    """
+    earliest: dict[str, int] = {}
+    needs: dict[str, set[str]] = {}
     for step in steps:
-        needs = named(step) & level.keys()
-        level[step.id] = 1 + max((level[it] for it in needs), default=-1)
-    count = max(level.values(), default=-1) + 1
-    assert all(it.phase is Phase.DIAGNOSE for it in steps)
-    return [[it for it in steps if level[it.id] == number] for number in range(count)]
+        needs[step.id] = named(step) & earliest.keys()
+        earliest[step.id] = 1 + max((earliest[it] for it in needs[step.id]), default=-1)
+    count = max(earliest.values(), default=-1) + 1
+    level = dict.fromkeys(earliest, count - 1)
+    for step in reversed(steps):
+        level |= {it: min(level[it], level[step.id] - 1) for it in needs[step.id]}
+    assert all(step.phase is Phase.DIAGNOSE for step in steps)
+    return [[step for step in steps if level[step.id] == number] for number in range(count)]
 
 
 def named(step: Step) -> set[str]:
     """The roots of every name that *step* uses in ``when`` and in its arguments."""
     texts = [it for it in (step.when, step.each) if it]
-    found = {root for it in texts for root, _ in names(it)} | _named_in(step.args)
+    found = {root for text in texts for root, _ in names(text)} | _named_in(step.args)
     return {f"{step.part}_{it}" for it in found} if step.part else found
 
 

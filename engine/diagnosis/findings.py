@@ -1,4 +1,4 @@
-"""Hold the findings of a playbook against what the looks saw."""
+"""Evaluate the findings of a playbook on what the probes saw."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from engine.values.types import Json, Unknown
 def evaluate_findings(
     site: HostContext, states: States, before: Mapping[str, Finding] | None = None
 ) -> tuple[Finding, ...]:
-    """Every finding of the playbook, in its order.
+    """Every finding of the playbook, in its order; one that compares hosts is unknown until all are probed.
 
     *before* are the findings of the first diagnosis: what was present there and is absent now is ``gone``, and keeps
     the words and the evidence that it was found by.
     """
-    scopes = {part: site.scope(states, part) for part in {it.part for it in site.playbook.findings}}
+    scopes = {part: site.scope(states, part) for part in {finding.part for finding in site.playbook.findings}}
     found: dict[str, Finding] = {}
     for rule in site.playbook.findings:
-        finding = _evaluate(rule, scopes[rule.part], found)
+        finding = evaluated(rule, scopes[rule.part], found) if rule.across is None else _not_compared(rule)
         was = (before or {}).get(rule.id)
         if was is not None and was.status is Presence.PRESENT and finding.status is Presence.ABSENT:
             finding = Finding(
@@ -39,7 +39,13 @@ def evaluate_findings(
     return tuple(found.values())
 
 
-def _evaluate(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
+def _not_compared(rule: FindingRule) -> Finding:
+    why = "not compared yet: the other hosts of the run are still being probed"
+    return Finding(id=rule.id, severity=rule.severity, status=Presence.UNKNOWN, say=rule.id, why=why)
+
+
+def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
+    """*rule* over the names of *scope*; *found* are the findings before it, which may explain it."""
     reason: str | None
     try:
         truth = evaluate(rule.when, scope)

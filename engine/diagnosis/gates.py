@@ -1,4 +1,4 @@
-"""What the findings let a step do."""
+"""Decide from the findings whether a step may run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
     """Why the findings keep *step* from running now; None when they do not.
 
     Blocked is for what could kill or worse (``too_risky``): a finding that is not known lets gentle changes pass, such
-    as the installation of what the look lacks.
+    as the installation of what the probe lacks.
     """
     if not findings:
         return None
-    wanted = [it for it in findings if (it.id in step.for_ if step.for_ else it.severity.drives)]
+    wanted = [finding for finding in findings if (finding.id in step.for_ if step.for_ else finding.severity.drives)]
     if any(it.status is Presence.PRESENT for it in wanted):
         return None
     blind = [it for it in wanted if it.status is Presence.UNKNOWN]
@@ -24,9 +24,9 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
     if blind:
         return Blocked(why="; ".join(f"{it.id} is unknown: {it.why}" for it in blind))
     if not step.for_:
-        return Skip(why="no finding calls for it")
+        return Skip(why="no finding calls for this step")
     gone = [it.id for it in wanted if it.status is Presence.GONE]
-    return Skip(why=" and ".join(f"{it.id} is {'gone' if it.id in gone else 'not there'}" for it in wanted))
+    return Skip(why=" and ".join(f"{it.id} is {'gone' if it.id in gone else 'absent'}" for it in wanted))
 
 
 def is_cleanup(step: Step) -> bool:
@@ -41,4 +41,8 @@ def too_risky(decision: Decision) -> bool:
 
 def victims_of(targets: tuple[Target, ...]) -> tuple[Victim, ...]:
     """The processes among *targets*."""
-    return tuple(Victim(pid=it.pid, user=it.user, command=it.command) for it in targets if it.kind == "process")
+    return tuple(
+        Victim(pid=target.pid, user=target.user, command=target.command)
+        for target in targets
+        if target.kind == "process"
+    )

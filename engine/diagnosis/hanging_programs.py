@@ -1,4 +1,4 @@
-"""Programs that did not answer on a host: asked once, and not once per look."""
+"""Remember programs that did not answer on a host, so that not every probe waits for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step with its arguments filled in: once, or once for every item of its ``each``."""
+"""Fill in the arguments of a step: once, or once for every item of its ``each``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StepInstance:
     item: Json = None
     args: Args
     series: Series | None = None
-    """What it has seen over time, of a look with ``samples``."""
+    """What it has seen over time, of a probe with ``samples``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def step_instances(
     items = _items(step, scope)
     if isinstance(items, StepResult):
         return items
-    return tuple(_taking(step, site.scope(states, step.part, it), it) for it in items)
+    return tuple(_taking(step, site.scope(states, step.part, item), item) for item in items)
 
 
 def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
@@ -71,9 +71,9 @@ def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
             return found
         case list():
             return skipped_result(
-                step, Status.BLOCKED, f"`each` has {len(found)} items; {MOST} are allowed", Fault.LOOK
+                step, Status.BLOCKED, f"`each` has {len(found)} items; at most {MOST} are allowed", Fault.LOOK
             )
-    words = f"`each` needs a list, and {step.each} is {type(found).__name__}"
+    words = f"`each` needs a list, but {step.each} is {type(found).__name__}"
     return skipped_result(step, Status.BLOCKED, words, Fault.LOOK)
 
 
@@ -121,7 +121,7 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
     try:
         rendered = render(step.args, scope)
     except UnknownTouched as error:
-        return skipped_result(step, Status.BLOCKED, f"its arguments rest on what is unknown: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"its arguments depend on an unknown value: {error}", Fault.LOOK)
     except ConfigError as error:
         return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
     assert isinstance(rendered, Mapping)
@@ -152,7 +152,7 @@ def _filled(what: str, text: str, scope: Scope) -> str:
         raise ConfigError(f"{what}: {error}") from error
     if isinstance(value, str | int | float):
         return scalar(value)
-    raise ConfigError(f"{what}: {text} is no text, but {'nothing' if value is None else 'a list or a mapping'}")
+    raise ConfigError(f"{what}: {text} is not text, but {'nothing' if value is None else 'a list or a mapping'}")
 
 
 def skipped_result(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:

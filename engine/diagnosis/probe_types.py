@@ -1,4 +1,4 @@
-"""A look that is wanted, and what became of it."""
+"""A probe that is to run, and its outcome."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class ProbeRequest:
     step: Step
     args: Mapping[str, Json]
     left: float = 0.0
-    """Seconds that are left of the step's ``within`` when it looks again; 0: all of it."""
+    """Seconds that are left of the step's ``within`` when it probes again; 0: all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """The look answered."""
+    """The probe answered."""
 
     args: Any
     """The action's own ``Args``."""
@@ -36,7 +36,7 @@ class ProbeAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFailure:
-    """The look did not answer."""
+    """The probe did not answer."""
 
     why: str
 
@@ -49,12 +49,12 @@ class ProbeResult:
     commands: tuple[SentCommand, ...]
     seconds: float
     series: Series | None = None
-    """Every sample, of a look with ``samples``, also where none of them is known."""
+    """Every sample, of a probe with ``samples``, also where none of them is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialSamples:
-    """What a look with ``samples`` had seen when the run was asked to end, or the line was lost."""
+    """What a probe with ``samples`` had seen when the run was asked to end, or the line was lost."""
 
     step: str
     why: str

@@ -1,4 +1,4 @@
-"""Drive the probes of many steps side by side, sending each round's commands together."""
+"""Run the probes of many steps concurrently, sending the commands of each round together."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from engine.errors import ConfigError, NotInTime, ProbeError, ReadOnlyViolation, TransportError
 from engine.guards import ReadOnly
 from engine.lang.arguments import build
+from engine.lang.secret_uses import with_secrets
 from engine.protocols import Absent, Action, Probe
 from engine.values.command import Command, Completed, Effect
 from engine.values.playbook import Step
@@ -25,13 +26,20 @@ class _Driven:
     """A probe on its way from its first question to its state."""
 
     def __init__(self, request: ProbeRequest, site: HostContext) -> None:
-        self.step = with_environment(request.step, site.scope({}, request.step.part))
+        sending = site.sending_scope(request.step.part)
+        self.step = with_environment(request.step, sending)
         self.outcome: ProbeAnswer | ProbeFailure | None = None
         self.sent: list[SentCommand] = []
         self.asked: tuple[Command, ...] = ()
+        self.heard: dict[Command, int] = {}
+        """The numbers of the answers that it has had (``RecentAnswers``)."""
         self._single = False
+        if name := site.unread_secret(request.step, changing=False):
+            self.outcome = ProbeFailure(why=f"the secret {name!r} was not read for this run")
+            return
         try:
-            self._args = build(site.action(request.step).Args, request.args)
+            args = with_secrets(request.step, request.args, sending)
+            self._args = build(site.action(request.step).Args, args)
         except ConfigError as error:
             self.outcome = ProbeFailure(why=f"arguments: {error}")
             return
@@ -46,7 +54,7 @@ class _Driven:
     def answer(self, answers: tuple[Completed, ...], unsent: Collection[Command] = ()) -> None:
         """Hand the probe what came back for what it asked; nothing that only looks like a whole answer.
 
-        *unsent*: commands that were not sent, because their program has just not answered.
+        *unsent*: commands that were not sent, because their program has just not answered, or another probe has asked.
         """
         asked = tuple(zip(self.asked, answers, strict=True))
         sent = [(command, it) for command, it in asked if not it.refused and command not in unsent]
@@ -72,36 +80,39 @@ class _Driven:
         except ProbeError as error:
             self.asked, self.outcome = (), ProbeFailure(why=str(error))
         except (ValueError, ArithmeticError, RecursionError) as error:  # an answer that no parser was written for
-            self.asked, self.outcome = (), ProbeFailure(why=f"what the host answered cannot be read: {_short(error)}")
+            self.asked, self.outcome = (), ProbeFailure(why=f"the host's answer cannot be parsed: {_short(error)}")
         else:
             self._single = isinstance(asked, Command)
             self.asked = tuple(prepared(it, self.step) for it in ((asked,) if isinstance(asked, Command) else asked))
 
 
-def run_probes(requests: Sequence[ProbeRequest], site: HostContext) -> tuple[ProbeResult, ...]:
+def run_probes(
+    requests: Sequence[ProbeRequest], site: HostContext, *, planning: bool = False
+) -> tuple[ProbeResult, ...]:
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
     What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
     again and again; what one asks again in a later round is asked anew, for it wants to see what has become of it.
-    A program that has just not answered is not waited for again (``Hangs``).
+    *planning*: nothing is changed on what they see, so that answers which the diagnosis has just got are reused
+    (``RecentAnswers``).  A program that has just not answered is not waited for again (``HangingPrograms``).
     Raises TransportError and Cancelled as the connection does.
     """
     began = site.clock.now()
-    driven = [_Driven(it, site) for it in requests]
-    scratch = any(it.step.scratch for it in requests)
+    driven = [_Driven(request, site) for request in requests]
+    scratch = any(request.step.scratch for request in requests)
     ended: dict[int, float] = {}
     while waiting := [it for it in driven if it.outcome is None]:
         for place in dict.fromkeys(it.step.on for it in waiting):
             here = [it for it in waiting if it.step.on == place]
-            _ask(here, place, site, scratch=scratch)
+            _ask(here, place, site, scratch=scratch, planning=planning)
             ended |= {id(it): site.clock.now() for it in here}
     return tuple(
         ProbeResult(
-            outcome=it.outcome or ProbeFailure(why="the probe gave no answer"),
-            commands=tuple(it.sent),
-            seconds=round(ended.get(id(it), began) - began, 3),
+            outcome=driver.outcome or ProbeFailure(why="the probe gave no answer"),
+            commands=tuple(driver.sent),
+            seconds=round(ended.get(id(driver), began) - began, 3),
         )
-        for it in driven
+        for driver in driven
     )
 
 
@@ -116,14 +127,17 @@ def _bounded(action: Action, args: Any, request: ProbeRequest) -> tuple[Any, str
     return (args if shortest == "at_most" else replace(args, at_most=given[shortest])), shortest
 
 
-def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: bool) -> None:
+def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: bool, planning: bool) -> None:
     """Send what *probes* ask of the host *place* in this round, each command once, and hand them the answers.
 
     A host that is not the run's own and cannot be asked blinds only the probes that wanted to see something there.
     """
     asked = list(dict.fromkeys(command for probe in probes for command in probe.asked))
     recalled = {command: hung for command in asked if (hung := site.hangs.known(place, command))}
+    if planning:
+        recalled = _recent(probes, asked, place, site) | recalled
     fresh = [command for command in asked if command not in recalled]
+    sent = site.clock.now()
     try:
         answers = ReadOnly(site.at(place), scratch=scratch).run(*fresh) if fresh else ()
     except TransportError as error:
@@ -135,9 +149,27 @@ def _ask(probes: Sequence[_Driven], place: str, site: HostContext, *, scratch: b
     known = dict(recalled)
     for command, answer in zip(fresh, answers, strict=True):
         site.hangs.note(place, command, answer)
+        number = site.recent.note(place, command, answer, sent)
         known[command] = answer
+        for probe in probes:
+            if command in probe.asked:
+                probe.heard[command] = number
     for probe in probes:
         probe.answer(tuple(known[command] for command in probe.asked), recalled)
+
+
+def _recent(
+    probes: Sequence[_Driven], asked: Sequence[Command], place: str, site: HostContext
+) -> dict[Command, Completed]:
+    """What the host has lately answered to *asked*, and none of *probes* has heard yet."""
+    found = {}
+    for command in asked:
+        askers = [probe for probe in probes if command in probe.asked]
+        if recent := site.recent.known(place, command, max(probe.heard.get(command, 0) for probe in askers)):
+            found[command] = recent.answer
+            for probe in askers:
+                probe.heard[command] = recent.number
+    return found
 
 
 def _short(error: Exception) -> str:
@@ -149,14 +181,14 @@ def _unheard(command: Command, answer: Completed) -> str:
     if answer.refused:
         return answer.refused
     if answer.cut and not command.foreign:
-        return f"the answer was too long, and its middle is missing: {command.brief()}"
+        return f"the output was too long, and its middle is missing: {command.brief()}"
     return ""
 
 
 def prepared(command: Command, step: Step) -> Command:
     """*command* with what the step says about every command of it."""
-    if command.effect is Effect.SCRATCH and not step.scratch:
-        raise ReadOnlyViolation(f"step {step.id} does not say `scratch: true`, and would send: {command.brief()}")
+    if command.effect is Effect.SCRATCH and not step.scratch and not command.keep:
+        raise ReadOnlyViolation(f"step {step.id} lacks `scratch: true`, which this command needs: {command.brief()}")
     default = WRITE_TIMEOUT if command.effect is Effect.WRITE else step.look_timeout or LOOK_TIMEOUT
     return replace(
         command,

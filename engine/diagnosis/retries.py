@@ -1,4 +1,4 @@
-"""Take looks until they answer: again after a fault, and from other hosts where one look is for all."""
+"""Retry probes until they answer, and share one probe between hosts where a step has ``once``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST = 0.1
 def probe_with_retries(
     requests: Sequence[ProbeRequest], site: HostContext, *, anew: bool = False
 ) -> tuple[ProbeResult, ...]:
-    """Look; a step with ``within`` looks again until it answers, one with ``retry`` so many times.
+    """Probe; a step with ``within`` probes again until it answers, one with ``retry`` so many times.
 
     *anew*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
     """
@@ -29,17 +29,18 @@ def probe_with_retries(
         spent, tries = site.clock.now() - began, tries + 1
         again = [
             number
-            for number, it in enumerate(probed)
-            if isinstance(it.outcome, ProbeFailure) and _may_repeat(requests[number].step, spent, tries, anew=anew)
+            for number, result in enumerate(probed)
+            if isinstance(result.outcome, ProbeFailure) and _may_repeat(requests[number].step, spent, tries, anew=anew)
         ]
         if not again:
             return tuple(probed)
         site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
         site.hangs.forget()
+        site.recent.forget()
         spent = site.clock.now() - began
         later = [_with_what_is_left(requests[it], spent) for it in again]
-        for number, it in zip(again, _shared_or_own(later, site, anew=True), strict=True):
-            probed[number] = replace(it, commands=(*probed[number].commands, *it.commands))
+        for number, result in zip(again, _shared_or_own(later, site, anew=True), strict=True):
+            probed[number] = replace(result, commands=(*probed[number].commands, *result.commands))
 
 
 def _with_what_is_left(request: ProbeRequest, spent: float) -> ProbeRequest:
@@ -66,12 +67,12 @@ def probe_shared(
     *,
     anew: bool,
 ) -> tuple[ProbeResult, ...]:
-    """*take* the looks of this host in one go, and each that all hosts share once for all of them."""
-    own = [it for it in requests if not (it.step.once and site.once)]
+    """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
+    own = [request for request in requests if not (request.step.once and site.once)]
     seen = dict(zip(map(id, own), take(own), strict=True))
-    for it in requests:
-        if id(it) not in seen:
+    for request in requests:
+        if id(request) not in seen:
             assert site.once is not None
-            key = json.dumps([it.step.id, it.args], sort_keys=True, default=str)
-            seen[id(it)] = site.once.look(key, lambda it=it: take([it])[0], anew=anew)  # type: ignore[misc]
-    return tuple(seen[id(it)] for it in requests)
+            key = json.dumps([request.step.id, request.args], sort_keys=True, default=str)
+            seen[id(request)] = site.once.look(key, lambda it=request: take([it])[0], anew=anew)  # type: ignore[misc]
+    return tuple(seen[id(request)] for request in requests)

@@ -1,4 +1,4 @@
-"""Take looks again and again at their own pace, several side by side, and keep what each saw."""
+"""Repeat probes at an interval (``samples``), several concurrently, and keep what each saw."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGEST = 100_000
 
 
 def sampling_of(step: Step, site: HostContext) -> Sampling:
-    """How often *step* is to look.  Raises ConfigError."""
+    """How often *step* is to probe.  Raises ConfigError."""
     return sampling(step.samples, site.scope({}, step.part))
 
 
@@ -68,23 +68,24 @@ def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResu
     clock = site.clock
     _tell(takers, site)
     try:
-        while waiting := [it for it in takers if not it.done]:
+        while waiting := [taker for taker in takers if not taker.done]:
             due = min(it.due for it in waiting)
             if due > clock.now():
                 clock.sleep(due - clock.now())
             now = clock.now()
             ready = [it for it in waiting if it.due <= max(now, due)]
-            for it, probed in zip(ready, probe_with_retries([it.request for it in ready], site), strict=True):
-                it.note(probed, now)
+            site.recent.forget()
+            for taker, probed in zip(ready, probe_with_retries([taker.request for taker in ready], site), strict=True):
+                taker.note(probed, now)
     except (TransportError, Cancelled):
         _tell_cut(takers, site)
         raise
-    return [it.probed() for it in takers]
+    return [taker.probed() for taker in takers]
 
 
 def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
     """Say what will take its time."""
-    long = [it for it in takers if not it.anew and it.sampling.seconds >= LONG]
+    long = [taker for taker in takers if not taker.anew and taker.sampling.seconds >= LONG]
     if long:
         names = ", ".join(dict.fromkeys(it.request.step.id for it in long))
         most = seconds(max(it.sampling.seconds for it in long))
@@ -92,8 +93,8 @@ def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
 
 
 def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:
-    for name in dict.fromkeys(it.request.step.id for it in takers if it.taken):
-        own = [it for it in takers if it.request.step.id == name]
+    for name in dict.fromkeys(taker.request.step.id for taker in takers if taker.taken):
+        own = [taker for taker in takers if taker.request.step.id == name]
         states: list[Json] = [shortened(it.series()) for it in own]
         state = {"items": states} if own[0].request.step.each else states[0]
         assert isinstance(state, Mapping)
@@ -102,7 +103,7 @@ def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:
 
 
 class _Taker:
-    """One look on its way through its samples."""
+    """One probe on its way through its samples."""
 
     def __init__(
         self, request: ProbeRequest, site: HostContext, before: Series | None, anew: bool, enough: Enough | None
@@ -125,7 +126,7 @@ class _Taker:
             self._began, self._samples, self._missed = before.began, list(before.samples), list(before.unknown)
 
     def note(self, probed: ProbeResult, began: float) -> None:
-        """Take in the sample that was begun at *began*, and see whether and when there is another."""
+        """Take in the sample that was started at *began*, and see whether and when there is another."""
         self._began = self._began if self._samples else began
         at = round(began - self._began, 3)
         self._mind_the_gap(at)
@@ -177,7 +178,7 @@ class _Taker:
         )
 
     def probed(self) -> ProbeResult:
-        """What is to be said of the look as a whole."""
+        """What is to be said of the probe as a whole."""
         series, outcome = self.series(), self._last
         if isinstance(outcome, ProbeAnswer) and (series.known or self._absent):
             whole: ProbeAnswer | ProbeFailure = ProbeAnswer(args=outcome.args, state=series, absent=self._absent)

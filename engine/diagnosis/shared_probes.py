@@ -1,4 +1,4 @@
-"""What the hosts of a run have in common: looks that are taken once, and the hosts that are asked instead of them."""
+"""Share probes (``once``) and connections to other hosts (``on``) between the hosts of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Answer:
 
 
 class SharedProbes:
-    """Looks that are taken for all hosts by the first that needs them; the others wait for the answer."""
+    """Probes that are taken for all hosts by the first that needs them; the others wait for the answer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,8 +33,8 @@ class SharedProbes:
     def look(self, key: str, take: Callable[[], ProbeResult], *, anew: bool) -> ProbeResult:
         """What *take* saw, or what another host's saw for the same *key*.
 
-        *anew*: only an answer will do that was begun after this call: something has been changed.  A fault is an
-        answer, too: it is everybody's.  What *take* raises is its own host's, and the next one takes the look.
+        *anew*: only an answer will do that was started after this call: something has been changed.  A fault is an
+        answer, too: it is everybody's.  What *take* raises is its own host's, and the next one runs the probe.
         """
         asked = self._clock.now()
         with self._lock:

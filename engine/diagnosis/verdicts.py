@@ -1,4 +1,4 @@
-"""One word for a host, and one number for a run (design: contracts)."""
+"""Judge a host with one verdict, and a run with one exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.values.result import Fault, HostResult, Status, StepResult, Verdict
 
 def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[Finding, ...]) -> Verdict:
     """The first verdict that applies, in the order of the contract."""
-    statuses = {it.status for it in steps if not it.ignored}
+    statuses = {step.status for step in steps if not step.ignored}
     for status, answer in (
         (Status.UNREACHABLE, Verdict.UNREACHABLE),
         (Status.CANCELLED, Verdict.CANCELLED),
@@ -19,28 +19,29 @@ def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[F
     ):
         if status in statuses:
             return answer
-    if any(_breaks(it, playbook, findings) for it in steps):
+    if any(_breaks(step, playbook, findings) for step in steps):
         return Verdict.FAILED
-    if any(_ignorant(it) for it in steps) or any(
-        it.severity.drives and it.status is Presence.UNKNOWN for it in findings
-    ):
+    if any(_ignorant(step) for step in steps) or _any_error(findings, Presence.UNKNOWN):
         return Verdict.UNKNOWN
     if Status.WOULD_CHANGE in statuses:
         return Verdict.PLANNED
-    if any(it.severity.drives and it.status is Presence.PRESENT for it in findings):
+    if _any_error(findings, Presence.PRESENT) or (not playbook.findings and Status.BLOCKED in statuses):
         return Verdict.UNRESOLVED
-    if not playbook.findings and Status.BLOCKED in statuses:
-        return Verdict.UNRESOLVED
-    if any(_unheld(it) for it in steps):
+    if any(_unheld(step) for step in steps):
         return Verdict.UNKNOWN
-    if any(_sent(it) for it in steps):
+    if any(sent(step) for step in steps):
         return Verdict.RESOLVED
     return Verdict.HEALTHY
 
 
+def _any_error(findings: Iterable[Finding], status: Presence) -> bool:
+    """Whether a finding that judges the host, an error, has this *status*."""
+    return any(finding.severity.drives and finding.status is status for finding in findings)
+
+
 def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, detailed: bool) -> int:
     """The exit code of a run: the first that applies (*over*: a budget or the deadline ended it)."""
-    verdicts = {it.verdict for it in hosts}
+    verdicts = {host.verdict for host in hosts}
     if interrupted:
         return 130
     if Verdict.DRIFTED in verdicts:
@@ -67,13 +68,22 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
     if not playbook.findings:
         return step.fault is not Fault.LOOK or step.phase is not Phase.VERIFY
     if step.phase is Phase.VERIFY:
-        explained = any(it.severity.drives and it.status is Presence.PRESENT for it in findings)
-        return step.fault is Fault.GOAL and not explained
-    named = next((it.for_ for it in playbook.remediate if it.id == written_id(step.id)), ())
-    wanted = [it for it in findings if it.id in named or (not named and it.severity.drives)]
-    there = [it for it in wanted if it.status in (Presence.PRESENT, Presence.UNKNOWN)]
-    judged = any(it.severity.drives for it in there)
-    return bool(there) and (step.fault is Fault.COMMAND or (step.fault is Fault.GOAL and not judged))
+        return step.fault is Fault.GOAL and not _any_error(findings, Presence.PRESENT)
+    still = [
+        finding
+        for finding in _findings_of(step, playbook, findings)
+        if finding.status in (Presence.PRESENT, Presence.UNKNOWN)
+    ]
+    if not still:
+        return False
+    judged = any(finding.severity.drives for finding in still)
+    return step.fault is Fault.COMMAND or (step.fault is Fault.GOAL and not judged)
+
+
+def _findings_of(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> list[Finding]:
+    """Those that *step* is `for`; where it names none, all errors."""
+    named = next((planned.for_ for planned in playbook.remediate if planned.id == written_id(step.id)), ())
+    return [finding for finding in findings if (finding.id in named if named else finding.severity.drives)]
 
 
 def _ignorant(step: StepResult) -> bool:
@@ -89,9 +99,12 @@ def _unheld(step: StepResult) -> bool:
     return step.phase is Phase.VERIFY and step.status is Status.BLOCKED and not step.ignored
 
 
-def _sent(step: StepResult) -> bool:
+def sent(step: StepResult) -> bool:
     """Whether the step sent a write; what a plan says of a later turn was not sent."""
     if step.status is Status.WOULD_CHANGE:
         return False
     still = step.status in (Status.OK, Status.SKIPPED, Status.BLOCKED)
-    return any(it.effect == "write" and (it.exit_code is not None or it.timed_out or not still) for it in step.commands)
+    return any(
+        command.effect == "write" and (command.exit_code is not None or command.timed_out or not still)
+        for command in step.commands
+    )

@@ -1,4 +1,4 @@
-"""Send the commands of one change, each once, and what is owed afterwards on every way out."""
+"""Send the commands of one change, each once, and its clean-up commands on every way out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.items import with_environment
 from engine.diagnosis.probing import prepared
 from engine.errors import Cancelled, ConnectionLost, Unreachable
+from engine.facts.files.fetched_output import unpacked
 from engine.values.command import Command, Completed
+from engine.values.kept_file import Keep, KeptFile, NotKept
 from engine.values.plan import Change
 from engine.values.playbook import Step
 from engine.values.result import SentCommand, Status
@@ -24,6 +26,8 @@ class SendResult:
     why: str = ""
     commands: list[SentCommand] = field(default_factory=list)
     sent: bool = False
+    kept: tuple[KeptFile, ...] = ()
+    """Files of the record that came from the host."""
     lost: str = ""
     """Why the host cannot be asked any more; empty while it can."""
 
@@ -38,7 +42,10 @@ class SendResult:
 def send(site: HostContext, step: Step, change: Change, lock: str = "") -> SendResult:
     """Send *change*, holding the host's *lock*; never raises for what the host or the line does."""
     done = SendResult()
-    step = with_environment(step, site.scope({}, step.part))
+    if name := site.unread_secret(step, changing=True):
+        done.ends(Status.FAILED, f"nothing was sent: the secret {name!r} was not read for this run")
+        return done
+    step = with_environment(step, site.sending_scope(step.part))
     for command in change.commands:
         _send(site, step, replace(command, lock=lock), done)
         if done.status is not Status.CHANGED:
@@ -46,7 +53,7 @@ def send(site: HostContext, step: Step, change: Change, lock: str = "") -> SendR
     if done.sent:
         for command in change.finally_:
             if done.lost:
-                done.why = f"{done.why}; not put back: {command.brief()}"
+                done.why = f"{done.why}; clean-up not sent: {command.brief()}"
                 continue
             _send(site, step, replace(command, owed=True, lock=lock), done)
     return done
@@ -65,13 +72,13 @@ def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> 
     except ConnectionLost as error:
         done.lost = "" if step.on else str(error)
         if error.sent:
-            words = "the line was lost while this ran, and it is not sent again"
+            words = "the connection was lost while this command ran, and it is not sent again"
             done.ends(Status.UNKNOWN, f"{words}: {command.brief()} ({error})")
             done.commands.append(SentCommand.planned(command))
         else:
             done.sent = done_before
             status = Status.UNKNOWN if done_before else Status.FAILED if step.on else Status.UNREACHABLE
-            done.ends(status, f"the line was lost before this was sent: {command.brief()} ({error})")
+            done.ends(status, f"the connection was lost before this command was sent: {command.brief()} ({error})")
     except Cancelled as error:
         done.sent = done_before or error.sent
         done.ends(Status.CANCELLED, str(error))
@@ -80,13 +87,26 @@ def _send(site: HostContext, step: Step, command: Command, done: SendResult) -> 
     else:
         if answer.refused:
             done.sent = done_before
-            words = f"this was not sent: {command.brief()}" if done_before else "nothing was sent"
+            words = f"not sent: {command.brief()}" if done_before else "nothing was sent"
             done.ends(Status.FAILED, f"{words}: {answer.refused}")
             return
         done.commands.append(SentCommand.of(command, answer))
         if not answer.answers(command):
             status = Status.UNKNOWN if answer.exit_code is None and not _ended(command, answer) else Status.FAILED
             done.ends(status, _fault(site, step, command, answer))
+        elif command.keep:
+            _keep(site, command, command.keep, answer, done)
+
+
+def _keep(site: HostContext, command: Command, keep: Keep, answer: Completed, done: SendResult) -> None:
+    """Keep what the host sent in the record."""
+    assert site.files is not None  # `permitted` has seen to that
+    fetched = unpacked(answer, keep, ran=command.foreign)
+    kept = fetched if isinstance(fetched, NotKept) else site.files.keep(site.host.name, keep.name, fetched)
+    if isinstance(kept, NotKept):
+        done.ends(Status.FAILED, f"{keep.name}: {kept.why}")
+    else:
+        done.kept = (*done.kept, kept)
 
 
 def _ended(command: Command, answer: Completed) -> bool:
@@ -101,9 +121,9 @@ def _fault(site: HostContext, step: Step, command: Command, answer: Completed) -
         return words
     if answer.timed_out:
         left = f"; still there: {', '.join(answer.survivors)}" if answer.survivors else ""
-        ended = "it was left running" if command.unkillable else "it was ended on the host"
+        ended = "the command was left running" if command.unkillable else "the command was ended on the host"
         return f"timed out after {seconds(command.timeout)}; {ended}{left}"
     if answer.exit_code is None:
-        return "the host gave no exit code, so what became of it is not known"
+        return "the host reported no exit code, so the command's outcome is unknown"
     said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
     return f"exit code {answer.exit_code}" + (f": {said[-1].strip()}" if said else "")

@@ -1,4 +1,4 @@
-"""What became of earlier steps, for the steps that depend on them."""
+"""Decide from the results of earlier steps whether a step that depends on them may run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ UNSUCCESSFUL = (
 
 def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | None:
     """How *step* ends because of what became of the steps that it names; None when it may be taken."""
-    for it in _named((*step.after, *step.if_changed), earlier):
-        if it.status in UNSUCCESSFUL and not it.ignored and not step.always:
-            return Status.BLOCKED, f"it comes after {it.id}, which {ended(it)}"
-    if step.if_changed and not any(it.status is Status.CHANGED for it in _named(step.if_changed, earlier)):
+    for other in _named((*step.after, *step.if_changed), earlier):
+        if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
+            return Status.BLOCKED, f"it comes after {other.id}, which {ended(other)}"
+    if step.if_changed and not any(_changed(it) for it in _named(step.if_changed, earlier)):
         return Status.SKIPPED, f"{' and '.join(step.if_changed)} changed nothing"
     if step.if_failed and not any(_failed(it) for it in _named(step.if_failed, earlier)):
         return Status.SKIPPED, f"{' and '.join(step.if_failed)} did not fail"
@@ -45,8 +45,13 @@ def _named(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult
     return [it for it in earlier if written_id(it.id) in wanted]
 
 
+def _changed(result: StepResult) -> bool:
+    """Whether this run has changed something by it, or an earlier one with which this one goes on."""
+    return result.status is Status.CHANGED or (result.changed_earlier and result.status in (Status.OK, Status.SKIPPED))
+
+
 def _failed(result: StepResult) -> bool:
-    """Whether it was begun and did not come to its end: also where nobody knows what became of it."""
+    """Whether it was started and did not come to its end: also where nobody knows what became of it."""
     return result.status in (Status.FAILED, Status.UNKNOWN)
 
 
@@ -55,6 +60,6 @@ def ended(result: StepResult) -> str:
     words = {
         Status.UNKNOWN: "has an unknown outcome",
         Status.UNREACHABLE: "could not reach the host",
-        Status.OWED: "is still to be done (owed)",
+        Status.OWED: "is pending (owed)",
     }
     return words.get(result.status, f"{'was ' if result.status is not Status.FAILED else ''}{result.status}")

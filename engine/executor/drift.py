@@ -1,10 +1,10 @@
-"""Hold what would be done now against what a person was shown, and do no more than that (law 2)."""
+"""Compare a fresh decision with the plan that a person saw, and allow no more than that (law 2)."""
 
 from __future__ import annotations
 
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.protocols import Action
-from engine.values.plan import Blocked, Change, Decision, PlannedStep, Skip
+from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep, Skip
 
 
 def without_drift(
@@ -12,26 +12,32 @@ def without_drift(
 ) -> tuple[Decision, frozenset[str]] | str:
     """*change* without the targets that the plan did not show, and the keys of those; or why the step has drifted."""
     shown_change = planned.decision if isinstance(planned.decision, Change) else None
-    dormant = isinstance(planned.decision, Skip) and planned.condition is not None  # its reach stands in its condition
-    shown = {it.key for it in (shown_change.targets if shown_change else planned.reach if dormant else ())}
     if shown_change and change.risk is not shown_change.risk and change.risk.at_least(shown_change.risk):
-        return f"would now {change.summary}, of risk {change.risk}; the plan showed {shown_change.risk}"
+        return f"would now {change.summary} (risk: {change.risk}); the plan showed the risk {shown_change.risk}"
     if not change.targets:
-        if shown_change and change.commands == shown_change.commands:
-            return change, frozenset()
-        if not shown_change and _announced(change, planned):
+        if change.commands == shown_change.commands if shown_change else _announced(change, planned):
             return change, frozenset()
         return f"would now {change.summary}; the plan did not show that"
-    wanted = {it.key for it in change.targets}
+    shown = _shown_keys(planned)
+    wanted = {target.key for target in change.targets}
     extra = frozenset(wanted - shown)
     if not extra:
         return change, frozenset()
     if extra == wanted or action.without is None or action.decide is None:
         return f"would now {change.summary}; the plan did not show {named(change, extra)}"
     less = action.decide(fresh.args, action.without(fresh.state, extra))
-    if isinstance(less, Change) and not {it.key for it in less.targets} <= shown:
+    if isinstance(less, Change) and not {target.key for target in less.targets} <= shown:
         return f"would now {less.summary}; the plan did not show that"
     return less, extra
+
+
+def _shown_keys(planned: PlannedStep) -> set[str]:
+    """The keys of the targets that the plan showed, at once or as the reach of a conditional step."""
+    if isinstance(planned.decision, Change):
+        return {target.key for target in planned.decision.targets}
+    idle = isinstance(planned.decision, Skip | NoChange)
+    dormant = idle and planned.condition is not None  # its reach stands in its condition
+    return {target.key for target in planned.reach} if dormant else set()
 
 
 def _announced(change: Change, planned: PlannedStep) -> bool:
@@ -44,4 +50,4 @@ def _announced(change: Change, planned: PlannedStep) -> bool:
 
 def named(change: Change, keys: frozenset[str]) -> str:
     """The targets of *change* with one of *keys*, for people."""
-    return ", ".join(it.say for it in change.targets if it.key in keys)
+    return ", ".join(target.say for target in change.targets if target.key in keys)

@@ -1,4 +1,4 @@
-"""Keep the findings of a host true while it is being changed."""
+"""Re-evaluate the findings of a host after each change, waiting for `settle` and `gone_for`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.values.playbook import FindingRule
 from engine.values.types import seconds
 
 POLL = 1.0
-"""Seconds between two looks while a finding is given time to go."""
+"""Seconds between two probes while a finding is given time to go."""
 
 
 class FindingWatch:
@@ -22,7 +22,7 @@ class FindingWatch:
 
     def __init__(self, site: HostContext, first: Diagnosis, findings: tuple[Finding, ...]) -> None:
         self._site = site
-        self._before = {it.id: it for it in findings}
+        self._before = {finding.id: finding for finding in findings}
         self._confirmed: set[str] = set()
         self.diagnosis = first
         self.findings = findings
@@ -35,34 +35,36 @@ class FindingWatch:
         self._confirmed.clear()
 
     def recheck(self, named: tuple[str, ...], *, last: bool = False) -> None:
-        """Take the looks behind the findings *named* again: for as long as each may settle, or must stay gone.
+        """Run the probes behind the findings *named* again: for as long as each may settle, or must stay gone.
 
-        *last*: take every look of the playbook, not only those.
+        *last*: run every probe of the playbook, not only those.
         """
-        rules = [it for it in self._site.playbook.findings if it.id in named]
-        open_rules = [it for it in rules if it.id not in self._confirmed]
+        rules = [finding for finding in self._site.playbook.findings if finding.id in named]
+        open_rules = [rule for rule in rules if rule.id not in self._confirmed]
         if not open_rules and not last:
             return
         every = [it.id for it in self._site.playbook.diagnose]
         wanted = every if last else sorted({look for rule in open_rules for look in rule.looks})
         acted = [
-            it for it in open_rules if (it.settle or it.gone_for) and self._before[it.id].status is Presence.PRESENT
+            rule
+            for rule in open_rules
+            if (rule.settle or rule.gone_for) and self._before[rule.id].status is Presence.PRESENT
         ]
         self._until_settled(wanted, acted, max((it.settle for it in acted), default=0.0))
-        self._confirmed.update(it.id for it in open_rules)
+        self._confirmed.update(rule.id for rule in open_rules)
         self.stale = False
 
     def look_once_more(self, wanted: Collection[str], rules: Sequence[FindingRule]) -> None:
-        """Take the looks *wanted* again before anything was changed: *rules* are given no time to go, only to be gone.
+        """Run the probes *wanted* again before anything was changed: *rules* are given no time to go, only to be gone.
 
         Raises TransportError and Cancelled as the connection does.
         """
-        acted = [it for it in rules if it.gone_for and self._before[it.id].status is Presence.PRESENT]
+        acted = [rule for rule in rules if rule.gone_for and self._before[rule.id].status is Presence.PRESENT]
         self._until_settled(wanted, acted, 0.0)
 
     def forget(self, why: str) -> None:
         """Nothing can be inspected any more: what was found is now unknown."""
-        self.findings = tuple(replace(it, status=Presence.UNKNOWN, why=why) for it in self.findings)
+        self.findings = tuple(replace(finding, status=Presence.UNKNOWN, why=why) for finding in self.findings)
 
     def _until_settled(self, wanted: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
         clock, began = self._site.clock, self._site.clock.now()
@@ -93,4 +95,4 @@ class FindingWatch:
         self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)
 
     def _status(self, finding_id: str) -> Presence:
-        return next(it.status for it in self.findings if it.id == finding_id)
+        return next(finding.status for finding in self.findings if finding.id == finding_id)

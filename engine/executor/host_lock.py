@@ -1,19 +1,17 @@
-"""Keep two runs from changing one host at the same time."""
+"""Lock hosts, so that two runs do not change one host at the same time."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from posixpath import dirname
 
 from engine.diagnosis.host_context import HostContext
 from engine.errors import Cancelled, TransportError
 from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from engine.values.event import Waiting
 from engine.values.plan import Change
-from engine.values.playbook import written_id
+from engine.values.playbook import written_step
 from engine.values.result import HostPlan
-
-PATIENCE = 60.0
-"""Seconds for which we wait until another run has done with a host."""
 
 POLL = 1.0
 
@@ -32,7 +30,7 @@ class Lock:
         """By the host that a step names (empty: this one) and the user to become (empty: who logged in)."""
         self._untold: dict[str, str] = {}
         self.waited = False
-        """Another run has been at work meanwhile."""
+        """Another run has been at work since this one has probed the host."""
 
     def take(self, place: str, become: str = "") -> LockBusy | None:
         """Take the locks of *place* for a change as the user *become*, unless we have them; wait if need be.
@@ -41,13 +39,26 @@ class Lock:
         """
         clock, began = self._site.clock, self._site.clock.now()
         reported = False
-        while (busy := self._ask_all(place, become)) and clock.now() - began < PATIENCE:
+        while (busy := self._ask_all(place, become)) and clock.now() - began < self._site.lock_wait:
             self.waited = True
             if not reported:
                 self._site.emit(Waiting(host=self._site.host.name, why=busy.why))
                 reported = True
             clock.sleep(POLL)
         return busy
+
+    def renew(self, become: str) -> LockBusy | None:
+        """Take the locks of this host again after a reboot, which has removed them.
+
+        Raises TransportError and Cancelled.
+        """
+        for key in [key for key in self._taken if not key[0]]:
+            del self._taken[key]
+        return self.take("", become)
+
+    def has(self, place: str, become: str) -> bool:
+        """Whether it is ours, or this host can keep none."""
+        return (place, become) in self._taken
 
     def held(self, place: str, become: str) -> str:
         """The directory of the lock on *place* for changes as *become*; empty where there is none."""
@@ -57,7 +68,7 @@ class Lock:
     def untold(self, place: str) -> str:
         """Why nothing keeps other runs from *place* while we change it, as the end of a sentence; said once."""
         why = self._untold.pop(place, "")
-        return f"; without a lock, so that another run would not have been noticed: {why}" if why else ""
+        return f"; changed without the host's lock, so another run would not have been noticed: {why}" if why else ""
 
     def _ask_all(self, place: str, become: str) -> LockBusy | None:
         """Ask for every lock on *place* that we do not have; all, or none of them."""
@@ -67,28 +78,39 @@ class Lock:
                 continue
             answer = self._ask(place, user)
             if isinstance(answer, LockBusy):
-                for it in fresh:
-                    self._give(place, it)
+                for locked_user in fresh:
+                    self._give(place, locked_user)
                 return answer
+            if self._was_used(place, answer):
+                self.waited = True
             self._taken[place, user] = answer
             fresh.append(user)
             if isinstance(answer, LockUnavailable):
                 self._untold.setdefault(place, answer.why)
         return None
 
+    def _was_used(self, place: str, answer: LockHeld | LockUnavailable) -> bool:
+        """Whether another run had the lock while this one has probed the host.
+
+        Who logged in and whom a step becomes may be one user: then the lock that we have is why it was not idle.
+        """
+        if not isinstance(answer, LockHeld) or answer.idle > self._site.clock.now() - self._site.began + 1:
+            return False
+        ours = (it for (where, _), it in self._taken.items() if where == place and isinstance(it, LockHeld))
+        return dirname(answer.place) not in {dirname(it.place) for it in ours}
+
     def _users(self, place: str, become: str) -> list[str]:
         """Those as whom the plan changes *place*, and *become*, in the order in which every run asks."""
-        written = {it.id: it for it in self._site.playbook.remediate}
         users = {become}
         for planned in self._plan.steps:
-            step = written[written_id(planned.id)]
+            step = written_step(self._site.playbook.remediate, planned.id)
             if step.on == place and (isinstance(planned.decision, Change) or not planned.ready):
                 users.add(step.become)
         login = "" if place else self._site.host.user
         return sorted(users, key=lambda user: ((user or login) == "root", user or login))
 
     def _ask(self, place: str, user: str) -> LockHeld | LockBusy | LockUnavailable:
-        facts = {name: str(it) for name, it in self._site.run.items()}
+        facts = {name: str(value) for name, value in self._site.run.items()}
         run, by = facts.get("id", ""), facts.get("by") or "somebody"
         words = f"run {run} of {self._site.playbook.name}, by {by}, since {facts.get('started_at') or 'some time'}"
         (done,) = self._site.at(place).run(ask_lock(run, self._name(place), words, user))

@@ -1,36 +1,35 @@
-"""Take the steps of one host, one after the other, and account for every one."""
+"""Run the steps of one host, one after the other, with a result for every one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from engine.diagnosis.diagnose import Diagnosis
+from engine.diagnosis.earlier_runs import continued
 from engine.diagnosis.gates import gate_of, is_cleanup, too_risky, victims_of
 from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from engine.diagnosis.probing import run_probes
-from engine.errors import Cancelled, TransportError
+from engine.errors import Cancelled, RecordLost, TransportError
 from engine.executor.apply import send
+from engine.executor.consent import Consent, why_unconfirmed
 from engine.executor.dependencies import disabled_by, ended, unmet_dependency
 from engine.executor.drift import named, without_drift
 from engine.executor.finding_watch import FindingWatch
 from engine.executor.host_lock import Lock
-from engine.executor.recheck import confirmed_result
+from engine.executor.owed import OwedRecord, OwedSettlement, owed_in
+from engine.executor.recheck import confirmed_result, patient
+from engine.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from engine.executor.revalidation import Revalidation
+from engine.executor.step_ends import as_planned, pending, plain_result
+from engine.executor.undoing import change_started
 from engine.executor.verification import verify
+from engine.facts.system.host_lock import LockBusy
+from engine.values.earlier_change import equal_items
 from engine.values.event import StepFinished, StepStarted
-from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Skip
-from engine.values.playbook import Step, written_id
+from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Restart, Skip
+from engine.values.playbook import Step, written_step
 from engine.values.result import Fault, HostPlan, Status, StepResult
-
-
-class Consent(Enum):
-    """What a person has agreed to."""
-
-    SHOWN = "shown"  # saw this plan, and said yes
-    YES = "yes"  # said yes beforehand, to whatever the looks call for
-    NONE = "none"  # nobody was asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +48,18 @@ def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent
     """
     watch = FindingWatch(site, seen, plan.findings)
     called = Revalidation(site, plan, watch, shown=consent is Consent.SHOWN, force=force)
-    run = _Run(site=site, plan=plan, watch=watch, called=called, consent=consent, force=force, lock=Lock(site, plan))
-    written = {it.id: it for it in site.playbook.remediate}
+    run = _Run(
+        site=site,
+        plan=plan,
+        watch=watch,
+        called=called,
+        consent=consent,
+        force=force,
+        lock=Lock(site, plan),
+        owed=owed_in(site, plan),
+    )
     for planned in plan.steps:
-        step = replace(written[written_id(planned.id)], id=planned.id)
+        step = replace(written_step(site.playbook.remediate, planned.id), id=planned.id)
         site.emit(StepStarted(host=site.host.name, step=step.id, action=step.action))
         run.finish(step, run.take(step, planned))
     run.look_a_last_time()
@@ -62,6 +69,7 @@ def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent
         waited = waited or (step.within > 0 and result.status is Status.OK)
     if waited and not run.cured():  # what was still there may have gone while it was waited for
         run.look_a_last_time()
+    run.owed.close(wrote=run.wrote)
     if not run.dead:
         run.lock.give()
     looks = run.watch.diagnosis.results
@@ -73,7 +81,7 @@ class _Due:
     """A change that is to be sent, and what it rests on."""
 
     fresh: ProbeAnswer
-    """What the step's own look saw."""
+    """What the step's own probe saw."""
     change: Change
     left_alone: frozenset[str]
     """Keys of the targets that the plan did not show."""
@@ -92,9 +100,10 @@ class _Run:
     consent: Consent
     force: bool
     lock: Lock
+    owed: OwedRecord | OwedSettlement
     results: list[StepResult] = field(default_factory=list)
     broken: str = ""
-    """The step that stopped the host, with what became of it."""
+    """The step that stopped the host, and its outcome."""
     lost: str = ""
     """Why the host cannot be asked any more."""
     dead: bool = False
@@ -110,6 +119,7 @@ class _Run:
     def finish(self, step: Step, result: StepResult) -> None:
         """Take note of a step's end, and tell."""
         self.results.append(result)
+        self.owed.ended(result)
         stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault is Fault.COMMAND
         if stops and not result.ignored and not self.broken:
             self.broken = f"{step.id} {ended(result)}"
@@ -118,18 +128,18 @@ class _Run:
     def take(self, step: Step, planned: PlannedStep) -> StepResult:
         """Do one step, as far as it may be done."""
         began = self.site.clock.now()
-        plain = _plain(step, planned)
+        plain = plain_result(self.site, step, planned)
         self.doubt, self.sending = None, False
         try:
             result = self._take(step, planned, plain)
         except Cancelled as error:
             self.lost = self.lost or str(error)
             status = Status.OWED if step.always else Status.CANCELLED
-            result = replace(plain, status=status, why=_owed(str(error)) if step.always else str(error))
+            result = replace(plain, status=status, why=pending(str(error)) if step.always else str(error))
         except TransportError as error:
             self.lost, self.dead = str(error), True
             status = Status.OWED if step.always else Status.UNREACHABLE
-            result = replace(plain, status=status, why=_owed(str(error)), fault=Fault.LOOK)
+            result = replace(plain, status=status, why=pending(str(error)), fault=Fault.LOOK)
             result = result if step.always else replace(result, why=str(error))
         except Exception as error:  # a fault of ours: what was sent may have been done, and the rest is not begun
             status = Status.UNKNOWN if self.sending else Status.FAILED
@@ -138,34 +148,53 @@ class _Run:
         return replace(result, seconds=round(self.site.clock.now() - began, 3))
 
     def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
+        if ended := self._held_back(step, planned, plain):
+            return ended
+        if isinstance(planned.decision, Change) and self.consent is not Consent.NONE and (busy := self._lock(step)):
+            return replace(plain, status=Status.BLOCKED, why=busy.why)
         while True:
             due = self._decided(step, planned, plain)
             if isinstance(due, StepResult):
                 return due
-            if self.consent is Consent.NONE:
-                asks = "the step says confirm: true" if step.confirm else f"its risk is {due.change.risk}"
-                why = f"needs --yes: {asks}, and nobody could be asked"
+            if why := self._unconfirmed(step, due.change):
                 return replace(due.plain, status=Status.BLOCKED, why=why)
-            had_waited = self.lock.waited
-            if busy := self.lock.take(step.on, step.become):
-                return replace(due.plain, status=Status.BLOCKED, why=busy.why)
-            if had_waited or not self.lock.waited:
+            if self.lock.has(step.on, step.become):
                 return self._change(step, due)
-            self.watch.changed()  # another run has changed this host since it was probed: decide once more
-            self.called.due = not self.wrote
+            if busy := self._lock(step):  # the plan did not show a change here
+                return replace(due.plain, status=Status.BLOCKED, why=busy.why)
 
-    def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
-        """The change that is due now; or how the step ends without one."""
+    def _unconfirmed(self, step: Step, change: Change) -> str:
+        """Why what a person has agreed to does not do for *change*, or nothing."""
+        least = self.site.playbook.limits.confirm_from
+        owing = self.wrote or isinstance(self.owed, OwedSettlement)
+        return why_unconfirmed(self.consent, step, change, least, owing=owing)
+
+    def _lock(self, step: Step) -> LockBusy | None:
+        """Take the lock, so that what is probed from now on stays as it is; what was probed before may be outdated."""
+        had_waited = self.lock.waited
+        if busy := self.lock.take(step.on, step.become):
+            return busy
+        if self.lock.waited and not had_waited:
+            self.watch.changed()
+            self.called.due = not self.wrote
+        return None
+
+    def _held_back(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | None:
+        """How the step ends where it does not begin, whatever the host looks like."""
         if off := disabled_by(planned):
             return replace(plain, status=Status.SKIPPED, why=off)
         if self.lost and step.always and (self.dead or not planned.ready):
             return self._owing(planned, plain)
         if self.lost and not step.always:
-            return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {self.lost}")
+            return replace(plain, status=Status.BLOCKED, why=f"no more commands can be sent to the host: {self.lost}")
         if self.broken and not (step.always or step.if_failed):
-            return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; nothing is done after that")
+            return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; no later step runs")
         if stands := unmet_dependency(step, self.results):
             return replace(plain, status=stands[0], why=stands[1])
+        return None
+
+    def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
+        """The change that is due now; or how the step ends without one."""
         if barrier := self._barrier(step, planned):
             blind = isinstance(barrier, Blocked)
             status = Status.BLOCKED if blind else Status.SKIPPED
@@ -190,17 +219,17 @@ class _Run:
         """A step that is always taken, on a host that cannot be asked: owed, if it would have done anything."""
         if isinstance(planned.decision, Skip):
             return replace(plain, status=Status.SKIPPED, why=planned.decision.why)
-        return replace(plain, status=Status.OWED, why=_owed(self.lost))
+        return replace(plain, status=Status.OWED, why=pending(self.lost))
 
     def _barrier(self, step: Step, planned: PlannedStep) -> Skip | Blocked | None:
         """Why the findings of this moment, or the plan, keep the step from running."""
-        named_findings = step.for_ or tuple(it.id for it in self.watch.findings if it.severity.drives)
+        named_findings = step.for_ or tuple(finding.id for finding in self.watch.findings if finding.severity.drives)
         if planned.ready and not self.lost:
             self.called.look_again()
         if planned.ready and (why := self.called.withdrawn(step, wrote=self.wrote)):
             return why
         if is_cleanup(step):
-            return None if planned.ready else _as_planned(planned)
+            return None if planned.ready else as_planned(planned)
         if (self.wrote or self.lock.waited) and self.site.playbook.findings and not step.always:
             self.watch.recheck(named_findings)
         gate = gate_of(step, self._calling(step, planned), force=self.force)
@@ -213,7 +242,7 @@ class _Run:
             return None
         if late := self._appeared(named_findings):
             return Skip(why=f"{late} appeared during the run; a step without `after` does not act on that")
-        return _as_planned(planned)
+        return as_planned(planned)
 
     def _calling(self, step: Step, planned: PlannedStep) -> tuple[Finding, ...]:
         """The findings that may call for *step*."""
@@ -223,8 +252,10 @@ class _Run:
 
     def _appeared(self, named: tuple[str, ...]) -> str:
         """The findings of *named* that are there now, when none of them was when the plan was made."""
-        now = [it.id for it in self.watch.findings if it.id in named and it.status is Presence.PRESENT]
-        then = {it.id for it in self.plan.findings if it.status in (Presence.PRESENT, Presence.UNKNOWN)}
+        now = [
+            finding.id for finding in self.watch.findings if finding.id in named and finding.status is Presence.PRESENT
+        ]
+        then = {finding.id for finding in self.plan.findings if finding.status in (Presence.PRESENT, Presence.UNKNOWN)}
         return "" if then & set(now) or not now else ", ".join(now)
 
     def _decide(self, step: Step, planned: PlannedStep, fresh: ProbeAnswer, plain: StepResult) -> StepResult | _Due:
@@ -236,7 +267,10 @@ class _Run:
         if fresh.absent:
             self.needless = self.needless or planned_change
             return replace(plain, status=Status.SKIPPED, why=fresh.absent, inapplicable=True)
+        taken = ((it.id, it.item) for it in self.plan.steps if it.ready and self.site.earlier)
+        equal = equal_items(step.id, planned.item, taken)
         decision = action.decide(fresh.args, fresh.state)
+        decision = continued(self.site, step, planned.item, decision, self.results, equal)
         self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
         if self.doubt and too_risky(decision):
             return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.LOOK)
@@ -253,6 +287,9 @@ class _Run:
                 return replace(plain, status=Status.OK, why=why, verified=True)
             case Skip(why=why):
                 return replace(plain, status=Status.SKIPPED, why=why)
+            case Blocked(why=why) if decision.in_doubt or decision.drifted:
+                status = Status.UNKNOWN if decision.in_doubt else Status.DRIFTED
+                return replace(plain, status=status, why=why, diff=decision.diff or None)
             case Blocked(why=why):
                 return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)
             case Change():
@@ -266,32 +303,62 @@ class _Run:
                 return _Due(fresh=fresh, change=decision, left_alone=left_alone, spared=spared, plain=shown)
 
     def _change(self, step: Step, due: _Due) -> StepResult:
-        """Send the change, and look a second time."""
+        """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
+        if why := self.site.begin_change() or self.owed.keep(step.id, {it.id for it in self.results}):
+            return replace(due.plain, status=Status.BLOCKED, why=why)
+        try:
+            self.site.emit(change_started(self.site, step, self._planned(step).item, due.fresh, due.change))
+        except RecordLost as error:
+            if not step.always:  # what is owed is done all the same
+                why = f"not sent, because the run cannot be recorded: {error}"
+                return replace(due.plain, status=Status.BLOCKED, why=why)
         result = self._changed(step, due)
         note = f"; left alone, because the plan did not show it: {due.spared}" if due.spared else ""
-        return replace(result, why=result.why + note + self.lock.untold(step.on))
+        return replace(result, why=result.why + note + self.lock.untold(step.on) + self.owed.untold())
 
     def _changed(self, step: Step, due: _Due) -> StepResult:
         change = due.change
+        if why := objection(self.site, step, change.restart):
+            return replace(due.plain, status=Status.BLOCKED, why=why)
         self.sending = True
         done = send(self.site, step, change, self.lock.held(step.on, step.become))
-        if done.sent:
+        if done.sent and not change.only_reads:
             self.wrote = True
             self.watch.changed()
+        plain = replace(due.plain, commands=(*due.plain.commands, *done.commands), kept=done.kept)
+        if change.restart and may_have_begun(done):
+            return self._through_restart(step, change.restart, replace(due, plain=plain))
         self.dead = self.dead or bool(done.lost)
         self.lost = self.lost or done.lost
-        plain = replace(due.plain, commands=(*due.plain.commands, *done.commands))
         if done.status is not Status.CHANGED:
             ignored = step.ignore_failure and done.status is Status.FAILED
             return replace(plain, status=done.status, why=done.why, fault=Fault.COMMAND, ignored=ignored)
         if action := self.site.action(step).outcome:
-            change = replace(change, summary=action(change.summary, tuple(it.stdout for it in done.commands)))
+            change = replace(change, summary=action(change.summary, tuple(command.stdout for command in done.commands)))
         if not change.verifiable:
             return replace(plain, status=Status.CHANGED, why=f"{change.summary} (not checked)", verified=False)
         return self._second_look(step, replace(due, change=change, plain=plain))
 
+    def _through_restart(self, step: Step, restart: Restart, due: _Due) -> StepResult:
+        """Wait until the host is back in another boot, and inspect it there."""
+        try:
+            found = wait_until_back(self.site, restart, step.every)
+            why = settle_in(self.site, step, self.lock, self.owed) if found is None else ""
+        except (TransportError, Cancelled) as error:
+            self.lost, self.dead = str(error), True
+            status = Status.CANCELLED if isinstance(error, Cancelled) else Status.UNKNOWN
+            return replace(due.plain, status=status, why=f"the reboot was sent, but not seen to its end: {error}")
+        if found is not None:
+            ended = not_back(due.plain, restart, found)
+            self.lost, self.dead = ("", False) if found.reached else (ended.why, True)
+            return ended
+        if why:
+            return replace(due.plain, status=Status.UNKNOWN, why=why, fault=Fault.COMMAND)
+        return self._second_look(step, due)
+
     def _second_look(self, step: Step, due: _Due) -> StepResult:
         plain, change = due.plain, due.change
+        step = patient(step, change)
         request = ProbeRequest(step=step, args=self._planned(step).args)
         try:
             return confirmed_result(self.site, request, due.fresh, change, due.left_alone, plain)
@@ -318,24 +385,10 @@ class _Run:
             self.watch.forget(f"the host could not be probed after the change: {self.lost}")
             return
         try:
-            self.watch.recheck(tuple(it.id for it in self.site.playbook.findings), last=True)
+            self.watch.recheck(tuple(finding.id for finding in self.site.playbook.findings), last=True)
         except (TransportError, Cancelled) as error:
             self.lost = str(error)
             self.watch.forget(f"the host could not be probed after the change: {error}")
         except Exception as error:  # a fault of ours: what was done stays reported, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"
             self.watch.forget(f"the host was not probed after the change: {self.lost}")
-
-
-def _plain(step: Step, planned: PlannedStep) -> StepResult:
-    return replace(StepResult.of(step), condition=planned.condition)
-
-
-def _as_planned(planned: PlannedStep) -> Skip | Blocked:
-    """What the plan decided of a step whose arguments could not be filled in."""
-    assert isinstance(planned.decision, Skip | Blocked)
-    return planned.decision
-
-
-def _owed(why: str) -> str:
-    return f"owed: it is to be done whatever happened, and could not be: {why}"

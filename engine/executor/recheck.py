@@ -1,4 +1,4 @@
-"""Believe that a change is done only when a second look agrees (law 3)."""
+"""Probe again after a change: it is `changed` only if that probe agrees (law 3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from engine.diagnosis.probing import run_probes
 from engine.protocols import Action
 from engine.values.event import Waiting
 from engine.values.plan import Change, NoChange
+from engine.values.playbook import Step
 from engine.values.result import Fault, SentCommand, Status, StepResult
 from engine.values.types import seconds
 
@@ -25,8 +26,12 @@ def confirmed_result(
     """How a step ends whose commands were all answered as they should be, *fresh* being what was seen before them.
 
     Its ``within`` is the time that it has to come true: until then it is probed repeatedly.
+    Files that were fetched need no second probe.
     Raises TransportError and Cancelled as the connection does.
     """
+    if plain.kept and site.files:  # nothing was changed on the host; the file is on the disk, with its digest
+        words = "; ".join(f"{site.files.where}/{it.path} ({it.about()})" for it in plain.kept)
+        return replace(plain, status=Status.CHANGED, why=f"kept as {words}", verified=True)
     step, began = request.step, site.clock.now()
     commands: tuple[SentCommand, ...] = ()
     while True:
@@ -35,9 +40,16 @@ def confirmed_result(
         if result.status is Status.CHANGED or site.clock.now() - began >= step.within:
             return replace(result, commands=(*plain.commands, *commands))
         if len(commands) == len(probed.commands):  # the first time
-            words = f"waiting up to {seconds(step.within)} for {step.id} to have worked"
+            words = f"waiting up to {seconds(step.within)} for {step.id} to take effect"
             site.emit(Waiting(host=site.host.name, why=words))
         site.clock.sleep(step.every)
+
+
+def patient(step: Step, change: Change) -> Step:
+    """*step* with the time that *change* may take to come true; where that is long, it is probed less often."""
+    return replace(
+        step, within=max(step.within, change.patience), every=max(step.every, min(10.0, change.patience / 60))
+    )
 
 
 def _looked_again(
@@ -59,12 +71,12 @@ def _looked_again(
     if probed.outcome.absent or settled(action, fresh, after):
         return probed, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
     words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
-    why = words or "done, but a second probe still sees what it was to change"
+    why = words or "done, but a second probe still finds what the step was to change"
     return probed, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
 
 
 def settled(action: Action, before: ProbeAnswer, after: object) -> bool:
-    """Whether the second look agrees that the change is done; by default, when nothing is left to decide."""
+    """Whether the second probe agrees that the change is done; by default, when nothing is left to decide."""
     if action.settled is not None:
         return action.settled(before.args, before.state, after)
     assert action.decide is not None

@@ -1,4 +1,4 @@
-"""What called for the steps of a plan, probed again after a person's yes or a wait for the host's lock."""
+"""Probe again, after a yes or a wait for the lock, whether the findings still call for the planned steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.items import skipped_now
 from engine.executor.finding_watch import FindingWatch
 from engine.values.plan import Blocked, Change, Finding, Presence, Skip
-from engine.values.playbook import FindingRule, Step, written_id
+from engine.values.playbook import FindingRule, Step, written_step
 from engine.values.result import HostPlan, Status
 
 _WEIGHT = {Presence.ABSENT: 0, Presence.GONE: 0, Presence.UNKNOWN: 1, Presence.PRESENT: 2}
@@ -19,26 +19,26 @@ _WEIGHT = {Presence.ABSENT: 0, Presence.GONE: 0, Presence.UNKNOWN: 1, Presence.P
 class Revalidation:
     """The findings and guards that a plan rests on, until the run itself has changed the host.
 
-    From then on what the steps do is what moves the looks: the findings are the watch's, and guards stay as they were.
+    From then on what the steps do is what moves the probes: the findings are the watch's, and guards stay as they were.
     """
 
     def __init__(self, site: HostContext, plan: HostPlan, watch: FindingWatch, *, shown: bool, force: bool) -> None:
         self._site, self._plan, self._watch, self._shown, self._force = site, plan, watch, shown, force
         self._withdrawn: dict[str, Skip | Blocked] = {}
-        self.due = shown and any(isinstance(it.decision, Change) for it in plan.steps)
-        """Time has passed since the looks that the plan rests on were taken."""
+        self.due = shown and any(isinstance(step.decision, Change) for step in plan.steps)
+        """Time has passed since the probes that the plan rests on were taken."""
 
     def look_again(self) -> None:
-        """Where it is due, take those looks once more that the findings and the guards of the steps rest on.
+        """Where it is due, run those probes once more that the findings and the guards of the steps rest on.
 
         Raises TransportError and Cancelled as the connection does.
         """
         if not self.due:
             return
-        written = {it.id: it for it in self._site.playbook.remediate}
-        steps = [(written[written_id(it.id)], it) for it in self._plan.steps if it.ready]
+        written = self._site.playbook.remediate
+        steps = [(written_step(written, step.id), step) for step in self._plan.steps if step.ready]
         rules = self._rules([step for step, _ in steps])
-        looks = {look for it in rules for look in it.looks}
+        looks = {look for rule in rules for look in rule.looks}
         for step, _ in steps:
             looks |= named(replace(step, args={}))
         self._watch.look_once_more(looks, rules)
@@ -49,13 +49,14 @@ class Revalidation:
         self.due = False
 
     def withdrawn(self, step: Step, *, wrote: bool) -> Skip | Blocked | None:
-        """Why what called for *step* in the plan does so no longer; None where it does.  *wrote*: the run has begun."""
+        """Why nothing calls for *step* any more; None where something does.  *wrote*: the run has changed the host."""
         if why := self._withdrawn.get(step.id):
             return why
         if wrote or is_cleanup(step):
             return None
         then, now, least = (
-            gate_of(step, it, force=self._force) for it in (self._plan.findings, self._watch.findings, self.findings())
+            gate_of(step, findings, force=self._force)
+            for findings in (self._plan.findings, self._watch.findings, self.findings())
         )
         if least is not None and then is None:
             return replace(least, why=f"no longer called for: {least.why}")
@@ -67,8 +68,10 @@ class Revalidation:
         """The findings as they may call for a step: where a plan was shown, what has appeared since does not."""
         if not self._shown:
             return self._watch.findings
-        then = {it.id: it for it in self._plan.findings}
-        return tuple(min(it, then[it.id], key=lambda one: _WEIGHT[one.status]) for it in self._watch.findings)
+        then = {finding.id: finding for finding in self._plan.findings}
+        return tuple(
+            min(finding, then[finding.id], key=lambda one: _WEIGHT[one.status]) for finding in self._watch.findings
+        )
 
     def _rules(self, steps: list[Step]) -> list[FindingRule]:
         """The findings that call for any of *steps*, and those that would supersede them."""
@@ -76,6 +79,6 @@ class Revalidation:
         wanted = {it.id for it in every if any(it.id in step.for_ for step in steps)}
         if any(not step.for_ and not is_cleanup(step) for step in steps):
             wanted |= {it.id for it in every if it.severity.drives}
-        for it in reversed(every):  # what supersedes a finding stands before it
-            wanted |= {*it.unless} if it.id in wanted else set()
+        for rule in reversed(every):  # what supersedes a finding stands before it
+            wanted |= {*rule.unless} if rule.id in wanted else set()
         return [it for it in every if it.id in wanted]

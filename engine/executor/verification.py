@@ -1,4 +1,4 @@
-"""Hold the assertions of ``verify`` against the host, once it has been changed."""
+"""Check the assertions of ``verify`` on the host after its changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def verify(
 ) -> Iterator[tuple[Step, StepResult]]:
     """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
     written = {it.id: it for it in site.playbook.verify}
-    for plain in [it for it in plan.results if it.phase is Phase.VERIFY]:
+    for plain in [result for result in plan.results if result.phase is Phase.VERIFY]:
         step, began = replace(written[written_id(plain.id)], id=plain.id), site.clock.now()
         try:
             result = _verify(site, step, plan, plain, earlier, wrote, lost)
@@ -42,16 +42,17 @@ def _verify(
     site: HostContext, step: Step, plan: HostPlan, plain: StepResult, earlier: list[StepResult], wrote: bool, lost: str
 ) -> StepResult:
     if lost:
-        return replace(plain, status=Status.BLOCKED, why=f"the host cannot be asked any more: {lost}", fault=Fault.LOOK)
+        why = f"no more commands can be sent to the host: {lost}"
+        return replace(plain, status=Status.BLOCKED, why=why, fault=Fault.LOOK)
     if site.playbook.remediate and not wrote:
         return replace(plain, status=Status.SKIPPED, why="nothing was changed")
-    for it in earlier:
+    for other in earlier:
         if (
-            written_id(it.id) in step.after
-            and it.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
-            and not it.ignored
+            written_id(other.id) in step.after
+            and other.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
+            and not other.ignored
         ):
-            return replace(plain, status=Status.BLOCKED, why=f"it comes after {it.id}, which {ended(it)}")
+            return replace(plain, status=Status.BLOCKED, why=f"it comes after {other.id}, which {ended(other)}")
     if step.id not in plan.verify_args:
         return plain
     return _until_it_holds(site, ProbeRequest(step=step, args=plan.verify_args[step.id]), plain)

@@ -1,4 +1,4 @@
-"""Say why an expression could not be evaluated: which value is missing or of the wrong kind, and which look saw it."""
+"""Explain why an expression could not be evaluated: which value of which probe is missing or of the wrong type."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Value = Callable[[nodes.Node], Any]
 
 
 def explained(text: str, error: Exception, tree: nodes.Template, value: Value, looks: Collection[str]) -> str:
-    """Why *text* cannot be filled in, with the values that are missing in it, and the looks that it names.
+    """Why *text* cannot be filled in, with the values that are missing in it, and the probes that it names.
 
-    *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *looks* are the ids of all looks.
+    *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *looks* are the ids of all probes.
     """
     named = [it for it in dict.fromkeys(node.name for node in tree.find_all(nodes.Name)) if it in looks]
     given = f", in what {' and '.join(named)} saw" if named else ""
@@ -61,9 +61,9 @@ def _plainly(said: str) -> str:
     if found := _COMBINED.fullmatch(said):
         return f"{_kind(found[2])} and {_kind(found[3])} cannot be combined by {found[1].rstrip(':')}"
     if found := _NO_LIST.fullmatch(said):
-        return f"{_kind(found[1] or found[2])} is no list"
+        return f"{_kind(found[1] or found[2])} is not a list"
     if found := _WANTED.search(said):
-        return f"{_kind(found[1])} is no number"
+        return f"{_kind(found[1])} is not a number"
     return said
 
 
@@ -81,7 +81,7 @@ def _missing(tree: nodes.Template, value: Value) -> Iterator[str]:
         if not attribute or node.node is None:
             continue
         items = _quietly(value, node.node, [])
-        if isinstance(items, list | Iterator) and any(_lacks(it, attribute) for it in items):
+        if isinstance(items, list | Iterator) and any(_lacks(item, attribute) for item in items):
             yield attribute
 
 

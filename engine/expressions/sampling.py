@@ -1,4 +1,4 @@
-"""How often a look is repeated, read from its ``samples``."""
+"""How often a probe is repeated, read from its ``samples``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.values.units import time_span
 T = TypeVar("T")
 
 MOST = 1000
-"""Samples of one look."""
+"""Samples of one probe."""
 
 LONGEST = 86400.0
 """Seconds from the first sample to the last: more is a slip."""
@@ -31,20 +31,20 @@ def sampling(written: Mapping[str, Json], scope: Scope) -> Sampling:
         try:
             return convert(render(written[key], scope))
         except UnknownTouched as error:
-            problems.append(Problem(message=f"{key}: it is not known yet: {error}"))
+            problems.append(Problem(message=f"{key}: not known yet: {error}"))
         except ConfigError as error:
-            problems.extend(Problem(message=f"{key}: {it.message}") for it in error.problems)
+            problems.extend(Problem(message=f"{key}: {problem.message}") for problem in error.problems)
         return default
 
     made = Sampling(
         times=read("times", _times, 0), span=read("for", time_span, 0.0), every=read("every", time_span, 2.0)
     )
     if ("times" in written) == ("for" in written):
-        problems.append(Problem(message="samples: give one of `times` and `for`"))
+        problems.append(Problem(message="samples: give either `times` or `for`"))
     elif not problems and made.asked > MOST:
-        problems.append(Problem(message=f"samples: these are {made.asked}, and {MOST} are the most"))
+        problems.append(Problem(message=f"samples: {made.asked} samples are more than the maximum of {MOST}"))
     elif not problems and made.seconds > LONGEST:
-        problems.append(Problem(message=f"samples: these take {seconds(made.seconds)}, and a day is the most"))
+        problems.append(Problem(message=f"samples: they would take {seconds(made.seconds)}; the maximum is a day"))
     if problems:
         raise ConfigError(*problems)
     return made
@@ -52,5 +52,5 @@ def sampling(written: Mapping[str, Json], scope: Scope) -> Sampling:
 
 def _times(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 2:
-        raise ConfigError(f"{value!r} is no number of samples: write a whole number from 2")
+        raise ConfigError(f"{value!r} is not a number of samples: write a whole number from 2")
     return value

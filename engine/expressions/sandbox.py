@@ -1,4 +1,4 @@
-"""The bounds of a template: what it may say, how often it may loop, and how large what it makes may be."""
+"""The sandbox of templates: allowed syntax, and limits on loops and sizes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from jinja2 import StrictUndefined, nodes, pass_context
+from jinja2 import StrictUndefined, Undefined, nodes, pass_context
+from jinja2.compiler import Frame
 from jinja2.exceptions import SecurityError
-from jinja2.nativetypes import NativeEnvironment
+from jinja2.nativetypes import NativeCodeGenerator, NativeEnvironment
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
@@ -55,11 +56,11 @@ class Rounds:
         self._left = MOST_ROUNDS
 
     def _count(self, items: Any) -> Iterator[Any]:
-        for it in items:
+        for item in items:
             self._left -= 1
             if self._left < 0:
-                raise SecurityError(f"its loops take more than {MOST_ROUNDS} rounds")
-            yield it
+                raise SecurityError(f"its loops exceed {MOST_ROUNDS} rounds in total")
+            yield item
 
 
 @pass_context
@@ -70,7 +71,7 @@ def _within_bounds(context: Any, items: Any) -> Any:
 
 def _joined(parts: Any) -> str:
     """The texts of a ``~``."""
-    return "".join(bounded([str(known(it)) for it in parts]))
+    return "".join(bounded([str(known(part)) for part in parts]))
 
 
 def _format(form: str, *values: Any) -> str:
@@ -88,8 +89,28 @@ def _counted(value: Any, noun: str, many: str = "") -> str:
 
 
 def _answered(value: Any) -> bool:
-    """Whether a look could answer at all, which may be asked of one that could not: ``gpus is not answered``."""
+    """Whether a probe could answer at all, which may be asked of one that could not: ``gpus is not answered``."""
+    if isinstance(value, Undefined):
+        str(value)  # raises: a field that is not there was mistyped
     return not isinstance(value, Silent)
+
+
+class _Asking(NativeCodeGenerator):
+    """Of ``x.field is answered``, the fields are read without touching them: one may be unknown where ``x`` is not."""
+
+    def visit_Test(self, node: nodes.Test, frame: Frame) -> None:  # noqa: N802 - as Jinja's visitor calls it
+        asked = node.node
+        fields: list[str] = []
+        while node.name == "answered" and isinstance(asked, nodes.Getattr):
+            fields.insert(0, asked.attr)
+            asked = asked.node
+        if not fields:
+            super().visit_Test(node, frame)
+            return
+        with self._filter_test_common(node, frame, False):
+            self.write("environment.field(")
+            self.visit(asked, frame)
+            self.write(f", {', '.join(map(repr, fields))})")
 
 
 class _Bounding(NodeTransformer):
@@ -98,7 +119,7 @@ class _Bounding(NodeTransformer):
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, nodes.Stmt) and not isinstance(node, STATEMENTS):
             word = type(node).__name__.lower()
-            raise SecurityError(f"a template knows `if`, `for` and `set`, and no `{word}`")
+            raise SecurityError(f"templates support `if`, `for` and `set`, but not `{word}`")
         return super().generic_visit(node, *args, **kwargs)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - as Jinja's visitor calls it
@@ -113,20 +134,20 @@ class _Bounding(NodeTransformer):
         try:
             finite(node.value)
         except ValueError as error:
-            raise SecurityError("a number in it is too large") from error
+            raise SecurityError("it contains a number that is too large") from error
         return node
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - as above
         """What is evaluated within a sample is the author's own text, never what a host said."""
         self.generic_visit(node)
         if node.name in ("map", *SERIES) and (node.dyn_args or node.dyn_kwargs):
-            raise SecurityError(f"`{node.name}` wants its arguments written out, without `*`")
+            raise SecurityError(f"`{node.name}` needs its arguments written out, without `*`")
         given = [_text(it) for it in node.args]
         name, given = (given[0], given[1:]) if node.name == "map" and given else (node.name, given)
         if not name:
-            raise SecurityError("`map` wants the name of its filter written out")
+            raise SecurityError("`map` needs the name of its filter written out")
         if name in SERIES and not (given and given[0]):
-            raise SecurityError(f"`{name}` wants what it looks for in each sample written out, in quotes")
+            raise SecurityError(f"`{name}` needs its condition or field written out, in quotes")
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - as above
@@ -148,13 +169,14 @@ class Missing(StrictUndefined):
             return super()._undefined_message
         known_keys = list(self._undefined_obj)
         more = ", ..." if len(known_keys) > SHOWN else ""
-        there = f"there is {', '.join(known_keys[:SHOWN])}{more}" if known_keys else "there is nothing in it"
+        there = f"there is {', '.join(known_keys[:SHOWN])}{more}" if known_keys else "it is empty"
         return f"there is no {self._undefined_name!r} ({there})"
 
 
 class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
     """Sandboxed, strict about undefined names, native types, and bounded."""
 
+    code_generator_class = _Asking
     intercepted_binops = frozenset({"*", "**", "+", "-", "/", "//", "%"})
 
     def __init__(self, finalize: Callable[..., Any]) -> None:
@@ -164,9 +186,9 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
             self.globals.pop(name, None)
         for name in NO_FILTERS:
             self.filters.pop(name, None)
-        self.filters = {name: _measured(name, it) for name, it in self.filters.items()}
+        self.filters = {name: _measured(name, value) for name, value in self.filters.items()}
         self.filters |= {WITHIN_BOUNDS: _within_bounds, JOINED: _joined, "format": _format, "counted": _counted}
-        self.tests = {name: _asked_of_known(it) for name, it in self.tests.items()} | {"answered": _answered}
+        self.tests = {name: _asked_of_known(value) for name, value in self.tests.items()} | {"answered": _answered}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
@@ -185,6 +207,15 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
             raise SecurityError(f"a text has no {attribute!r} in a playbook")
         return super().getattr(obj, attribute)
 
+    def field(self, obj: Any, *path: str) -> Any:
+        """What stands at *path* of *obj*: a ``Silent`` where that is not known, or nothing of it is."""
+        for name in path:
+            if isinstance(obj, Silent):
+                break
+            there = isinstance(obj, View) and name in tuple(obj)  # `in obj` would touch it
+            obj = obj.field(name) if there else self.getattr(obj, name)
+        return obj
+
     def getitem(self, obj: Any, argument: Any) -> Any:
         known(obj)
         if isinstance(argument, str) and argument.startswith("_"):
@@ -201,7 +232,7 @@ class Environment(ImmutableSandboxedEnvironment, NativeEnvironment):
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         known(left), known(right)
         if operator in ("**", "<<") or (operator == "*" and _sized(left, right) > LONGEST):
-            raise SecurityError(f"`{operator}` could make a value without end")
+            raise SecurityError(f"`{operator}` could produce a value of unlimited size")
         if operator == "%" and isinstance(left, str):
             raise SecurityError("use ~ to join texts; `%` on text is not allowed")
         return bounded(super().call_binop(context, operator, left, right))
@@ -217,7 +248,7 @@ def bounded(value: Any) -> Any:
         size += sum(len(it) for it in value if isinstance(it, str))
     finite(value)
     if size > LONGEST:
-        raise SecurityError(f"it makes a value of more than {LONGEST} characters or elements")
+        raise SecurityError(f"the result exceeds {LONGEST} characters or elements")
     return value
 
 
@@ -250,7 +281,7 @@ def _refuse_large(name: str, value: Any, args: tuple[Any, ...], kwargs: Mapping[
     given = (*args, *kwargs.values())
     numbers = [it for it in given if isinstance(it, int) and not isinstance(it, bool)]
     if name not in COMPARING and any(
-        abs(it) > (MOST_ROUNDS if name == "range" else LARGEST_ARGUMENT) for it in numbers
+        abs(number) > (MOST_ROUNDS if name == "range" else LARGEST_ARGUMENT) for number in numbers
     ):
         raise SecurityError(f"`{name}` is given a number that is too large")
     times = len(value) if isinstance(value, str | list | tuple) else 0
@@ -259,7 +290,7 @@ def _refuse_large(name: str, value: Any, args: tuple[Any, ...], kwargs: Mapping[
         given = (*given, value)
     longest = max((len(it) for it in given if isinstance(it, str)), default=0)
     if name in ("replace", "join") and times * longest > LONGEST:
-        raise SecurityError(f"`{name}` could make a value of more than {LONGEST} characters")
+        raise SecurityError(f"`{name}` could produce a value of more than {LONGEST} characters")
 
 
 def _sized(left: Any, right: Any) -> int:

@@ -1,4 +1,4 @@
-"""Filters over the samples of a look: its values over time, what held on, and what grew on."""
+"""Filters over the samples of a probe: `series`, `sustained` and `grows`."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def fault_in_filter(name: str, given: tuple[Any, ...]) -> str:
     most = {"series": 0, "sustained": 1, "grows": 2}[name]
     if len(given) > most or (name == "sustained" and not given):
         return (
-            "it is given "
-            + {"series": "nothing more", "sustained": "for how long", "grows": "at_least, and rises"}[name]
+            "it takes "
+            + {"series": "only an expression", "sustained": "one duration", "grows": "only at_least and rises"}[name]
         )
     try:
         if name != "series" and given and given[0] is not None:
@@ -81,7 +81,7 @@ def fault_in_filter(name: str, given: tuple[Any, ...]) -> str:
 
 def _span(value: Any) -> float:
     if (span := duration(value)) <= 0:
-        raise ConfigError(f"{value!r} is no time at all")
+        raise ConfigError(f"{value!r} is too short")
     return span
 
 
@@ -108,7 +108,7 @@ def held_for(values: list[tuple[float, Any]], span: float) -> bool:
             break
     else:
         covered = values[-1][0] - values[0][0] if values else 0.0
-        gap = gap or f"the samples cover {seconds(covered)}, and {seconds(span)} are asked about"
+        gap = gap or f"the samples cover {seconds(covered)}, but {seconds(span)} are needed"
     if gap:
         raise UnknownTouched(gap)
     return True
@@ -120,30 +120,30 @@ def growing(values: list[Any], at_least: float, rises: int) -> bool:
     Three of them must be known.  A fall settles it; otherwise one that is not known leaves it open, for it may have
     been one.  Raises UnknownTouched.
     """
-    numbers = [_number(it) for it in values if not isinstance(it, Silent)]
-    gaps = [it.why for it in values if isinstance(it, Silent)]
+    numbers = [_number(value) for value in values if not isinstance(value, Silent)]
+    gaps = [value.why for value in values if isinstance(value, Silent)]
     steps = [later - before for before, later in pairwise(numbers)]
     if len(numbers) < FEWEST:
-        few = f"growth wants {FEWEST} samples, and {plural(len(numbers), 'is', 'are')} known"
+        few = f"growth needs {FEWEST} known samples, but only {len(numbers)} of {len(values)} are known"
         raise UnknownTouched(f"{few}: {gaps[-1]}" if gaps else few)
     if min(steps) < 0:
         return False
     if gaps:
         raise UnknownTouched(f"{len(gaps)} of {plural(len(values), 'sample')} not known: {gaps[-1]}")
-    return sum(it > 0 for it in steps) >= max(1, rises) and numbers[-1] - numbers[0] >= at_least
+    return sum(step > 0 for step in steps) >= max(1, rises) and numbers[-1] - numbers[0] >= at_least
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"only numbers grow, and this is {value!r}")
+        raise ConfigError(f"growth needs numbers, but this is {value!r}")
     return value
 
 
 def _values(inside: Inside, context: Any, probed: Any, expression: str, name: str) -> Iterator[tuple[float, Any]]:
     """When each sample was taken, with what *expression* is in it."""
     if not isinstance(known(probed), View) or "samples" not in probed or "asked" not in probed:
-        raise ConfigError(f"`{name}` stands behind a look with `samples`")
-    names = {it: context[it] for it in (*ROOTS, ROUNDS)}
+        raise ConfigError(f"`{name}` must follow a probe with `samples`")
+    names = {root: context[root] for root in (*ROOTS, ROUNDS)}
     missed = iter(probed["unknown"])
     for sample in probed["samples"]:
         value: Any = sample

@@ -1,4 +1,4 @@
-"""What Jinja says of a text that it cannot read, in the words of a playbook's author."""
+"""Translate Jinja's syntax errors into words for authors of playbooks."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def plainly(said: str, filters: Collection[str], tests: Collection[str]) -> str:
     if found := re.search(r"expected token '(.+?)', got '(.+?)'$", said):
         if found[2] == "=":
             return "`=` compares nothing: write `==`"
-        return f"{_named(found[1])} is expected where {_named(found[2])} stands"
+        return f"expected {_named(found[1])}, got {_named(found[2])}"
     if said.startswith("unexpected end of template"):
         return "`{{` or `{%` is opened and not closed"
     if found := _TAG_OPEN.search(said):
         return f"`{{% {found[1]} %}}` is opened and not closed by `{{% end{found[1]} %}}`"
     if found := re.search(r"[Ee]ncountered unknown tag '(\w+)'", said):
-        return f"`{{% {found[1]} %}}` has no place here"
+        return f"`{{% {found[1]} %}}` is not allowed here"
     if found := re.fullmatch(r"Expected an expression, got '(.+)'", said):
         return f"a value is missing before {_named(found[1])}"
     return said

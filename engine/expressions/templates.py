@@ -5,26 +5,72 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
-from jinja2 import TemplateError, Undefined, meta, nodes, pass_context
+from jinja2 import TemplateError, Undefined, nodes, pass_context
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
 from engine.errors import ConfigError
 from engine.expressions.evaluation_errors import explained
+from engine.expressions.history import HISTORY, History, HistoryScope
+from engine.expressions.parsed_template import (
+    HOST_SECRETS,
+    OF_HOST,
+    SECRETS,
+    HistoryCall,
+    ParsedTemplate,
+    SampleFilter,
+    read_tree,
+)
 from engine.expressions.sandbox import Environment, Rounds
-from engine.expressions.series import NAMES, ROUNDS, SAMPLE, OfSample, filters
+from engine.expressions.series import ROUNDS, SAMPLE, OfSample, filters
 from engine.expressions.syntax_errors import plainly
 from engine.expressions.views import LONGEST, UnknownTouched, finite, known, plain, view
 from engine.values.types import Json, Raw, Unknown
 
-ROOTS = frozenset({"inputs", "host", "run", "item"})
-"""Names that every expression may use, besides the looks."""
+ROOTS = frozenset({"inputs", "host", "run", "item", SECRETS, HISTORY})
+"""Names that every expression may use, besides the probes."""
 
 
 FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 """What a text that cannot be filled in may raise."""
+
+
+class SecretsAsWritten(Mapping[str, Json]):
+    """Gives ``{{ secrets.NAME }}`` for every name, and ``{{ host.secrets.NAME }}`` for ``host.NAME``.
+
+    That is the reference instead of the value.
+    """
+
+    def __getitem__(self, name: str) -> str:
+        of_host = name.startswith(OF_HOST)
+        return f"{{{{ {HOST_SECRETS if of_host else SECRETS}.{name.removeprefix(OF_HOST)} }}}}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+WRITTEN_SECRETS = SecretsAsWritten()
+
+
+class _OfHost(Mapping[str, Json]):
+    """Those of *secrets* that stand behind ``host.secrets``, by their names there; they cannot be listed."""
+
+    def __init__(self, secrets: Mapping[str, Json]) -> None:
+        self._secrets = secrets
+
+    def __getitem__(self, name: str) -> Json:
+        return self._secrets[f"{OF_HOST}{name}"]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +82,19 @@ class Scope:
     run: Mapping[str, Json] = field(default_factory=dict)
     looks: Mapping[str, Json | Unknown] = field(default_factory=dict)
     item: Json = None
+    secrets: Mapping[str, Json] = field(default_factory=lambda: WRITTEN_SECRETS, repr=False)
+    """Values, for what is about to be sent; everywhere else what stands in the template."""
+    history: HistoryScope | None = field(default=None, repr=False)
+    """None: expressions of this kind have no history."""
 
     def names(self, mentioned: Iterable[str]) -> dict[str, Any]:
-        """The variables of a template in which *mentioned* stand: of very many looks it names a few."""
-        own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", self.host), ("run", self.run))}
+        """The variables of a template in which *mentioned* stand: of very many probes it names a few."""
+        host = {**self.host, SECRETS: _OfHost(self.secrets)} if HOST_SECRETS in mentioned else self.host
+        own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", host), ("run", self.run))}
         looks = {name: view(self.looks[name]) for name in mentioned if name in self.looks}
-        return {**own, "item": view(self.item), **looks}
+        secrets = {SECRETS: view(self.secrets)} if SECRETS in mentioned else {}
+        past = {HISTORY: History(self.history)} if self.history and HISTORY in mentioned else {}
+        return {**own, "item": view(self.item), **looks, **secrets, **past}
 
 
 @pass_context
@@ -71,7 +124,7 @@ def _over_sample(expression: str) -> Any:
 
 
 def evaluate(expression: str, scope: Scope) -> bool | Unknown:
-    """Whether *expression* is true; Unknown when it touches what no look could answer.
+    """Whether *expression* is true; Unknown when it touches what no probe could answer.
 
     Raises ConfigError when it cannot be evaluated at all.
     """
@@ -80,7 +133,7 @@ def evaluate(expression: str, scope: Scope) -> bool | Unknown:
 
 
 def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unknown:
-    """What *expression* gives, as JSON; Unknown when it touches what no look could answer.  Raises ConfigError.
+    """What *expression* gives, as JSON; Unknown when it touches what no probe could answer.  Raises ConfigError.
 
     With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is reported.
     """
@@ -112,7 +165,7 @@ def render(tree: Any, scope: Scope) -> Json:
         case str():
             return _native(tree, scope) if is_template(tree) else tree
         case Mapping():
-            return {key: render(it, scope) for key, it in tree.items()}
+            return {key: render(value, scope) for key, value in tree.items()}
         case list() | tuple():
             return [render(it, scope) for it in tree]
     literal: Json = tree
@@ -127,7 +180,7 @@ def say(text: str, scope: Scope) -> str:
         if "{%" in text:
             return "unknown"
     parts = re.split(r"(\{\{.*?\}\})", text, flags=re.DOTALL)
-    return "".join(_said(it, scope) for it in parts)
+    return "".join(_said(part, scope) for part in parts)
 
 
 def _said(part: str, scope: Scope) -> str:
@@ -150,17 +203,32 @@ def _as_template(expression: str) -> str:
 
 def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
     try:
-        template = _compiled(text)
-        context = template.new_context({**scope.names(_parsed(text).mentioned), ROUNDS: Rounds()})
-        return _joined(text, list(_pieces(template.root_render_func(context))), whole=whole, gaps=gaps)
+        parsed = _parsed(text)
+        names = scope.names(parsed.mentioned)
+        if parsed.path:
+            pieces = iter([_at(parsed.path, names)])
+        else:
+            template = _compiled(text)
+            pieces = template.root_render_func(template.new_context({**names, ROUNDS: Rounds()}))
+        return _joined(text, list(_pieces(pieces)), whole=whole, gaps=gaps)
     except UnknownTouched:
         raise
     except FAULTS as error:
         raise ConfigError(_explained(text, error, scope)) from error
 
 
+def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
+    """What ``name.attribute...`` gives, as a compiled template looks it up, which takes far longer to make."""
+    name, *attributes = path
+    environment = _environment()
+    value = names[name] if name in names else environment.undefined(name=name)
+    for attribute in attributes:
+        value = environment.getattr(value, attribute)
+    return finite(known(value))
+
+
 def _explained(text: str, error: Exception, scope: Scope) -> str:
-    """Why *text* cannot be filled in, in words that name the value and the look."""
+    """Why *text* cannot be filled in, in words that name the value and the probe."""
     environment = _environment()
     names = {**scope.names(scope.looks), ROUNDS: Rounds()}
 
@@ -181,7 +249,7 @@ def _explained(text: str, error: Exception, scope: Scope) -> str:
 def _joined(text: str, pieces: list[Any], *, whole: bool, gaps: bool = False) -> Any:
     """The text of all *pieces*, or the native value where *text* is nothing but one ``{{ }}``."""
     if is_single(text) and not whole:
-        values = [it for it in pieces if not (isinstance(it, str) and not it.strip() and len(pieces) > 1)]
+        values = [piece for piece in pieces if not (isinstance(piece, str) and not piece.strip() and len(pieces) > 1)]
         if len(values) == 1 and isinstance(values[0], Undefined):
             str(values[0])  # raises UndefinedError, which says what there is
         return plain(values[0], gaps=gaps) if len(values) == 1 else "".join(map(_text, pieces))
@@ -196,11 +264,11 @@ def is_single(text: str) -> bool:
 def _pieces(made: Iterator[Any]) -> Iterator[Any]:
     """What a template gives, until it is too much."""
     size = 0
-    for it in made:
-        size += len(it) if isinstance(it, str) else 1
+    for piece in made:
+        size += len(piece) if isinstance(piece, str) else 1
         if size > LONGEST:
-            raise SecurityError(f"it makes a text of more than {LONGEST} characters")
-        yield known(it)
+            raise SecurityError(f"the text exceeds {LONGEST} characters")
+        yield known(piece)
 
 
 def _text(value: Any) -> str:
@@ -231,7 +299,7 @@ def _compiled(text: str) -> Any:
 
 
 def fault_in(text: str) -> str:
-    """Why *text* is no template; empty when it is one."""
+    """Why *text* is not a template; empty when it is one."""
     try:
         if not _parsed(text).plain:
             _compiled(text)
@@ -257,7 +325,7 @@ def line_of_fault(text: str) -> int:
 def fault_in_expression(expression: str) -> str:
     """Why *expression* is none; empty when it is one."""
     if is_template(expression):
-        return "an expression stands without {{ }}"
+        return "write an expression without {{ }}"
     return fault_in(_as_template(expression))
 
 
@@ -269,28 +337,7 @@ def names(text: str) -> frozenset[tuple[str, str]]:
     return _understood(text).names
 
 
-@dataclass(frozen=True)
-class _Parsed:
-    """What is read from the tree of a template."""
-
-    names: frozenset[tuple[str, str]]
-    mentioned: frozenset[str]
-    """Every name in it, also those that it binds itself."""
-    over_samples: tuple[SampleFilter, ...]
-    plain: bool
-    """It is so simple that nothing can be wrong with it."""
-    tree: Any
-
-    @cached_property
-    def compiled(self) -> Any:
-        """The compiled template, which the tree is changed by; None where it can be parsed and not compiled."""
-        try:
-            return _environment().from_string(self.tree)
-        except (TemplateError, RecursionError, SyntaxError, ValueError):
-            return None
-
-
-def _understood(text: str) -> _Parsed:
+def _understood(text: str) -> ParsedTemplate:
     """As ``_parsed``, of an expression or a template.  Raises ConfigError."""
     try:
         return _parsed(text if is_template(text) else _as_template(text))
@@ -299,94 +346,32 @@ def _understood(text: str) -> _Parsed:
 
 
 @cache
-def _parsed(template: str) -> _Parsed:
+def _parsed(template: str) -> ParsedTemplate:
     """*template* parsed; every author writes the same ones again and again.
 
     Raises TemplateError or RecursionError where it cannot be parsed.
     """
-    tree = _environment().parse(template)
-    everything = list(_within(tree))
-    found = _names_in(tree, everything)
-    mentioned = frozenset(node.name for node in everything if isinstance(node, nodes.Name))
-    uses = tuple(_over_samples(everything))
-    return _Parsed(found, mentioned, uses, len(everything) <= FEW and all(map(_is_plain, everything)), tree)
+    return read_tree(_environment().parse(template), _environment())
 
 
-FEW = 40
-"""Nodes of a template in which nothing can be nested too deep."""
-PLAIN = (
-    *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const),
-    *(nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
-)
+def history_calls(text: str) -> tuple[HistoryCall, ...]:
+    """Every use of ``history`` in *text*.  Raises ConfigError when it cannot be parsed."""
+    return _understood(text).history if HISTORY in text else ()
 
 
-def _is_plain(node: Any) -> bool:
-    """Whether *node* can be compiled wherever it stands.
-
-    Its parts are known, none needs Python's own check, and no value is computed while it is compiled.
-    """
-    if isinstance(node, nodes.Filter):
-        known_filter = node.name in _environment().filters
-        return known_filter and not (node.kwargs or node.dyn_args or node.dyn_kwargs) and _is_of_name(node)
-    return isinstance(node, PLAIN) or (isinstance(node, nodes.Getattr | nodes.Getitem) and _is_of_name(node))
+def secrets_in_template(text: str) -> frozenset[str]:
+    """The secrets that *text* inserts (``NAME``, ``host.NAME``); none where it cannot be parsed: reported elsewhere."""
+    if SECRETS not in text or not is_template(text) or fault_in(text):
+        return frozenset()
+    return _parsed(text).secrets
 
 
-def _is_of_name(node: Any) -> bool:
-    """Whether *node* is a part of the value of a name, or what filters make of that."""
-    while isinstance(node, nodes.Getattr | nodes.Getitem | nodes.Filter):
-        node = node.node
-    return isinstance(node, nodes.Name)
-
-
-def _within(node: Any) -> Iterator[Any]:
-    """Every node below *node*, in the order of the text."""
-    for child in node.iter_child_nodes():
-        yield child
-        yield from _within(child)
-
-
-def _names_in(tree: Any, everything: list[Any]) -> frozenset[tuple[str, str]]:
-    used = [node for node in everything if isinstance(node, nodes.Name)]
-    if any(name.ctx != "load" for name in used):
-        free = meta.find_undeclared_variables(tree)
-    else:
-        free = {name.name for name in used} - _environment().globals.keys()
-    steps = (_first_step(node) for node in everything if isinstance(node, nodes.Getattr | nodes.Getitem))
-    deeper = {pair for pair in steps if pair and pair[0] in free}
-    with_attribute = {name for name, _ in deeper}
-    return frozenset(deeper | {(name, "") for name in free & {it.name for it in used} if name not in with_attribute})
-
-
-def _first_step(node: Any) -> tuple[str, str] | None:
-    """The name and the attribute of ``name.attribute`` or ``name['attribute']``."""
-    constant = isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const)
-    attribute = node.attr if isinstance(node, nodes.Getattr) else node.arg.value if constant else None
-    return (node.node.name, attribute) if isinstance(node.node, nodes.Name) and isinstance(attribute, str) else None
-
-
-@dataclass(frozen=True, slots=True)
-class SampleFilter:
-    """A filter over samples, as it stands in a text."""
-
-    look: str
-    """The name before it; empty where that is no name."""
-    filter: str
-    given: tuple[Any, ...]
-    """What it is given; None where it is not written out."""
+def bends_secrets(text: str) -> bool:
+    """Whether *text* does more with secrets than to insert them.  Raises ConfigError when it cannot be parsed."""
+    return SECRETS in text and _understood(text).bends_secrets
 
 
 def over_samples(text: str) -> Iterator[SampleFilter]:
     """Every filter over samples in *text*.  Raises ConfigError when it cannot be parsed."""
     if "|" in text:
         yield from _understood(text).over_samples
-
-
-def _over_samples(everything: list[Any]) -> Iterator[SampleFilter]:
-    for it in everything:
-        if not isinstance(it, nodes.Filter):
-            continue
-        given = tuple(arg.value if isinstance(arg, nodes.Const) else None for arg in it.args)
-        if it.name in NAMES:
-            yield SampleFilter(it.node.name if isinstance(it.node, nodes.Name) else "", it.name, given)
-        elif it.name == "map" and given and given[0] in NAMES:
-            yield SampleFilter("", given[0], given[1:])

@@ -1,4 +1,4 @@
-"""JSON as expressions see it: keys are attributes, and what is not known says so when it is touched."""
+"""JSON as expressions see it: keys are attributes, and touching an unknown value makes the expression unknown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST = 1_000_000
 
 
 class UnknownTouched(Exception):
-    """An expression touched something that no look could answer; the text says what, and why."""
+    """An expression touched something that no probe could answer; the text says what, and why."""
 
 
 class View(Mapping[str, Any]):
@@ -28,9 +28,13 @@ class View(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         return known(view(self._inner[key]))
 
+    def field(self, key: str) -> Any:
+        """What stands there, also where that is not known.  Raises KeyError."""
+        return view(self._inner[key])
+
     def inside(self) -> Iterator[tuple[str, Any]]:
         """Every key with its value, also where that is not known."""
-        return ((key, view(it)) for key, it in self._inner.items())
+        return ((key, view(value)) for key, value in self._inner.items())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._inner)
@@ -46,7 +50,7 @@ class View(Mapping[str, Any]):
         if not isinstance(other, Mapping) or set(self._inner) != set(other):
             return False
         theirs = other._inner if isinstance(other, View) else other
-        pairs = [(view(it), view(theirs[key])) for key, it in self._inner.items()]
+        pairs = [(view(value), view(theirs[key])) for key, value in self._inner.items()]
         unlike = [one != two for one, two in pairs if not isinstance(one, Silent) and not isinstance(two, Silent)]
         return not any(unlike) and all(one == two for one, two in pairs)
 
@@ -63,7 +67,7 @@ class View(Mapping[str, Any]):
 
 @dataclass(frozen=True, eq=False)
 class Silent:
-    """A look, or a field of one, without an answer: touching it says so, also asking whether it is true or equal."""
+    """A probe, or a field of one, without an answer: touching it says so, also asking whether it is true or equal."""
 
     why: str
 
@@ -104,9 +108,9 @@ def known(value: Any) -> Any:
 def finite(value: Any) -> Any:
     """*value*, unless it is a number that no report can hold.  Raises ValueError."""
     if isinstance(value, float) and not isfinite(value):
-        raise ValueError(f"it makes a number that is not finite ({value})")
+        raise ValueError(f"the result is not a finite number ({value})")
     if isinstance(value, int) and value.bit_length() > LARGEST:
-        raise ValueError(f"it makes a whole number of {value.bit_length()} bits")
+        raise ValueError(f"the result is a whole number of {value.bit_length()} bits")
     return value
 
 
@@ -118,11 +122,11 @@ def plain(value: Any, *, gaps: bool = False) -> Any:
         case View() as view:
             return {key: plain(it, gaps=gaps) for key, it in view.inside()}
         case Mapping() as mapping:
-            return {str(key): plain(it, gaps=gaps) for key, it in mapping.items()}
+            return {str(key): plain(value, gaps=gaps) for key, value in mapping.items()}
         case str() | int() | float() | None as scalar:
             return finite(scalar)
         case list() | tuple() | set() | frozenset() as many:
             return [plain(it, gaps=gaps) for it in many]
         case Iterator() as some:
             return [plain(it, gaps=gaps) for _, it in zip(range(LONGEST), some, strict=False)]
-    raise ConfigError(f"an expression gave {type(value).__name__}, which is no value of a playbook")
+    raise ConfigError(f"an expression returned a {type(value).__name__}, which playbooks cannot use")

@@ -12,10 +12,12 @@ from engine.errors import ConfigError, PluginError, Problem
 from engine.inventory.fields import Notes, problem_at
 from engine.inventory.groups import NamedGroup, formed, named_in
 from engine.inventory.host_names import nearest
+from engine.inventory.host_secrets import secrets_at
 from engine.inventory.hosts import named_twice
 from engine.inventory.jump_hosts import led
 from engine.protocols import InventoryFormat, Place
 from engine.values.inventory import Host, Inventory
+from engine.values.playbook import SecretReference
 
 EXPECTED = "an inventory has `hosts:` with a mapping of host names to their fields"
 
@@ -31,13 +33,15 @@ def could_be_inventory(text: str) -> bool:
 def discover() -> dict[str, InventoryFormat]:
     """Every format there is, by name: the modules here that recognise one."""
     found: dict[str, InventoryFormat] = {}
-    for it in iter_modules(__path__):
-        module = import_module(f"{__name__}.{it.name}")
+    for module_info in iter_modules(__path__):
+        module = import_module(f"{__name__}.{module_info.name}")
         if not hasattr(module, "recognises"):
             continue
         if not callable(getattr(module, "load", None)) or not module.__doc__:
-            raise PluginError(f"inventory format {it.name!r} lacks {'a docstring' if not module.__doc__ else 'load'}")
-        found[it.name] = cast("InventoryFormat", module)
+            raise PluginError(
+                f"inventory format {module_info.name!r} lacks {'a docstring' if not module.__doc__ else 'load'}"
+            )
+        found[module_info.name] = cast("InventoryFormat", module)
     return found
 
 
@@ -51,12 +55,14 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
     problems: list[Problem] = [] if documents else [Problem(message="no inventory was given")]
     parts: list[Inventory] = []
     named: list[NamedGroup] = []
+    references: list[SecretReference] = []
     for document, source, where in documents:
         notes = Notes(source=source, where=where)
         parts += _parts(document, notes, formats)
         named += named_in(document, notes)
-        problems += sorted(dict.fromkeys(notes.problems), key=lambda it: (it.line, it.column))
-    hosts = [it for part in parts for it in part.hosts]
+        references += _references(document, notes, references)
+        problems += sorted(dict.fromkeys(notes.problems), key=lambda problem: (problem.line, problem.column))
+    hosts = [host for part in parts for host in part.hosts]
     problems += named_twice(hosts)
     problems += [mistake for host in hosts if transports and (mistake := _transport_mistake(host, transports))]
     if problems:  # which names there are is not known before every file has been understood
@@ -65,9 +71,21 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
     return Inventory(
         hosts=found,
         groups=groups,
-        secrets=tuple(dict.fromkeys(it for part in parts for it in part.secrets)),
+        secrets=tuple(dict.fromkeys(secret for part in parts for secret in part.secrets)),
+        references=tuple(references),
         sources=tuple(source for _, source, _ in documents),
     )
+
+
+def _references(document: object, notes: Notes, earlier: Sequence[SecretReference]) -> list[SecretReference]:
+    """What *document* says under ``secrets:``; a name that one of *earlier* files has is a mistake."""
+    found = secrets_at(document, (), notes) if isinstance(document, Mapping) else ()
+    known = {it.name: it for it in earlier}
+    for it in found:
+        if it.name in known:
+            words = f"the secret {it.name} is also in {known[it.name].where}"
+            notes.problems.append(problem_at(it.where, words, "keep one of them"))
+    return [it for it in found if it.name not in known]
 
 
 def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | None:
@@ -75,9 +93,7 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
         return None
     near = nearest(host.transport, transports)
     hint = f"did you mean {near}?" if near else f"there are: {', '.join(sorted(transports))}"
-    return problem_at(
-        host.place_of("transport"), f"{host.name}: transport: there is none called {host.transport!r}", hint
-    )
+    return problem_at(host.place_of("transport"), f"{host.name}: there is no transport {host.transport!r}", hint)
 
 
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:
@@ -85,11 +101,11 @@ def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat
     fitting = [it for it in formats.values() if it.recognises(document)]
     if not fitting:
         empty = document is None or document == {}
-        notes.add((), "the file is empty" if empty else "no inventory that we know", EXPECTED)
+        notes.add((), "the file is empty" if empty else "not an inventory in a known format", EXPECTED)
     parts: list[Inventory] = []
-    for it in fitting:
+    for format_ in fitting:
         try:
-            parts.append(it.load(document, notes.source, notes.where))
+            parts.append(format_.load(document, notes.source, notes.where))
         except ConfigError as error:
             notes.problems.extend(error.problems)
     return parts

@@ -1,4 +1,4 @@
-"""The names of a host's fields: ours, those of other programs that read the same files, and what is a slip of ours.
+"""The names of a host's fields: ours, those of other programs that read the same files, and misspelt ones.
 
 A field that nobody reads is no mistake, for the files belong to other programs, too. A slip of one of ours would
 steer us wrongly without a word: ``stauts: offline`` leaves a host ready, ``hostname: 10.0.0.1`` leaves it without an

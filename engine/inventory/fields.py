@@ -1,4 +1,4 @@
-"""The fields of one host as a file has them, read with every mistake noted at its place."""
+"""Read the typed fields of one host from a file, noting every mistake with its place."""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
-"""The groups of hosts: those that follow from their fields, and those that a file names."""
+"""Groups of hosts: derived from their fields, and named in the file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
-from engine.inventory.fields import NO, YES, Notes, parts_of, problem_at, said
+from engine.inventory.fields import NO, YES, Notes, Path, parts_of, problem_at, said
 from engine.inventory.host_names import NAME, mistake_in, nearest
+from engine.inventory.host_secrets import SECRETS, secrets_at, slips_of_secrets, with_secrets_of_groups
 from engine.values.inventory import Host
-from engine.values.playbook import Where
+from engine.values.playbook import SecretReference, Where
+from engine.values.secret_reference import resembles_reference
 
 PROVIDER = re.compile(r"(vast|runpod|nebius|vultr|hetzner|lambda|aws|gcp|azure|coreweave|crusoe)-.", re.IGNORECASE)
 """Prefixes of host names that tell whose machine it is."""
@@ -33,7 +35,9 @@ class NamedGroup:
     """A group as a file names it."""
 
     name: str
-    members: tuple[str, ...]
+    members: tuple[str, ...] | None
+    """None: its file says nothing of its hosts, only of the secrets of a group that there is anyway."""
+    secrets: tuple[SecretReference, ...] = ()
     where: Where
 
 
@@ -93,7 +97,9 @@ def ambiguous_in(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
             for value in values:
                 kinds.setdefault(value, {}).setdefault(kind, set()).add(name)
     return {
-        value: tuple(members) for value, members in kinds.items() if len({frozenset(it) for it in members.values()}) > 1
+        value: tuple(members)
+        for value, members in kinds.items()
+        if len({frozenset(member) for member in members.values()}) > 1
     }
 
 
@@ -105,22 +111,29 @@ def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Ho
         raise ConfigError(*clashes)
     together = {name: set(members) for name, members in derived.items()}
     for group in named:
-        together.setdefault(group.name, set()).update(group.members)
+        together.setdefault(group.name, set()).update(group.members or ())
     order = {host.name: number for number, host in enumerate(hosts)}
     groups = {name: tuple(sorted(members, key=order.__getitem__)) for name, members in together.items()}
     of_host: dict[str, list[str]] = {host.name: [] for host in hosts}
     for name, members_in_order in groups.items():
         for member in members_in_order:
             of_host[member].append(name)
-    return tuple(replace(host, groups=tuple(of_host[host.name])) for host in hosts), groups
+    grouped = [replace(host, groups=tuple(of_host[host.name])) for host in hosts]
+    lent: dict[str, tuple[SecretReference, ...]] = {}
+    for group in named:
+        lent[group.name] = (*lent.get(group.name, ()), *group.secrets)
+    found, problems = with_secrets_of_groups(grouped, {name: it for name, it in lent.items() if it})
+    if problems:
+        raise ConfigError(*problems)
+    return found, groups
 
 
 def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
     """The groups under ``groups:``; mistakes go to *notes*."""
     section = document.get("groups") if isinstance(document, Mapping) else None
+    for key in _slips(document):
+        notes.add((key,), f"unknown key {key!r}, with hosts or secrets as `groups` has them", "did you mean groups?")
     if section is None:
-        for key in _slips(document):
-            notes.add((key,), f"unknown key {key!r}, with lists of hosts as `groups` has them", "did you mean groups?")
         return ()
     if not isinstance(section, Mapping):
         notes.add(("groups",), f"groups: expected a mapping of group names to lists of hosts, not {said('', section)}")
@@ -129,16 +142,28 @@ def named_in(document: object, notes: Notes) -> tuple[NamedGroup, ...]:
 
 
 def _slips(document: object) -> Iterable[str]:
-    """Keys of *document* that are most likely meant to be ``groups``: alike, and with lists of texts by name."""
-    for key, value in document.items() if isinstance(document, Mapping) else ():
-        lists = list(value.values()) if isinstance(value, Mapping) else []
-        alike = get_close_matches(str(key).casefold(), ["groups"], cutoff=0.82)
-        if (
-            alike
-            and lists
-            and all(isinstance(it, list | tuple) and all(isinstance(m, str) for m in it) for it in lists)
-        ):
+    """Keys of *document* that are most likely meant to be ``groups``: alike, and with what groups have, by name."""
+    if not isinstance(document, Mapping):
+        return
+    for key, value in document.items():
+        entries = list(value.values()) if isinstance(value, Mapping) and key != "groups" else []
+        alike = get_close_matches(str(key).strip().casefold(), ["groups"], cutoff=0.82)
+        lists = entries and document.get("groups") is None and all(map(_is_list_of_texts, entries))
+        if alike and (lists or any(map(_resembles_group, entries))):
             yield str(key)
+
+
+def _is_list_of_texts(entry: object) -> bool:
+    return isinstance(entry, list | tuple) and all(isinstance(it, str) for it in entry)
+
+
+def _resembles_group(entry: object) -> bool:
+    """Whether *entry* is a group in the form of a mapping: with a list of hosts, or with references to secrets."""
+    if not isinstance(entry, Mapping):
+        return False
+    secrets = entry.get(SECRETS)
+    named = isinstance(secrets, Mapping) and any(map(resembles_reference, secrets.values()))
+    return named or any(slips_of_secrets(entry)) or ("hosts" in entry and _is_list_of_texts(entry["hosts"]))
 
 
 def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
@@ -146,14 +171,35 @@ def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
     if mistake := mistake_in(name):
         notes.add(path, f"the group name {said('', name)} cannot be used", mistake)
         return None
+    secrets: tuple[SecretReference, ...] = ()
+    if isinstance(members, Mapping):
+        secrets, members = _with_secrets(str(name), members, path, notes)
+        if members is None:
+            return NamedGroup(name=str(name), members=None, secrets=secrets, where=notes.at(path))
+        path = (*path, "hosts")
     if not isinstance(members, list | tuple):
         notes.add(path, f"groups.{name}: expected a list of host names, not {said('', members)}")
         return None
-    wrong = [number for number, it in enumerate(members) if mistake_in(it)]
+    wrong = [number for number, member in enumerate(members) if mistake_in(member)]
     for number in wrong:
         notes.add((*path, number), f"groups.{name}: expected the name of a host, not {said('', members[number])}")
-    names = tuple(str(it) for number, it in enumerate(members) if number not in wrong)
-    return NamedGroup(name=str(name), members=names, where=notes.at(path))
+    names = tuple(str(member) for number, member in enumerate(members) if number not in wrong)
+    return NamedGroup(name=str(name), members=names, secrets=secrets, where=notes.at(path))
+
+
+def _with_secrets(
+    name: str, tree: Mapping[str, object], path: Path, notes: Notes
+) -> tuple[tuple[SecretReference, ...], object]:
+    """The secrets and the hosts of a group that is written as a mapping; mistakes go to *notes*."""
+    secrets = secrets_at(tree, path, notes)
+    slips = {*slips_of_secrets(tree)}
+    for key in tree.keys() - {"hosts", SECRETS} - slips:
+        near = get_close_matches(str(key), ["hosts", SECRETS], n=1)
+        hint = f"did you mean {near[0]}?" if near else f"a group has hosts and {SECRETS}"
+        notes.add((*path, str(key)), f"groups.{name}: unknown key {str(key)[:40]!r}", hint)
+    if not tree:
+        notes.add(path, f"groups.{name}: names neither hosts nor {SECRETS}")
+    return secrets, tree.get("hosts")
 
 
 def _derived(traits_of: Mapping[str, Traits]) -> dict[str, tuple[str, ...]]:
@@ -172,7 +218,7 @@ def _clashes(
     derived: Mapping[str, tuple[str, ...]],
     named: Sequence[NamedGroup],
 ) -> Iterable[Problem]:
-    by_name = {it.name: it for it in hosts}
+    by_name = {host.name: host for host in hosts}
     taken = {value: kind for kinds in traits_of.values() for kind, values in kinds.items() for value in values}
     for name, members in derived.items():
         if name in by_name and members != (name,):
@@ -184,14 +230,24 @@ def _clashes(
     for group in named:
         if group.name in by_name:
             yield problem_at(group.where, f"the group {group.name} has the name of a host", "rename the group")
+        elif group.members is None:
+            yield from _without_hosts(group, {*derived, *(it.name for it in named if it.members is not None)})
         elif group.name in taken:
             words = f"the group {group.name} is also what hosts are grouped by ({taken[group.name]}: {group.name})"
             yield problem_at(group.where, words, "rename the group")
-        for member in group.members:
+        for member in group.members or ():
             if member not in by_name:
                 near = nearest(member, by_name)
                 hint = f"did you mean {near}?" if near else ""
                 yield problem_at(group.where, f"groups.{group.name}: no host is called {member}", hint)
+
+
+def _without_hosts(group: NamedGroup, known: Collection[str]) -> Iterable[Problem]:
+    """That nothing makes a group of this name, of which only the secrets are given."""
+    if group.name not in known:
+        near = nearest(group.name, known)
+        hint = f"did you mean {near}?" if near else f"name its hosts: groups: {{{group.name}: {{hosts: [...], ...}}}}"
+        yield problem_at(group.where, f"groups.{group.name}: there is no such group, and it names no hosts", hint)
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What hosts and groups may be called."""
+"""Which names hosts and groups may have."""
 
 from __future__ import annotations
 

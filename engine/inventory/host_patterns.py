@@ -28,29 +28,46 @@ LARGEST = 10_000
 SHOWN = 10
 
 
-def select(inventory: Inventory, pattern: str, include_not_ready: bool, *, may_be_none: bool = False) -> Selection:
+Recorded = Callable[[str], Names]
+"""The hosts of a recorded run that ``RUN:VERDICT`` names.  Raises ConfigError."""
+
+
+def without_records(text: str) -> Names:
+    """Refuse what names a recorded run."""
+    raise ConfigError(f"@{text} names the hosts of a recorded run, which cannot be given here: name the hosts")
+
+
+def select(
+    inventory: Inventory,
+    pattern: str,
+    include_not_ready: bool,
+    *,
+    may_be_none: bool = False,
+    recorded: Recorded = without_records,
+) -> Selection:
     """The hosts of *inventory* that *pattern* chooses, in the inventory's order, and those left out with the reason.
 
     Operators are taken from left to right, as ClusterShell takes them.  Hosts that are not ready are left out unless
     they are named in full, which is warned of, or *include_not_ready*.  Raises ConfigError for whatever matches
-    nothing, and where every host is left out (unless it *may_be_none*).
+    nothing, and where every host is left out (unless it *may_be_none*).  *recorded*: the
+    hosts of ``@RUN:VERDICT``.
     """
-    choosing = _Choosing(inventory)
+    choosing = _Choosing(inventory, recorded)
     chosen: Names = frozenset()
     for operator, operand in _operands(pattern):
         chosen = OPERATORS[operator](chosen, choosing.matches(operand))
     if choosing.problems:
         raise ConfigError(*dict.fromkeys(choosing.problems))
-    matched = [it for it in inventory.hosts if it.name in chosen]
+    matched = [host for host in inventory.hosts if host.name in chosen]
     if not matched:
-        raise ConfigError(f"the pattern {pattern!r} ends with no hosts: what it takes in, it takes out again")
+        raise ConfigError(f"the pattern {pattern!r} selects no hosts: it excludes every host that it includes")
     reasons = {it.name: _why_not(it, include_not_ready or it.name in choosing.named) for it in matched}
     left_out = tuple(LeftOut(host=name, why=why) for name, why in reasons.items() if why)
     hosts = tuple(it for it in matched if not reasons[it.name])
     if not hosts and not may_be_none:
         raise ConfigError(_nobody(pattern, left_out, [it for it in matched if it.placeholder]))
     warnings = tuple(
-        f"{host.name} is taken although its status is {host.status}, for it is named"
+        f"{host.name} is taken although its status is {host.status}, because it is named"
         for host in hosts
         if host.status != "ready" and not include_not_ready
     )
@@ -69,12 +86,12 @@ def _why_not(host: Host, wanted: bool) -> str:
 
 def _nobody(pattern: str, left_out: tuple[LeftOut, ...], unfilled: list[Host]) -> Problem:
     reasons: dict[str, list[str]] = {}
-    for it in left_out:
-        reasons.setdefault(it.why, []).append(it.host)
+    for dropped in left_out:
+        reasons.setdefault(dropped.why, []).append(dropped.host)
     words = "; ".join(f"{fold(names)} ({why})" for why, names in reasons.items())
     hints = [f"write its address in {unfilled[0].where}"] if unfilled and unfilled[0].where.line else []
     if len(unfilled) < len(left_out):
-        hints.insert(0, "--include-not-ready takes hosts in whatever their status, and so does naming one")
+        hints.insert(0, "--include-not-ready takes hosts whatever their status; so does naming a host")
     return Problem(message=f"every host of {pattern!r} is left out: {words}", hint="; ".join(hints))
 
 
@@ -91,7 +108,7 @@ def _operands(pattern: str) -> Iterator[tuple[str, str]]:
         if operand:
             yield operator, operand
         elif operator != "," or following in ("", ","):
-            raise ConfigError(f"the pattern {pattern!r} has nothing to take after {operator!r}")
+            raise ConfigError(f"the pattern {pattern!r} has no host after {operator!r}")
 
 
 def _split(pattern: str) -> list[tuple[str, str]]:
@@ -115,8 +132,9 @@ def _split(pattern: str) -> list[tuple[str, str]]:
 class _Choosing:
     """What the operands of one pattern match; mistakes are kept until the whole pattern has been read."""
 
-    def __init__(self, inventory: Inventory) -> None:
-        self._hosts = {it.name: it for it in inventory.hosts}
+    def __init__(self, inventory: Inventory, recorded: Recorded) -> None:
+        self._recorded = recorded
+        self._hosts = {host.name: host for host in inventory.hosts}
         self._groups = inventory.groups
         self.named: set[str] = set()
         """Hosts written in full (no range, no glob), which are taken whatever their status."""
@@ -124,6 +142,8 @@ class _Choosing:
 
     def matches(self, operand: str) -> Names:
         """The names of the hosts that *operand* matches."""
+        if operand.startswith("@"):
+            return self._by_record(operand)
         if operand in ("all", "*"):
             return frozenset(self._hosts)
         if "=" in operand:
@@ -138,6 +158,17 @@ class _Choosing:
         if operand in self._groups:
             return frozenset(self._groups[operand])
         return self._nothing(operand)
+
+    def _by_record(self, operand: str) -> Names:
+        try:
+            names = self._recorded(operand.removeprefix("@"))
+        except ConfigError as error:
+            self.problems.extend(error.problems)
+            return frozenset()
+        if missing := sorted(names - self._hosts.keys()):
+            return self._wrong(f"{operand}: {fold(missing)} of that run is not in the inventory", self._what_there_is())
+        self.named |= names
+        return names
 
     def _by_range(self, operand: str) -> Names:
         written = self._written(operand)
@@ -164,7 +195,7 @@ class _Choosing:
         return ""
 
     def _written(self, operand: str) -> list[str]:
-        """Every name that the ranges of *operand* write; none, and a mistake noted, where one of them is no range."""
+        """The names that the ranges of *operand* write; none, with a mistake noted, where one is not a range."""
         from ClusterShell.RangeSet import AUTOSTEP_DISABLED, RangeSet, RangeSetException
 
         parts = re.split(r"\[([^\[\]]*)\]", operand)
@@ -175,7 +206,7 @@ class _Choosing:
             )
             return []
         if prod(sum(map(_count, it.split(","))) for it in inside) > LARGEST:
-            self._wrong(f"{operand}: writes more than {LARGEST} names", self._what_there_is())
+            self._wrong(f"{operand}: expands to more than {LARGEST} names", self._what_there_is())
             return []
         try:
             numbers = [list(map(str, RangeSet(it, autostep=AUTOSTEP_DISABLED))) for it in inside]
@@ -213,7 +244,7 @@ class _Choosing:
             return self._wrong("no host of the inventory has an NVIDIA GPU, by its field `gpu`", self._what_there_is())
         known = {"all", *self._hosts, *self._groups}
         several = operand.split()
-        if len(several) == 1 and known.issuperset(parts := [it for it in operand.split(":") if it]):
+        if len(several) == 1 and known.issuperset(parts := [part for part in operand.split(":") if part]):
             several = [*parts, *(["!..."] if len(parts) == 1 else [])]  # Ansible's all:!gpu-01 comes here as `all:`
         if len(several) > 1:
             return self._wrong(

@@ -1,4 +1,4 @@
-"""One host's fields to a Host, whatever format they came in."""
+"""Build a Host from its fields, for every inventory format."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from engine.errors import ConfigError, Problem
 from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Fields, Notes, Path, problem_at, said
 from engine.inventory.host_names import mistake_in
+from engine.inventory.host_secrets import SECRETS, secrets_of_host
 from engine.inventory.secret_fields import secrets_in, shown
 from engine.values.inventory import Address, Host, HostKeys, Inventory
 from engine.values.login_names import fault_in_host, fault_in_user
@@ -55,7 +56,7 @@ def host_in(
         notes.add(place, f"{dotted}: expected a mapping of fields, not {said('', fields)}")
         return None
     spelled = spelled or {}
-    values = {str(key): it for key, it in (fields or {}).items()}
+    values = {str(key): value for key, value in (fields or {}).items()}
     ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
     read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={it: spelled[it] for it in ours})
     for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & OURS).items():
@@ -83,6 +84,7 @@ def host_of(name: str, fields: Fields) -> Host:
         placeholder="" if local or addresses or proxy else placeholder,
         status=fields.text("status").lower() or DEFAULT_STATUS,
         host_keys=HostKeys.IGNORE if ephemeral or container else HostKeys.ACCEPT_NEW,
+        secrets=secrets_of_host(fields),
         vars=_vars(fields),
         where=fields.notes.at(fields.path),
         places={key: fields.place(key) for key in ("transport", "ssh_proxy") if key in fields.values},
@@ -211,7 +213,7 @@ def _tunnel(fields: Fields) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 def _vars(fields: Fields) -> Mapping[str, Json]:
     try:
-        return shown(fields.values)
+        return shown({key: value for key, value in fields.values.items() if key != SECRETS})
     except ValueError as error:
         fields.notes.add(fields.path, f"{'.'.join(map(str, fields.path))}: {error}")
         return {}

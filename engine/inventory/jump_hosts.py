@@ -1,4 +1,4 @@
-"""The hosts that lead to others: ``ssh_proxy`` names one of the inventory."""
+"""Resolve jump hosts: ``ssh_proxy`` names another host of the inventory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from engine.values.inventory import Host
 
 def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
     """*hosts*, each with the one that leads to it.  Raises ConfigError for names that are none, and for circles."""
-    by_name = {it.name: it for it in hosts}
+    by_name = {host.name: host for host in hosts}
     problems = [it for host in hosts if (it := _mistake(host, by_name))]
     if problems:
         raise ConfigError(*problems)
-    return tuple(_led(it, by_name) for it in hosts)
+    return tuple(_led(host, by_name) for host in hosts)
 
 
 def _named(host: Host) -> str:
@@ -39,9 +39,7 @@ def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
         name = _named(by_name[name]) if name in by_name else ""
     if name != host.name:
         return None
-    return problem_at(
-        host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy leads in a circle: {' by '.join([*way, name])}"
-    )
+    return problem_at(host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy forms a loop: {' via '.join([*way, name])}")
 
 
 def _led(host: Host, by_name: Mapping[str, Host]) -> Host:

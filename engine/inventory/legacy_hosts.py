@@ -16,13 +16,15 @@ SPELLED = {"ssh_host": "host", "ssh_user": "user", "ssh_port": "port", "ringrift
 
 def recognises(document: object) -> bool:
     """Whether *document* has one of the two sections."""
-    return isinstance(document, Mapping) and any(it in document for it in SECTIONS)
+    return isinstance(document, Mapping) and any(section in document for section in SECTIONS)
 
 
 def load(document: object, source: str, where: Place) -> Inventory:
     """The hosts of both sections.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     sections = document if isinstance(document, Mapping) else {}
-    there = [it for it in SECTIONS if sections.get(it) is not None] or [it for it in SECTIONS if it in sections]
+    there = [section for section in SECTIONS if sections.get(section) is not None] or [
+        section for section in SECTIONS if section in sections
+    ]
     hosts = [host for it in there for host in hosts_in(sections[it], (it,), notes, SPELLED)]
     return inventory_of(hosts, document, notes)

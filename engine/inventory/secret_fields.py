@@ -1,4 +1,4 @@
-"""Which fields of an inventory are secrets, and what is shown of them."""
+"""Find the secret fields of an inventory, and mask them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from engine.text.secret_names import MASK, is_secret
+from engine.values.masking import SHORTEST, is_ordinary
+from engine.values.secret_reference import looks_like_reference
 from engine.values.types import Json
 
 DEEPEST = 40
@@ -13,6 +15,12 @@ LARGEST = 20_000
 """Values that one host may have; more is not a description of a host."""
 
 NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "enabled", "disabled", MASK})
+ARMOUR = re.compile(r"-----(?:BEGIN|END) (?:[A-Z0-9]{1,9} ){0,3}(?:KEY|BLOCK|CERTIFICATE|PARAMETERS|MESSAGE)-----")
+"""The first and the last line of a key or certificate (RFC 7468, OpenSSH, OpenPGP): the same for everybody."""
+
+_FRAME = re.compile(r"[][{}(),;]+|([-=#*_.~+])\1*")
+"""A line of a JSON document, or one that parts others: nothing of a secret."""
+
 LOGIN_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
@@ -22,7 +30,7 @@ def shown(fields: Mapping[str, object]) -> dict[str, Json]:
 
     def walk(value: object, secret: bool, depth: int) -> Json:
         if depth > DEEPEST or next(left, None) is None:
-            raise ValueError("nested too deep, or more than a host has to say")
+            raise ValueError("nested too deep, or too many values")
         match value:
             case None | bool() | "":
                 return value
@@ -30,19 +38,53 @@ def shown(fields: Mapping[str, object]) -> dict[str, Json]:
                 return MASK if secret or is_secret("", value) else value
             case Mapping():
                 return {
-                    text_of(key): walk(it, secret or is_secret(text_of(key), it), depth + 1)
-                    for key, it in value.items()
+                    text_of(key): walk(inner, secret or is_secret(text_of(key), inner), depth + 1)
+                    for key, inner in value.items()
                 }
             case list() | tuple() | set() | frozenset():
                 return [walk(it, secret, depth + 1) for it in value]
         return MASK if secret or is_secret("", value) else _scalar(value)
 
-    return {key: walk(it, is_secret(key, it), 1) for key, it in fields.items()}
+    return {key: walk(field, is_secret(key, field), 1) for key, field in fields.items()}
 
 
 def secrets_in(document: object) -> tuple[str, ...]:
     """Every secret value in *document*, each once: also outside of its hosts, for output knows no such bounds."""
-    return tuple(dict.fromkeys(form for it in _secret_values(document) for form in _forms(it)))
+    values = _secret_values(_without_references(document))
+    return tuple(dict.fromkeys(form for secret_value in values for form in _forms(secret_value)))
+
+
+def _without_references(document: object) -> object:
+    """*document* without what says under ``secrets:`` where a secret is: names and paths, which may be shown.
+
+    Such a section stands beside the hosts, in a host and in a group.
+    """
+    if not isinstance(document, Mapping):
+        return document
+    found = dict(_literal_ones(document))
+    for key in _OF_HOSTS & found.keys():
+        match found[key]:
+            case Mapping() as named:
+                found[key] = {name: _of_place(it) for name, it in named.items()}
+            case list() | tuple() as listed:
+                found[key] = [_of_place(it) for it in listed]
+    return found
+
+
+_OF_HOSTS = {"hosts", "groups", "standard_hosts", "vast_hosts"}
+"""The keys of a file below which hosts and groups stand."""
+
+
+def _of_place(tree: object) -> object:
+    return _literal_ones(tree) if isinstance(tree, Mapping) else tree
+
+
+def _literal_ones(tree: Mapping[object, object]) -> Mapping[object, object]:
+    """*tree* with those entries of its ``secrets:`` alone that are no references."""
+    section = tree.get("secrets")
+    if not isinstance(section, Mapping):
+        return tree
+    return {**tree, "secrets": {name: entry for name, entry in section.items() if not looks_like_reference(entry)}}
 
 
 def _secret_values(document: object) -> Iterator[str]:
@@ -81,9 +123,16 @@ def _forms(secret: str) -> Iterator[str]:
     if whole.lower() in NOT_A_VALUE:
         return
     yield whole
-    lines = [it.strip() for it in whole.splitlines()]
+    lines = [line.strip() for line in whole.splitlines()]
     if len(lines) > 1:
-        yield from (it for it in lines if len(it) >= 8 and not it.startswith("-----"))
+        yield from filter(can_be_hidden, lines)
+
+
+def can_be_hidden(line: str) -> bool:
+    """Whether *line*, one of several of a secret, is hidden where it stands alone, and no part of many other texts."""
+    if len(line) < SHORTEST or line.lower() in NOT_A_VALUE or is_ordinary(line):
+        return False
+    return not (ARMOUR.fullmatch(line) or _FRAME.fullmatch(line))
 
 
 def _scalar(value: object) -> Json:

@@ -11,11 +11,13 @@ from engine.lab.lab_host import LabHost
 from engine.lab.lifecycle import INVENTORY, SHARED, Lab, LabOptions, down, sharing, shell_argv, status, up
 from engine.lab.location import default_directory
 from engine.lab.lock import held
+from engine.lab.node import OF_NODES
 from engine.lab.scenarios import SCENARIOS, Scenario, inputs_of
 
 __all__ = [
     "FAULTS",
     "INVENTORY",
+    "OF_NODES",
     "SCENARIOS",
     "SHARED",
     "Lab",

@@ -1,4 +1,4 @@
-"""The leader of a pretended job cluster: what it says of the lab's hosts over HTTP.
+"""The leader of a simulated job cluster: an HTTP service that reports on the hosts of the lab.
 
 ``python -m engine.lab.cluster_leader ADDRESS NAME STATE [DESCRIPTOR...]`` runs inside a lab host; at the descriptors
 other networks reach it: TCP listeners, and Unix ones that connections are passed on through.  It answers GET /status
@@ -83,15 +83,15 @@ class _Cluster:
             if self._said and time.monotonic() - self._said[0] < settings["cached"]:
                 return self._said[1]
             peers = self._peers()
-            others = {name: it for name, it in peers.items() if name != self.name}
+            others = {name: peer for name, peer in peers.items() if name != self.name}
             said = {
                 "node_id": self.name,
                 "role": settings["role"],
                 "leader_id": settings["leader_id"],
                 "self": peers.get(self.name, {}),
-                "peers": {name: it for name, it in others.items() if it["is_alive"]},
+                "peers": {name: other for name, other in others.items() if other["is_alive"]},
                 "all_peers": others,
-                "alive_peers": sum(it["is_alive"] for it in others.values()),
+                "alive_peers": sum(other["is_alive"] for other in others.values()),
                 "idle_detection_stats": {"zombie_nodes": settings["zombie_nodes"]},
             }
             if settings["quiet"]:
@@ -140,7 +140,7 @@ def serve(address: str, name: str, state: Path, descriptors: Iterable[int] = ())
             size = self.headers.get("Content-Length") or "0"
             if not (size.isascii() and size.isdigit() and len(size) < 10 and int(size) <= MOST):
                 self.close_connection = True
-                self._say(413, {"error": f"a body of at most {MOST} bytes, with its length, is read"})
+                self._say(413, {"error": f"send a body of at most {MOST} bytes, with its Content-Length"})
                 return
             text = self.rfile.read(int(size))
             cluster.note(f"POST {self.path} {text.decode(errors='replace')}")
@@ -161,8 +161,8 @@ def serve(address: str, name: str, state: Path, descriptors: Iterable[int] = ())
             """Say nothing: requests are written down elsewhere."""
 
     with ThreadingHTTPServer((address, PORT), Door) as server:
-        for it in descriptors:
-            threading.Thread(target=_also, args=(server, socket.socket(fileno=it)), daemon=True).start()
+        for descriptor in descriptors:
+            threading.Thread(target=_also, args=(server, socket.socket(fileno=descriptor)), daemon=True).start()
         (state / "leads").touch()
         server.serve_forever()
 

@@ -1,4 +1,4 @@
-"""The faults that a lab host can have, and the sets of hosts that a lab is made of."""
+"""The faults that a lab host can have, and the default sets of hosts."""
 
 from __future__ import annotations
 
@@ -8,53 +8,76 @@ from types import MappingProxyType
 
 from engine.errors import ConfigError
 from engine.lab.docker_engine import OF_DOCKER
+from engine.lab.node import OF_NODES
 from engine.lab.pipeline import PIPELINES
+from engine.lab.system import OF_SYSTEM
 
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
-        "healthy": "Two GPUs, and nothing on them.",
+        "healthy": "Two idle GPUs.",
         "leftovers": "A dead training job: four processes by their usual names still hold GPU 0; nvidia-smi lists two.",
-        "nameless": "A process of no known name holds GPU 0.",
-        "stubborn": "A left-over process that ignores TERM.",
-        "respawner": "A left-over process that a supervisor starts again whenever it is ended.",
+        "nameless": "A process with an unknown name holds GPU 0.",
+        "stubborn": "A leftover process that ignores TERM.",
+        "respawner": "A leftover process that a supervisor restarts whenever it is ended.",
         "daemon": "The persistence daemon, which holds every GPU and must never be ended.",
-        "busy": "A training job at work on GPU 1, with a launcher and two workers; it must be spared.",
+        "busy": "A training job at work on GPU 1, with a launcher and two workers; it must be left alone.",
         "wedged": "GPU 0 is busy although no process of this host holds it; a reset is not permitted here.",
-        "elsewhere": "GPU 0 is busy with a process that nvidia-smi lists and that is in another pid namespace.",
-        "resettable": "GPU 0 asks for a reset, and can be reset when nobody holds it and persistence mode is off.",
+        "elsewhere": "GPU 0 is busy with a process that nvidia-smi lists, but that is in another pid namespace.",
+        "resettable": "GPU 0 needs a reset, which works when no process holds it and persistence mode is off.",
+        "uncontained": "The memory of GPU 0 had an uncontained error (Xid 95), of which its old driver says no more.",
         "exclusive": "GPU 0 is in compute mode Exclusive_Process.",
-        "mig": "GPU 0 is in MIG mode, and does not say how busy it is.",
+        "mig": "GPU 0 is in MIG mode, has lost its instances, and does not report its utilisation.",
         "smi_hangs": "nvidia-smi never answers.",
+        "driver_hang": "Three processes hang in the GPU driver (state D), behind firmware that does not answer.",
+        "lock_held": "A process hangs in the GPU driver (state D) behind a lock of a process that can be ended.",
         "smi_fails": "nvidia-smi cannot talk to the driver.",
-        "smi_noise": "nvidia-smi prints an error between good rows: GPU 1 is lost.",
+        "xid_reboot": "GPU 0 has fallen off the bus (Xid 79), and the driver asks for a reboot of the node (Xid 154).",
+        "xid_reset": "The firmware of GPU 0 does not answer (Xid 119), and the driver asks for a reset (Xid 154).",
+        "xid_application": "A process faulted on GPU 1 (Xid 13, 43), has lost the GPU, and still runs.",
+        "xid_before_boot": "GPU 0 fell off the bus (Xid 79) before the host was booted last; it is well since.",
+        "smi_noise": "nvidia-smi prints an error between valid rows: GPU 1 is lost.",
+        "gpu_lost": "GPU 1 has fallen off the bus (Xid 79): lspci shows rev ff, and nvidia-smi calls the GPU lost.",
+        "narrow_link": "GPU 0 has 4 lanes of 16.",
+        "mismatch": "The driver was updated, and the old module is still loaded: nvidia-smi ends with 18.",
+        "mismatch_held": "As mismatch, and a training job that was started before the update holds GPU 0.",
+        "remap_pending": "A memory row of GPU 0 waits for a reset to be remapped (Xid 63).",
+        "remap_failed": "A memory row of GPU 0 could not be remapped (Xid 64).",
+        "fabric_down": "The fabric manager does not run, so no GPU is in the NVLink fabric (CUDA error 802).",
+        "link_down": "An NVLink of GPU 0 is down, and the error counters of another one grow.",
+        "throttled": "GPU 0 is slowed down by the hardware for heat.",
+        "ib_down": "One of four InfiniBand links comes and goes, and is down now; its cable was lost.",
+        "nccl_waits": "Ranks 0 and 1 of a job waited for others in a collective until NCCL's watchdog ended them.",
+        "nccl_cause": "Ranks 2 and 3 of that job ended before: their disk was full. An InfiniBand link is slow.",
         "no_gpu": "No GPU at all: no device, no PCI function, no nvidia-smi.",
-        "trained": "A training job that came to its end; its logs are in /run/lab/workspace.",
-        "under_way": "A training run under way: its log is young, and has no end yet.",
-        "old_crash": "The logs of an older run end with a crash, and the newest run is under way.",
-        "update_timeout": "The trainer's log ends with an update of the weights that took too long.",
-        "executor_crash": "The trainer's log ends with a broken pool of processes.",
-        "server_crash": "The inference server's log ends without memory on the GPU.",
-        "short_timeouts": "A training configuration lets the rollout give up too early, and says nothing of retries.",
-        "silent_stop": "Training stopped 20 minutes ago after an update of the weights, without a word.",
-        "leak": "A process that takes more memory from moment to moment.",
-        "oom": "The kernel has killed the trainer for memory.",
-        "disk_errors": "The kernel complains about the disk.",
-        "disk_full": "The file system of the outputs is full.",
+        "trained": "A training job that finished; its logs are in /run/lab/workspace.",
+        "under_way": "A training run in progress: its log is recent and has no end yet.",
+        "old_crash": "The logs of an older run end with a crash, and the newest run is in progress.",
+        "update_timeout": "The trainer's log ends with a timeout of a weight update.",
+        "executor_crash": "The trainer's log ends with a broken process pool.",
+        "server_crash": "The inference server's log ends with an out-of-memory error of the GPU.",
+        "short_timeouts": "A training configuration has too short a timeout for the rollout, and no retries.",
+        "silent_stop": "Training stopped 20 minutes ago after a weight update, without a message.",
+        "leak": "A process whose memory keeps growing.",
+        "oom": "The kernel killed the trainer because memory ran out.",
+        "disk_errors": "The kernel log contains disk errors.",
+        "disk_full": "The file system of the training outputs is full.",
         "disk_slow": "The disk is slow, as far as dd can tell.",
-        "restart_loop": "A container starts every second and ends at once: it clones over a directory that is there.",
-        "unsaved": "With restart_loop: the directory holds a file that git does not have.",
-        "broken_clone": "With restart_loop: the directory is no whole git repository.",
-        "git_aware": "With restart_loop: the container brings the directory up to date instead of cloning over it.",
-        "stuck": "Two selfplay processes hold GPU 0 and do nothing on it; the leader counts them as jobs.",
-        "selfplay": "A selfplay job at work on GPU 1; it must be spared.",
-        "miscounted": "The leader counts jobs of this host, and no such process is here.",
-        "unmeasured": "The leader counts jobs of this host, and does not know how busy its GPUs are.",
-        "unlisted": "The leader takes this host for dead.",
+        "restart_loop": "A container starts every second and exits: it clones into a directory that already exists.",
+        "unsaved": "With restart_loop: the directory contains a file that is not in git.",
+        "broken_clone": "With restart_loop: the directory is an incomplete git repository.",
+        "git_aware": "With restart_loop: the container updates the directory instead of cloning into it.",
+        "stuck": "Two idle selfplay processes hold GPU 0; the leader counts them as jobs.",
+        "selfplay": "A selfplay job at work on GPU 1; it must be left alone.",
+        "miscounted": "The leader counts jobs of this host, but no such process runs here.",
+        "unmeasured": "The leader counts jobs of this host, but does not know its GPU utilisation.",
+        "unlisted": "The leader considers this host dead.",
         "leader": "The leader of a job cluster: /status and /admin/reset_node_jobs on port 8770 of its address.",
         **OF_DOCKER,
         **PIPELINES,
-        "down": "Nothing listens: the connection is refused.",
-        "mute": "Connections are accepted, and no SSH banner is said.",
+        **OF_NODES,
+        **OF_SYSTEM,
+        "down": "Nothing listens on the SSH port: the connection is refused.",
+        "mute": "Connections are accepted, but no SSH banner is sent.",
     }
 )
 
@@ -84,10 +107,10 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     for text in asked:
         name, _, faults = text.partition("=")
         if not name or not name.replace("-", "").isalnum():
-            problems.append(f"--host {text}: {name!r} is no host name")
+            problems.append(f"--host {text}: {name!r} is not a host name")
         if name in made:
             problems.append(f"--host {text}: {name!r} is given twice")
-        named = tuple(it for it in faults.replace(",", "+").split("+") if it) or ("healthy",)
+        named = tuple(part for part in faults.replace(",", "+").split("+") if part) or ("healthy",)
         problems += [f"--host {text}: {_unknown(it)}" for it in named if it not in FAULTS]
         made[name] = named
     if problems:
@@ -97,6 +120,6 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _unknown(fault: str) -> str:
     near = get_close_matches(fault, FAULTS, n=1)
-    return f"no fault is called {fault!r} " + (
+    return f"there is no fault {fault!r} " + (
         f"(did you mean {near[0]}?)" if near else f"(there are: {', '.join(FAULTS)})"
     )

@@ -1,4 +1,4 @@
-"""Lets connections into a lab host, whose network is its own.
+"""Forward connections into a lab host, which has its own network namespace.
 
 As a program (``door SSHD CONFIG``, run from a copy, without this package) it is the first process of a host: it starts
 sshd for each connection, and reaps what has ended.  A socket stays in the network in which it was made, whoever holds
@@ -89,8 +89,8 @@ def _reap_at_once(waiting: selectors.BaseSelector) -> None:
     """Have a signal end the wait, so that what has ended is reaped right then."""
     signal.signal(signal.SIGCHLD, _reap)
     ours, theirs = socket.socketpair()
-    for it in (ours, theirs):
-        it.setblocking(False)
+    for end in (ours, theirs):
+        end.setblocking(False)
     signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
     waiting.register(ours, selectors.EVENT_READ, lambda: _drain(ours))
 

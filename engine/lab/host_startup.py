@@ -1,4 +1,4 @@
-"""How one host of a lab is started."""
+"""Start one host of a lab."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.lab import docker_engine, isolation, location
-from engine.lab.cluster_leader import PORT, node
-from engine.lab.host_scripts import INIT, JOB, SMI, SSHD
+from engine.lab import docker_engine, isolation, location, node, system
+from engine.lab.cluster_leader import PORT
+from engine.lab.cluster_leader import node as cluster_node
+from engine.lab.host_scripts import INIT, JOB, OF_GPUS, SSHD
 from engine.lab.lab_host import LabHost, start_of
 from engine.lab.pipeline import files_for
 from engine.lab.root_filesystem import LO, ROOT, mounts_here, needed_paths, plan
@@ -50,18 +51,18 @@ class Start:
             "root": ROOT,
             "lo": LO,
             "job": JOB,
-            "nvidia-smi": SMI,
             "door": (Path(__file__).parent / "gateway.py").read_text(),
             "sshd_config": SSHD,
             "plan": plan(self.can.files, needed_paths(_needed()), there),
             "flags": f"{there.flags.get(there.above(str(self.folder))) or '-'}\n",
+            **OF_GPUS,
             **OF_TRAINING,
         }
         for name, text in files.items():
             (common / name).write_text(text)
             (common / name).chmod(0o755)
         shutil.copy(self.folder / "key.pub", common / "authorized_keys")
-        peers = json.dumps({name: node(name, faults) for name, faults in self.wanted})
+        peers = json.dumps({name: cluster_node(name, faults) for name, faults in self.wanted})
         for name in (name for name, faults in self.wanted if "leader" in faults):
             state = self.folder / "hosts" / name / "state"
             state.mkdir(parents=True)
@@ -81,23 +82,33 @@ class Start:
             mute = (sys.executable, "-m", "engine.lab.silent_server", plain.address, str(plain.port), str(home))
             return _running(plain, mute, home, {"PYTHONPATH": os.pathsep.join(_ways())})
         _make_key(files / "host_key")
-        for file, text in {**docker_engine.engine_files(self.folder, name, faults), **files_for(faults)}.items():
+        for file, text in {
+            **docker_engine.engine_files(self.folder, name, faults),
+            **files_for(faults),
+            **node.files_for(faults),
+            **system.FILES,
+        }.items():
             (files / file).write_text(text)
             (files / file).chmod(0o755)
         (files / "routes").write_text(self._routes(number))
         with ExitStack() as kept:
-            listener = kept.enter_context(socket.create_server((plain.address, self.port), backlog=WAITING))
+            listener = None
+            if not node.is_node(faults):
+                listener = kept.enter_context(socket.create_server((plain.address, self.port), backlog=WAITING))
             doors = self._doors(plain, kept)
             environment = {
                 "PATH": isolation.search_path(),
                 "PYTHONPATH": os.pathsep.join(_ways()),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HOME": pwd.getpwuid(0).pw_dir,
-                **{name: str(it.fileno()) for name, it in doors.items() if name == "LAB_WAY"},
+                **{name: str(door.fileno()) for name, door in doors.items() if name == "LAB_WAY"},
             }
-            leads = " ".join(str(it.fileno()) for name, it in doors.items() if name != "LAB_WAY")
+            leads = " ".join(str(door.fileno()) for name, door in doors.items() if name != "LAB_WAY")
             argv = (*self.can.argv, *self._argv(plain, home, number, leads))
-            return _running(plain, argv, home, environment, listener, [it.fileno() for it in doors.values()])
+            if not listener:
+                power = (sys.executable, "-m", "engine.lab.node.power", plain.address, str(plain.port), str(home))
+                argv = (*power, *argv)
+            return _running(plain, argv, home, environment, listener, [door.fileno() for door in doors.values()])
 
     def _argv(self, host: LabHost, home: Path, number: int, leads: str) -> tuple[str, ...]:
         """The first process in the host's namespaces."""
@@ -117,7 +128,9 @@ class Start:
             for at, (_, faults) in enumerate(self.wanted)
             if "leader" in faults and at != number and not {"down", "mute"} & set(faults)
         ]
-        return "".join(f"{address} {port}\n" for address, port in ((ANY, self.port), *((it, PORT) for it in leaders)))
+        return "".join(
+            f"{address} {port}\n" for address, port in ((ANY, self.port), *((leader, PORT) for leader in leaders))
+        )
 
     def _doors(self, host: LabHost, kept: ExitStack) -> Mapping[str, socket.socket]:
         """The sockets by which *host* is reached from other networks than its own."""

@@ -1,4 +1,4 @@
-"""What lives on a lab host, as its own people would see it."""
+"""List the processes of a lab host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVER = "engine.lab.ssh_server"
 
 def processes_on_host(outer: int) -> tuple[tuple[int, str], ...]:
     """The processes below *outer*, each with its pid inside of the host and its command line."""
-    parents = {int(it.name): _parent(it) for it in Path("/proc").iterdir() if it.name.isdigit()}
+    parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
     found = [_seen(Path(f"/proc/{pid}")) for pid in parents if _is_below(pid, outer, parents)]
     return tuple(sorted(it for it in found if it is not None))
 
@@ -40,12 +40,12 @@ def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:
 def _seen(process: Path) -> tuple[int, str] | None:
     """Its pid inside and its command line; None where it is gone, defunct, or keeps the host going."""
     try:
-        words = [it.decode(errors="replace") for it in (process / "cmdline").read_bytes().split(b"\0") if it]
+        words = [part.decode(errors="replace") for part in (process / "cmdline").read_bytes().split(b"\0") if part]
         status = (process / "status").read_text(errors="replace")
     except OSError:
         return None
     # The first number is ours, the second the host's; those of containers have a third one.
-    inner = next((int(it.split()[1:3][-1]) for it in status.splitlines() if it.startswith("NSpid:")), 0)
+    inner = next((int(line.split()[1:3][-1]) for line in status.splitlines() if line.startswith("NSpid:")), 0)
     if not words or inner <= 1 or words[0].rpartition("/")[2].split(":")[0] in OURS or SERVER in words[:3]:
         return None
     return inner, " ".join(words)

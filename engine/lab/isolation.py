@@ -1,4 +1,4 @@
-"""What of a lab host this machine can isolate from itself, and what it says of the rest."""
+"""Determine how far this machine can isolate a lab host (namespaces, overlay), and report the rest."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def _refusal(spaces: tuple[str, ...], script: str) -> str:
     return next((it.strip() for it in said if it.strip()), f"exit code {tried.returncode}")
 
 
-def remember(folder: Path, it: Isolation) -> None:
+def remember(folder: Path, isolation: Isolation) -> None:
     """Leave word of it in the lab's *folder*."""
-    (folder / FILE).write_text(json.dumps(asdict(it)))
+    (folder / FILE).write_text(json.dumps(asdict(isolation)))
 
 
 def remembered(folder: Path) -> Isolation | None:

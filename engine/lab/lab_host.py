@@ -1,4 +1,4 @@
-"""One host of a lab, and how an inventory file names it."""
+"""One host of a lab, and its entry in the inventory file."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def start_of(pid: int) -> str:
 def inventory_text(hosts: Sequence[LabHost], key: Path) -> str:
     """The inventory file of a lab of *hosts*, which all take the private *key*."""
     lines = ["# The hosts of a lab on this machine: throw-away, and only the GPU is pretended.", "hosts:"]
-    for it in hosts:
-        gpu = "none" if "no_gpu" in it.faults else "2x H100 (lab)"
+    for host in hosts:
+        gpu = "none" if "no_gpu" in host.faults else "2x H100 (lab)"
         lines += [
-            f"  {it.name}:",
-            f"    ssh_host: {it.address}",
-            f"    ssh_port: {it.port}",
+            f"  {host.name}:",
+            f"    ssh_host: {host.address}",
+            f"    ssh_port: {host.port}",
             "    ssh_user: root",
             f"    ssh_key: {key}",
             f"    gpu: {gpu}",
-            f"    role: {_role(it)}",
+            f"    role: {_role(host)}",
             "    status: ready",
             "    is_ephemeral: true",
         ]

@@ -77,13 +77,13 @@ def up(options: LabOptions) -> Lab:
             _remember(folder, hosts[-1:])
             if number >= AT_ONCE:
                 _wait_until_up(folder, hosts[number - AT_ONCE])
-        for it in hosts[-AT_ONCE:]:
-            _wait_until_up(folder, it)
+        for host in hosts[-AT_ONCE:]:
+            _wait_until_up(folder, host)
         inventory = folder / INVENTORY
         inventory.write_text(inventory_text(hosts, folder / "key"))
     except OSError as error:
         down(options.directory)
-        raise ConfigError(f"no lab can be made in {folder}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot create a lab in {folder}: {error.strerror or error}") from error
     except BaseException:
         down(options.directory)
         raise
@@ -100,12 +100,12 @@ def down(directory: Path) -> tuple[str, ...]:
         return ()
     hosts = status(folder)
     cut_short = not (folder / INVENTORY).exists()
-    strays = location.leftover_processes(folder, [it.pid for it in hosts]) if cut_short else []
-    lost = [LabHost(name="", address="", port=0, faults=(), pid=it, start=start_of(it)) for it in strays]
-    ended = [it for it in (*hosts, *lost) if it.lives]
-    for it in ended:
+    strays = location.leftover_processes(folder, [host.pid for host in hosts]) if cut_short else []
+    lost = [LabHost(name="", address="", port=0, faults=(), pid=stray, start=start_of(stray)) for stray in strays]
+    ended = [host for host in (*hosts, *lost) if host.lives]
+    for lab_host in ended:
         with suppress(ProcessLookupError):
-            os.kill(it.pid, signal.SIGKILL)  # its namespace, and all that lives in it, ends with it
+            os.kill(lab_host.pid, signal.SIGKILL)  # its namespace, and all that lives in it, ends with it
     deadline = time.monotonic() + ENDS_WITHIN
     while any(it.lives for it in ended) and time.monotonic() < deadline:
         _reap(ended)
@@ -115,9 +115,9 @@ def down(directory: Path) -> tuple[str, ...]:
     for _ in range(50):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
-            return tuple(it.name for it in hosts)
+            return tuple(host.name for host in hosts)
         time.sleep(0.1)
-    raise ConfigError(f"{folder} cannot be removed, or processes of it do not end")
+    raise ConfigError(f"{folder} cannot be removed, or processes of the lab do not end")
 
 
 def status(directory: Path) -> tuple[LabHost, ...]:
@@ -173,14 +173,14 @@ def _wait_until_up(folder: Path, host: LabHost) -> None:
 
 def _remember(folder: Path, hosts: Sequence[LabHost]) -> None:
     with (folder / location.OF_US).open("a") as file:
-        file.write("".join(f"\n{json.dumps(asdict(it))}" for it in hosts))
+        file.write("".join(f"\n{json.dumps(asdict(host))}" for host in hosts))
 
 
 def _reap(hosts: Sequence[LabHost]) -> None:
     """Take the exit codes of those that were our own children."""
-    for it in hosts:
-        if it.pid:
+    for host in hosts:
+        if host.pid:
             try:
-                os.waitpid(it.pid, os.WNOHANG)
+                os.waitpid(host.pid, os.WNOHANG)
             except ChildProcessError:
                 continue

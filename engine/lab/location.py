@@ -1,4 +1,4 @@
-"""Where a lab lies: a directory that nobody else may write to, and addresses and ports of its own."""
+"""The location of a lab: a directory that no other user can write to, its addresses and its port."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def trusted(directory: Path) -> Path:
     try:
         folder = directory.resolve()
     except (OSError, RuntimeError) as error:
-        raise ConfigError(f"no lab can be in {directory}: {error}") from error
+        raise ConfigError(f"cannot create a lab in {directory}: {error}") from error
     if directory.is_symlink() and directory.lstat().st_uid not in (0, os.geteuid()):
-        raise ConfigError(f"{directory} is a link that somebody else made; give another --dir")
+        raise ConfigError(f"{directory} is a symbolic link of another user; give another --dir")
     for each in (folder, *folder.parents):
         try:
             found = each.stat()
@@ -39,9 +39,9 @@ def trusted(directory: Path) -> Path:
         writers = found.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
         foreign = found.st_uid not in ((os.geteuid(),) if each == folder else (0, os.geteuid()))
         if foreign or (found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX):
-            raise ConfigError(f"another user can change {each}: no lab can be in {directory}; give another --dir")
+            raise ConfigError(f"cannot create a lab in {directory}: another user can change {each}; give another --dir")
         if each == folder and writers:
-            raise ConfigError(f"others may write to {folder}: no lab can be there; give another --dir")
+            raise ConfigError(f"cannot create a lab in {folder}: other users can write to it; give another --dir")
     return folder
 
 
@@ -51,19 +51,19 @@ def make(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         trusted(folder)
         if any(folder.iterdir()):
-            raise ConfigError(f"{folder} is not empty, and not a lab of ours; give another one with --dir")
+            raise ConfigError(f"{folder} is not empty and is not a lab; give another --dir")
         folder.chmod(0o700)
         (folder / OF_US).write_text("[]")
-        for it in ("hosts", "shared", "ways"):
-            (folder / it).mkdir(mode=0o700)
+        for name in ("hosts", "shared", "ways"):
+            (folder / name).mkdir(mode=0o700)
     except OSError as error:
-        raise ConfigError(f"no lab can be made in {folder}: {error.strerror or error}; give another --dir") from error
+        raise ConfigError(f"cannot create a lab in {folder}: {error.strerror or error}; give another --dir") from error
 
 
 def require(number: int) -> None:
     """Raises ConfigError where *number* hosts are too many."""
     if number > MOST:
-        raise ConfigError(f"a lab has at most {MOST} hosts, not {number}: make two, each with its --dir")
+        raise ConfigError(f"a lab has at most {MOST} hosts, not {number}: start two labs, each with its own --dir")
 
 
 def addresses(folder: Path, number: int) -> tuple[list[str], int]:
@@ -74,7 +74,7 @@ def addresses(folder: Path, number: int) -> tuple[list[str], int]:
     for port in _ports(seed):
         if all(_is_free(it, port) for it in made):
             return made, port
-    raise ConfigError(f"no port is free on {made[0]}")
+    raise ConfigError(f"no TCP port is free on {made[0]}")
 
 
 def _ports(seed: int) -> Iterator[int]:
@@ -114,6 +114,6 @@ def leftover_processes(folder: Path, known: Sequence[int]) -> list[int]:
         except OSError:
             continue
         of_us = words[0].rpartition(b"/")[2] == b"unshare" or b"engine.lab.silent_server" in words
-        if of_us and any(it.startswith(os.fsencode(f"{folder}/hosts/")) for it in words):
+        if of_us and any(word.startswith(os.fsencode(f"{folder}/hosts/")) for word in words):
             found.append(int(each.name))
     return found

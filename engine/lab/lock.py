@@ -1,4 +1,4 @@
-"""One at a time makes a lab in a directory."""
+"""Lock a lab's directory while a lab is started or ended there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lab host has of a pipeline: three parts that feed each other, their files, and what can be wrong with them."""
+"""The simulated training pipeline of a lab host: its three parts, their files and their faults."""
 
 from __future__ import annotations
 
@@ -6,106 +6,30 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from engine.shell import program
+
 PIPELINES: Mapping[str, str] = MappingProxyType(
     {
-        "pipeline": "Inference server, orchestrator and trainer at work in /run/lab/workspace/pipeline; batches come.",
-        "pipeline_ended": "Such a pipeline of which no part runs.",
-        "inference_died": "A trainer waits for batches: the inference server died for lack of GPU memory.",
-        "inference_sick": "A trainer waits for batches: the inference server is not well.",
+        "pipeline": "Inference server, orchestrator and trainer run in /run/lab/workspace/pipeline; batches arrive.",
+        "pipeline_ended": "Such a pipeline, but no part of it runs.",
+        "inference_died": "A trainer waits for batches: the inference server died when GPU memory ran out.",
+        "inference_sick": "A trainer waits for batches: the inference server reports that it is unhealthy.",
         "no_model": "A trainer waits for batches: the inference server has no model.",
         "orchestrator_died": "A trainer waits for batches: the orchestrator died.",
         "no_environment": "A trainer waits for batches: the orchestrator did not find its environment.",
-        "wrong_address": "A trainer waits for batches: the orchestrator looks for the inference server elsewhere.",
-        "started_early": "A trainer waits for batches: the orchestrator started before the inference server, and gave up.",
-        "idle": "A trainer waits for batches: all parts live, and the orchestrator writes nothing.",
-        "unseen": "A trainer waits for batches in another directory than the one that they come to.",
-        "outputs_read_only": "A trainer waits for batches: the outputs are mounted read-only.",
-        "outputs_missing": "A trainer waits for batches: the directory of the outputs is not there.",
-        "rollouts_read_only": "A trainer waits for batches: the orchestrator cannot write to its part of the outputs.",
-        "trainer_died": "The trainer of a pipeline died: the weights that it starts from are not there.",
+        "wrong_address": "A trainer waits for batches: the orchestrator has a wrong address of the inference server.",
+        "started_early": "A trainer waits for batches: the orchestrator started before the server, and gave up.",
+        "idle": "A trainer waits for batches: all parts run, but the orchestrator writes nothing.",
+        "unseen": "A trainer waits for batches in a different directory from the one that they are written to.",
+        "outputs_read_only": "A trainer waits for batches: the output directory is mounted read-only.",
+        "outputs_missing": "A trainer waits for batches: the output directory does not exist.",
+        "rollouts_read_only": "A trainer waits for batches: the orchestrator cannot write to its output directory.",
+        "trainer_died": "The trainer of a pipeline died: the weights that it starts from do not exist.",
     }
 )
 """Fault to sentence; each of them alone makes a pipeline."""
 
-PIPELINE = r"""# Sourced by the first process of a lab host with a pipeline, once its jobs' folder is there.
-place=/run/lab/workspace/pipeline
-run=$place/outputs/wordle port=8000 model=small reads=$run waited=3600
-has wrong_address && port=8001
-has no_model && model=
-has unseen && reads=$place/outputs/other
-if has pipeline || has pipeline_ended; then waited=; fi
-mkdir -p $place/.venv/bin $place/logs $place/trainer/rl $place/environments/wordle $place/models/small $run/rollouts
-ln -s "$python" $place/.venv/bin/python
-for it in inference orchestrator trainer/rl/train.py; do
-    { echo "#!$place/.venv/bin/python -IS"; cat /run/lab/parts; } >$place/$it; chmod 755 $place/$it
-done
-{ cat /etc/hosts; echo "$address inference"; } >/run/lab/names; mount --bind /run/lab/names /etc/hosts
-echo '{}' >$place/models/small/config.json
-echo "# The inference server.
-[model]
-name = \"$model\"
-
-[server]
-host = \"inference\"
-port = 8000" >$place/infer.toml
-echo "# The orchestrator.
-output_dir = \"$run\"
-batch_size = 512  # samples
-
-[client]
-base_url = \"http://inference:$port/v1\"
-
-[environment]
-id = \"wordle\"" >$place/orch.toml
-echo "# The trainer.
-output_dir = \"$reads\"
-max_steps = 1000
-
-[model]
-name = \"small\"  # ours
-
-[optim]
-lr = 1e-6" >$place/train.toml
-for it in 9 10; do mkdir $run/rollouts/step_$it; echo x >$run/rollouts/step_$it/rank_0.pt; done
-touch -d "@$((now - 1800))" $run/rollouts/step_*/rank_0.pt
-if has outputs_read_only; then mount --bind $place/outputs $place/outputs; mount -o remount,bind,ro $place/outputs; fi
-if has rollouts_read_only; then mount --bind $run $run; mount -o remount,bind,ro $run; fi
-if has outputs_missing; then rm -r $place/outputs; fi
-if has no_environment; then rmdir $place/environments/wordle; fi
-if has trainer_died; then rm -r $place/models/small; fi
-# $1 the part's file, $2 the name of its settings, $3 its environment, $4 what it says once it has begun.
-part() {
-    log=$place/logs/$(basename $1 .py).log
-    (cd $place && exec env $3 setsid ./$1 @ $2.toml </dev/null >>$log 2>&1 &)
-    n=0; until grep -q "$4" $log || [ $n -ge 200 ]; do sleep 0.03; n=$((n + 1)); done
-}
-if has pipeline_ended; then
-    echo '06:40:01 INFO Shutting down' >$place/logs/inference.log
-    echo '06:40:00 INFO Orchestrator finished.' >$place/logs/orchestrator.log
-    echo '06:40:00 INFO RL trainer finished!' >$place/logs/trainer.log
-else
-    if has started_early; then part orchestrator orch TRIES=2 'Giving up'; fi
-    if has inference_died; then
-        echo '06:00:10 INFO Starting vLLM API server on http://inference:8000
-06:00:31 ERROR EngineCore failed to start.
-Traceback (most recent call last):
-torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.00 GiB.' >$place/logs/inference.log
-    else
-        sick=; if has inference_sick; then sick=1; fi
-        part inference infer SICK=$sick 'complete'
-    fi
-    if has orchestrator_died; then
-        echo "06:00:50 INFO Starting orchestrator (async_level=2), inference at http://inference:8000/v1
-Traceback (most recent call last):
-IndexError: list index out of range" >$place/logs/orchestrator.log
-    elif ! has started_early; then
-        idle=; if has idle; then idle=1; fi
-        part orchestrator orch IDLE=$idle 'INFO W\|Error\|HTTPException'
-    fi
-    part trainer/rl/train.py train WAITED=$waited 'Waiting\|Error'
-    mv $place/logs/train.log $place/logs/trainer.log
-fi
-"""
+PIPELINE = program(__package__, "pipeline")
 
 
 def files_for(faults: Iterable[str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""The parts of a pretended pipeline: a lab host runs this file as inference, orchestrator and trainer/rl/train.py.
+"""The parts of a simulated pipeline: a lab host runs this file as inference, orchestrator and trainer/rl/train.py.
 
 ``inference @ FILE`` answers GET /health and /v1/models; ``orchestrator @ FILE`` asks it at ``client.base_url`` before
 each batch that it writes to ``output_dir/rollouts/step_N/rank_0.pt``; ``trainer/rl/train.py @ FILE`` waits for these
@@ -127,12 +127,12 @@ def _ask(url: str) -> None:
 
 
 def _newest(rollouts: Path) -> int:
-    return max((int(it.name.partition("_")[2]) for it in rollouts.glob("step_*")), default=0)
+    return max((int(path.name.partition("_")[2]) for path in rollouts.glob("step_*")), default=0)
 
 
 def _write(step: Path) -> None:
-    for it in (step.parents[1], step.parent, step):
-        it.mkdir(exist_ok=True)
+    for folder in (step.parents[1], step.parent, step):
+        folder.mkdir(exist_ok=True)
     fresh = step / "rank_0.new"
     fresh.write_bytes(b"x" * 100)
     fresh.rename(step / "rank_0.pt")

@@ -1,4 +1,4 @@
-"""For each playbook the lab hosts to practise it on, and where its things lie on them."""
+"""For each playbook: the lab hosts to practise it on, and the inputs that fit them."""
 
 from __future__ import annotations
 
@@ -47,9 +47,16 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "start_logs": [f"{WORK}/container.log"],
                 "outputs": [f"{WORK}/outputs"],
                 "directory": f"{WORK}/AReaL",
-                "leak_at_least": "1MiB",
+                "leak_at_least": "6MiB",
                 "leak_fills_within": 1000000,
             },
+        ),
+        "gpu-xid": Scenario(
+            hosts=(
+                *("gpu-01=xid_reboot", "gpu-02=xid_reset", "gpu-03=xid_application", "gpu-04=xid_before_boot"),
+                _HEALTHY,
+            ),
+            inputs={"log_pids": "host"},  # a lab host is a container, but the numbers in its pretended log are its own
         ),
         "restart-loop": Scenario(
             hosts=(
@@ -86,6 +93,17 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 *("gpu-08=at_work+hung", "gpu-09=died_silently", "gpu-10=healthy"),
             ),
             inputs={"stuck_after": 0},  # nobody waits ten minutes to see it
+        ),
+        "container-lost-gpu": Scenario(
+            hosts=("gpu-01=lost_gpu+at_work", "gpu-02=at_work", "gpu-03=docker+smi_fails", _HEALTHY),
+            inputs={"restart": ["run-lost"]},
+        ),
+        "docker-recover": Scenario(
+            hosts=("gpu-01=docker_dead", "gpu-02=docker_dead+unbounded_logs", "gpu-03=at_work", _HEALTHY)
+        ),
+        "host-oom": Scenario(
+            hosts=("gpu-01=died_of_memory+at_work", "gpu-02=oom", _HEALTHY),
+            inputs={"container": "run-memory", "raise_to": 40, "leave": 1},
         ),
         "docker-prune": Scenario(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
         "disk-full": Scenario(hosts=("gpu-01=docker_full+at_work", "gpu-02=died_of_itself+at_work", _HEALTHY)),
@@ -135,6 +153,53 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "log": f"{PIPELINE}/logs/alone.log",
             },
         ),
+        "gpu-reset": Scenario(
+            hosts=(
+                "gpu-01=uncontained",
+                "gpu-02=resettable",
+                "gpu-03=resettable+leftovers",
+                "gpu-04=driver_hang",
+                _HEALTHY,
+            ),
+        ),
+        "gpu-hang": Scenario(
+            hosts=("gpu-01=driver_hang", "gpu-02=lock_held", _HEALTHY),
+            inputs={"watch": "1s", "log_pids": "host"},
+        ),
+        "node-evidence": Scenario(hosts=("gpu-01=leftovers", "gpu-02=driver_hang", _HEALTHY)),
+        **{
+            it: Scenario(hosts=("gpu-01=slurm", "gpu-02=slurm_job", "gpu-03=slurm_drained", "gpu-04=kubernetes"))
+            for it in ("node-drain", "node-undrain")
+        },
+        "node-reboot": Scenario(
+            hosts=(
+                *("gpu-01=slurm", "gpu-02=slurm_job", "gpu-03=gpu_missing", "gpu-04=reboot_ignored"),
+                *("gpu-05=never_back", "gpu-06=slurm_drained"),
+            ),
+            inputs={"wait": "20s", "within": "10s", "gpus_within": "3s"},
+        ),
+        "gpu-health": Scenario(
+            hosts=(
+                *("gpu-01=gpu_lost", "gpu-02=mismatch", "gpu-03=remap_pending", "gpu-04=remap_failed"),
+                *("gpu-05=throttled", "gpu-06=narrow_link", "gpu-07=resettable", "gpu-08=smi_hangs", _HEALTHY),
+            )
+        ),
+        "fabric-manager": Scenario(hosts=("gpu-01=fabric_down", "gpu-02=fabric_down+leftovers", _HEALTHY)),
+        "mig-layout": Scenario(hosts=("gpu-01=mig", "gpu-02=mig+leftovers", _HEALTHY)),
+        "nvlink": Scenario(hosts=("gpu-01=link_down", "gpu-02=fabric_down", _HEALTHY)),
+        "gpu-lost": Scenario(hosts=("gpu-01=gpu_lost", "gpu-02=smi_noise", _HEALTHY)),
+        "driver-mismatch": Scenario(
+            hosts=("gpu-01=mismatch", "gpu-02=mismatch_held", _HEALTHY), inputs={"reload": True}
+        ),
+        "gpu-row-remap": Scenario(hosts=("gpu-01=remap_pending", "gpu-02=remap_failed", "gpu-03=mig", _HEALTHY)),
+        "ib-link": Scenario(hosts=("gpu-01=ib_down", "gpu-02=nccl_waits", "gpu-03=nccl_cause")),
+        "nccl-timeout": Scenario(
+            hosts=("gpu-01=nccl_waits", "gpu-02=nccl_cause"), inputs={"logs": [f"{WORK}/nccl/*.log"]}
+        ),
+        "gpu-throttle": Scenario(hosts=("gpu-01=throttled", "gpu-02=busy", _HEALTHY)),
+        "nfs-hang": Scenario(hosts=("gpu-01=nfs_hang", _HEALTHY), inputs={"watch": "1s"}),
+        "time-sync": Scenario(hosts=("gpu-01=clock_unsynced", _HEALTHY)),
+        "shm-full": Scenario(hosts=("gpu-01=shm_full", "gpu-02=at_work", _HEALTHY)),
         "runner-monitor": Scenario(hosts=("gpu-01=healthy",), inputs={"folder": "/run/lab/monitoring", "every": 5}),
         "monitor": Scenario(hosts=("gpu-01=busy", "gpu-02=oom", "gpu-03=smi_hangs", "cpu-01=no_gpu", "gpu-08=down")),
     }
@@ -144,7 +209,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
 
 def inputs_of(scene: Scenario, hosts: Sequence[LabHost]) -> Mapping[str, Json]:
     """The inputs of *scene* on a lab of *hosts*; those that name a leader are left out where there is none."""
-    address = next((it.address for it in hosts if it.name == _LEADS), "")
+    address = next((host.address for host in hosts if host.name == _LEADS), "")
     made: dict[str, Json] = {}
     for name, value in scene.inputs.items():
         if address or not (value == _LEADS or "ADDRESS_OF_LEADER" in str(value)):

@@ -60,10 +60,10 @@ def _run(channel: paramiko.Channel, command: str) -> None:
         threading.Thread(target=_carry, args=(process.stdout, channel.sendall), daemon=True),
         threading.Thread(target=_carry, args=(process.stderr, channel.sendall_stderr), daemon=True),
     ]
-    for it in carriers:
-        it.start()
-    for it in carriers:
-        it.join()
+    for carrier in carriers:
+        carrier.start()
+    for carrier in carriers:
+        carrier.join()
     code = process.wait()
     with suppress(OSError, EOFError, paramiko.SSHException):
         channel.send_exit_status(code if code >= 0 else 128 - code)

@@ -1,10 +1,10 @@
-"""What authors of Ansible playbooks write, and what says the same here."""
+"""Hints for authors who know Ansible: its keys, and what to write here instead."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_SECTIONS = "steps stand under diagnose, remediate and verify"
+_SECTIONS = "write steps under diagnose, remediate and verify"
 
 MEANT: Mapping[str, str] = {
     "register": "a probe is named by its `id`: its fields are used under that name",
@@ -35,7 +35,7 @@ MEANT: Mapping[str, str] = {
     "chdir": "write `cwd`",
     "vars": "write `inputs: {name: {about: ..., default: ...}}`",
     "vars_prompt": "write an input with `required: true`",
-    "gather_facts": "leave it out: what is probed stands under `diagnose`",
+    "gather_facts": "leave it out: write probes under `diagnose`",
     "tasks": _SECTIONS,
     "pre_tasks": _SECTIONS,
     "post_tasks": _SECTIONS,
@@ -46,7 +46,9 @@ MEANT: Mapping[str, str] = {
     "block": "write the steps one after the other, those that follow a failure with `if_failed`",
     "rescue": "write steps with `if_failed: [id]`",
     "serial": "write `limits: {batches: [1, 100%]}`",
-    "max_fail_percentage": "write `limits: {stop_after: 10%}`",
+    "max_fail_percentage": "write `limits: {stop_after: 10%}`, or `limits: {max_unavailable: 10%}`",
+    "throttle": "write `limits: {max_concurrent_per: {VARIABLE: 1}}`, or --parallel on the command line",
+    "order": "write `limits: {order: sorted}`",
     "debug": "write `note: {text: ...}`",
     "fail": "write a finding: `{id: ..., when: ..., severity: error, say: ...}`",
     "assert": "write a step of `verify`",

@@ -1,4 +1,4 @@
-"""Rendered values to an action's own Args: every mistake at once."""
+"""Build an action's Args from rendered values, reporting every mistake at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Problems = list[Problem]
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A value that is known only once a host, a look or an item is."""
+    """A value that is known only once a host, a probe or an item is."""
 
     is_text: bool = False
     """It will be text, whatever it is filled in with."""
@@ -68,7 +68,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
     if not isinstance(values, Mapping):
         problems.append(Problem(message=f"{_at(path)}expected a mapping, got {_kind(values)}"))
         return None
-    known = {it.name.rstrip("_"): it for it in fields(kind)}  # type: ignore[arg-type]
+    known = {field.name.rstrip("_"): field for field in fields(kind)}  # type: ignore[arg-type]
     hints = hints_of(kind)
     before = len(problems)
     for name in values:
@@ -76,12 +76,12 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
             hint = _meant(str(name), list(known), path)
             problems.append(Problem(message=f"{_at(path)}unknown key {name!r}", hint=hint))
     given: dict[str, Any] = {}
-    for name, it in known.items():
+    for name, value in known.items():
         if name in values:
-            given[it.name] = _value(
-                hints[it.name], values[name], f"{path}.{name}" if path else name, it.metadata, problems
+            given[value.name] = _value(
+                hints[value.name], values[name], f"{path}.{name}" if path else name, value.metadata, problems
             )
-        elif it.default is MISSING and it.default_factory is MISSING:
+        elif value.default is MISSING and value.default_factory is MISSING:
             problems.append(Problem(message=f"{_at(path)}{name!r} is missing"))
     if len(problems) > before:
         return None
@@ -145,7 +145,7 @@ def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], probl
             choices = ", ".join(str(it) for it in get_args(kind) if it != "")
             near = get_close_matches(str(value), [str(it) for it in get_args(kind)], n=1)
             hint = f"did you mean {near[0]}?" if near else ""
-            problems.append(Problem(message=f"{path}: {value!r} is none of: {choices}", hint=hint))
+            problems.append(Problem(message=f"{path}: {value!r} is not allowed; use one of: {choices}", hint=hint))
         return value
     if origin is tuple:
         return _many(get_args(kind)[0], value, path, rules, problems)
@@ -164,7 +164,7 @@ def _many(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: 
         return ()
     if len(value) < rules.get("min_items", 0):
         problems.append(Problem(message=f"{path}: needs at least {plural(rules['min_items'], 'item')}"))
-    inner = {name: it for name, it in rules.items() if name != "min_items"}
+    inner = {name: rule for name, rule in rules.items() if name != "min_items"}
     return tuple(_value(kind, it, f"{path}[{number}]", inner, problems) for number, it in enumerate(value))
 
 

@@ -44,21 +44,24 @@ class BundledFiles:
         it says ``rendered`` too, the text is filled in as the playbook's own texts are; ``exact`` keeps the end of one.
         """
         made = dict(args)
-        for it in fields(kind):
-            if "exact" in it.metadata and it.name in args:
-                made[it.name] = _to_the_end(args[it.name])
-        for it, inner in _nested(kind):
-            if isinstance(args.get(it.name), Mapping):
-                made[it.name] = self.filled(args[it.name], inner, (*path, it.name))
-        for it in fields(kind):
-            if "content_of" not in it.metadata:
+        for argument in fields(kind):
+            if "exact" in argument.metadata and argument.name in args:
+                made[argument.name] = _to_the_end(args[argument.name])
+        for argument, inner in _nested(kind):
+            if isinstance(args.get(argument.name), Mapping):
+                made[argument.name] = self.filled(args[argument.name], inner, (*path, argument.name))
+        for argument in fields(kind):
+            if "content_of" not in argument.metadata:
                 continue
-            if it.name in args:
-                names = f"`{it.metadata['content_of']}`"
-                self.wrong((*path, it.name), f"`{it.name}` is what stands in the file that {names} names; leave it out")
-            if it.metadata["content_of"] in args:
-                text = self._text(args[it.metadata["content_of"]], (*path, it.metadata["content_of"]))
-                made[it.name] = _to_the_end(text) if "rendered" in it.metadata else Raw(text)
+            if argument.name in args:
+                names = f"`{argument.metadata['content_of']}`"
+                self.wrong(
+                    (*path, argument.name),
+                    f"`{argument.name}` is read from the file that {names} names; leave it out",
+                )
+            if argument.metadata["content_of"] in args:
+                text = self._text(args[argument.metadata["content_of"]], (*path, argument.metadata["content_of"]))
+                made[argument.name] = _to_the_end(text) if "rendered" in argument.metadata else Raw(text)
         return made
 
     def _text(self, named: Json | Raw, path: Path) -> str:
@@ -72,13 +75,13 @@ class BundledFiles:
             if name not in self.texts:
                 self.texts[name] = self.read(name, self.document.file)
         except ConfigError as error:
-            for it in error.problems:
-                self.wrong(path, it.message)
+            for problem in error.problems:
+                self.wrong(path, problem.message)
         return self.texts.get(name, UNREAD)
 
     def digests(self) -> tuple[str, ...]:
         """sha256 of each file that was read, hexadecimal."""
-        return tuple(sha256(self.texts[it].encode()).hexdigest() for it in sorted(self.texts))
+        return tuple(sha256(self.texts[text].encode()).hexdigest() for text in sorted(self.texts))
 
 
 def _to_the_end(tree: Json | Raw) -> Json | Raw:
@@ -88,6 +91,6 @@ def _to_the_end(tree: Json | Raw) -> Json | Raw:
 
 def _nested(kind: type[Any]) -> Iterator[tuple[Field[Any], type[Any]]]:
     hints = hints_of(kind)
-    for it in fields(kind):
-        if is_dataclass(hints[it.name]) and isinstance(hints[it.name], type):
-            yield it, hints[it.name]
+    for argument in fields(kind):
+        if is_dataclass(hints[argument.name]) and isinstance(hints[argument.name], type):
+            yield argument, hints[argument.name]

@@ -1,4 +1,4 @@
-"""What a playbook of the right shape can still get wrong: names, references, sections, arguments."""
+"""Check a playbook that fits the schema: names, references, sections, arguments."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from dataclasses import fields, replace
 from typing import Any
 
 from engine.errors import Problem
+from engine.expressions.comparison import ACROSS, Compared
+from engine.expressions.history import HISTORY
 from engine.expressions.templates import is_template, line_of_fault, names
+from engine.lang.history_calls import PastNames
 from engine.lang.lenient_read import texts_in
 from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken
 from engine.lang.playbook_schema import ONLY_IN
+from engine.lang.secret_uses import carriers
+from engine.lang.sections.comparisons import faults_in_comparison, faults_of_included
 from engine.lang.static_arguments import faults_in_arguments, faults_in_samples, unseen
 from engine.lang.yaml_source import Document, Path
 from engine.protocols import Action
-from engine.values.playbook import Phase, Playbook, Step
+from engine.values.playbook import FindingRule, Phase, Playbook, Step
 from engine.values.sampling import Series
 
 
@@ -37,13 +42,17 @@ class _Checking:
         self._naming = Naming(document)
         self._lists = frozenset(it.id for it in book.diagnose if it.each)
         self._series = {it.id: self._own_fields(it) for it in book.diagnose if it.samples}
+        self._probes = {it.id: self._state_fields(it) for it in book.diagnose}
+        """Every probe with the fields that expressions may name."""
         self._paths = {id(step): path for step, path in self._placed()}
         self._finding_paths = dict(self._placed_findings())
         self._input_names = tuple(it.name for it in book.inputs)
         self._unseen = unseen(book, "")
         self._looks = frozenset(it.id for it in book.diagnose)
         self._hosts_own = self._looks - {it.id for it in book.diagnose if it.once}
-        """Looks that are taken for each host."""
+        """Probes that are taken for each host."""
+        self._past = PastNames(steps=tuple(it.id for it in book.remediate), probes=self._probes, lists=self._lists)
+        """What expressions may name of earlier runs."""
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
         """Every step with its path in the file; steps that could not be built are not there."""
@@ -59,14 +68,14 @@ class _Checking:
         """An id names one thing only."""
         seen: dict[str, Path] = {}
         everything = [(it.id, (*path, "id")) for it, path in self._placed()]
-        everything += [(it.id, (*self._finding_paths[id(it)], "id")) for it in self._book.findings]
+        everything += [(finding.id, (*self._finding_paths[id(finding)], "id")) for finding in self._book.findings]
         everything += [(it, (*path, "id")) for it, path in self._brought.items()]
         for name, path in everything:
             if name in seen:
                 first = self._document.where(seen[name])
                 yield self._problem(path, f"the id {name!r} is taken", f"first used on line {first.line}")
-            elif name in (*ROOTS, "item", "true", "false", "none", "not", "and", "or", "in", "is", "if", "else"):
-                yield self._problem(path, f"{name!r} means something else in expressions", "choose another id")
+            elif name in (*ROOTS, HISTORY, ACROSS, "item", *WORDS):
+                yield self._problem(path, f"{name!r} is a reserved name in expressions", "choose another id")
             seen.setdefault(name, path)
 
     def _placed_findings(self) -> Iterator[tuple[int, Path]]:
@@ -74,15 +83,15 @@ class _Checking:
         listed = self._document.value.get("findings")
         there = (
             number
-            for number, it in enumerate(listed if isinstance(listed, list) else ())
-            if isinstance(it, Mapping) and isinstance(it.get("id"), str)
+            for number, entry in enumerate(listed if isinstance(listed, list) else ())
+            if isinstance(entry, Mapping) and isinstance(entry.get("id"), str)
         )
         for rule in self._book.findings:
             yield id(rule), self._brought[rule.part] if rule.part else ("findings", next(there))
 
     def references(self) -> Iterator[Problem]:
         """``for``, ``after`` and ``unless`` name things that are there, and come before."""
-        findings = dict.fromkeys(it.id for it in self._book.findings)
+        findings = dict.fromkeys(finding.id for finding in self._book.findings)
         for section, steps in (("remediate", self._book.remediate), ("verify", self._book.verify)):
             earlier = dict.fromkeys(it.id for it in self._book.remediate) if section == "verify" else {}
             for step in steps:
@@ -107,14 +116,16 @@ class _Checking:
 
     def steps(self) -> Iterator[Problem]:
         """Actions stand where they may, keys mean something, and arguments are right."""
-        every = {it.id: self._state_fields(it) for it in self._book.diagnose}
         seen: dict[str, tuple[str, ...]] = {}
         for step in self._book.diagnose:
-            yield from self._step(step, Allowed(seen, self._input_names, self._looks, self._lists, self._series))
-            seen[step.id] = every[step.id]
+            yield from self._step(step, self._allowed(seen, self._looks))
+            seen[step.id] = self._probes[step.id]
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
         for step in (*self._book.remediate, *self._book.verify):
-            yield from self._step(step, Allowed(every, self._input_names, acts, self._lists, self._series))
+            yield from self._step(step, self._allowed(self._probes, acts))
+
+    def _allowed(self, looks: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
+        return Allowed(looks, self._input_names, later, self._lists, self._series)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -137,26 +148,30 @@ class _Checking:
         if step.samples:
             yield from self._samples(step, (*path, "samples"), allowed)
         if step.when:
-            yield from self._naming.expression(step.when, (*path, "when"), allowed)
+            with_past = allowed if step.once else replace(allowed, past=self._past)
+            yield from self._naming.expression(step.when, (*path, "when"), with_past)
         yield from self._surroundings(step, path, allowed)
+        carrying = carriers(self._actions[step.action].Args)
+        allowed = replace(allowed, secrets_at=frozenset((*path, step.action, *inner) for inner in carrying))
         files = _template_files(self._actions[step.action], step.args)
         own = {name: value for name, value in step.args.items() if name not in files}
         yield from self._naming.templates(own, (*path, step.action), allowed)
         for name, named_by in files.items():
             text, place = str(step.args[name]), (*path, step.action, named_by)
-            for it in self._naming.templates(text, place, allowed):
-                yield _in_file(it, text, str(step.args[named_by]))
+            for template in self._naming.templates(text, place, allowed):
+                yield _in_file(template, text, str(step.args[named_by]))
         yield from self._arguments(step, (*path, step.action))
 
     def _surroundings(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """What ``env`` and ``cwd`` may name: they are the same for everything that the step does on a host."""
         placed = [(text, (*path, "env", name)) for name, text in step.env if is_template(text)]
         placed += [(step.cwd, (*path, "cwd"))] if is_template(step.cwd) else []
+        allowed = replace(allowed, secrets_at=frozenset({(*path, "env")}))
         for text, place in placed:
             late = {} if broken(text) else {root: 0 for root, _ in sorted(names(text))}
             wrong = [root for root in late if root == "item" or allowed.is_step(root)]
             for root in wrong:
-                words = f"{root!r} may not be named in `{place[len(path)]}`: only inputs, host and run"
+                words = f"{root!r} cannot be used in `{place[len(path)]}`: only inputs, host and run"
                 yield self._problem(place, words, "give what a probe saw as an argument: script with params")
             if not wrong:
                 yield from self._naming.templates(text, place, allowed)
@@ -173,10 +188,10 @@ class _Checking:
             case Phase.REMEDIATE if not (action.decide or action.waits):
                 yield step.action, f"{step.action} only reads", "it belongs under diagnose"
             case Phase.VERIFY if not (action.holds or action.waits):
-                able = ", ".join(it.name for it in self._actions.values() if it.holds)
-                yield step.action, f"{step.action} asserts nothing", f"in verify stand: {able}"
+                able = ", ".join(action.name for action in self._actions.values() if action.holds)
+                yield step.action, f"{step.action} asserts nothing", f"verify takes these actions: {able}"
             case Phase.DIAGNOSE if action.scratch and not step.scratch:
-                words = f"{step.action} makes something of its own on the host, and takes it away again"
+                words = f"{step.action} creates temporary files of its own on the host, and removes them"
                 yield step.action, words, "allow it with `scratch: true`"
 
     def _wrong_commands(self, step: Step) -> Iterator[Fault]:
@@ -199,34 +214,34 @@ class _Checking:
             yield "retry", words, "write another step with `if_failed` instead"
         for key, phases in ONLY_IN.items():
             if key in tree and step.phase not in phases and key != "retry":
-                yield key, f"`{key}` means nothing in {step.phase}", f"it belongs under {' and '.join(phases)}"
+                yield key, f"`{key}` is not allowed in {step.phase}", f"it belongs under {' and '.join(phases)}"
         if "within" in tree and changes and (not self._actions[step.action].decide or _unchecked(step)):
-            words = "`within` is the time in which a change comes true, and nothing here sees whether it has"
+            words = "`within` waits until the change takes effect, but this step has no check that could show it"
             yield "within", words, "give the command a `check`, or leave `within` out"
         if "every" in tree and "within" not in tree and changes:
-            yield "every", "`every` means nothing here without `within`", ""
+            yield "every", "`every` needs `within` here", ""
         if "cwd" in tree and step.action not in _AUTHORS:
-            yield "cwd", f"`cwd` is for commands, and {step.action} takes none", ""
+            yield "cwd", f"`cwd` is only for commands, not for {step.action}", ""
         if "inputs" in tree:
-            yield "inputs", "`inputs` belongs to an include", "arguments stand under the action"
+            yield "inputs", "`inputs` belongs to an include", "write arguments under the action"
 
     def _samples(self, step: Step, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """What is wrong with a look that is taken again and again."""
+        """What is wrong with a probe that is taken again and again."""
         action, tree = self._actions[step.action], self._tree(path[:-1])
         if action.waits:
-            yield self._problem(path, f"{step.action} sees nothing that samples could be taken of")
+            yield self._problem(path, f"{step.action} cannot be sampled")
         if step.scratch:
-            words = "a probe that makes something of its own on the host runs once"
+            words = "a probe with `scratch: true` runs only once"
             yield self._problem(path, words, "`samples` is for probes that only read")
         if "within" in tree and step.phase is Phase.DIAGNOSE:
             yield self._problem(path, "`samples` and `within` both repeat the probe", "leave `within` out")
         if "while" in step.samples and step.phase is Phase.VERIFY:
-            words = "`while` means nothing in verify: there the first sample that does not hold ends them"
+            words = "`while` is not allowed in verify: the first sample that does not hold ends the sampling"
             yield self._problem((*path, "while"), words)
         elif "while" in step.samples:
             inner = str(step.samples["while"])
             yield from self._naming.within_sample(inner, (*path, "while"), self._own_fields(step), allowed)
-        amounts = {key: it for key, it in step.samples.items() if key != "while"}
+        amounts = {key: value for key, value in step.samples.items() if key != "while"}
         yield from self._naming.templates(amounts, path, allowed.only_inputs())
         for fault in faults_in_samples(step, self._defaults(), self._unseen):
             yield self._problem((*path, *fault.path), fault.message)
@@ -236,39 +251,51 @@ class _Checking:
         return {it.name: it.default for it in self._book.inputs if not it.required}
 
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
-        """A look that all hosts share rests on nothing that is a host's own."""
+        """A probe that all hosts share rests on nothing that is a host's own."""
         for text in (step.when, step.each, *texts_in([step.args, dict(step.env), step.cwd])):
             for root, _ in sorted(names(text)) if text and not broken(text) else ():
                 if root == "host" or root in self._hosts_own:
-                    words = f"a probe that runs once for all hosts cannot rest on {root!r}"
-                    yield self._problem(path, words, "only inputs, run, and probes with once: true are the same")
+                    words = f"a probe that runs once for all hosts cannot depend on {root!r}"
+                    yield self._problem(path, words, "only inputs, run and probes with `once` are the same for all")
 
     def _tree(self, path: Path) -> Mapping[str, Any]:
         tree = self._document.value
-        for it in path:
-            tree = tree[it]
+        for key in path:
+            tree = tree[key]
         return tree if isinstance(tree, Mapping) else {}
 
     def _arguments(self, step: Step, path: Path) -> Iterator[Problem]:
         """Arguments that are known with every input at its default."""
-        for it in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._unseen):
-            yield self._problem((*path, *it.path), f"{step.action}: {it.message}", it.hint)
+        for argument in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._unseen):
+            yield self._problem((*path, *argument.path), f"{step.action}: {argument.message}", argument.hint)
 
     def findings(self) -> Iterator[Problem]:
-        """Expressions and texts of findings name looks and their fields."""
-        every = {it.id: self._state_fields(it) for it in self._book.diagnose}
+        """Expressions and texts of findings name probes and their fields."""
         acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
-        allowed = Allowed(every, self._input_names, acts, self._lists, self._series)
+        allowed = replace(self._allowed(self._probes, acts), past=self._past)
         for rule in self._book.findings:
-            if rule.part:
-                continue
-            path = self._finding_paths[id(rule)]
-            if rule.when:
-                yield from self._naming.expression(rule.when, (*path, "when"), allowed)
-            yield from self._naming.templates(rule.say, (*path, "say"), allowed)
-            for name, text in rule.evidence.items():
-                yield from self._naming.expression(text, (*path, "evidence", name), allowed)
-            yield from self._naming.templates(list(rule.advise), (*path, "advise"), allowed)
+            if not rule.part:
+                yield from self._finding(rule, self._finding_paths[id(rule)], allowed)
+        for part, path in self._brought.items():
+            for inner, words, hint in faults_of_included(part, self._book):
+                yield self._problem((*path, *inner), words, hint)
+
+    def _finding(self, rule: FindingRule, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        if rule.across is not None:
+            for inner, words, hint in faults_in_comparison(rule, self._book, self._tree(path)):
+                yield self._problem((*path, *inner), words, hint)
+            shared = isinstance(self._tree(path).get(ACROSS), Mapping)
+            for key, text in (("value", rule.across.value), ("by", rule.across.by)):
+                if text:
+                    at = (*path, ACROSS, key) if shared else (*path, ACROSS)
+                    yield from self._naming.expression(text, at, allowed)
+            allowed = replace(allowed, looks={**allowed.looks, ACROSS: shown(Compared)})
+        if rule.when:
+            yield from self._naming.expression(rule.when, (*path, "when"), allowed)
+        yield from self._naming.templates(rule.say, (*path, "say"), allowed)
+        for name, text in rule.evidence.items():
+            yield from self._naming.expression(text, (*path, "evidence", name), allowed)
+        yield from self._naming.templates(list(rule.advise), (*path, "advise"), allowed)
 
     def _problem(self, path: Path, message: str, hint: str = "") -> Problem:
         return self._document.problem(path, message, hint)
@@ -280,7 +307,11 @@ def _unchecked(step: Step) -> bool:
 
 def _template_files(action: Action, args: Mapping[str, Any]) -> dict[str, str]:
     """The arguments of *action* that hold the template of a file, each with the argument that names the file."""
-    found = {it.name: it.metadata for it in fields(action.Args) if "rendered" in it.metadata and it.name in args}
+    found = {
+        field.name: field.metadata
+        for field in fields(action.Args)
+        if "rendered" in field.metadata and field.name in args
+    }
     return {name: str(metadata["content_of"]) for name, metadata in found.items()}
 
 
@@ -296,11 +327,14 @@ def _in_file(problem: Problem, text: str, file: str) -> Problem:
 
 def shown(kind: type[Any]) -> tuple[str, ...]:
     """The fields of *kind* that expressions may name."""
-    return tuple(it.name for it in fields(kind) if not it.metadata.get("private"))
+    return tuple(field.name for field in fields(kind) if not field.metadata.get("private"))
 
+
+WORDS = ("true", "false", "none", "not", "and", "or", "in", "is", "if", "else")
+"""Words of the language of expressions."""
 
 Fault = tuple[str, str, str]
 """A key of a step, what is wrong with it, and a hint."""
 
 _AUTHORS = ("command", "script")
-"""Actions that are a look or a change, as their author wrote them."""
+"""Actions that are a probe or a change, as their author wrote them."""

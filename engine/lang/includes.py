@@ -1,4 +1,4 @@
-"""A playbook inside another: its ids get a prefix, and its names stay its own."""
+"""Include a playbook in another: its ids get a prefix, and its inputs keep their own names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from engine.expressions.templates import Scope, fault_in, names, render
 from engine.lang.inputs import faults
 from engine.lang.lenient_read import mapping, texts_in, unraw
 from engine.lang.yaml_source import Document, Path
-from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Playbook, Step
+from engine.values.plan import Risk
+from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Limits, Playbook, Step
 from engine.values.types import Json
 
 Open = Callable[[str, str], tuple[str, str]]
@@ -39,14 +40,14 @@ class Included:
 
 def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Document, path: Path) -> Included:
     """*inner* as a part of the playbook of *document*, where an ``include`` at *path* names it *part*."""
-    errors = tuple(_joined(part, it.id) for it in inner.findings if it.severity.drives)
-    own = IncludedPlaybook(id=part, inputs=inner.inputs, given=given, where=document.where(path))
+    errors = tuple(_joined(part, finding.id) for finding in inner.findings if finding.severity.drives)
+    own = IncludedPlaybook(id=part, inputs=inner.inputs, given=given, secrets=inner.secrets, where=document.where(path))
     parts = [own, *(replace(it, id=_joined(part, it.id), parent=_joined(part, it.parent)) for it in inner.parts)]
     return Included(
         replace(
             inner,
             diagnose=tuple(_step(it, part, ()) for it in inner.diagnose),
-            findings=tuple(_rule(it, part) for it in inner.findings),
+            findings=tuple(_rule(finding, part) for finding in inner.findings),
             remediate=tuple(_step(it, part, errors) for it in inner.remediate),
             verify=tuple(_step(it, part, ()) for it in inner.verify),
             parts=tuple(parts),
@@ -82,7 +83,7 @@ def _rule(rule: FindingRule, part: str) -> FindingRule:
         id=_joined(part, rule.id),
         part=_joined(part, rule.part),
         unless=tuple(_joined(part, it) for it in rule.unless),
-        looks=tuple(_joined(part, it) for it in rule.looks),
+        looks=tuple(_joined(part, look) for look in rule.looks),
     )
 
 
@@ -97,15 +98,15 @@ def problems_with_inputs(
             known = ", ".join(declared) or "none"
             yield document.problem(place, f"{inner.name} has no input {name!r}", f"there are: {known}")
         elif late := [text for text in texts_in(value) if fault_in(text) or _foreign(text)]:
-            yield document.problem(place, f"{name}: only inputs may be named here", f"in: {late[0][:80]}")
-        elif unknown := [it for text in texts_in(value) for _, it in names(text) if it and it not in own]:
+            yield document.problem(place, f"{name}: only inputs can be used here", f"in: {late[0][:80]}")
+        elif unknown := [named for text in texts_in(value) for _, named in names(text) if named and named not in own]:
             yield document.problem(place, f"there is no input {unknown[0]!r}", f"there are: {', '.join(own) or 'none'}")
         elif not texts_in(value):
             for words in faults(declared[name], unraw(value)):
                 yield document.problem(place, f"input {name} of {inner.name}: {words}")
-    for it in inner.inputs:
-        if it.required and it.name not in mapping(tree):
-            yield document.problem(path, f"{inner.name} requires the input {it.name!r}", it.about)
+    for inner_input in inner.inputs:
+        if inner_input.required and inner_input.name not in mapping(tree):
+            yield document.problem(path, f"{inner.name} requires the input {inner_input.name!r}", inner_input.about)
 
 
 def _foreign(text: str) -> bool:
@@ -129,7 +130,20 @@ def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[s
     return values
 
 
-def _wrong(part: IncludedPlaybook, it: Input, value: Json) -> Iterator[Problem]:
+def _wrong(part: IncludedPlaybook, declared: Input, value: Json) -> Iterator[Problem]:
     at = part.where
-    for words in faults(it, value):
-        yield Problem(file=at.file, line=at.line, column=at.column, message=f"input {it.name} of {part.id}: {words}")
+    for words in faults(declared, value):
+        yield Problem(
+            file=at.file, line=at.line, column=at.column, message=f"input {declared.name} of {part.id}: {words}"
+        )
+
+
+def as_careful(limits: Limits, books: list[Playbook]) -> Limits:
+    """*limits*, with the yes and the approvals that *books*, which it includes, ask for, too."""
+    every = [limits, *(book.limits for book in books)]
+    risks = [it.confirm_from for it in every if it.confirm_from]
+    return replace(
+        limits,
+        confirm_from=min(risks, key=[it.value for it in Risk].index, default=""),
+        approvals=max(it.approvals for it in every),
+    )

@@ -1,4 +1,4 @@
-"""What the JSON Schema of an input may say: keywords that we know, no references, patterns that come to an end."""
+"""Check the JSON Schema of an input: known keywords, no references, patterns that can be searched in time."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def _kind_meant(value: object) -> str:
 def _walk(schema: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
     match schema:
         case list():
-            for number, it in enumerate(schema):
-                yield from _walk(it, (*path, number))
+            for number, inner in enumerate(schema):
+                yield from _walk(inner, (*path, number))
         case Mapping():
             for key, value in schema.items():
                 yield from _keyword(key, value, (*path, key))
@@ -84,7 +84,7 @@ def _walk(schema: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
 
 def _keyword(key: str, value: Any, path: Path) -> Iterator[tuple[Path, str, str]]:
     if key.startswith("$"):
-        yield path, f"{key!r} means nothing in an input", "nothing is fetched or referred to: write the schema out"
+        yield path, f"{key!r} is not allowed in an input", "references are not followed: write the schema out"
     elif key not in KEYWORDS:
         near = get_close_matches(key, KEYWORDS, n=1)
         guess = f"did you mean {near[0]}?" if near else "an input has about, default, type, enum, minimum, pattern ..."
@@ -93,9 +93,9 @@ def _keyword(key: str, value: Any, path: Path) -> Iterator[tuple[Path, str, str]
     elif key == "pattern" and isinstance(value, str) and (why := fault_in_regex(value)):
         yield path, f"pattern {value[:80]!r} is refused: {why}", ""
     elif key in NAMED:
-        for name, it in value.items() if isinstance(value, Mapping) else ():
+        for name, inner in value.items() if isinstance(value, Mapping) else ():
             if key == "patternProperties" and (why := fault_in_regex(name)):
                 yield (*path, name), f"pattern {name[:80]!r} is refused: {why}", ""
-            yield from _walk(it, (*path, name))
+            yield from _walk(inner, (*path, name))
     elif key not in VALUES:
         yield from _walk(value, path)

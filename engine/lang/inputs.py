@@ -1,4 +1,4 @@
-"""The knobs of a playbook: what was given, checked against what is declared."""
+"""The inputs of a playbook: given values, validated against their declarations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _single(name: str, text: str, value: Json, declared: Input) -> Json:
         words = f"-e {name}: a list is wanted (YAML or JSON); {shown} may be meant as one item or as several"
         raise ConfigError(Problem(message=words, hint=hint))
     if faults(declared, [value]):
-        words = f"-e {name}: a list is wanted (YAML or JSON), and {shown} is neither one nor an item of one"
+        words = f"-e {name}: a list is wanted (YAML or JSON), but {shown} is neither a list nor a valid item"
         raise ConfigError(Problem(message=words, hint=hint))
     return [value]
 
@@ -58,17 +58,19 @@ def resolve_inputs(
         try:
             _declared(name, playbook)
         except ConfigError as error:
-            problems.extend(_placed(it, name, places) for it in error.problems)
+            problems.extend(_placed(problem, name, places) for problem in error.problems)
     values: dict[str, Json] = {}
-    for it in playbook.inputs:
-        if it.name not in given and it.required:
-            ways = f"-e {it.name}=...{f', or ${it.env}' if it.env else ''}"
-            problems.append(Problem(message=f"the input {it.name!r} is required: {ways}  ({it.about})"))
+    for declared in playbook.inputs:
+        if declared.name not in given and declared.required:
+            ways = f"-e {declared.name}=...{f', or ${declared.env}' if declared.env else ''}"
+            problems.append(Problem(message=f"the input {declared.name!r} is required: {ways}  ({declared.about})"))
             continue
-        values[it.name] = given.get(it.name, it.default)
-        if it.name in given:
-            wrong = [Problem(message=f"input {it.name}: {words}") for words in faults(it, values[it.name])]
-            problems += [_placed(one, it.name, places) for one in wrong]
+        values[declared.name] = given.get(declared.name, declared.default)
+        if declared.name in given:
+            wrong = [
+                Problem(message=f"input {declared.name}: {words}") for words in faults(declared, values[declared.name])
+            ]
+            problems += [_placed(one, declared.name, places) for one in wrong]
     if problems:
         raise ConfigError(*problems)
     return values
@@ -79,10 +81,10 @@ def _placed(problem: Problem, name: str, places: Mapping[str, Where] | None) -> 
     return replace(problem, file=at.file, line=at.line, column=at.column) if at else problem
 
 
-def faults(it: Input, value: Json) -> list[str]:
+def faults(declared: Input, value: Json) -> list[str]:
     """Why *value* is none for the input; a secret one is not repeated."""
-    found = violations(value, it.schema)
-    return ["is not as its schema says"] if found and it.hides(value) else found
+    found = violations(value, declared.schema)
+    return ["does not match its schema"] if found and declared.hides(value) else found
 
 
 def _declared(name: str, playbook: Playbook) -> Input:

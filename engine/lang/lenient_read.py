@@ -1,4 +1,4 @@
-"""What stands in a parsed tree, read leniently: what has the wrong form is reported by the schema."""
+"""Read values from a parsed tree leniently: the schema reports those of the wrong type."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from engine.values.types import Json, Raw
 
 
 class ProbesBehind:
-    """Which looks an expression rests on, among those of *diagnose*."""
+    """Which probes an expression rests on, among those of *diagnose*."""
 
     def __init__(self, diagnose: tuple[Step, ...]) -> None:
         self._steps = {step.id: step for step in diagnose}
         self._place = {step.id: number for number, step in enumerate(diagnose)}
         self._named: dict[str, frozenset[str]] = {}
 
-    def of(self, when: str) -> tuple[str, ...]:
-        """The looks that *when* names, and those that their arguments and conditions name, in their order."""
+    def of(self, *expressions: str) -> tuple[str, ...]:
+        """The probes that *expressions* name, and those that their arguments and conditions name, in their order."""
         found: set[str] = set()
-        wanted = self._in(when)
+        wanted = frozenset(name for it in expressions if it for name in self._in(it))
         while wanted:
             found |= wanted
             wanted = frozenset(inner for look in wanted for inner in self._named_by(look)) - found

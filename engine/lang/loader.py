@@ -1,8 +1,8 @@
-"""A playbook's text to a Playbook: every mistake at once, each with its place."""
+"""Load a Playbook from its text, reporting every mistake at once, each with its place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePath
@@ -12,15 +12,28 @@ from engine.errors import ConfigError, Problem
 from engine.lang import lenient_read
 from engine.lang.bundled_files import BundledFiles, Read, nothing_to_read
 from engine.lang.checks import check
-from engine.lang.includes import DEEPEST, KEYS, Included, Open, nothing_to_open, prefixed, problems_with_inputs
+from engine.lang.includes import (
+    DEEPEST,
+    KEYS,
+    Included,
+    Open,
+    as_careful,
+    nothing_to_open,
+    prefixed,
+    problems_with_inputs,
+)
 from engine.lang.input_schema import faults_in_schema
 from engine.lang.inputs import faults
 from engine.lang.playbook_schema import playbook_schema, problems_in
 from engine.lang.schema_violations import shown
+from engine.lang.sections.findings import findings_of
+from engine.lang.sections.limits import limits_of
+from engine.lang.sections.placed_values import PlacedValues
 from engine.lang.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from engine.protocols import Action
-from engine.values.playbook import FindingRule, Input, Limits, Phase, Playbook, Retry, Severity, Share, Step
-from engine.values.units import duration, share, time_span
+from engine.values.playbook import Input, Phase, Playbook, Retry, SecretReference, Step
+from engine.values.secret_reference import read_secrets
+from engine.values.units import time_span
 
 INPUT_KEYS = ("about", "default", "required", "secret", "env")
 
@@ -44,14 +57,14 @@ def load_playbook(
         plays = isinstance(document.value, list)
         what = "an empty file" if document.value is None else "a list" if plays else "something else"
         hint = (
-            "one playbook is one file: `name:`, `hosts:`, `diagnose:` ... stand at its top, without a dash"
+            "write one playbook per file, with `name:`, `hosts:`, `diagnose:` ... at its top level, without a dash"
             if plays
             else ""
         )
-        words = f"a playbook is a mapping, this is {what}"
+        words = f"a playbook is a mapping, but this is {what}"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words, hint=hint))
     if not ours:  # nothing of it is repeated: it may be any file
-        words = "this is no playbook: it has neither `about:` nor a section such as `diagnose:`"
+        words = "this is not a playbook: it has neither `about:` nor a section such as `diagnose:`"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))
     problems = list(problems_in(document, playbook_schema(actions)))
     made: Playbook | None = None
@@ -82,6 +95,8 @@ class _Building:
     ) -> None:
         self._document, self._actions, self._problems = document, actions, problems
         self._opened, self._around, self._read = opened, around, read
+        self._values = PlacedValues(document, problems)
+        self._wrong = self._values.wrong
         self._bundle = BundledFiles(document, read, self._wrong)
         self._tree: Mapping[str, Any] = document.value
         self._included: list[tuple[Phase, Included]] = []
@@ -103,58 +118,26 @@ class _Building:
         books = [it.book for _, it in self._included]
         whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
         diagnose += tuple(step for it in whole for step in it.diagnose)
-        rests_on = [*(it.digest for it in books), *self._bundle.digests()]
+        rests_on = [*(book.digest for book in books), *self._bundle.digests()]
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
             name=name if isinstance(name, str) else stem,
             about=lenient_read.text(tree.get("about")),
             hosts=lenient_read.text(tree.get("hosts")),
             inputs=inputs,
+            secrets=self._secrets(),
             diagnose=diagnose,
-            findings=(*(rule for it in books for rule in it.findings), *self._findings(diagnose)),
+            findings=(
+                *(rule for book in books for rule in book.findings),
+                *findings_of(tree.get("findings"), self._values, diagnose),
+            ),
             remediate=remediate,
             verify=(*verify, *(step for it in whole for step in it.verify)),
-            limits=self._limits(lenient_read.mapping(tree.get("limits"))),
-            parts=tuple(part for it in books for part in it.parts),
+            limits=as_careful(limits_of(lenient_read.mapping(tree.get("limits")), self._values), books),
+            parts=tuple(part for book in books for part in book.parts),
             path=file,
             digest=(digest or sha256(written.encode())).hexdigest(),
         )
-
-    def _wrong(self, path: Path, message: str, hint: str = "") -> None:
-        self._problems.append(self._document.problem(path, message, hint))
-
-    def _seconds(
-        self,
-        tree: Mapping[str, Any],
-        key: str,
-        path: Path,
-        default: float = 0.0,
-        read: Callable[[object], float] = duration,
-    ) -> float:
-        if key not in tree or not isinstance(tree[key], str | int | float):
-            return default
-        try:
-            return read(tree[key])
-        except ConfigError as error:
-            self._wrong((*path, key), f"{key}: {error}")
-            return default
-
-    def _limits(self, tree: Mapping[str, Any]) -> Limits:
-        batches = tree.get("batches")
-        listed = list(enumerate(batches if isinstance(batches, list) else ()))
-        made = [self._share(it, ("limits", "batches", number)) for number, it in listed]
-        return Limits(
-            deadline=self._seconds(tree, "deadline", ("limits",), read=time_span),
-            batches=tuple(it for it in made if it),
-            stop_after=self._share(tree["stop_after"], ("limits", "stop_after")) if "stop_after" in tree else None,
-        )
-
-    def _share(self, value: Any, path: Path) -> Share | None:
-        try:
-            return share(value)
-        except ConfigError as error:
-            self._wrong(path, f"{path[1]}: {error}")
-            return None
 
     def _inputs(self) -> tuple[Input, ...]:
         made = []
@@ -162,16 +145,16 @@ class _Building:
             path: Path = ("inputs", name)
             if not isinstance(tree, Mapping):
                 continue
-            schema = {key: lenient_read.unraw(it) for key, it in tree.items() if key not in INPUT_KEYS}
+            schema = {key: lenient_read.unraw(value) for key, value in tree.items() if key not in INPUT_KEYS}
             if not name.isidentifier():
-                self._wrong(path, f"{name!r} is no name: letters, digits and _ only, and no digit first")
+                self._wrong(path, f"{name!r} is not a name: letters, digits and _ only, and no digit first")
             if wrong := faults_in_schema(schema):
                 for inner, words, hint in wrong:
                     self._wrong((*path, *inner), f"input {name}: {words}", hint)
                 continue
             if "default" not in tree and tree.get("required") is not True:
                 self._wrong(path, f"input {name}: give it a default, or required: true")
-            it = Input(
+            declared = Input(
                 name=name,
                 about=lenient_read.text(tree.get("about")),
                 schema=schema,
@@ -182,20 +165,25 @@ class _Building:
                 where=self._document.where(path),
             )
             if "default" in tree:
-                for words in faults(it, it.default):
-                    self._wrong((*path, "default"), f"the default of {name} is not as its schema says: {words}")
-            made.append(it)
+                for words in faults(declared, declared.default):
+                    self._wrong((*path, "default"), f"the default of {name} does not match its schema: {words}")
+            made.append(declared)
         return tuple(made)
+
+    def _secrets(self) -> tuple[SecretReference, ...]:
+        found = read_secrets(self._tree.get("secrets"), self._document.where)
+        self._problems += found.problems
+        return found.references
 
     def _steps(self, section: str, phase: Phase) -> tuple[Step, ...]:
         listed = self._tree.get(section)
         if not isinstance(listed, list):
             return ()
         found: list[Step] = []
-        for number, it in enumerate(listed):
-            if isinstance(it, Mapping) and "include" in it:
-                found += self._include(it, (section, number), phase)
-            elif isinstance(it, Mapping) and (step := self._step(it, (section, number), phase)):
+        for number, entry in enumerate(listed):
+            if isinstance(entry, Mapping) and "include" in entry:
+                found += self._include(entry, (section, number), phase)
+            elif isinstance(entry, Mapping) and (step := self._step(entry, (section, number), phase)):
                 found.append(step)
         return tuple(found)
 
@@ -204,12 +192,12 @@ class _Building:
         part, name = tree.get("id"), lenient_read.text(tree.get("include"))
         for key in tree:
             if key not in KEYS:
-                self._wrong((*path, key), f"`{key}` means nothing beside include", f"there are: {', '.join(KEYS)}")
+                self._wrong((*path, key), f"`{key}` is not allowed beside include", f"there are: {', '.join(KEYS)}")
         if not isinstance(part, str):
-            self._wrong(path, "an include needs an id, the prefix of everything in it")
+            self._wrong(path, "an include needs an id, the prefix of the ids that it includes")
             return ()
         if phase is Phase.VERIFY:
-            self._wrong(path, "a playbook is included under diagnose (to look) or under remediate (all of it)")
+            self._wrong(path, "include a playbook under diagnose (its probes only) or under remediate (all of it)")
             return ()
         if part in self.brought:
             self._wrong((*path, "id"), f"the id {part!r} is taken")
@@ -220,7 +208,7 @@ class _Building:
         own = tuple(lenient_read.mapping(self._tree.get("inputs")))
         self._problems += problems_with_inputs(inner, tree.get("inputs"), self._document, path, own)
         included = prefixed(inner, part, lenient_read.mapping(tree.get("inputs")), self._document, path)
-        self.brought |= {it.id: path for it in included.book.parts}
+        self.brought |= {part.id: path for part in included.book.parts}
         self._included.append((phase, included))
         return included.book.diagnose if phase is Phase.DIAGNOSE else included.book.remediate
 
@@ -233,11 +221,13 @@ class _Building:
                 self._wrong(place, f"{name} includes itself: {' -> '.join((*around, file))}")
                 return None
             if len(around) > DEEPEST:
-                self._wrong(place, f"more than {DEEPEST} playbooks within each other")
+                self._wrong(place, f"playbooks include each other more than {DEEPEST} levels deep")
                 return None
             return load_playbook(text, file, self._actions, self._opened, around, self._read)
         except ConfigError as error:
-            self._problems += [it if it.file else replace(it, **self._at(place)) for it in error.problems]
+            self._problems += [
+                problem if problem.file else replace(problem, **self._at(place)) for problem in error.problems
+            ]
             return None
 
     def _at(self, path: Path) -> dict[str, Any]:
@@ -247,19 +237,21 @@ class _Building:
     def _step(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> Step | None:
         named = [it for it in tree if it in self._actions]
         if len(named) != 1:
-            words = f"a step has one action, this has {', '.join(named)}" if named else "the step names no action"
+            words = (
+                f"a step has one action, but this one has {', '.join(named)}" if named else "the step names no action"
+            )
             hint = "" if named else "runbook actions lists them"
             self._wrong((*path, named[1]) if named else path, words, hint)
             return None
         action = named[0]
         args = tree[action] if tree[action] is not None else {}
         if not isinstance(args, Mapping):
-            hint = f"its arguments are keys of their own: runbook actions {action} lists them"
+            hint = f"write each argument as a key: runbook actions {action} lists them"
             self._wrong((*path, action), f"{action}: expected a mapping of arguments, got {shown(args)}", hint)
             args = {}
         step_id = tree.get("id")
         if phase is Phase.DIAGNOSE and not isinstance(step_id, str):
-            self._wrong(path, "a look needs an id, so that findings can name it")
+            self._wrong(path, "a probe needs an id, so that findings can name it")
         return Step(
             id=step_id if isinstance(step_id, str) else f"{path[0]}_{int(path[1]) + 1}",
             phase=phase,
@@ -269,7 +261,7 @@ class _Building:
             when=lenient_read.expression(tree.get("when")),
             for_=lenient_read.ids(tree.get("for")),
             after=lenient_read.ids(tree.get("after")),
-            every=self._seconds(tree, "every", path, 2.0, time_span),
+            every=self._values.seconds(tree, "every", path, 2.0, time_span),
             retry=self._retry(tree.get("retry"), path),
             samples=lenient_read.samples(tree.get("samples")),
             each=lenient_read.list_expression(tree.get("each")),
@@ -281,49 +273,19 @@ class _Building:
             tags=lenient_read.ids(tree.get("tags")),
             become=lenient_read.become(tree.get("become")),
             env=tuple(
-                (str(name), lenient_read.scalar(it)) for name, it in lenient_read.mapping(tree.get("env")).items()
+                (str(name), lenient_read.scalar(value)) for name, value in lenient_read.mapping(tree.get("env")).items()
             ),
             cwd=lenient_read.text(tree.get("cwd")),
             scratch=tree.get("scratch") is True,
             ignore_failure=tree.get("ignore_failure") is True,
             confirm=tree.get("confirm") is True,
             where=self._document.where(path),
-            timeout=self._seconds(tree, "timeout", path, read=time_span),
-            within=self._seconds(tree, "within", path),
+            timeout=self._values.seconds(tree, "timeout", path, read=time_span),
+            within=self._values.seconds(tree, "within", path),
         )
 
     def _retry(self, tree: Any, path: Path) -> Retry:
         times = lenient_read.mapping(tree).get("times")
         if not isinstance(times, int):
             return Retry()
-        return Retry(times=times, every=self._seconds(tree, "every", (*path, "retry"), 2.0))
-
-    def _findings(self, diagnose: tuple[Step, ...]) -> tuple[FindingRule, ...]:
-        listed = self._tree.get("findings")
-        made = []
-        behind = lenient_read.ProbesBehind(diagnose)
-        for number, tree in enumerate(listed if isinstance(listed, list) else ()):
-            path: Path = ("findings", number)
-            if not isinstance(tree, Mapping) or not isinstance(tree.get("id"), str):
-                continue
-            severity = tree.get("severity")
-            when = lenient_read.expression(tree.get("when"))
-            advise = tree.get("advise", [])
-            made.append(
-                FindingRule(
-                    id=tree["id"],
-                    when=when,
-                    say=lenient_read.text(tree.get("say")) or tree["id"],
-                    severity=Severity(severity) if severity in list(Severity) else Severity.ERROR,
-                    unless=lenient_read.ids(tree.get("unless")),
-                    settle=self._seconds(tree, "settle", path),
-                    gone_for=self._seconds(tree, "gone_for", path),
-                    evidence={
-                        name: lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("evidence")).items()
-                    },
-                    advise=tuple(map(lenient_read.text, [advise] if isinstance(advise, str) else advise)),
-                    looks=behind.of(when),
-                    where=self._document.where(path),
-                )
-            )
-        return tuple(made)
+        return Retry(times=times, every=self._values.seconds(tree, "every", (*path, "retry"), 2.0))

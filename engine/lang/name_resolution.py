@@ -1,4 +1,4 @@
-"""What names in expressions and templates stand for, held against what is there."""
+"""Resolve the names in expressions and templates against inputs, probes and their fields."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from difflib import get_close_matches
 from typing import Any
 
 from engine.errors import Problem
+from engine.expressions.comparison import ACROSS
+from engine.expressions.history import HISTORY
+from engine.expressions.parsed_template import SampleFilter
 from engine.expressions.series import fault_in_filter
-from engine.expressions.templates import SampleFilter, fault_in, fault_in_expression, is_template, names, over_samples
+from engine.expressions.templates import (
+    bends_secrets,
+    fault_in,
+    fault_in_expression,
+    is_template,
+    names,
+    over_samples,
+    secrets_in_template,
+)
+from engine.lang.history_calls import PastNames, mistakes_in_history
+from engine.lang.secret_uses import WHERE, other_names
 from engine.lang.yaml_source import Document, Path
 
-ROOTS = ("inputs", "host", "run")
+ROOTS = ("inputs", "host", "run", "secrets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +33,24 @@ class Allowed:
     """What an expression may name."""
 
     looks: Mapping[str, tuple[str, ...]]
-    """Look id to the fields of its State; no fields where the action is not known."""
+    """Probe id to the fields of its State; no fields where the action is not known."""
     inputs: tuple[str, ...]
     later: Container[str] = frozenset()
     """Names that exist but may not be used here; those of *looks* are usable all the same."""
     lists: frozenset[str] = frozenset()
-    """Looks with ``each``: a list, which has no fields."""
+    """Probes with ``each``: a list, which has no fields."""
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Looks with ``samples``, to the fields of one sample."""
+    """Probes with ``samples``, to the fields of one sample."""
     item: bool = False
     """Whether ``item`` means something here."""
+    secrets_at: frozenset[Path] = frozenset()
+    """The places below which a secret may be inserted."""
+    past: PastNames | None = None
+    """What may be named of earlier runs; None: nothing."""
+
+    def may_have_secrets(self, path: Path) -> bool:
+        """Whether a secret may be inserted at *path*."""
+        return any(path[: len(it)] == it for it in self.secrets_at)
 
     def is_step(self, name: str) -> bool:
         """Whether a step has the id *name*, wherever it stands."""
@@ -63,11 +84,11 @@ class Naming:
             case str() if is_template(tree):
                 yield from self._parsed(tree, fault_in(tree), path, allowed)
             case Mapping():
-                for key, it in tree.items():
-                    yield from self.templates(it, (*path, key), allowed)
+                for key, value in tree.items():
+                    yield from self.templates(value, (*path, key), allowed)
             case list():
-                for number, it in enumerate(tree):
-                    yield from self.templates(it, (*path, number), allowed)
+                for number, inner in enumerate(tree):
+                    yield from self.templates(inner, (*path, number), allowed)
 
     def expression(self, text: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistakes in an expression."""
@@ -79,14 +100,24 @@ class Naming:
             return
         for root, attribute in sorted(names(text)):
             yield from self._name(root, attribute, path, allowed)
+        if bends_secrets(text) and allowed.may_have_secrets(path):
+            words = "a secret can only be inserted as it is, so that it is found and hidden wherever it turns up"
+            yield self.document.problem(
+                path, words, "{{ secrets.NAME }} or {{ host.secrets.NAME }}, without filters, conditions and operators"
+            )
+        elif secrets_in_template(text) and allowed.may_have_secrets(path) and (late := other_names(text)):
+            words = f"{late[0]!r} cannot stand beside a secret: only inputs, host and run"
+            yield self.document.problem(path, words, "what is sent with a secret is filled in before any probe")
+        for message, hint in mistakes_in_history(text, allowed.past, self.hints.near):
+            yield self.document.problem(path, message, hint)
         for use in over_samples(text):
             yield from self._over_samples(use, path, allowed)
 
     def _over_samples(self, use: SampleFilter, path: Path, allowed: Allowed) -> Iterator[Problem]:
-        """The mistakes in what is asked of the samples of a look."""
+        """The mistakes in what is asked of the samples of a probe."""
         known = allowed.series.get(use.look) or tuple({it: 0 for own in allowed.series.values() for it in own})
         if use.look in allowed.looks and use.look not in {*allowed.series, *allowed.lists}:
-            words = f"`{use.filter}` wants a look with `samples`, and {use.look!r} has none"
+            words = f"`{use.filter}` needs a probe with `samples`, but {use.look!r} has none"
             yield self.document.problem(path, words, "samples: {times: 6, every: 10s}")
             return
         yield from self.within_sample(str(use.given[0]), path, known, allowed)
@@ -110,26 +141,35 @@ class Naming:
                 yield self.document.problem(
                     path, f"there is no input {attribute!r}", self.hints.near(attribute, allowed.inputs)
                 )
+        elif root == "secrets" or (root, attribute) == ("host", "secrets"):
+            if not allowed.may_have_secrets(path):
+                what = f"the secret {attribute!r}" if attribute and root == "secrets" else "a secret"
+                yield self.document.problem(path, f"{what} cannot be used here: it would be visible", WHERE)
         elif root in allowed.looks:
             known = allowed.looks[root]
             if attribute and root in allowed.lists:
                 hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
-                yield self.document.problem(path, f"the look {root!r} is a list (it has `each`), without fields", hint)
+                yield self.document.problem(path, f"the probe {root!r} is a list (it has `each`), without fields", hint)
             elif attribute in allowed.series.get(root, ()) and attribute not in known:
                 hint = f"{root}.samples[-1].{attribute}, or {root} | sustained('{attribute}', '10s')"
-                yield self.document.problem(path, f"the look {root!r} has `samples`, each with its own fields", hint)
+                yield self.document.problem(path, f"the probe {root!r} has `samples`, each with its own fields", hint)
             elif attribute and attribute not in known:
                 yield self.document.problem(
-                    path, f"the look {root!r} has no field {attribute!r}", self.hints.near(attribute, known)
+                    path, f"the probe {root!r} has no field {attribute!r}", self.hints.near(attribute, known)
                 )
         elif root in allowed.later:
             yield self.document.problem(
-                path, f"{root!r} may not be named here", "only inputs, host, run and looks before it"
+                path, f"{root!r} cannot be used here", "only inputs, host, run and earlier probes"
             )
+        elif root == HISTORY:
+            return  # see mistakes_in_history
+        elif root == ACROSS:
+            words = "`across` exists only in what a finding with `across` says of its hosts"
+            yield self.document.problem(path, words, "give the finding an `across`")
         elif root == "item" and not allowed.item:
-            yield self.document.problem(path, "`item` means something only in a step with `each`")
+            yield self.document.problem(path, "`item` exists only in a step with `each`")
         elif root not in (*ROOTS, "item"):
-            known = (*allowed.looks, *ROOTS)
+            known = (*allowed.looks, *ROOTS, HISTORY)
             yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
 
 

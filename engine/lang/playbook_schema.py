@@ -1,8 +1,7 @@
-"""The shape of a playbook as JSON Schema, and its violations in words."""
+"""The JSON Schema of a playbook, and its violations in plain words."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -16,14 +15,10 @@ from engine.errors import Problem
 from engine.lang.ansible_hints import MEANT
 from engine.lang.schema_violations import in_words, shown
 from engine.lang.yaml_source import Document
-from engine.text.regexes import too_long_for
-from engine.values.playbook import Phase, Severity
+from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex
+from engine.values.plan import Risk
+from engine.values.playbook import HostOrder, Phase, Severity
 from engine.values.types import Json, Raw, plural
-
-NOT_YET = {
-    "limits": ("attempts",),
-}
-"""Keys of the language that this version does not know yet: refused, never ignored."""
 
 YES_OR_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 ID = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -98,6 +93,26 @@ LIMITS: Mapping[str, Json] = {
         "deadline": QUANTITY,
         "batches": {"type": "array", "items": SHARE_OF_HOSTS, "minItems": 1},
         "stop_after": SHARE_OF_HOSTS,
+        "max_unavailable": SHARE_OF_HOSTS,
+        "max_concurrent_per": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
+        "order": {"enum": [it.value for it in HostOrder]},
+        "pause_between": QUANTITY,
+        "host_deadline": QUANTITY,
+        "confirm_from": {"enum": [it.value for it in Risk]},
+        "approvals": {"type": "integer", "minimum": 1, "maximum": 10},
+        "attempts": {
+            "type": "object",
+            "required": ["per_host", "within"],
+            "additionalProperties": False,
+            "properties": {"per_host": {"type": "integer", "minimum": 1, "maximum": 1000}, "within": QUANTITY},
+        },
+        "cooldown": QUANTITY,
+        "breaker": {
+            "type": "object",
+            "required": ["hosts", "within"],
+            "additionalProperties": False,
+            "properties": {"hosts": SHARE_OF_HOSTS, "within": QUANTITY},
+        },
     },
 }
 
@@ -117,6 +132,16 @@ FINDING: Mapping[str, Json] = {
         "id": {"type": "string", "pattern": ID},
         "when": {"type": ["string", "boolean"]},
         "severity": {"enum": [it.value for it in Severity]},
+        "across": {
+            "oneOf": [
+                TEXT,
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"value": TEXT, "by": TEXT},
+                },
+            ]
+        },
         "say": TEXT,
         "unless": IDS,
         "settle": QUANTITY,
@@ -144,6 +169,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
             "about": TEXT,
             "hosts": TEXT,
             "inputs": {"type": "object", "additionalProperties": INPUT},
+            "secrets": {},
             "diagnose": {"type": "array", "items": step},
             "findings": {"type": "array", "items": FINDING},
             "remediate": {"type": "array", "items": step},
@@ -156,19 +182,60 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
 def violations(value: Json, schema: Mapping[str, Json]) -> list[str]:
     """What is wrong with *value*, in words.  Nothing is fetched: what *schema* refers to would have to be in it."""
     errors = _Bounded(dict(schema), registry=Registry()).iter_errors(value)
-    return [f"{_path(it)}{words}" for it in errors for _, words, _ in said(it)]
+    return [f"{_path(error)}{words}" for error in errors for _, words, _ in said(error)]
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-    """As in JSON Schema; a text is not searched if that could take for ever."""
-    compiled = re.compile(pattern)
-    if isinstance(value, str) and (why := too_long_for(compiled, value)):
-        yield ValidationError(why)
-    elif isinstance(value, str) and not compiled.search(value):
-        yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
+    """As in JSON Schema; a search ends in time, and what is not known to match is refused."""
+    if not isinstance(value, str):
+        return
+    try:
+        if not SearchBudget().found(compile_regex(pattern), value):
+            yield ValidationError(f"{value[:80]!r} does not match {pattern!r}")
+    except SearchTimeout as error:
+        yield ValidationError(f"{value[:80]!r} {error}")
 
 
-_Bounded: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call] # jsonschema's
+def _pattern_properties(validator: Any, patterns: Any, value: Any, _: Any) -> Iterator[ValidationError]:
+    """As in JSON Schema; a search ends in time, and a key of which it is not known whether it matches is refused."""
+    budget = SearchBudget()
+    for key in value if isinstance(value, dict) else ():
+        for pattern, schema in patterns.items():
+            try:
+                if budget.found(compile_regex(pattern), key):
+                    yield from validator.descend(value[key], schema, path=key, schema_path=pattern)
+            except SearchTimeout as error:
+                yield ValidationError(f"the key {key[:80]!r} {error}")
+
+
+def _additional_properties(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    """As in JSON Schema; a key of which it is not known whether a pattern matches is refused by the pattern."""
+    patterns = schema.get("patternProperties")
+    if not patterns or not isinstance(value, dict):
+        yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, allowed, value, schema)
+        return
+    budget = SearchBudget()
+    for key in value:
+        try:
+            known = key in schema.get("properties", {}) or any(
+                budget.found(compile_regex(pattern), key) for pattern in patterns
+            )
+        except SearchTimeout:
+            continue
+        if not known and isinstance(allowed, Mapping):
+            yield from validator.descend(value[key], allowed, path=key)
+        elif not known and not allowed:
+            yield ValidationError(f"the key {key[:80]!r} matches none of: {', '.join(patterns)}")
+
+
+_Bounded: Any = extend(  # type: ignore[no-untyped-call] # jsonschema's
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
+)
 
 
 def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Problem]:
@@ -203,7 +270,7 @@ def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], st
         case "enum":
             yield path, *_not_a_choice(error)
         case "pattern" if error.validator_value == ID:
-            yield path, f"{shown(error.instance)} is no id: letters, digits and _ only, and no digit first", ""
+            yield path, f"{shown(error.instance)} is not an id: letters, digits and _ only, and no digit first", ""
         case "minLength" | "minItems" | "maxLength" | "maxItems":
             yield path, _wrong_length(error), ""
         case "oneOf" | "anyOf":
@@ -236,7 +303,7 @@ def _not_a_choice(error: Any) -> tuple[str, str]:
     choices = [str(it) for it in error.validator_value]
     near = get_close_matches(str(error.instance), choices, n=1)
     key = _key(tuple(error.absolute_path))
-    message = f"{key}{shown(error.instance)} is none of: {', '.join(choices)}"
+    message = f"{key}{shown(error.instance)} is not allowed; use one of: {', '.join(choices)}"
     return message, f"did you mean {near[0]}?" if near else ""
 
 
@@ -254,9 +321,9 @@ def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     here = [it for it in error.context if tuple(it.absolute_path) == path]
     kinds = [it.validator_value for it in here if it.validator == "type" and isinstance(it.validator_value, str)]
     if not error.context:
-        yield path, f"{_key(path)}{shown(error.instance)} is of more than one of the forms that are wanted", ""
+        yield path, f"{_key(path)}{shown(error.instance)} matches more than one of the allowed forms", ""
     elif len(kinds) == len(error.context):
-        wanted = " or ".join(dict.fromkeys(_TYPES.get(it, it) for it in kinds))
+        wanted = " or ".join(dict.fromkeys(_TYPES.get(kind, kind) for kind in kinds))
         yield path, f"{_key(path)}expected {wanted}, got {shown(error.instance)}", ""
     else:
         nearest = max(error.context, key=lambda it: (len(it.absolute_path), it.validator != "type"))
@@ -264,8 +331,6 @@ def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
 
 
 def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tuple[str, str]:
-    if path[:1] == ("limits",) and key in NOT_YET["limits"]:
-        return f"not supported yet: {key!r}", "remove it; this version would otherwise ignore it"
     if key in MEANT and path[:1] != ("inputs",):
         return f"unknown key {key!r}", MEANT[key]
     last = key.rpartition(".")[2]  # ansible.builtin.service
@@ -282,7 +347,7 @@ def _key(path: tuple[str | int, ...]) -> str:
     return f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
 
 
-_BRACES = "leave it out; where {{ is meant as it stands, write {{ '{{' }}"
+_BRACES = "leave it out; for a literal {{, write {{ '{{' }}"
 _TYPES = {
     "object": "a mapping",
     "array": "a list",

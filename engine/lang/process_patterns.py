@@ -1,10 +1,8 @@
-"""Patterns of processes that would hit the system itself are refused."""
+"""Refuse patterns that would match processes of the system itself."""
 
 from __future__ import annotations
 
-import re
-
-from engine.text.regexes import fault_in_regex
+from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 
 LONGEST = 500
 """Characters that a pattern may have."""
@@ -37,13 +35,14 @@ def objection_to(pattern: str) -> str:
     if not pattern.strip():
         return "an empty pattern matches every process"
     if len(pattern) > LONGEST:
-        return f"a pattern may have {LONGEST} characters, this one has {len(pattern)}"
+        return f"a pattern can have at most {LONGEST} characters, but this one has {len(pattern)}"
     if fault := fault_in_regex(pattern):
         return fault
-    compiled = re.compile(pattern)
-    if compiled.search(""):
-        return "it matches the empty text, and so every process"
-    for line in SYSTEM:
-        if compiled.search(line):
-            return f"it would match a process of the system: {line}"
-    return ""
+    compiled, budget = compile_regex(pattern), SearchBudget()
+    try:
+        if budget.found(compiled, ""):
+            return "it matches the empty text, and therefore every process"
+        wide = next((line for line in SYSTEM if budget.found(compiled, line)), None)
+    except SearchTimeout as error:
+        return f"the command line of a system process {error}"
+    return "" if wide is None else f"it would match a system process: {wide}"

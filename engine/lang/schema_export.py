@@ -9,10 +9,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.lang.includes import KEYS as INCLUDE_KEYS
 from engine.lang.input_schema import KEYWORDS
-from engine.lang.keywords import ABOUT_FINDING, ABOUT_INPUT, ABOUT_LIMITS, ABOUT_PLAYBOOK, ABOUT_STEP
+from engine.lang.keywords import ABOUT_FINDING, ABOUT_INPUT, ABOUT_LIMITS, ABOUT_PLAYBOOK, ABOUT_SECRET, ABOUT_STEP
 from engine.lang.playbook_schema import (
     COUNT,
     FLAG,
+    ID,
     LATER,
     ONLY_IN,
     QUANTITY,
@@ -57,6 +58,7 @@ def exported_schema(actions: Mapping[str, Action]) -> Schema:
     schema: Schema = _sharpened(playbook_schema(actions))
     top = schema["properties"]
     top["inputs"]["additionalProperties"] = _input()
+    top["secrets"] = _secrets()
     for phase in Phase:
         top[str(phase)]["items"] = _item(phase, actions)
     top["findings"]["items"]["properties"] = _told(top["findings"]["items"]["properties"], ABOUT_FINDING)
@@ -65,7 +67,10 @@ def exported_schema(actions: Mapping[str, Action]) -> Schema:
         **schema,
         "title": "A playbook of runbook",
         "properties": _told(top, ABOUT_PLAYBOOK),
-        "$defs": {"template": dict(TEMPLATE), **{f"action_{it.name}": _action(it) for it in actions.values()}},
+        "$defs": {
+            "template": dict(TEMPLATE),
+            **{f"action_{action.name}": _action(action) for action in actions.values()},
+        },
     }
 
 
@@ -81,7 +86,7 @@ def _sharpened(schema: Any) -> Any:
         return dict(HOSTS)
     match schema:
         case Mapping():
-            return {key: _sharpened(it) for key, it in schema.items()}
+            return {key: _sharpened(value) for key, value in schema.items()}
         case list() | tuple():
             return [_sharpened(it) for it in schema]
     return schema
@@ -89,13 +94,13 @@ def _sharpened(schema: Any) -> Any:
 
 def _told(properties: Mapping[str, Any], words: Mapping[str, str]) -> Schema:
     """*properties*, each with its words for people."""
-    return {key: {**it, "description": words[key]} if key in words else it for key, it in properties.items()}
+    return {key: {**value, "description": words[key]} if key in words else value for key, value in properties.items()}
 
 
 def _input() -> Schema:
     kinds = {"enum": ["array", "boolean", "integer", "null", "number", "object", "string"]}
     own: Schema = {"about": TEXT, "default": {}, "required": FLAG, "secret": FLAG, "env": dict(VARIABLE)}
-    known: Schema = {it: {} for it in KEYWORDS} | own
+    known: Schema = {keyword: {} for keyword in KEYWORDS} | own
     known["type"] = {"anyOf": [kinds, {"type": "array", "items": kinds}]}
     needs = [{"required": ["default"]}, {"required": ["required"], "properties": {"required": {"const": True}}}]
     return {
@@ -107,10 +112,41 @@ def _input() -> Schema:
     }
 
 
+def _secrets() -> Schema:
+    text = {"type": "string", "minLength": 1}
+    own: Schema = {
+        "env": dict(VARIABLE),
+        "file": text,
+        "command": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "keyring": {
+            "type": "object",
+            "required": ["service", "user"],
+            "additionalProperties": False,
+            "properties": {"service": text, "user": text},
+        },
+        "description": {"type": "string"},
+    }
+    reference = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": _told(own, ABOUT_SECRET),
+        "oneOf": [*({"required": [it]} for it in own if it != "description"), _ONLY_TOLD],
+    }
+    return {"type": ["object", "null"], "propertyNames": {"pattern": ID}, "additionalProperties": reference}
+
+
+_ONLY_TOLD: Schema = {"not": {"anyOf": [{"required": [it]} for it in ABOUT_SECRET if it != "description"]}}
+"""A secret of which the inventory says where it is."""
+
+
 def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
     """One entry of a section: a step, or (but in verify) an include."""
-    able = [it.name for it in actions.values() if _stands_in(it, phase)]
-    keys = [it for it in STEP_KEYS if phase in ONLY_IN.get(it, tuple(Phase)) and it not in ("include", "inputs")]
+    able = [action.name for action in actions.values() if _stands_in(action, phase)]
+    keys = [
+        step_key
+        for step_key in STEP_KEYS
+        if phase in ONLY_IN.get(step_key, tuple(Phase)) and step_key not in ("include", "inputs")
+    ]
     own = {key: _sharpened(STEP_KEYS[key]) for key in keys}
     if "samples" in own:
         own["samples"] |= {"oneOf": [{"required": ["times"]}, {"required": ["for"]}]}
@@ -128,7 +164,9 @@ def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
         "type": "object",
         "required": ["id"],
         "additionalProperties": False,
-        "properties": _told({it: _sharpened(STEP_KEYS[it]) for it in INCLUDE_KEYS}, ABOUT_STEP),
+        "properties": _told(
+            {include_key: _sharpened(STEP_KEYS[include_key]) for include_key in INCLUDE_KEYS}, ABOUT_STEP
+        ),
     }
     return {"if": {"type": "object", "required": ["include"]}, "then": brought, "else": step}
 
@@ -155,11 +193,11 @@ def _arguments(kind: Any) -> Schema:
     }
 
 
-def _argument(kind: Any, it: Field[Any]) -> Schema:
-    made = _or_template(_of(kind, it.metadata))
-    words = {"description": str(it.metadata["about"])} if it.metadata.get("about") else {}
-    plain = isinstance(it.default, str | int | float | bool) and it.default != ""
-    return {**made, **words, **({"default": it.default} if plain else {})}
+def _argument(kind: Any, argument: Field[Any]) -> Schema:
+    made = _or_template(_of(kind, argument.metadata))
+    words = {"description": str(argument.metadata["about"])} if argument.metadata.get("about") else {}
+    plain = isinstance(argument.default, str | int | float | bool) and argument.default != ""
+    return {**made, **words, **({"default": argument.default} if plain else {})}
 
 
 def _or_template(schema: Schema) -> Schema:
@@ -177,14 +215,14 @@ def _of(kind: Any, rules: Mapping[str, Any]) -> Schema:
     if origin is Literal:
         return {"enum": list(get_args(kind))}
     if origin is tuple:
-        inner = {name: it for name, it in rules.items() if name != "min_items"}
+        inner = {name: rule for name, rule in rules.items() if name != "min_items"}
         made: Schema = {"type": "array", "items": _or_template(_of(get_args(kind)[0], inner))}
         return made | ({"minItems": rules["min_items"]} if "min_items" in rules else {})
     if is_dataclass(kind):
         return _arguments(kind)
     if origin in (Union, UnionType):
         kinds = get_args(kind)
-        return {} if {str, int, float, bool} <= set(kinds) else {"anyOf": [_of(it, rules) for it in kinds]}
+        return {} if {str, int, float, bool} <= set(kinds) else {"anyOf": [_of(kind, rules) for kind in kinds]}
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _or_template(_of(get_args(kind)[1], {}))}
     return {}

@@ -1,4 +1,4 @@
-"""What a value breaks of a JSON Schema, in the words of a playbook's author."""
+"""Describe violations of a JSON Schema in words for authors of playbooks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def in_words(error: Any) -> str:
         case "exclusiveMaximum":
             return f"{value} is not below {wanted}"
         case "multipleOf":
-            return f"{value} is no multiple of {wanted}"
+            return f"{value} is not a multiple of {wanted}"
         case "const":
             return f"expected {shown(wanted)}, got {value}"
         case "uniqueItems":
-            return "the same item stands in it twice"
+            return "the list contains the same item twice"
         case "contains" | "minContains" | "maxContains":
-            return "has too few, or too many, items of the kind that is wanted"
+            return "has too few or too many items of the required kind"
         case "minProperties" | "maxProperties":
             side = "at least" if error.validator == "minProperties" else "at most"
             return f"must have {side} {plural(wanted, 'key')}"
         case "dependentRequired":
-            return "a key is missing that goes with one that is given"
+            return "a key is missing that another given key requires"
         case "not":
             return f"{value} is excluded by the schema"
         case "unevaluatedItems" | "unevaluatedProperties" | "items" | "prefixItems" | None:

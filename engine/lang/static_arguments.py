@@ -1,4 +1,4 @@
-"""Arguments that are known before any host is, held against the types of their action."""
+"""Check arguments that are known before any host is contacted against the types of their action."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ def faults_in_arguments(
 def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> Iterator[ArgumentFault]:
     """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
     scope = Scope(inputs=inputs, looks=looks)
-    amounts = {key: it for key, it in step.samples.items() if key != "while"}
+    amounts = {key: value for key, value in step.samples.items() if key != "while"}
     off = bool(step.when) and _is_false(step.when, scope)
     if not step.samples or _rests_on(amounts, inputs, ANY if off else ("host", "run", "item")):
         return
     try:
         sampling(step.samples, scope)
     except ConfigError as error:
-        for it in error.problems:
-            key = it.message.partition(":")[0]
-            yield ArgumentFault((key,) if key in step.samples else (), it.message)
+        for problem in error.problems:
+            key = problem.message.partition(":")[0]
+            yield ArgumentFault((key,) if key in step.samples else (), problem.message)
 
 
 def unseen(playbook: Playbook, part: str) -> Looks:
-    """Every look that a step of *part* could name, none of which has been taken yet."""
+    """Every probe that a step of *part* could name, none of which has been taken yet."""
     return {it.id.removeprefix(f"{part}_"): Unknown(why="not probed yet") for it in playbook.diagnose}
 
 
@@ -91,17 +91,17 @@ def problems_with_inputs_given(
     *places* are those of the values that stand in a file.
     """
     found: list[tuple[Problem, str]] = []
-    looks = {part: unseen(playbook, part) for part in {it.part for it in playbook.steps}}
+    looks = {part: unseen(playbook, part) for part in {step.part for step in playbook.steps}}
     for step in playbook.steps:
         at = step.where
         given = _given(playbook, inputs[""]) if not step.part else frozenset()
-        for it in faults_in_arguments(step, actions[step.action], inputs[step.part], looks[step.part]):
-            words = Problem(file=at.file, line=at.line, column=at.column, message=f"{step.action}: {it.message}",
-                            hint=it.hint or GIVEN)  # fmt: skip
-            found.append((words, _cause(step.args, it.path, step, given)))
-        for it in faults_in_samples(step, inputs[step.part], looks[step.part]):
-            words = Problem(file=at.file, line=at.line, column=at.column, message=it.message, hint=GIVEN)
-            found.append((words, _cause(step.samples, it.path, step, given)))
+        for argument in faults_in_arguments(step, actions[step.action], inputs[step.part], looks[step.part]):
+            words = Problem(file=at.file, line=at.line, column=at.column, message=f"{step.action}: {argument.message}",
+                            hint=argument.hint or GIVEN)  # fmt: skip
+            found.append((words, _cause(step.args, argument.path, step, given)))
+        for sample in faults_in_samples(step, inputs[step.part], looks[step.part]):
+            words = Problem(file=at.file, line=at.line, column=at.column, message=sample.message, hint=GIVEN)
+            found.append((words, _cause(step.samples, sample.path, step, given)))
     return _once_for_each_cause(found, places or {})
 
 
@@ -169,19 +169,21 @@ def _scopes(step: Step, scope: Scope) -> Iterator[tuple[Scope, tuple[str, ...]]]
         items = None
     if not isinstance(items, list) or not items:
         yield scope, ("host", "run", "item")
-    for it in items[:MOST_ITEMS] if isinstance(items, list) else ():
-        yield replace(scope, item=it), ("host", "run")
+    for item in items[:MOST_ITEMS] if isinstance(items, list) else ():
+        yield replace(scope, item=item), ("host", "run")
 
 
 def _faults(step: Step, action: Action, scope: Scope, free: tuple[str, ...]) -> Iterator[ArgumentFault]:
     ready = {key: _rendered(tree, scope, free) for key, tree in step.args.items()}
     args, problems = build_partly(action.Args, ready)
     if args is None and not problems:  # the rest is right or wrong whatever a template's file says of a host
-        texts = {it.name for it in fields(action.Args) if "rendered" in it.metadata}
-        known = {key: step.args[key] if key in texts and isinstance(it, Later) else it for key, it in ready.items()}
+        texts = {field.name for field in fields(action.Args) if "rendered" in field.metadata}
+        known = {
+            key: step.args[key] if key in texts and isinstance(value, Later) else value for key, value in ready.items()
+        }
         args, problems = build_partly(action.Args, known) if known != ready else (args, problems)
-    for it in problems:
-        yield ArgumentFault(_place(it.message), it.message, it.hint)
+    for problem in problems:
+        yield ArgumentFault(_place(problem.message), problem.message, problem.hint)
     if args is not None and action.objection and (why := action.objection(args)):
         yield ArgumentFault((), why)
     if args is None and not problems:
@@ -194,7 +196,7 @@ def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
         case Raw(value=inner):
             return inner
         case Mapping():
-            return {key: _rendered(it, scope, free) for key, it in tree.items()}
+            return {key: _rendered(value, scope, free) for key, value in tree.items()}
         case list():
             return [_rendered(it, scope, free) for it in tree]
         case str() if is_template(tree):
@@ -226,7 +228,7 @@ def _standing_in(tree: Any, text: str) -> Any:
         case Later():
             return replace(tree, stand_in=text)
         case Mapping():
-            return {key: _standing_in(it, text) for key, it in tree.items()}
+            return {key: _standing_in(value, text) for key, value in tree.items()}
         case list():
             return [_standing_in(it, text) for it in tree]
     return tree
@@ -241,6 +243,7 @@ def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> b
             if fault_in(tree):
                 return True
             used = names(tree)
+            free = (*free, "secrets")
             return "inputs" in free or any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
         case Mapping():
             return any(_rests_on(it, inputs, free) for it in tree.values())
@@ -254,4 +257,4 @@ def _place(message: str) -> Path:
     inner = re.match(r"([A-Za-z_]\w*(?:\.\w+|\[\d+\])*): ", message)
     unknown = re.match(r"(?:([\w.\[\]]+): )?unknown key '(\w+)'", message)
     text = f"{unknown[1] or ''}.{unknown[2]}" if unknown else inner[1] if inner else ""
-    return tuple(int(it) if it.isdigit() else it for it in re.findall(r"\w+", text))
+    return tuple(int(found_text) if found_text.isdigit() else found_text for found_text in re.findall(r"\w+", text))

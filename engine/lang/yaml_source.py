@@ -166,7 +166,9 @@ def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
         if ours:
             raise
         quoting = re.compile(r"'.*'|\".*\"|the tag \S+", re.DOTALL)
-        raise ConfigError(*(replace(it, message=quoting.sub("...", it.message)) for it in error.problems)) from None
+        raise ConfigError(
+            *(replace(problem, message=quoting.sub("...", problem.message)) for problem in error.problems)
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +177,12 @@ class Bounds:
 
     characters: int
     nodes: int
-    """Values in it, its aliases followed."""
+    """The number of values in the document, its aliases followed."""
 
 
 def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, *, raw: bool) -> Document:
     if len(text) > bounds.characters:
-        words = f"larger than {bounds.characters // 1024} KiB; that is not one of our files"
+        words = f"larger than {bounds.characters // 1024} KiB, the maximum for this kind of file"
         raise ConfigError(Problem(file=file, message=words))
     if text.count("\n") + text.count(",") > bounds.nodes:
         raise ConfigError(Problem(file=file, message=f"more than {bounds.nodes} lines and commas"))
@@ -214,7 +216,9 @@ def _refuse_depth(text: str, file: str) -> None:
         if depth > 4 * DEEPEST:
             break
     else:
-        dashes = (it for it in re.finditer(r"^[ ]*((?:[-?:] )+)", text, re.MULTILINE) if len(it[1]) > 4 * DEEPEST)
+        dashes = (
+            match for match in re.finditer(r"^[ ]*((?:[-?:] )+)", text, re.MULTILINE) if len(match[1]) > 4 * DEEPEST
+        )
         found = next(dashes, None)
     if found:
         line, column = _place_of(text, found.start())
@@ -253,7 +257,7 @@ def _odd_start(lines: list[str], column: int) -> tuple[str, str]:
     """Words for a character that YAML lets begin nothing."""
     there = lines[0][column : column + 1] if lines else ""
     if there == "\t":
-        return "a tab, which YAML takes for no indentation", "use spaces"
+        return "a tab, which YAML does not allow for indentation", "use spaces"
     return f"a value cannot begin with {there!r} in YAML", "put the whole value in quotes"
 
 
@@ -298,7 +302,7 @@ class _Reading:
 
     def _mapping(self, node: Any, path: Path, depth: int) -> dict[str, Any]:
         if node.tag != "tag:yaml.org,2002:map":
-            return self._wrong(node, f"the tag {node.tag} means nothing here") or {}
+            return self._wrong(node, f"the tag {node.tag} is not supported here") or {}
         made: dict[str, Any] = {}
         merged: list[Any] = []
         for key_node, value_node in node.value:
@@ -306,20 +310,20 @@ class _Reading:
                 merged.append(value_node)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                hint = 'a value that begins with {{ stands in quotes: "{{ ... }}"'
+                hint = 'put a value that begins with {{ in quotes: "{{ ... }}"'
                 self._wrong(key_node, "a key must be plain text", hint)
                 continue
             key = key_node.value
             if key in made:
                 self._wrong(
-                    key_node, f"the key {key!r} stands twice; the first is on line {self.places[(*path, key)][0]}"
+                    key_node, f"the key {key!r} is given twice; the first is on line {self.places[(*path, key)][0]}"
                 )
                 continue
             mark, child = key_node.start_mark, (*path, key)
             self.places[child] = (mark.line + 1, mark.column + 1)
             made[key] = value_node.value if self._is_text(value_node) else self.value(value_node, child, depth + 1)
-        for it in merged:
-            made = {**self._merged(it, path, depth), **made}
+        for merged_node in merged:
+            made = {**self._merged(merged_node, path, depth), **made}
         return made
 
     def _is_text(self, node: Any) -> bool:
@@ -335,14 +339,14 @@ class _Reading:
         parts = found if isinstance(found, list) else [found]
         if self._stopped:
             return {}
-        if not all(isinstance(it, Mapping) for it in parts):
+        if not all(isinstance(part, Mapping) for part in parts):
             self._wrong(node, "`<<` takes a mapping, or a list of mappings")
             return {}
-        return {key: it for part in reversed(parts) for key, it in part.items()}
+        return {key: value for part in reversed(parts) for key, value in part.items()}
 
     def _sequence(self, node: Any, path: Path, depth: int) -> list[Any]:
         if node.tag != "tag:yaml.org,2002:seq":
-            self._wrong(node, f"the tag {node.tag} means nothing here")
+            self._wrong(node, f"the tag {node.tag} is not supported here")
         return [self.value(it, (*path, number), depth + 1) for number, it in enumerate(node.value)]
 
     def _is_lone_mark(self, mark: Any) -> bool:
@@ -353,9 +357,7 @@ class _Reading:
     def _scalar(self, node: Any) -> Any:
         mark = node.start_mark
         if self._lines and self._is_lone_mark(mark):
-            words = (
-                "`!` alone is a mark of YAML, which vanishes: put it in quotes, '!', or all of the text that it begins"
-            )
+            words = "`!` alone is YAML syntax and would be lost: put it, or the whole text that it begins, in quotes"
             return self._wrong(node, words)
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         try:
@@ -374,7 +376,7 @@ class _Reading:
         except ValueError:
             return node.value
         hint = "put the whole value in quotes" if node.tag.startswith("!") else ""
-        return self._wrong(node, f"the tag {node.tag} means nothing here", hint)
+        return self._wrong(node, f"the tag {node.tag} is not supported here", hint)
 
     def _wrong(self, node: Any, message: str, hint: str = "") -> Any:
         line, column = node.start_mark.line + 1, node.start_mark.column + 1

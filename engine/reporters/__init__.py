@@ -1,4 +1,4 @@
-"""One file per way of telling; the file's name is what ``--output`` takes."""
+"""The output formats: one file or package each; its name is the value of ``--output``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.protocols import Reporter
 
 def names() -> tuple[str, ...]:
     """Every reporter there is."""
-    return tuple(it.name for it in iter_modules(__path__))
+    return tuple(module.name for module in iter_modules(__path__))
 
 
 def make(name: str, stream: TextIO) -> Reporter:
@@ -30,5 +30,10 @@ def for_file(path: str) -> str:
     for name in names():
         if ending in import_module(f"{__name__}.{name}").ENDINGS:
             return name
-    known = " ".join(f".{it}" for name in names() for it in import_module(f"{__name__}.{name}").ENDINGS)
-    raise ConfigError(f"--report {path}: the file's ending says what is written; write one of: {known}")
+    known = " ".join(f".{ending}" for name in names() for ending in import_module(f"{__name__}.{name}").ENDINGS)
+    raise ConfigError(f"--report {path}: the file's ending sets the format; use one of: {known}")
+
+
+def replaces(name: str) -> bool:
+    """Whether a file of the reporter *name* must appear as a whole, because others read it at any time."""
+    return bool(getattr(import_module(f"{__name__}.{name}"), "REPLACES", False))

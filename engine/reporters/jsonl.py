@@ -1,4 +1,4 @@
-"""Every event as it happens, one JSON object a line."""
+"""The jsonl output: every event as it happens, one JSON object a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transport brings: channels to a shell on the host."""
+"""What a transport provides: channels to a shell on the host."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class Opener(Protocol):
 
     def stands(self) -> bool:
         """Whether the line is still there."""
+        ...
+
+    def lost_because(self) -> str:
+        """Why we have given the line up ourselves; empty where the far end is gone."""
         ...
 
     def close(self) -> None:

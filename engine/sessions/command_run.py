@@ -1,4 +1,4 @@
-"""One command on a lane, from the moment it is sent to its end on the host."""
+"""Run one command on a lane, from sending it to its end on the host."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from engine.errors import Cancelled, ConnectionLost
 from engine.protocols import Interrupt
 from engine.sessions.channel import Opener
 from engine.sessions.framed_output import KEPT, CapturedOutput
-from engine.sessions.shell_programs import REFUSED
+from engine.sessions.shell_programs import HARMED, REFUSED
 from engine.sessions.shell_session import ShellSession, Watchdog
-from engine.values.command import Command, Completed
+from engine.values.command import Command, Completed, Effect
 
 GRACE = 10.0
 """Seconds after a command's own timeout until a silent host counts as lost."""
@@ -29,7 +29,8 @@ LATEST = 5.0
 def require_open_connection(opener: Opener) -> None:
     """Raise ConnectionLost when the line is gone."""
     if not opener.stands():
-        raise ConnectionLost("the connection to the host was lost")
+        why = opener.lost_because()
+        raise ConnectionLost("the connection to the host was lost" + (f": {why}" if why else ""))
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class CommandRun:
             stream.keep(self.room // 4)
 
     def look(self) -> Completed:
-        """Wait for a look; end it when its time is up, or when the run is asked to stop."""
+        """Wait for a probe; end it when its time is up, or when the run is asked to stop."""
         while not self._over():
             if self.lane.ended:
                 return self._broken_off()
@@ -65,7 +66,7 @@ class CommandRun:
                 self._end_for_interrupt()
             if self._spent() >= self.command.timeout:
                 return self._late_look()
-            self.lane.pump(min(0.1, max(0.0, self.command.timeout - self._spent())))
+            self.lane.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
         return self._completed()
 
     def write(self) -> Completed:
@@ -85,7 +86,7 @@ class CommandRun:
             if self.watchdog.ended and self._spent() > self.command.timeout:
                 return self._unheld_write()
             if self._spent() > self.command.timeout + GRACE + LATEST:
-                raise ConnectionLost("the host stopped answering while this ran")
+                raise ConnectionLost("the host stopped answering while the command ran")
             self.lane.pump(0.1) if not self.lane.ended else time.sleep(0.05)
         return self._completed()
 
@@ -113,11 +114,13 @@ class CommandRun:
 
     def _completed(self) -> Completed:
         out, err = self.marks["out"], self.marks["err"]
+        if err.word == HARMED:
+            self.lane.harmed = True
         if out.word == REFUSED:
             why = err.text.strip() or "root must not run it there"
             return Completed(exit_code=None, refused=why, seconds=self._spent())
         code = int(out.word) if out.word.isdigit() else None
-        note = "" if code is not None else "\nrunbook: what passed its output on was killed on the host"
+        note = "" if code is not None else "\nrunbook: the process that passed the output on was killed on the host"
         return Completed(
             exit_code=code,
             stdout=out.text,
@@ -140,27 +143,31 @@ class CommandRun:
         )
 
     def _late_look(self) -> Completed:
-        """End the look on the host, without waiting for its pipes."""
+        """End the probe on the host, without waiting for its pipes."""
         spent = self._spent()
-        left = self.watchdog.finish(self.lane, 3)
+        left = self.watchdog.finish(self.lane, self._to_tidy())
         self.lane.ended = True
         if left is None:
             require_open_connection(self.opener)
-            left = ("the host did not say whether it ended",)
+            left = ("the host did not say whether the command ended",)
         self.began = time.monotonic() - spent
         return self._ended(timed_out=True, survivors=left)
 
     def _end_for_interrupt(self) -> None:
-        left = self.watchdog.finish(self.lane, 3)
+        left = self.watchdog.finish(self.lane, self._to_tidy())
         self.lane.ended = True
-        raise Cancelled(f"asked to stop; this look was ended on the host: {self._named(left)}", sent=True)
+        raise Cancelled(f"asked to stop; this probe was ended on the host: {self._named(left)}", sent=True)
+
+    def _to_tidy(self) -> int:
+        """Tenths of a second that the probe has between TERM and KILL: one that made a file of its own removes it."""
+        return 20 if self.command.effect is Effect.SCRATCH else 3
 
     def _broken_off(self) -> Completed:
         """The lane ended under the command: the line is gone, or something on the host killed our shell."""
         require_open_connection(self.opener)
         self.watchdog.listen(0.2)
         late = self.lane.name in self.watchdog.late
-        note = f"\nrunbook: the shell that ran this was killed on the host ({self.command.effect})"
+        note = f"\nrunbook: the shell that ran this command was killed on the host ({self.command.effect})"
         return self._ended(note="" if late else note, timed_out=late)
 
     def _late_write(self) -> Completed:
@@ -177,7 +184,7 @@ class CommandRun:
 
     def _cut_write(self) -> None:
         if self.command.unkillable:
-            words = f"asked to stop twice; this cannot be ended and was left running: {self.command.brief()}"
+            words = f"asked to stop twice; this command cannot be ended and was left running: {self.command.brief()}"
             raise Cancelled(words, sent=True)
         left = self.watchdog.finish(self.lane, 10)
         raise Cancelled(f"asked to stop twice; this change was ended half-way: {self._named(left)}", sent=True)

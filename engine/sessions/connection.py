@@ -1,4 +1,4 @@
-"""A Connection over lanes: looks side by side in one go, each write on a lane of its own."""
+"""A Connection over lanes: probes together on one lane, each write on its own lane."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class SessionConnection:
     def _may_send(self, command: Command) -> None:
         level = self._interrupt.level()
         if level > 1 or (level and not command.owed):
-            raise Cancelled(f"asked to stop before this was sent: {command.brief()}")
+            raise Cancelled(f"asked to stop before this command was sent: {command.brief()}")
 
     @staticmethod
     def _next_batch(commands: Sequence[Command]) -> list[Command]:
@@ -90,10 +90,10 @@ class SessionConnection:
         batch = [commands[0]]
         if _alone(commands[0]) or commands[0].objection():
             return batch
-        for it in commands[1:]:
-            if _alone(it) or it.become != batch[0].become or it.objection():
+        for command in commands[1:]:
+            if _alone(command) or command.become != batch[0].become or command.objection():
                 break
-            batch.append(it)
+            batch.append(command)
         return batch
 
     def _user(self, command: Command) -> str:
@@ -111,7 +111,7 @@ class SessionConnection:
             require_open_connection(self._opener)
             self._refused.setdefault(user, str(error))
             if not user:
-                raise Unreachable(f"logged in, but there is no shell for us: {error}") from error
+                raise Unreachable(f"logged in, but no shell could be started: {error}") from error
             return self._no_sudo(user)
         return ""
 
@@ -121,7 +121,7 @@ class SessionConnection:
         return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
 
     def _pair(self, user: str, command: Command) -> tuple[ShellSession, Watchdog]:
-        """The lane on which looks of *user* run, and the watchdog of everything that *user* runs.  Raises Refused."""
+        """The lane on which probes of *user* run, and the watchdog of everything that *user* runs.  Raises Refused."""
         if user in self._lanes:
             lane, watchdog = self._lanes[user]
             lane.pump(0)
@@ -178,7 +178,7 @@ class SessionConnection:
         return lane, watchdog
 
     def _open_lane(self, access: Access, command: Command) -> ShellSession:
-        lane = ShellSession(self._opener, access, cage=command.effect is Effect.WRITE and not command.unkillable)
+        lane = ShellSession(self._opener, access, cage=not command.unkillable)
         try:
             lane.wait_until_ready(lambda: self._may_send(command))
         except BaseException:
@@ -187,23 +187,30 @@ class SessionConnection:
         return lane
 
     def _forget(self, user: str) -> None:
-        for it in self._lanes.pop(user):
-            it.close()
+        for lane in self._lanes.pop(user):
+            lane.close()
 
     def _run_batch(self, commands: Sequence[Command], user: str) -> list[Completed]:
-        """Looks, one after the other on the lane of *user*, sent ahead of their answers."""
+        """Probes, one after the other on the lane of *user*, sent ahead of their answers."""
         lane, watchdog = self._lanes[user]
-        watchdog.begins(lane, sum(it.timeout for it in commands) + GRACE, tenths=3)
-        texts = [(token := lane.token(), command_text(it, token)) for it in commands]
+        if any(command.foreign for command in commands):
+            lane.learn_to_sweep()
+        watchdog.begins(lane, sum(command.timeout for command in commands) + GRACE, tenths=3)
+        texts = [(token := lane.token(), command_text(command, token)) for command in commands]
         done: list[Completed] = []
         sent = ahead = 0
         for number, (command, (token, text)) in enumerate(zip(commands, texts, strict=True)):
+            frames = []
             while sent < len(texts) and (sent == number or ahead + len(texts[sent][1]) < AHEAD):
-                lane.give(texts[sent][1])
-                ahead += len(texts[sent][1])
+                frames.append(texts[sent][1])
+                ahead += len(frames[-1])
                 sent += 1
+            if frames:
+                lane.give(*frames)
             done.append(self._counted(self._attempt(command, token, lane, watchdog).look()))
             ahead -= len(text)
+            if command.foreign and (lane.harmed or lane.ended):
+                self._give_up(lane, watchdog)
             if lane.flooded:
                 lane.ended = True  # what it says is no longer known to belong to what it was asked
             if lane.ended:
@@ -213,7 +220,7 @@ class SessionConnection:
         return done
 
     def _run_alone(self, command: Command, user: str) -> Completed:
-        """A write, or a command of somebody else's, on a lane of its own that is given up afterwards."""
+        """A write, on a lane of its own that is given up afterwards."""
         watchdog = self._lanes[user][1]
         try:
             with _nothing_sent():
@@ -222,10 +229,10 @@ class SessionConnection:
         except ShellRefused as error:
             with _nothing_sent():
                 require_open_connection(self._opener)
-            return Completed(exit_code=None, refused=f"the host starts no further shell: {error}")
+            return Completed(exit_code=None, refused=f"the host starts no more shells: {error}")
         try:
             self._may_send(command)
-            return (self._write if command.effect is Effect.WRITE else self._foreign)(lane, watchdog, command)
+            return self._write(lane, watchdog, command)
         finally:
             lane.close()
 
@@ -237,17 +244,12 @@ class SessionConnection:
         self._said += len(done.stdout) + len(done.stderr)
         return done
 
-    def _foreign(self, lane: ShellSession, watchdog: Watchdog, command: Command) -> Completed:
-        watchdog.holds(lane)
-        watchdog.begins(lane, command.timeout + GRACE, tenths=3)
-        token = lane.token()
-        lane.give(command_text(command, token))
-        done = self._counted(self._attempt(command, token, lane, watchdog).look())
+    @staticmethod
+    def _give_up(lane: ShellSession, watchdog: Watchdog) -> None:
+        """End *lane* and what a command left on it, so that the next command gets a fresh one."""
         with suppress(ConnectionLost):
-            if not lane.ended:
-                watchdog.finish(lane, 0)
-            watchdog.drops(lane)
-        return done
+            watchdog.finish(lane, 0)
+        lane.ended = True
 
     def _write(self, lane: ShellSession, watchdog: Watchdog, command: Command) -> Completed:
         token = lane.token()
@@ -262,7 +264,7 @@ class SessionConnection:
 
 
 def _alone(command: Command) -> bool:
-    return command.effect is Effect.WRITE or command.foreign
+    return command.effect is Effect.WRITE
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a lane says, split at the marks behind each command."""
+"""Split the output of a lane at the marks behind each command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CapturedOutput:
 
     text: str
     word: str = ""
-    """What stands in the mark behind it."""
+    """The word in the mark behind the output: an exit code."""
     missing: int = 0
     """Bytes of its middle that were not kept."""
 
@@ -68,7 +68,7 @@ class Stream:
         self._waiting = bytearray()
         self._capture = Capture()
         self.flooded = False
-        """More came than anybody reads, and some of it was dropped: the shell is of no further use."""
+        """More came than is read, and part of it was dropped: the shell cannot be used any more."""
 
     def keep(self, most: int) -> None:
         """Of what the command that is next captured says, keep *most* bytes at either end."""

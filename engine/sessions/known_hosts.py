@@ -1,4 +1,4 @@
-"""What the files of known host keys say about a host, and our own file of them."""
+"""Read the known_hosts files, and keep our own."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def _names(patterns: str, name: str) -> bool:
     if patterns.startswith("|1|"):
         return _hashes(patterns, name)
     hit = False
-    for it in patterns.lower().split(","):
-        if _matches(it.removeprefix("!"), name):
-            if it.startswith("!"):
+    for part in patterns.lower().split(","):
+        if _matches(part.removeprefix("!"), name):
+            if part.startswith("!"):
                 return False
             hit = True
     return hit
@@ -111,7 +111,7 @@ def _names(patterns: str, name: str) -> bool:
 
 def _hashes(field: str, name: str) -> bool:
     try:
-        salt, wanted = (b64decode(it) for it in field.split("|")[2:4])
+        salt, wanted = (b64decode(part) for part in field.split("|")[2:4])
     except (NotBase64, ValueError):
         return False
     return hmac.compare_digest(hmac.new(salt, name.encode(), hashlib.sha1).digest(), wanted)

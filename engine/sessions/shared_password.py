@@ -1,4 +1,4 @@
-"""A password that is shared with many hosts at once, and costs no account more than one wrong try."""
+"""A password for many hosts: tried on one host first, so that a wrong one costs only one failed attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.sessions.user_shell import PasswordRefused
 T = TypeVar("T")
 
 POLL = 0.1
-"""Seconds between two looks at whether whoever waits still wants to."""
+"""Seconds between two checks whether whoever waits still wants to."""
 
 
 class SharedPassword:

@@ -10,16 +10,16 @@ from engine.errors import ConnectionLost
 from engine.sessions.channel import Opener, ShellRefused
 from engine.sessions.framed_output import UNREAD
 from engine.sessions.hidden_children import cgroup_name
-from engine.sessions.shell_programs import LEASH, frame, greeting
+from engine.sessions.shell_programs import LEFTOVERS, WATCHDOG, frame, greeting
 from engine.sessions.user_shell import PATIENCE, Access, UserShell
 
 Check = Callable[[], None]
 """Raises when nothing more is to be waited for."""
 
 GROUPS = {
-    "shared": "commands would run in a process group that is not theirs alone (is there a ForceCommand, or a login "
-    "shell that starts another one?), and there is no setsid, so that none could be ended safely",
-    "hidden": "there is no /proc, so that no command could be ended safely",
+    "shared": "commands would share their process group with other programs (is there a ForceCommand, or a login "
+    "shell that starts another one?), and setsid is missing, so no command could be ended safely",
+    "hidden": "there is no /proc, so no command could be ended safely",
 }
 """Why a shell cannot be a lane, by what its greeting says of its process group."""
 
@@ -42,6 +42,9 @@ class ShellSession(UserShell):
         """The directory of its control group; empty: it has none of its own."""
         self.user = ""
         self.used = 0
+        self.harmed = False
+        """A command has left something behind that could not be ended from here."""
+        self._sweeps = False
         self._secret = token_hex(16)
         super().__init__(opener, access, frame(greeting(self.name, cage=cage)))
 
@@ -54,16 +57,22 @@ class ShellSession(UserShell):
         if whose in GROUPS:
             raise ShellRefused(GROUPS[whose])
         if not self.group.isdecimal() or not 0 < len(self.user) <= LONGEST_NAME:
-            raise ShellRefused("its shell does not say in which process group it runs, and as whom")
+            raise ShellRefused("its shell does not report its process group and its user")
 
     def token(self) -> str:
         """A mark that no command can know: unlike the lane's name, it stands in no environment and no argument."""
         self.used += 1
         return f"{self._secret}.{self.used}"
 
-    def give(self, text: str) -> None:
-        """Send one frame."""
-        self.send(frame(text))
+    def give(self, *texts: str) -> None:
+        """Send frames."""
+        self.send(b"".join(map(frame, texts)))
+
+    def learn_to_sweep(self) -> None:
+        """Have the shell end what the commands of authors leave behind, from the next one on."""
+        if not self._sweeps:
+            self.give(LEFTOVERS)
+            self._sweeps = True
 
 
 class Watchdog(UserShell):
@@ -76,7 +85,7 @@ class Watchdog(UserShell):
         self.late: set[str] = set()
         self._ready = False
         self._why = ""
-        super().__init__(opener, access, frame(LEASH))
+        super().__init__(opener, access, frame(WATCHDOG))
 
     def wait_until_ready(self, check: Check) -> None:
         """Wait until it takes orders.  Raises Refused when no shell starts, and what *check* raises."""
@@ -134,7 +143,7 @@ class Watchdog(UserShell):
             self._heard(line.split(" ", 4))
         if self.flooded and not self.ended:
             self.ended = True
-            self._why = f"it printed over {UNREAD // 1024} KiB that nobody asked for"
+            self._why = f"it printed over {UNREAD // 1024} KiB of unexpected output"
 
     def _heard(self, words: list[str]) -> None:
         match words:
@@ -157,6 +166,6 @@ class Watchdog(UserShell):
     def _order(self, verb: str, lane: ShellSession, *words: str) -> None:
         if self.ended:
             why = f" ({self._why})" if self._why else ""
-            raise ConnectionLost(f"the shell that holds our commands is gone{why}")
+            raise ConnectionLost(f"the watchdog that ends commands on the host is gone{why}")
         self._known.add(lane.name)
         self.send(" ".join((verb, lane.group, lane.name, *words)).encode() + b"\n")

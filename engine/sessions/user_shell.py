@@ -1,4 +1,4 @@
-"""A shell on the host as the user that is wanted, and why there is none."""
+"""Open a shell on the host as a given user, or explain why that is not possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GREETED_WITHIN = 20.0
 LONGEST_WORDS = 300
 """Characters of what a host says that are repeated in a refusal."""
 
-PATIENCE = 0.05
+PATIENCE = 0.2
 """Seconds of one wait for something to come."""
 
 
@@ -111,8 +111,8 @@ class UserShell:
             self._channel.send(data)
 
     def _refusal(self) -> ShellRefused:
-        said = [it.strip() for it in self.err.rest().text.splitlines() if it.strip()]
-        reported = [it.strip() for it in self.out.rest().text.splitlines() if it.strip()]
+        said = [line.strip() for line in self.err.rest().text.splitlines() if line.strip()]
+        reported = [line.strip() for line in self.out.rest().text.splitlines() if line.strip()]
         kind = PasswordRefused if self._told else ShellRefused
         if self.flooded:
             return kind(f"its login shell, or what it starts, printed over {UNREAD // 1024} KiB and no shell answered")

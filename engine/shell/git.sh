@@ -5,7 +5,7 @@
 # comes from are root's or ours, and nobody else can write to them; and even then no hook, no file system monitor and no
 # filter runs, nothing is fetched that was not asked for, and no submodule is entered.
 #
-# What is refused ends the script by `fail`, which each script defines.
+# What is refused ends the script by `fail`, which a script that changes something defines anew.
 
 LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL=
 GIT_TRACE2=0 GIT_TRACE2_EVENT=0 GIT_TRACE2_PERF=0
@@ -59,9 +59,9 @@ git_able() { # whether find, ls and awk of this host can tell that: what lacks a
 git_alone=0
 if safe_alone "$(id -g)" d; then git_alone=$(id -g); fi
 
-git_whole() { # directory: refuses it unless all that is in it is ours alone; 1 where it is no directory; sets real
+git_whole() { # directory: refuses it unless all that is in it is ours alone; 1 where it is not a directory; sets real
     if ! safe_resolve "$1" last; then
-        case $why in 'there is no directory '* | *' is no directory') return 1 ;; *) git_refuse ;; esac
+        case $why in 'there is no directory '* | *' is not a directory') return 1 ;; *) git_refuse ;; esac
     fi
     [ "$kind" = directory ] || return 1
     safe_step "$real" || git_refuse
@@ -176,7 +176,7 @@ git_source() { # the address of a repository: refuses one on this host that is n
     cd / || fail 'the directory / may not be entered'
     git_settings git || fail 'git cannot read its configuration'
     case $1 in file://*) git_place=${1#file://} ;; /*) git_place=$1 ;; *) return 0 ;; esac
-    case $git_place in /*) ;; *) fail "$1 is no address of a repository" ;; esac
+    case $git_place in /*) ;; *) fail "$1 is not an address of a repository" ;; esac
     for git_try in "$git_place/.git" "$git_place" "$git_place.git"; do
         [ -e "$git_try" ] || [ -L "$git_try" ] || continue
         if [ -f "$git_try" ]; then # a bundle

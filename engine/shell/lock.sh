@@ -1,4 +1,4 @@
-# This user's locks on this host: $1 take or give, $2 the name of the lock, $3 the run, $4 words for people.
+# This user's locks on this host: $1 take, give or list, $2 the name of the lock, $3 the run, $4 words for people.
 #
 # An entry is a directory lock-RANDOM-PID-START, named after the process that asks for it. In it are `by` (the processes
 # that hold it, the run, the name, the words), `held` once it has been given, `also` (processes that keep it besides),
@@ -12,13 +12,24 @@
 LC_ALL=C
 export LC_ALL
 umask 077
-verb=$1 name=$2 run=$3 words=${4-} place='' doubts=''
+verb=$1 name=${2-} run=${3-} words=${4-} place='' doubts='' used=''
 newline=$(printf '\nx') && newline=${newline%x}
 
-nap() { sleep 0.1 2>/dev/null || sleep 1; }
+lock_used() { # directory, directory in it: sets used to when one was last changed: seconds, `?` where that is not seen
+    [ -d "$1" ] || return 0
+    for time in $(stat -c %Y -- "$@" 2>/dev/null); do [ "${used:-0}" -ge "$time" ] || used=$time; done
+    case $used in '' | *[!0-9]*) used='?' ;; esac
+}
 
 lock_in() { # directory, directory in it: goes to the place for locks there, and makes it; the first must be there
     [ -d "$1" ] || { doubts="$doubts; there is no directory $1"; return 1; }
+    if [ "$verb" = list ]; then # changes nothing
+        [ -d "$1/$2/$safe_realm" ] || return 1
+        if safe_enter "$1/$2/$safe_realm" && [ "$shared" = no ]; then place=$(pwd -P) && return 0; fi
+        doubts="$doubts; $1/$2: $why"
+        return 1
+    fi
+    [ "$verb" = give ] || [ -n "$used" ] || lock_used "$1/$2" "$1/$2/$safe_realm"
     for tries in 1 2 3; do # another run may be making the same, or removing it
         if safe_make_all "$1/$2/$safe_realm" 700 && [ "$shared" = no ]; then
             place=$(pwd -P) && [ -w . ] && return 0
@@ -28,18 +39,6 @@ lock_in() { # directory, directory in it: goes to the place for locks there, and
     done
     doubts="$doubts; $1/$2: $why"
     return 1
-}
-
-lock_declared() { # directory: whether this very user has reserved it for locks; the environment may be somebody else's
-    [ -n "$1" ] && safe_enter "$1" && [ "$shared" = no ] && safe_stat . && [ "$uid" = "$safe_me" ] || return 1
-    [ "${mode%.}" = drwx------ ] && safe_stat ./.runbook-locks && [ "$uid" = "$safe_me" ]
-}
-
-lock_home() { # sets home to that of this user, as the system knows it: HOME may be that of whoever became this user
-    home='' user=$(id -un 2>/dev/null) || user=''
-    case $user in [A-Za-z0-9_]*) ;; *) user='' ;; esac
-    case $user in '' | *[!A-Za-z0-9._@+-]*) ;; *) eval "home=~$user" ;; esac
-    case $home in /*) ;; *) home=${HOME-} ;; esac
 }
 
 lock_place() { # goes to where the locks of this user and this host lie
@@ -83,12 +82,13 @@ lock_state() { # entry: sets state to held, asks or dead, and what lock_read set
     lock_read "$1"
     if [ -d "./$1/held" ]; then
         if lock_alive "$keys"; then state=held; return; fi
-        mkdir "./$1/gone" 2>/dev/null # a process that adds itself to `also` now sees this, or we see that process
+        [ "$verb" = list ] || # a process that adds itself to `also` now sees this, or we see that process
+            mkdir "./$1/gone" 2>/dev/null
         ! lock_alive "$(lock_text "./$1/also" 20000)" || state=held
     elif [ "$asking" = yes ]; then
         state=asks
     fi
-    [ "$state" != dead ] || lock_free "$1"
+    [ "$state" != dead ] || [ "$verb" = list ] || lock_free "$1"
 }
 
 lock_key() { keys="$keys${keys:+ }$safe_pid:$safe_start"; }
@@ -144,7 +144,21 @@ lock_take() {
         nap
     done
     mkdir "./$mine/held" 2>/dev/null || { lock_free "$mine"; echo "$place cannot be written to" >&2; exit 4; }
-    echo "held $place/$mine"
+    age='-' now=''
+    case $used in
+        '') ;; # there was no lock here before
+        '?') age='?' ;;
+        *) now=$(date +%s) && age=$((now - used)) || age='?' ;;
+    esac
+    echo "held $age $place/$mine"
+}
+
+lock_list() { # a line for each lock: held or asks, the words that its run has for people
+    for entry in ./lock-*-*-*; do
+        [ -d "$entry" ] || continue
+        lock_state "${entry#./}"
+        [ "$state" = dead ] || printf '%s %s\n' "$state" "$said"
+    done
 }
 
 lock_give() { # a change that still runs keeps it; the shell of one that has just ended is given 2 s to go
@@ -162,7 +176,7 @@ lock_give() { # a change that still runs keeps it; the shell of one that has jus
 safe_where
 if lock_place; then
     "lock_$verb"
-elif [ "$verb" = take ]; then
+elif [ "$verb" = take ] || [ "$verb${doubts:+ }" = 'list ' ]; then
     echo "${doubts#; }" >&2
     exit 4
 fi

@@ -69,7 +69,7 @@ safe_resolve() { # path, absolute, `last` to follow also the last name where tha
     why='' owner='' real='' kind=directory safe_left=$1 safe_hops=0
     case $1 in
         /*) ;;
-        *) why="$1 is no absolute path"; return 1 ;;
+        *) why="$1 is not an absolute path"; return 1 ;;
     esac
     safe_step / || return 1
     while :; do
@@ -111,7 +111,7 @@ safe_resolve() { # path, absolute, `last` to follow also the last name where tha
         case $mode in
             d*) [ -n "$safe_end" ] || { kind=directory; return 0; }; safe_directory "$real" || return 1 ;;
             *)
-                [ -z "$safe_end" ] || { why="$real is no directory"; return 1; }
+                [ -z "$safe_end" ] || { why="$real is not a directory"; return 1; }
                 case $mode in -*) kind='file' ;; *) kind=other ;; esac
                 return 0
                 ;;

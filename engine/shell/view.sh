@@ -10,7 +10,7 @@ view_find() { # path, absolute: goes to the directory of the regular file that i
     why='' owner=''
     case $1 in
         /*) ;;
-        *) why="$1 is no absolute path"; return 1 ;;
+        *) why="$1 is not an absolute path"; return 1 ;;
     esac
     if [ -n "$view_dir" ] && [ "${1%/*}" = "$view_dir" ]; then # still there: only the name is new
         view_left=${1##*/} here=$view_here shared=$view_shared exposed=$view_exposed makers=$view_dir_makers
@@ -25,7 +25,7 @@ view_find() { # path, absolute: goes to the directory of the regular file that i
         name=${view_left%%/*}
         case $view_left in */*) view_left=${view_left#*/} ;; *) view_left='' ;; esac
         case $name in
-            '') why="$1 is no regular file"; return 1 ;;
+            '') why="$1 is not a regular file"; return 1 ;;
             .) continue ;;
             ..) here=${here%/*}; view_enter .. || return 1; continue ;;
         esac
@@ -49,11 +49,11 @@ view_find() { # path, absolute: goes to the directory of the regular file that i
             l*) view_follow || return 1 ;;
             d*) here=$here/$name; view_enter "./$name" || return 1 ;;
             -*)
-                [ -z "$view_left" ] || { why="$here/$name is no directory"; return 1; }
+                [ -z "$view_left" ] || { why="$here/$name is not a directory"; return 1; }
                 view_permitted
                 return
                 ;;
-            *) why="$here/$name is no regular file"; return 1 ;;
+            *) why="$here/$name is not a regular file"; return 1 ;;
         esac
     done
 }
@@ -73,7 +73,8 @@ view_root() {
 view_enter() { # ./name or .., of which `here` is the path: goes there, unless it has become another one
     view_dir=''
     cd -P -- "$1" 2>/dev/null || { why="$here may not be entered by $(id -un)"; return 1; }
-    view_now=$(pwd -P && echo x) && view_now=${view_now%?x}
+    # by the kernel: bash makes it from names, which may have been exchanged twice meanwhile
+    view_now=$(env pwd -P && echo x) && view_now=${view_now%?x}
     [ "$view_now" = "${here:-/}" ] || { why="$here leads elsewhere than a moment ago" owner=$by_owner; return 1; }
     safe_stat . || { why="$here cannot be inspected"; return 1; }
     safe_directory "${here:-/}" || view_exposed
@@ -124,7 +125,9 @@ view_public() ( # whether everybody may read ./$name, where it lies
     while :; do
         safe_stat . || exit 1
         case $mode in d????????[xt]*) ;; *) exit 1 ;; esac
-        [ "$(pwd -P)" != / ] || exit 0
+        # by the kernel: bash makes it from names, and says / where one of them leads elsewhere meanwhile
+        view_now=$(env pwd -P && echo x) || exit 1
+        [ "${view_now%?x}" != / ] || exit 0
         cd -P .. || exit 1
     done
 )

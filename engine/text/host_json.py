@@ -1,4 +1,4 @@
-"""Read the JSON and the numbers that a host sends: none may be larger or stranger than a report can hold."""
+"""Parse JSON and numbers that a host sends, with limits on their size and depth."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ DEEPEST = 64
 
 
 def loads(text: str) -> Any:
-    """The value of *text*.  Raises ValueError with the reason where it is no JSON, or none that can be kept.
+    """The value of *text*.  Raises ValueError with the reason where it is not JSON, or none that can be kept.
 
-    NaN and Infinity are no JSON (RFC 8259, section 6), and ``1e999`` is no number that any program here can hold.
+    NaN and Infinity are not JSON (RFC 8259, section 6), and ``1e999`` is not a number that any program here can hold.
     """
     if too_deep(text):
-        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+        raise ValueError(f"nested deeper than {DEEPEST} levels")
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=finite)
     except RecursionError as error:
-        raise ValueError(f"it is nested deeper than {DEEPEST} levels") from error
+        raise ValueError(f"nested deeper than {DEEPEST} levels") from error
 
 
 def finite(text: str) -> float:
     """The number in *text*.  Raises ValueError: also for ``nan``, ``inf`` and ``1e999``, which Python takes."""
     number = float(text)
     if not isfinite(number):
-        raise ValueError(f"{text[:20]} is no number that can be reckoned with")
+        raise ValueError(f"{text[:20]} is not a number that can be calculated with")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Many host names in few letters: ``gpu-[01-38]``."""
+"""Fold host names into ranges: ``gpu-[01-38]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make text that others wrote safe to show: nothing in it may steer a terminal, or pass for lines of ours."""
+"""Make text of others safe to print: control characters are written out, and it cannot imitate our lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STEERS = re.compile(
     "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"  # what turns, breaks or hides text
     "\ud800-\udfff]"  # bytes that were no text
 )
-_KEEPS_JSON = {it: f"\\u{it:04x}" for it in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+_KEEPS_JSON = {number: f"\\u{number:04x}" for number in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
 def printable(text: str) -> str:
@@ -24,10 +24,17 @@ def printable_line(text: str, indent: str = "    ") -> str:
     return "\n".join(printable(it) for it in (first, *(indent + it for it in more if it.strip())))
 
 
-def json_text(value: object, encoding: str | None, indent: int | None = None) -> str:
+def on_one_line(text: str, most: int = 0) -> str:
+    r"""*text* as one line: its line ends are written out, too (``\n``); in *most* characters where that is not 0."""
+    start = text[:most] if most else text
+    line = printable(start.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"))
+    return line if not most or (len(line) <= most and len(start) == len(text)) else line[: most - 1] + "…"
+
+
+def json_text(value: object, encoding: str | None) -> str:
     """*value* as JSON for a stream of *encoding*; nothing in it steers a terminal, and only newlines end lines."""
     everything = (encoding or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
-    text = json.dumps(value, ensure_ascii=not everything, indent=indent, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=not everything, allow_nan=False)
     return text.translate(_KEEPS_JSON)
 
 

@@ -1,184 +1,210 @@
-"""Regular expressions of a user, searched in text of a host: none may keep the program busy without end.
+"""Regular expressions of authors, searched in text of hosts within a bounded time.
 
-Python's ``re`` goes back and tries again, holds everything else up meanwhile, and cannot be interrupted. So a pattern
-is inspected before it is used, and no more text is searched at once than it can take.
+Authors of playbooks are trusted, text of a host is not: anybody may write a line that a search of an innocent pattern
+takes hours on. The language is that of Python's ``re``, the search is done by the ``regex`` module, which ends when its
+time is up. What was not searched to the end is unknown (``SearchTimeout``), never "not found".
+
+The two modules differ in which marks and number signs outside of ASCII are ``\\w``; in the separators ``\\x1c`` to
+``\\x1f``, which are no ``\\s`` here; in which letters differ only by case (the Turkish dotless i is no i here); in
+``\\B`` in an empty text; and in possessive repeats of repeats, or of what can be empty.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
-from itertools import combinations, islice
-from math import inf, log2
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from time import thread_time
+from typing import TYPE_CHECKING, Protocol
 
-from engine.text.regex_automaton import Automaton, UnsupportedPattern, automaton, doubly_read
+from engine.errors import ProbeError
+
+if TYPE_CHECKING:
+    import regex  # imported where it is used: that takes 15 ms
 
 LONGEST = 2000
 """Characters that a pattern may have."""
 
-BUDGET = 3e7
-"""Steps that one search may take at worst; about a second."""
+LARGEST = 100_000
+"""Characters and groups that a pattern may have with its counted repeats written out: ``regex`` does write them out."""
 
-MOST_STEPS = BUDGET * 1e3
-"""With more the growth is not estimated any further: it is refused."""
+LONGEST_TEXT = 1 << 20
+"""Characters that a text may have: a search can need 160 bytes for each, and in a longer text is late to end."""
 
-REACHES = tuple(1 << it for it in range(16, 7, -1))
-"""Characters that are searched at once: as many of these as the budget allows."""
+SECONDS_OF_TEXT = 1.0
+"""Processor time that the search of one pattern in one text may take."""
 
-ENOUGH = 4096
-"""So much is searched even if somebody could make up a text of the pattern's own words that takes longer."""
+SECONDS_OF_LIST = 60.0
+"""Processor time of all searches in one list of texts; 16 MiB of logs and 8 signatures need 10 s."""
 
-PIECES = 8
-"""Of a text that is too long for one search, so many pieces at its beginning, and as many at its end, are searched."""
+SHOWN = 100
+"""Characters of a pattern that are shown."""
 
-ROUNDS = 8
-PAIRS = 60
-SUGGESTION = r"say what stands between the repeated parts, as in (\w+,)+ or \d+ of \d+"
+QUICK = 0.02
+"""Seconds that a search may keep the other threads waiting; one that takes longer starts again beside them."""
+
+_SLOW_ONES = Lock()
+"""Held by a slow search: ``regex`` counts the processor time of all threads, so that slow searches go one at a time."""
+
+_TOKEN = re.compile(
+    r"""(?P<comment>\(\?\#[^)]*\)) | (?P<escape>\\N\{[^}]*\}|\\.)
+    | (?P<set>\[\^?\]?(?:\\.|[^]\\])*\])
+    | (?P<brace>\{(?!(?:[0-9]+(?:,[0-9]*)?|,[0-9]*)\}))""",
+    re.VERBOSE | re.DOTALL,
+)
+_VERBOSE_TOKEN = re.compile(rf"{_TOKEN.pattern} | (?P<line>\#[^\n]*)", _TOKEN.flags)
+_SIZE = re.compile(
+    rf"(?P<count>\{{(?P<least>[0-9]*)(?:,(?P<most>[0-9]*))?\}})|(?P<open>\()|(?P<close>\))|{_TOKEN.pattern}|(?P<one>.)",
+    _TOKEN.flags,
+)
+_IN_SET = re.compile(r"\\.|\[", re.DOTALL)
+_CASE_PART = re.compile(r"\(\?[a-z]*-?[a-z]*i[a-z]*:")
+_VERBOSE = re.compile(r"\(\?[a-z]*x[a-z]*\)")
+_VERBOSE_PART = re.compile(r"\(\?[a-z]*-?[a-z]*x[a-z]*:")
+
+
+class SearchTimeout(ProbeError):
+    """It is not known whether a text matches; what it says ends a sentence that begins with what was searched."""
 
 
 def fault_in_regex(pattern: str, flags: int = 0) -> str:
-    """Why *pattern* may not be searched for; empty when it may."""
+    """Why *pattern* cannot be searched for; empty when it can."""
     if len(pattern) > LONGEST:
         return f"a regular expression may have {LONGEST} characters, this one has {len(pattern)}"
+    if "#" in pattern and _VERBOSE_PART.search(pattern):
+        return "comments in a part of a regular expression are not supported: begin all of it with (?x)"
     try:
-        re.compile(pattern, flags)
-        _reach(pattern, flags)
-    except UnsupportedPattern as error:
-        hint = f"; {SUGGESTION}" if "repeat" in str(error) else ""
-        return f"a search for it could take for ever: {error}{hint}"
-    except (re.error, RecursionError, OverflowError) as error:
-        return f"not a regular expression: {error}"
+        re.compile(pattern, flags)  # its messages are those that authors of Python's patterns know
+        if _size(pattern) > LARGEST:
+            return f"its counted repeats are too large: written out it has more than {LARGEST} characters"
+        compile_regex(pattern, flags)
+    except Exception as error:
+        if isinstance(error, (re.error, RecursionError, OverflowError)) or type(error).__module__.startswith("regex"):
+            return f"not a regular expression: {error}"
+        raise
     return ""
 
 
-def reach(pattern: re.Pattern[str]) -> int:
-    """How many characters may be searched at once."""
-    try:
-        return _reach(pattern.pattern, pattern.flags)[0]
-    except UnsupportedPattern:
-        return REACHES[-1]
+def _size(pattern: str) -> int:
+    """About how many characters and groups *pattern* has where ``a{3}`` is written as ``aaa``."""
+    around: list[int] = []
+    whole = last = 0
+    for token in _SIZE.finditer(pattern):
+        match token.lastgroup:
+            case "open":
+                around.append(whole)
+                whole = 0
+            case "close" if around:
+                last = whole + 1
+                whole = around.pop() + last
+            case "count":
+                times = max(int(token["least"] or 0), int(token["most"] or 0), 1)
+                whole += last * (times - 1)
+            case "comment":
+                pass
+            case _:
+                last = 1
+                whole += 1
+    return whole
 
 
-def found_anywhere(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether *pattern* is in *text*; a long one is searched piece by piece, each overlapping the next by half.
+class SearchMatch(Protocol):
+    """What was found, as ``re.Match`` has it."""
 
-    What ends where a piece ends is not believed (``$``, and whatever looks ahead); a pattern that forbids what may
-    stand anywhere after it (``(?!``) is never in a text that is too long for one search.
-    """
-    most = reach(pattern)
-    if len(text) <= most:
-        return bool(pattern.search(text))
-    if "(?!" in pattern.pattern or "(?<!" in pattern.pattern:
+    def group(self) -> str:
+        """All of it."""
+
+    def groups(self) -> tuple[str | None, ...]:
+        """What each group has matched."""
+
+    def groupdict(self) -> dict[str, str | None]:
+        """What each named group has matched."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPattern:
+    """A regular expression, ready to be searched for."""
+
+    written: str
+    """As its author has written it."""
+    compiled: regex.Pattern[str]
+
+    def __str__(self) -> str:
+        return self.written if len(self.written) <= SHOWN else f"{self.written[:SHOWN]}..."
+
+
+@lru_cache(512)
+def compile_regex(pattern: str, flags: int = 0) -> SearchPattern:
+    """*pattern*, which has no fault, ready to be searched for; *flags* are ``re.IGNORECASE`` and ``re.MULTILINE``."""
+    import regex
+
+    verbose = _VERBOSE.match(pattern) is not None
+    start = r"\X{0}" if _CASE_PART.search(pattern) else ""  # nothing; without it [^b] beside (?i:a) does not match B
+    return SearchPattern(pattern, regex.compile(start + _as_re_reads_it(pattern, verbose), flags | regex.VERSION0))
+
+
+def _as_re_reads_it(pattern: str, verbose: bool) -> str:
+    """*pattern* without what means more to ``regex``: ``{e}`` and ``[[:alpha:]]`` are plain characters to ``re``."""
+
+    def plain(token: re.Match[str]) -> str:
+        match token.lastgroup:
+            case "set":
+                return "[" + _IN_SET.sub(lambda part: "\\[" if part[0] == "[" else part[0], token[0][1:])
+            case "brace":
+                return "\\{"
+            case "comment" | "line":
+                return ""
+        return token[0]
+
+    return (_VERBOSE_TOKEN if verbose else _TOKEN).sub(plain, pattern)
+
+
+class SearchBudget:
+    """Searches in one list of texts (the processes of a host, the lines of a log): their time is bounded together."""
+
+    def __init__(self, seconds: float = SECONDS_OF_LIST) -> None:
+        self._left = seconds
+
+    def search(self, pattern: SearchPattern, text: str) -> SearchMatch | None:
+        """The first match of *pattern* in *text*.  Raises SearchTimeout where the time is not enough to know."""
+        if len(text) > LONGEST_TEXT:
+            raise SearchTimeout(f"could not be searched for {pattern}: it has {len(text)} characters")
+        if self._left <= 0:
+            raise SearchTimeout(f"was not searched for {pattern}: the time for all searches was used up before")
+        began = thread_time()
+        try:
+            return _search(pattern.compiled, text, min(SECONDS_OF_TEXT, self._left))
+        except (TimeoutError, MemoryError) as error:
+            raise SearchTimeout(
+                f"could not be searched for {pattern} within {SECONDS_OF_TEXT:g} s ({len(text)} characters)"
+            ) from error
+        finally:
+            self._left -= thread_time() - began
+
+    def found(self, pattern: SearchPattern, text: str) -> bool:
+        """Whether *pattern* is in *text*.  Raises SearchTimeout where the time is not enough to know."""
+        return self.search(pattern, text) is not None
+
+    def any_found(self, patterns: Iterable[SearchPattern], text: str) -> bool:
+        """Whether one of *patterns* is in *text*.  Raises SearchTimeout where none is, and not all are known."""
+        slow: SearchTimeout | None = None
+        for pattern in patterns:
+            try:
+                if self.found(pattern, text):
+                    return True
+            except SearchTimeout as error:
+                slow = slow or error
+        if slow:
+            raise slow
         return False
-    starts = range(0, len(text) - most // 2, most // 2)
-    searched = starts if len(starts) <= 2 * PIECES else (*starts[:PIECES], *starts[-PIECES:])
-    return any(_in_piece(pattern, text, at, at + most) for at in searched)
 
 
-def _in_piece(pattern: re.Pattern[str], text: str, start: int, end: int) -> bool:
-    found = pattern.search(text, start, end)
-    return found is not None and (found.end() < end or end >= len(text))
-
-
-def too_long_for(pattern: re.Pattern[str], text: str) -> str:
-    """Why *text* is too much for one search; empty when it is not."""
-    most = reach(pattern)
-    if len(text) <= most:
-        return ""
-    if not _reach(pattern.pattern, pattern.flags)[1] and max(map(len, text.split("\n"))) <= most:
-        return ""
-    return f"it is too long to be searched for {pattern.pattern} ({len(text)} characters; {most} at once)"
-
-
-@cache
-def _reach(pattern: str, flags: int) -> tuple[int, bool]:
-    """How many characters may be searched at once, and whether a repeat can run over the end of a line.
-
-    Raises Refused, and re.error.
-    """
-    made = automaton(pattern, flags & ~re.UNICODE)
-    if doubly_read(made):
-        raise UnsupportedPattern("a repeat stands within a repeat, and both can read the same text")
-    newline = made.bit("\n")
-    over = any(made.reads[it] & newline for it in made.looping)
-    costs = [_Cost(made, word) for word in _hard_words(made)]
-    own = [_Cost(made, word) for word in _own_words(made)]
-    for most in REACHES:
-        if all(it.of(most) <= BUDGET for it in (*costs, *(own if most > ENOUGH else ()))):
-            return most, over
-    raise UnsupportedPattern("its repeats can share the same text in too many ways")
-
-
-def _hard_words(made: Automaton) -> Iterator[list[int]]:
-    """Texts that are hard for it, as bits of characters: its kinds of characters, alone and in turns."""
-    hard = []
-    for bit in _kinds(made):
-        positions = [number for number, reads in enumerate(made.reads) if reads & bit]
-        if len(positions) > 1 or not made.looping.isdisjoint(positions):
-            hard.append(bit)
-    yield from ([bit] for bit in hard)
-    yield from (list(it) for it in islice(combinations(hard, 2), PAIRS))
-
-
-def _kinds(made: Automaton) -> list[int]:
-    """One character of each kind: characters that the same positions read are of one kind."""
-    kinds = [(1 << len(made.alphabet)) - 1]
-    for reads in set(made.reads):
-        kinds = [part for kind in kinds for part in (kind & reads, kind & ~reads) if part]
-    return sorted(kind & -kind for kind in kinds)
-
-
-def _own_words(made: Automaton) -> Iterator[list[int]]:
-    """What stands in it between the repeats."""
-    own = [reads for number, reads in enumerate(made.reads) if number not in made.looping]
-    if own and len(made.looping) > 1:
-        yield [it & -it for it in own[:200] if it]
-
-
-class _Cost:
-    """How many steps a search takes on a text made of one word again and again."""
-
-    def __init__(self, made: Automaton, word: list[int]) -> None:
-        times = max(ROUNDS, 48 // len(word))
-        self._length = 2 * times * len(word)
-        self._half, self._whole = _steps(made, word, times)
-
-    def of(self, length: int) -> float:
-        """Estimated for a text of *length* characters, by how the steps grow."""
-        if self._whole == inf:
-            return inf
-        degree = max(1.0, log2(self._whole / max(self._half, 1.0)))
-        return float(self._whole * (length / self._length) ** degree)
-
-
-def _steps(made: Automaton, word: list[int], times: int) -> tuple[float, float]:
-    """Steps of a search in *word* written *times* times, and in twice as much: the ways to read every part of it."""
-    ways: dict[int, int] = {}  # a way that comes to an end of the pattern ends the search
-    total = half = 0
-    for done in range(1, 2 * times + 1):
-        before, so_far = ways, total
-        for bit in word:
-            ways = _next_ways(made, ways, bit)
-            total += 1 + sum(ways.values())
-            if total > MOST_STEPS:
-                return inf, inf
-        if ways == before:  # each further word costs what this one did
-            each, left = total - so_far, 2 * times - done
-            half = half if done > times else total + (times - done) * each
-            total += left * each
-            break
-        if done == times:
-            half = total
-    return (inf, inf) if total > MOST_STEPS else (float(half), float(total))
-
-
-def _next_ways(made: Automaton, ways: dict[int, int], bit: int) -> dict[int, int]:
-    """The positions that read the character of *bit*, with the ways to come there from *ways*, or to begin there."""
-    reads, ends = made.reads, made.ends
-    found = {it: 1 for it in made.first if it not in ends and reads[it] & bit}
-    for one, count in ways.items():
-        for it, routes in made.follow[one].items():
-            if reads[it] & bit and it not in ends:
-                found[it] = found.get(it, 0) + count * routes
-    return found
+def _search(pattern: regex.Pattern[str], text: str, seconds: float) -> SearchMatch | None:
+    """Raises TimeoutError.  Quick searches are not worth letting other threads in; slow ones must not stop them."""
+    try:
+        return pattern.search(text, timeout=QUICK, concurrent=False)
+    except TimeoutError:
+        with _SLOW_ONES:
+            return pattern.search(text, timeout=seconds, concurrent=True)

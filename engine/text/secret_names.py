@@ -1,4 +1,4 @@
-"""Which names stand for secrets, in inventories, in playbooks and in the files of hosts."""
+"""Names that mark secrets, in inventories, in playbooks and in the files of hosts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ SECRET = re.compile(
 SECRET_KEY = re.compile(r"api|private|access|secret|auth|account|admin|encryption|signing|license")
 """Words that make a ``key`` after them a secret; an ``ssh_key`` is a path, a ``public_key`` is public."""
 ABOUT_IT = re.compile(
-    r"path|file|dir|name|url|ttl|expir(y|es)|timeout|seconds|count|limit|enabled|required|length|type"
+    r"path|file|dir|name|url|ttl|expir(y|es)|timeout|seconds|count|limit|enabled|required|length|type|stdin|prompt"
 )
 """Last words of fields that tell something about a secret, not the secret."""
 NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "on", "off", "enabled", "disabled", MASK})
 """What stands in the place of a secret and is none."""
+
+REFERENCE = re.compile(r"(?:[A-Za-z]{1,16} )?\{\{ ?(?:host\.)?secrets\.\w{1,100} ?\}\}")
+"""A reference to a secret, alone or behind the scheme of a header: what it stands for is nowhere in it."""
+
+
+SWITCH = re.compile(r"-+(no|ask|skip|without|disable)[-_]", re.IGNORECASE)
+"""The beginning of an option that is on or off, and has no value: ``--no-ask-password``, ``--ask-become-pass``."""
 
 
 def is_secret(key: str, value: object) -> bool:
@@ -42,7 +49,7 @@ def is_secret(key: str, value: object) -> bool:
 
 @lru_cache(maxsize=4096)
 def _kind_of(key: str) -> str:
-    words = [it.lower() for it in WORDS.findall(key[:200])]
+    words = [found_text.lower() for found_text in WORDS.findall(key[:200])]
     if not words or ABOUT_IT.fullmatch(words[-1]):
         return ""
     if any(map(SECRET.fullmatch, words)) or words[-1] == "pass":

@@ -1,4 +1,4 @@
-"""Find secrets in a text by what stands around them: their names, the address or the header that they are part of.
+"""Find secrets in a text by their context: their names, or the address or header that they are part of.
 
 Nobody has to have named them beforehand: they are in the command lines, answers and logs of hosts.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from engine.text.secret_names import MASK, NOT_A_VALUE, is_secret
+from engine.text.secret_names import MASK, NOT_A_VALUE, SWITCH, is_secret
 
 Span = tuple[int, int]
 """Where a secret begins in a text, and where it ends."""
@@ -85,22 +85,39 @@ def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     masked: list[str] = []
     program = option = ""
     for word in argv:
-        known = word.rpartition("/")[2]
-        pair = _PAIR.fullmatch(word)
-        if option and not word.startswith("--") and _hides(option, word):
-            login = re.match(r"[^:\s]*:", word) if option in _LOGINS else None
-            masked.append(f"{login[0]}{MASK}" if login else word if option in _LOGINS else MASK)
-        elif program in _GLUED and word.startswith("-p") and len(word) > 2:
-            masked.append(f"-p{MASK}")
-        elif pair and _hides(pair[1], pair[2]) and pair[2].strip().lower() not in NOT_A_VALUE:
-            masked.append(f"{pair[1]}={MASK}")
-        else:
-            masked.append(masked_text(word))
-        program = "" if option == "-p" else program  # what follows sshpass -p X is another program
-        program = known if known in _GLUED or known in _OWN_WORD else program
-        named = word.startswith("-") and "=" not in word and is_secret(word, "x")
-        option = word if named or word in _OWN_WORD.get(program, ()) else ""
+        masked.append(_masked_word(word, program, option))
+        program = _program_after(word, program, option)
+        option = _option_before_secret(word, program)
     return tuple(masked)
+
+
+def _masked_word(word: str, program: str, option: str) -> str:
+    """A word of a command line of *program*, right behind *option* where that may make it a secret."""
+    if option and not word.startswith("--") and _hides(option, word):
+        if option not in _LOGINS:
+            return MASK
+        login = re.match(r"[^:\s]*:", word)
+        return f"{login[0]}{MASK}" if login else word
+    if program in _GLUED and word.startswith("-p") and len(word) > 2:
+        return f"-p{MASK}"
+    pair = _PAIR.fullmatch(word)
+    if pair and _hides(pair[1], pair[2]) and pair[2].strip().lower() not in NOT_A_VALUE:
+        return f"{pair[1]}={MASK}"
+    return masked_text(word)
+
+
+def _program_after(word: str, program: str, option: str) -> str:
+    """The program, of those that take passwords, whose words follow *word*."""
+    known = word.rpartition("/")[2]
+    if known in _GLUED or known in _OWN_WORD:
+        return known
+    return "" if option == "-p" else program  # what follows sshpass -p X is another program
+
+
+def _option_before_secret(word: str, program: str) -> str:
+    """*word* where it is an option whose value, the next word, may be a secret; else empty."""
+    named = word.startswith("-") and "=" not in word and not SWITCH.match(word) and is_secret(word, "x")
+    return word if named or word in _OWN_WORD.get(program, ()) else ""
 
 
 def _hides(name: str, value: str) -> bool:
@@ -177,7 +194,7 @@ def _value_of(text: str, start: int, end: int) -> Span | None:
         if closed or at_start:
             return _checked(text, plain, value_span(text, sign.end(), "", BARE_IN_JSON), surely=bool(closed))
         return None
-    if name.startswith("-") and not closed and (gap := _SPACE.match(text, end)):
+    if name.startswith("-") and not closed and not SWITCH.match(name) and (gap := _SPACE.match(text, end)):
         return _checked(text, plain, value_span(text, gap.end(), "", _BARE), surely=False)
     return None
 
@@ -215,7 +232,7 @@ def _is_value(value: str) -> bool:
 
 
 def _looks_secret(value: str) -> bool:
-    """Whether *value* is no ordinary word of a sentence, nor the name of a file."""
+    """Whether *value* is not an ordinary word of a sentence, nor the name of a file."""
     if re.match(r"[~.]?/", value):
         return False
     return len(value) >= 16 or not value.strip(".,:;!?()").isalpha()
@@ -224,7 +241,7 @@ def _looks_secret(value: str) -> bool:
 def merged(spans: Sequence[Span]) -> list[Span]:
     """*spans* in order; those that overlap are one."""
     joined: list[Span] = []
-    for start, end in sorted(it for it in spans if it[0] < it[1]):
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
         if joined and start < joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:

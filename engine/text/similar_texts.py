@@ -1,4 +1,4 @@
-"""Texts that differ only in pids, counts, times, sizes or addresses, shown once with the differences marked."""
+"""Fold texts that differ only in pids, counts, times, sizes or addresses into one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from functools import lru_cache
 from itertools import groupby
 
 _SLOTS = re.compile(
-    r"""(?P<time>(?<![\w.])(?:\d+\ h(?:\ \d+\ min)?|\d+\ min(?:\ \d+\ s)?|\d+(?:\.\d+)?\ ?(?:ms|s))(?!\w))
+    r"""(?P<time>(?<![\w.])(?:\d+\ d(?:\ \d+\ h)?|\d+\ h(?:\ \d+\ min)?|
+            \d+\ min(?:\ \d+\ s)?|\d+(?:\.\d+)?\ ?(?:ms|s))(?!\w))
       | (?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})
       | (?P<address>(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]))
+      | (?P<port>(?:(?<=\.\d:)|(?<=\.\d\d:)|(?<=\.\d\d\d:))\d{1,5}(?![\w.]))
       | (?P<pid>(?<=\bpid\ )\d+)
       | (?P<size>(?<![\w.:=/-])\d+(?:\.\d+)?(?=\ ?(?:[KMGTP]i?B|kB|B|bytes?|%|W|°?C|[KMG]?Hz)(?!\w)))
       | (?P<number>(?<![\w.:=/\#@-])\d+(?:\.\d+)?(?![\w:=/-]|\.\w))""",
@@ -52,7 +54,7 @@ def line_of(text: str, host: str = "", *, strict: bool) -> SimilarLine:
     parts, slots, at = [], [], 0
     if text.lstrip().startswith(_VERBATIM):
         return SimilarLine(text, (text,), ())
-    for found in _pattern(host).finditer(text):
+    for found in _pattern(host if host in text else "").finditer(text):
         kind = found.lastgroup or ""
         if kind == "number" and not _is_quantity(text, found.start(), found.end(), strict):
             continue
@@ -79,8 +81,8 @@ def _is_quantity(text: str, start: int, end: int, strict: bool) -> bool:
         return True
     following = _NEXT.match(text, end)
     words = following.group().split() if following else []
-    nouns = words[: next((at for at, it in enumerate(words) if _SMALL.match(it)), len(words))]
-    return any(_stem(it) != it for it in nouns) or (text[start:end] == "1" and bool(nouns))
+    nouns = words[: next((at for at, word in enumerate(words) if _SMALL.match(word)), len(words))]
+    return any(_stem(noun) != noun for noun in nouns) or (text[start:end] == "1" and bool(nouns))
 
 
 def _stem(word: str) -> str:
@@ -93,13 +95,13 @@ def _stem(word: str) -> str:
 
 def one_text(lines: Sequence[SimilarLine]) -> str:
     """Lines that are alike, as one: what differs between them as a range, or marked."""
-    fullest = max(lines, key=lambda it: sum(map(len, it.parts)))  # a plural is longer than its singular
-    values = [[it.slots[number] for it in lines] for number in range(len(fullest.slots))]
+    fullest = max(lines, key=lambda line: sum(map(len, line.parts)))  # a plural is longer than its singular
+    values = [[line.slots[number] for line in lines] for number in range(len(fullest.slots))]
     return "".join(part + _range(slot) for part, slot in zip(fullest.parts, values, strict=False)) + fullest.parts[-1]
 
 
 def _range(values: Sequence[tuple[str, str]]) -> str:
-    kind, texts = values[0][0], {it[1] for it in values}
+    kind, texts = values[0][0], {value[1] for value in values}
     if len(texts) == 1:
         return texts.pop()
     if kind in ("uuid", "address", "host"):
@@ -125,7 +127,7 @@ class Block:
 
 def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
     """*lines*, said of *host*."""
-    items = [tuple(line_of(it, host, strict=strict) for it in _items(line)) for line in lines]
+    items = [tuple(line_of(item, host, strict=strict) for item in _items(line)) for line in lines]
     pieces: list[list[tuple[SimilarLine, ...]]] = []
     for key, alike in groupby(items, key=lambda it: tuple(item.key for item in it)):
         together = list(alike)
@@ -133,7 +135,7 @@ def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
             pieces.append([tuple(it[0] for it in together)])
         else:
             pieces += [[tuple(group) for _, group in groupby(it, key=lambda item: item.key)] for it in together]
-    runs = tuple(tuple(it) for it in pieces)
+    runs = tuple(tuple(piece) for piece in pieces)
     return Block(tuple(tuple(run[0].key for run in it) for it in runs), runs)
 
 
@@ -147,13 +149,13 @@ def _items(line: str) -> list[str]:
 
 def merged_lines(blocks: Sequence[Block]) -> list[str]:
     """Blocks that are alike, as one."""
-    return [_one_line([it.runs[number] for it in blocks]) for number in range(len(blocks[0].runs))]
+    return [_one_line([block.runs[number] for block in blocks]) for number in range(len(blocks[0].runs))]
 
 
 def _one_line(runs: Sequence[tuple[tuple[SimilarLine, ...], ...]]) -> str:
     texts = []
     for number in range(len(runs[0])):
-        alike = [it[number] for it in runs]
+        alike = [run[number] for run in runs]
         counts = sorted({len(it) for it in alike})
         many = f" ({counts[0]}..{counts[-1]} of these)" if len(counts) > 1 else f" ({counts[0]} of these)"
         text = one_text([line for it in alike for line in it])

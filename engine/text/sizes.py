@@ -1,4 +1,4 @@
-"""Sizes as people and programs write them."""
+"""Parse and print sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments as logs, programs and people write them, in seconds since the epoch."""
+"""Parse and print points in time as logs, programs and people write them, as seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ _AGO = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+|\d+(?:\.\d+)?")
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?", re.IGNORECASE
 )
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _CTIME = re.compile(r"(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeReference:
-    """A moment that somebody named: so many seconds ago, or at a time; neither is not named."""
+    """A point in time that somebody named: so many seconds ago, or at a time; neither is not named."""
 
     ago: float | None = None
     at: float | None = None
@@ -38,7 +39,7 @@ def time_reference(value: str | float) -> TimeReference:
     if not text:
         return TimeReference()
     if text.startswith("0001-01-01"):
-        raise ValueError(f"{text} is how Docker writes `never`: there is no moment to look at")
+        raise ValueError(f"{text} is how Docker writes `never`: it is not a point in time")
     if re.fullmatch(r"@\d+(\.\d+)?", text):
         return TimeReference(at=float(text[1:]))
     if _AGO.fullmatch(text):
@@ -49,7 +50,21 @@ def time_reference(value: str | float) -> TimeReference:
         raise ValueError(f"{text} has no zone: write 2026-01-31T12:00:00Z, or +02:00 for the zone it is in")
     if found and (at := _iso(found, 0.0)) is not None:
         return TimeReference(at=at)
-    raise ValueError(f"{text!r} is no moment: write 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970")
+    raise ValueError(
+        f"{text!r} is not a point in time: write 10m (ago), 2026-01-31T12:00:00Z, or @ and seconds since 1970"
+    )
+
+
+def day(text: str, now: float) -> float | None:
+    """The beginning, in UTC, of the day that ``today``, ``yesterday`` or ``2026-01-31`` names; None for anything else.
+
+    *now* is in seconds since the epoch.
+    """
+    word = text.strip()
+    if word in ("today", "yesterday"):
+        midnight = now - now % 86400.0
+        return midnight if word == "today" else midnight - 86400.0
+    return iso(f"{word}T00:00Z") if _DAY.fullmatch(word) else None
 
 
 def iso(text: str, zone: float = 0.0) -> float | None:
@@ -59,7 +74,7 @@ def iso(text: str, zone: float = 0.0) -> float | None:
 
 
 def _iso(found: re.Match[str], zone: float) -> float | None:
-    year, month, day, hour, minute = (int(it) for it in found.groups()[:5])
+    year, month, day, hour, minute = (int(group) for group in found.groups()[:5])
     fraction = float(f"0.{found[7][:9]}") if found[7] else 0.0
     try:
         made = datetime(year, month, day, hour, minute, int(found[6] or 0), tzinfo=_zone(found[8], zone))
@@ -83,7 +98,7 @@ def ctime(text: str, zone: float, now: float) -> float | None:
     years = (int(found[6]),) if found[6] else _years(now)
     for year in years:
         try:
-            day, hour, minute, second = (int(it) for it in found.groups()[1:5])
+            day, hour, minute, second = (int(group) for group in found.groups()[1:5])
             at = datetime(year, month, day, hour, minute, second, tzinfo=east).timestamp()
         except ValueError:
             continue

@@ -1,4 +1,4 @@
-"""What differs between two texts, as ``diff -u`` shows it."""
+"""The difference between two texts, in the format of ``diff -u``."""
 
 from __future__ import annotations
 

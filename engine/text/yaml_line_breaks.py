@@ -1,4 +1,4 @@
-"""Characters that YAML 1.1 takes for the end of a line and YAML 1.2, like every editor, does not.
+"""Characters that end a line in YAML 1.1, but not in YAML 1.2 and in editors.
 
 PyYAML reads YAML 1.1: with U+0085, U+2028 or U+2029 in a file its line numbers run ahead, and what stands behind one of
 them in a comment is no comment any more. A character of private use stands in its place while a text is parsed.

@@ -1,19 +1,44 @@
-"""One file per way to get in; the file's name is what an inventory's ``transport`` says."""
+"""The transports: one file each; the file's name is the value of ``transport`` in an inventory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import cast
+from typing import Any, TypeVar, cast
 
-from engine.protocols import Transport
+from engine.protocols import Closing, Transport
 from engine.values.inventory import Host
+
+C = TypeVar("C", bound=Closing)
+
+
+class SharedConnections:
+    """What the connections of a run share, such as those to gateways: made when first needed.  Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[object, Any] = {}
+
+    def of(self, kind: Callable[[], C]) -> C:
+        """What *kind* gave when it was first asked for."""
+        with self._lock:
+            if kind not in self._made:
+                self._made[kind] = kind()
+            return cast(C, self._made[kind])
+
+    def close(self) -> None:
+        """Hang up everywhere; nothing new is connected to.  Never raises."""
+        with self._lock:
+            made = list(self._made.values())
+        for it in made:
+            it.close()
 
 
 def names() -> tuple[str, ...]:
     """Every transport there is."""
-    return tuple(it.name for it in iter_modules(__path__))
+    return tuple(module.name for module in iter_modules(__path__))
 
 
 def load(name: str) -> Transport:

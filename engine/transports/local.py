@@ -73,6 +73,10 @@ class _Machine:
         """Always."""
         return True
 
+    def lost_because(self) -> str:
+        """Nothing: it is never lost."""
+        return ""
+
     def close(self) -> None:
         """Nothing to hang up."""
 

@@ -1,1 +1,1 @@
-"""Frozen values that pass between the rooms; nothing but the standard library."""
+"""Frozen values that pass between the packages; standard library only."""

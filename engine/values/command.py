@@ -1,4 +1,4 @@
-"""The one thing that touches a host: a command, and what came back."""
+"""Commands, which are the only thing that is sent to a host, and their results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import shlex
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from engine.text.secret_names import MASK, NOT_A_VALUE, is_secret
+from engine.text.secret_names import MASK, NOT_A_VALUE, REFERENCE, is_secret
 from engine.text.secret_text import masked_argv, masked_text
+from engine.values.kept_file import Keep
 from engine.values.types import plural
 
 BRIEF = 80
@@ -53,10 +54,14 @@ class Command:
     lock: str = ""
     """Of a write: the folder of the host's lock, to which the shell that runs it adds itself."""
     private: bool = False
-    """It carries the whole of a file, which may hold secrets that nobody named: what a look prints, and what a write
+    """It carries the whole of a file, which may hold secrets that nobody named: what a probe prints, and what a write
     is fed, is counted and neither shown nor recorded."""
     hangs: str = ""
-    """Of a look: the program that may never answer (nvidia-smi); where it did not, others that ask it need not wait."""
+    """Of a probe: a program that may never answer (nvidia-smi); where it did not, other probes need not wait for it."""
+    valid_for: float = 0.0
+    """Of a probe: seconds for which, while a plan is made, its answer serves every probe that asks the same."""
+    keep: Keep | None = None
+    """Where in the run's record what it prints is kept, which comes packed; None: it is an output as any other."""
     unkillable: bool = False
     """Ending it half-way is worse than waiting (a GPU reset): past its timeout it is reported, never signalled."""
 
@@ -89,7 +94,7 @@ class Command:
         if self.cwd:
             line = f"cd {shlex.quote(self.cwd)} && {line}"
         if self.private and self.stdin:
-            return f"{line} <NEW  # {len(self.stdin)} characters that are not shown"
+            return f"{line} <NEW  # {len(self.stdin)} characters, not shown"
         return f"printf %s {shlex.quote(masked_text(self.stdin))} | {line}" if self.stdin else line
 
     def brief(self) -> str:
@@ -99,7 +104,7 @@ class Command:
         text = masked_text(self.script) or shlex.join(masked_argv(self.argv))
         if PREAMBLE.match(text.lstrip()):  # how a script of our own begins says nothing
             return f"a script of {plural(len(text.strip().splitlines()), 'line')}"
-        first, *rest = [it.strip() for it in text.splitlines() if it.strip()] or [""]
+        first, *rest = [line.strip() for line in text.splitlines() if line.strip()] or [""]
         cut = len(first) > BRIEF
         return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first
 
@@ -109,7 +114,7 @@ class Command:
         The kernel ends every argument, variable and path at a NUL character, so that a host would do something else.
         """
         if not self.script and not self.argv:
-            return "there is nothing to run"
+            return "the command is empty"
         if not self.script and self.argv[0].startswith("-"):
             return f"the name of a program cannot begin with a dash: {self.argv[0]!r}"
         for name, _ in self.env:
@@ -120,8 +125,8 @@ class Command:
     def _texts(self) -> tuple[tuple[str, str], ...]:
         """Every text of it that reaches the host, with what it is called."""
         words = [
-            (f"argument {number}" if number else "the name of the program", it)
-            for number, it in enumerate(self.argv, 1 if self.script else 0)
+            (f"argument {number}" if number else "the name of the program", text)
+            for number, text in enumerate(self.argv, 1 if self.script else 0)
         ]
         values = [(f"the environment variable {name}", value) for name, value in self.env]
         plain = (("the script", self.script), ("the input", self.stdin), ("the directory", self.cwd))
@@ -141,7 +146,7 @@ class Completed:
     survivors: tuple[str, ...] = ()
     """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
     refused: str = ""
-    """Why it was certainly not begun: sudo said no, no shell started for it, or no host can be sent it."""
+    """Why it was certainly not started: sudo said no, no shell started for it, or no host can be sent it."""
     missing: tuple[int, int] = (0, 0)
     """Bytes of the middle of stdout and of stderr that were too much to be kept."""
 
@@ -159,28 +164,28 @@ class Completed:
 
 def shown_variable(name: str, value: str) -> str:
     """The value of an environment variable as it may be shown: its name may say that it is a secret."""
-    if value.lower() in NOT_A_VALUE:
+    if value.lower() in NOT_A_VALUE or REFERENCE.fullmatch(value):
         return value
     return MASK if is_secret(name, value) else masked_text(value)
 
 
 def _unsendable(text: str) -> str:
     if "\0" in text:
-        return "holds a NUL character, which no host can be sent"
+        return "contains a NUL character, which cannot be sent to a host"
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        return f"holds half a character ({text[error.start]!r}), which no host can be sent"
+        return f"contains half a character ({text[error.start]!r}), which cannot be sent to a host"
     return ""
 
 
 def read(*argv: str, accepts: tuple[int, ...] = (0,)) -> Command:
-    """A program that only looks."""
+    """A program that only reads."""
     return Command(argv=argv, effect=Effect.READ, accepts=accepts)
 
 
 def read_script(script: str, *parameters: str, accepts: tuple[int, ...] = (0,)) -> Command:
-    """A POSIX sh script that only looks."""
+    """A POSIX sh script that only reads."""
     return Command(script=script, argv=parameters, effect=Effect.READ, accepts=accepts)
 
 

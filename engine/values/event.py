@@ -1,16 +1,29 @@
-"""Everything worth telling somebody, as it happens."""
+"""The events of a run, which reporters receive as they happen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.values.inventory import LeftOut
+from engine.values.plan import Change, Risk
+from engine.values.playbook import Step
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, StepResult
+from engine.values.run_origin import RunOrigin
+from engine.values.types import Json
+from engine.values.undo import Undo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted:
+class Timed:
+    """What is reported with its time."""
+
+    at: str = ""
+    """When it happened: ISO 8601, UTC, to the millisecond.  Set where it is reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Timed):
     """Before the first connection."""
 
     run: str
@@ -18,11 +31,13 @@ class RunStarted:
     mode: Mode
     hosts: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
+    origin: RunOrigin | None = None
+    """Who started it, where, why, and from which files."""
     kind: Literal["run_started"] = "run_started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostStarted:
+class HostStarted(Timed):
     """A connection to the host is being made."""
 
     host: str
@@ -30,7 +45,7 @@ class HostStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostPlanned:
+class HostPlanned(Timed):
     """The host has been inspected, and this is what would be done."""
 
     plan: HostPlan
@@ -38,7 +53,7 @@ class HostPlanned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Timed):
     """A person is shown the plans of these hosts, and asked whether to carry them out."""
 
     hosts: tuple[str, ...]
@@ -46,7 +61,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class Answered(Timed):
     """What the person said."""
 
     answer: Literal["yes", "no"]
@@ -54,7 +69,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepStarted:
+class StepStarted(Timed):
     """The turn of a remediate step has come."""
 
     host: str
@@ -64,7 +79,53 @@ class StepStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepFinished:
+class ChangeStarted(Timed):
+    """A change is about to be sent; on the disk, where the run is recorded, before it is."""
+
+    host: str
+    step: str
+    action: str
+    item: Json = None
+    """What the step is taken for, where it has an ``each``."""
+    summary: str
+    risk: Risk
+    targets: tuple[str, ...] = ()
+    """What it touches, for people."""
+    verifiable: bool
+    """Whether a probe can tell afterwards if it was done."""
+    on: str = ""
+    """The host that it is sent to, where the step names another one."""
+    become: str = ""
+    """The user as whom it is sent; empty: who logged in."""
+    boot_id: str = ""
+    """Of a reboot: the boot that it is to end, so that a later run sees whether it has."""
+    undo: Undo | None = None
+    """How it can be undone; None: it was not recorded."""
+    diff: str = field(default="", repr=False, metadata={"private": True})
+    """What it changes in a file, as a plan shows that; it is not in the record."""
+    kind: Literal["change_started"] = "change_started"
+
+    @classmethod
+    def of(cls, host: str, step: Step, item: Json, change: Change) -> ChangeStarted:
+        """That *change*, which *step* calls for on *host*, is about to be sent."""
+        return cls(
+            host=host,
+            step=step.id,
+            action=step.action,
+            item=item,
+            summary=change.summary,
+            risk=change.risk,
+            targets=tuple(it.say for it in change.targets),
+            verifiable=change.verifiable,
+            on=step.on,
+            become=step.become,
+            boot_id=change.restart.boot_id if change.restart else "",
+            diff=change.diff,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFinished(Timed):
     """A step of a run has its result."""
 
     host: str
@@ -73,7 +134,7 @@ class StepFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Timed):
     """Something takes its time, and this is what."""
 
     host: str
@@ -82,7 +143,19 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostFinished:
+class BatchFinished(Timed):
+    """Every host of a batch has its verdict, and another batch follows."""
+
+    number: int
+    """From 1."""
+    hosts: tuple[str, ...]
+    pause: float = 0.0
+    """Seconds until the next one begins."""
+    kind: Literal["batch_finished"] = "batch_finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFinished(Timed):
     """The host has its verdict; said once of every host of a run."""
 
     result: HostResult
@@ -90,7 +163,7 @@ class HostFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFinished:
+class RunFinished(Timed):
     """The last event of every run."""
 
     result: RunResult
@@ -104,8 +177,10 @@ Event = (
     | Asked
     | Answered
     | StepStarted
+    | ChangeStarted
     | StepFinished
     | Waiting
+    | BatchFinished
     | HostFinished
     | RunFinished
 )

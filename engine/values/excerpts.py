@@ -1,4 +1,4 @@
-"""How much of what hosts print is kept: excerpts that say what they leave out, and a bound for each host."""
+"""Limit how much output of hosts is kept: excerpts that say what they leave out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def excerpt(text: str, missing: int = 0, most: int = MOST) -> str:
     vague = UNREADABLE in middle
     if missing and gap(missing) in middle:
         middle = middle.replace(gap(missing), "", 1)
-    elif found := next((it for it in _GAP.finditer(text) if it.start() == len(text) - it.end()), None):
+    elif found := next((match for match in _GAP.finditer(text) if match.start() == len(text) - match.end()), None):
         middle = text[half : found.start()] + text[found.end() : -half]
         missing, vague = int(found[2]), vague or bool(found[1])
     else:
@@ -60,15 +60,17 @@ def _bytes(text: str) -> int:
 def kept(steps: Iterable[StepResult], most: int = MOST_OF_HOST) -> tuple[StepResult, ...]:
     """*steps*, whose commands keep *most* characters of what they printed, all together: the longest are cut."""
     steps = tuple(steps)
-    sizes = sorted(len(text) for step in steps for it in step.commands for text in (it.stdout, it.stderr))
+    sizes = sorted(
+        len(text) for step in steps for command in step.commands for text in (command.stdout, command.stderr)
+    )
     if sum(sizes) <= most:
         return steps
     each = _share(sizes, most)
-    return tuple(replace(step, commands=tuple(_cut(it, each) for it in step.commands)) for step in steps)
+    return tuple(replace(step, commands=tuple(_cut(command, each) for command in step.commands)) for step in steps)
 
 
 def kept_plan(plan: HostPlan) -> HostPlan:
-    """*plan*, whose looks and steps keep as much."""
+    """*plan*, whose probes and steps keep as much."""
     return replace(plan, looks=kept(plan.looks), results=kept(plan.results))
 
 

@@ -1,4 +1,4 @@
-"""Who we may touch, and how to get there."""
+"""Hosts, their addresses and groups, and the selection of hosts for a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.values.playbook import Where
+from engine.values.playbook import SecretReference, Where
 from engine.values.types import Json
 
 
@@ -52,6 +52,8 @@ class Host:
     status: str = "ready"
     host_keys: HostKeys = HostKeys.ACCEPT_NEW
     groups: tuple[str, ...] = ()
+    secrets: tuple[SecretReference, ...] = ()
+    """What its own ``secrets:`` says, and where that says nothing, that of its groups."""
     vars: Mapping[str, Json] = field(default_factory=dict)
     """The host's fields as its file has them, secrets masked."""
     where: Where = field(default_factory=Where)
@@ -72,6 +74,8 @@ class Inventory:
     """Group name to host names; derived groups and named ones together."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values of secret fields, to be masked wherever they might appear."""
+    references: tuple[SecretReference, ...] = ()
+    """What stands under ``secrets:`` beside the hosts: where values are that playbooks may use, on every host."""
     digest: str = ""
     """sha256 of the files read, hexadecimal."""
     sources: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Which names of users and machines are safe where ssh_config puts them on a command line (``%r``, ``%h``, ``%n``)."""
+"""Check user and host names that ssh_config may put on a command line (``%r``, ``%h``, ``%n``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _fault(name: str, refused: str) -> str:
     if name.startswith("-"):
         return "begins with '-'"
     if found := next((it for it in name if it in refused), ""):
-        return f"has {found!r} in it, which a shell on this machine could take for more than a name"
+        return f"has {found!r} in it, which a shell on this machine could interpret"
     if any(it.isspace() or not it.isprintable() for it in name):
-        return "has white space or something that cannot be printed in it"
+        return "has white space or an unprintable character in it"
     return ""

@@ -1,4 +1,4 @@
-"""Hide secrets in everything shown: those that are known, in every form, and those that a text gives away."""
+"""Mask secrets in everything shown: known ones in every form, and those that can be recognised in a text."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import re
 import shlex
 from base64 import b64encode, urlsafe_b64encode
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from itertools import accumulate
 from typing import TypeVar
 from urllib.parse import quote, quote_plus
 
-from engine.text.secret_names import MASK, is_secret
-from engine.text.secret_text import HINTS, masked_argv, secret_spans, without_spans
+from engine.text.many_words import FormsByPart, ManyWords
+from engine.text.secret_names import MASK, NOT_A_VALUE, REFERENCE, is_secret
+from engine.text.secret_text import HINTS, masked_argv, merged, secret_spans, without_spans
 from engine.values.command import Command, shown_variable
+from engine.values.excerpts import UNREADABLE
+from engine.values.plan import Presence
+from engine.values.playbook import Severity
+from engine.values.result import Status, Verdict
 
 T = TypeVar("T")
 Mask = Callable[[str], str]
@@ -27,14 +32,28 @@ SHORTEST = 4
 name, and not searched for in what others write."""
 WORD = 8
 """Characters from which on a secret of letters only, or of digits only, is hidden within longer words, too."""
-ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "none", "null", "true", "false", "default"})
+ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "default"}) | NOT_A_VALUE
 """Words that a secret may be, and that must stay readable: they are not searched for."""
 
-TELLING = 6
-"""Characters of a secret, at a cut, that tell too much of it."""
+OWN_WORDS = frozenset(form for it in (*Verdict, *Status, *Severity, *Presence) for form in (it, it.replace("_", " ")))
+"""What every report says itself, and no secret may blank: verdicts, statuses, severities."""
 
-_CUT = re.compile(r"(\n?\[\.\.\. \d+ bytes left out \.\.\.\]\n?|…|\.\.\.)")
+TELLING = 6
+"""Characters of a secret, at a cut, that reveal too much of it."""
+
+_GAP = r"\n\[\.\.\. (?:at least )?\d{1,15} bytes left out \.\.\.\]\n"
+_CUT = re.compile(rf"({_GAP}|\n?\[\.\.\. (?:at least )?\d+ bytes left out \.\.\.\]\n?|…|\.\.\.)")
 """Where a text that was too long has been cut; its beginning and its end may be cuts, too."""
+_GAPS = re.compile(f"({_GAP})")
+"""Where the middle of an output is missing (``excerpts.gap``)."""
+
+_WRAP = re.compile(r"(?<=[\w+/=%\\-])(?:\r?\n|(?:\\r)?\\n)[ \t]*(?=[\w+/=%\\-])")
+"""A line end, also as JSON writes it, in the middle of what may be an encoded secret: base64 ends a line after 76."""
+
+
+def is_ordinary(secret: str) -> bool:
+    """Whether *secret* is a word that must stay readable in every text, so that it cannot be hidden."""
+    return secret.lower() in ORDINARY or secret.lower() in OWN_WORDS
 
 
 class Masking:
@@ -44,21 +63,24 @@ class Masking:
         whole: set[str] = set()
         words: set[str] = set()
         for secret in dict.fromkeys(secrets):
-            if len(secret) < SHORTEST or secret.lower() in ORDINARY:
+            if len(secret) < SHORTEST or is_ordinary(secret):
                 continue
             is_word = len(secret) < WORD and (secret.isalpha() or secret.isdigit())
             (words if is_word else whole).add(secret)
             whole |= {form for form in _forms(secret) if form != secret and len(form) >= WORD} if is_word else set()
             whole |= set() if is_word else _forms(secret)
         self._forms = sorted(whole, key=len, reverse=True)
-        self._grams = tuple({it.lower()[:TELLING] for it in (*whole, *words)} | {_end(it) for it in whole})
-        alternatives = [*map(re.escape, self._forms), *(rf"(?<!\w){re.escape(it)}(?!\w)" for it in words)]
-        self._pattern = re.compile("|".join(alternatives), re.IGNORECASE) if alternatives else None
+        grams = {word.lower()[:TELLING] for word in (*whole, *words)} | {_end(it) for it in whole}
+        self._grams = ManyWords(grams, TELLING)
+        self._lowered = FormsByPart({form: form[:TELLING] for form in map(_lower, self._forms)}, TELLING)
+        self._by_end = FormsByPart({form: form[-TELLING:] for form in self._forms}, TELLING)
+        alone = [rf"(?<!\w){re.escape(word)}(?!\w)" for word in words]
+        self._words = re.compile("|".join(alone), re.IGNORECASE) if words else None
+        self._cuttable = (*self._forms, *words)
 
     def __call__(self, text: str) -> str:
         """*text* without secrets."""
-        lower = text.lower()
-        return self._masked(text, known=any(gram in lower for gram in self._grams))
+        return self._masked(text, known=self._grams.any_in(text.lower()))
 
     def in_all(self, texts: Iterable[str]) -> dict[str, str]:
         """Those of *texts* in which something is to be hidden, each with what to show instead."""
@@ -66,25 +88,99 @@ class Masking:
         lowered = [it.lower() for it in different]
         joined = "\0".join(lowered)
         ends = list(accumulate(len(it) + 1 for it in lowered))
-        known, named = _texts_with(self._grams, joined, ends), _texts_with(HINTS, joined, ends)
+        known, named = _texts_with(self._grams.all_in(joined), joined, ends), _texts_with(HINTS, joined, ends)
         masked = ((different[it], self._masked(different[it], known=it in known)) for it in sorted(known | named))
         return {text: shown for text, shown in masked if shown != text}
 
     def _masked(self, text: str, *, known: bool) -> str:
-        if self._pattern and known:
-            text = self._pattern.sub(MASK, text)
+        if known:
+            text = self._without_whole(text)
             parts = _CUT.split(text)
-            text = "".join(it if number % 2 else self._uncut(it) for number, it in enumerate(parts))
+            text = "".join(part if number % 2 else self._uncut(part) for number, part in enumerate(parts))
         return without_spans(text, spans) if (spans := secret_spans(text)) else text
+
+    def redacted(self, text: str, cut: bool) -> str:
+        """An output without secrets, and without the smallest part of one beside a gap in it.
+
+        *cut*: its end is missing, too, because the command was ended.
+        """
+        if not self._cuttable or not text:
+            return text
+        lower = text.lower()
+        lines_aside = _WRAP.sub("", lower)
+        known = self._grams.any_in(lower) or self._grams.any_in(lines_aside)
+        parts = _GAPS.split(self._without_whole(text) if known else text)
+        last = len(parts) - 1
+        for number in range(0, len(parts), 2):
+            part = parts[number] if number == 0 else self._without_end_of_secret(parts[number])
+            parts[number] = self._without_begun_secret(part) if number < last or cut else part
+        return "".join(parts)
+
+    def _without_whole(self, text: str) -> str:
+        """*text* with MASK for every whole secret."""
+        text = self._unwrapped(text)
+        lower = _lower(text)
+        spans = list(_all_spans(self._lowered.possible(lower), lower))
+        spans += [it.span() for it in self._words.finditer(text)] if self._words else []
+        return without_spans(text, merged(spans)) if spans else text
+
+    def _unwrapped(self, text: str) -> str:
+        """*text* with MASK for every secret that a line end parts."""
+        breaks = [it.span() for it in _WRAP.finditer(text)]
+        if not breaks:
+            return text
+        joined = _lower(_WRAP.sub("", text))
+        ends, gone, at = [], 0, []
+        for start, end in breaks:
+            ends.append(start - gone)
+            gone += end - start
+            at.append(gone)
+
+        def place(position: int) -> int:
+            passed = bisect_right(ends, position)
+            return position + (at[passed - 1] if passed else 0)
+
+        long = [form for form in self._lowered.possible(joined) if len(form) >= WORD]
+        found = ((place(start), place(end - 1) + 1, end - start) for start, end in _all_spans(long, joined))
+        spans = [(start, end) for start, end, length in found if end - start > length]
+        return without_spans(text, merged(spans)) if spans else text
 
     def _uncut(self, text: str) -> str:
         """*text* without the beginning of a secret at its end, and without the end of one at its beginning."""
         for form in self._forms:
             if found := _overlap(text, form):
                 text = text[:-found] + MASK
+        for form in self._by_end.possible(text):
             if found := _overlap(form, text):
                 text = MASK + text[found:]
         return text
+
+    def _without_begun_secret(self, text: str) -> str:
+        """*text* without the least beginning of a secret at its end, where half a character may be left of it."""
+        whole = text.rstrip(UNREADABLE)
+        found = max((_overlap(whole, form, 1) for form in self._cuttable), default=0)
+        return whole[:-found] + MASK if found else text
+
+    def _without_end_of_secret(self, text: str) -> str:
+        """*text* without the least end of a secret at its beginning."""
+        whole = text.lstrip(UNREADABLE)
+        found = max((_overlap(form, whole, 1) for form in self._cuttable), default=0)
+        return MASK + whole[found:] if found else text
+
+
+def _lower(text: str) -> str:
+    """*text* in small letters, each in the place of its own: of some there are several for one."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(it if len(it.lower()) > 1 else it.lower() for it in text)
+
+
+def _all_spans(forms: Iterable[str], lower: str) -> Iterator[tuple[int, int]]:
+    """Where *forms* stand in a text of small letters, as they are themselves."""
+    for form in forms:
+        at = lower.find(form)
+        while at >= 0:
+            yield at, at + len(form)
+            at = lower.find(form, at + len(form))
 
 
 def masking(secrets: Iterable[str]) -> Masking:
@@ -108,14 +204,14 @@ def _end(form: str) -> str:
     return form.lower()[-TELLING:]
 
 
-def _overlap(one: str, other: str) -> int:
-    """How many characters end *one* and begin *other*, if there are enough to matter; at most all of either."""
-    end = one[-TELLING:]
-    at = other.rfind(end) if len(end) == TELLING else -1
+def _overlap(one: str, other: str, least: int = TELLING) -> int:
+    """How many characters end *one* and begin *other*, if there are *least*; at most all of either."""
+    end = one[-least:]
+    at = other.rfind(end) if len(end) == least else -1
     while at >= 0:
-        if one.endswith(other[: at + TELLING]):
-            return at + TELLING
-        at = other.rfind(end, 0, at + TELLING - 1)
+        if one.endswith(other[: at + least]):
+            return at + least
+        at = other.rfind(end, 0, at + least - 1)
     return 0
 
 
@@ -156,8 +252,8 @@ def _walked(value: object, mask: Mask, *, by_id: bool = False) -> object:
 
 def _mapping(value: Mapping[object, object], mask: Mask, *, by_id: bool) -> object:
     made = {
-        _walked(key, mask): _hidden(it) if not by_id and _is_hidden(key, it) else _walked(it, mask)
-        for key, it in value.items()
+        _walked(key, mask): _hidden(inner) if not by_id and _is_hidden(key, inner) else _walked(inner, mask)
+        for key, inner in value.items()
     }
     same = len(made) == len(value) and all(one is other for one, other in zip(made, value, strict=True))
     same = same and all(one is other for one, other in zip(made.values(), value.values(), strict=True))
@@ -168,6 +264,8 @@ def _is_hidden(key: object, value: object) -> bool:
     if not isinstance(key, str) or value is None or isinstance(value, bool) or value in ("", MASK, (), [], {}):
         return False
     if isinstance(value, Mapping) and UNKNOWN in value:  # why it is not known
+        return False
+    if isinstance(value, str) and REFERENCE.fullmatch(value):
         return False
     if isinstance(value, int | float) and abs(value) < 100_000:  # {"pass": 3, "fail": 0}
         return False
@@ -188,7 +286,7 @@ def _sequence(value: list[object] | tuple[object, ...], mask: Mask) -> object:
     if len(value) > 1 and all(type(it) is str for it in value):
         argv = masked_argv(value)  # type: ignore[arg-type]
         words = [one if one == other else other for one, other in zip(value, argv, strict=True)]
-    made = [_walked(it, mask) for it in words]
+    made = [_walked(word, mask) for word in words]
     return value if all(one is other for one, other in zip(made, value, strict=True)) else type(value)(made)
 
 
@@ -209,13 +307,13 @@ def without_private(command: Command) -> Command:
     env = tuple((name, shown_variable(name, value)) for name, value in command.env)
     stdin = command.stdin
     if command.private and stdin:
-        stdin = f"({len(stdin)} characters that are not shown)"
+        stdin = f"({len(stdin)} characters, not shown)"
     return replace(command, env=env, stdin=stdin) if (env, stdin) != (command.env, command.stdin) else command
 
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(it.name for it in fields(kind) if it.init)
+    return tuple(field.name for field in fields(kind) if field.init)
 
 
 # ---- forms ---------------------------------------------------------------------------------------------------------
@@ -230,6 +328,7 @@ def _within_base64(raw: bytes, encode: Callable[[bytes], bytes]) -> set[str]:
 
 def _escaped(text: str) -> set[str]:
     """*text* as JSON, Python, HTML and Jinja write it."""
+    in_python = {repr(text)[1:-1], ascii(text)[1:-1]}
     in_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
     for_html = {f"\\u{ord(sign):04x}": sign for sign in "<>&'"}  # Jinja's tojson
     safe = json.dumps(text)[1:-1]
@@ -237,11 +336,18 @@ def _escaped(text: str) -> set[str]:
         safe = safe.replace(sign, written)
     in_html = html.escape(text, quote=True)
     return {
-        text, *in_json, safe, safe.replace("/", r"\/"), *(it.replace("/", r"\/") for it in in_json), repr(text)[1:-1],
+        text, *in_json, *in_python, safe, safe.replace("/", r"\/"), *(it.replace("/", r"\/") for it in in_json),
         html.escape(text, quote=False), in_html,
         in_html.replace("&#x27;", "&#39;"), in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
         in_html.replace("&#x27;", "&apos;"),
     }  # fmt: skip
+
+
+def _quoted_by_bash(secret: str) -> set[str]:
+    """*secret* as ``printf %q``, ``${v@Q}`` and ``set -x`` of bash write it, and with bytes in octal as git does."""
+    dollar = "".join({"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}.get(it, it) for it in secret)
+    octal = "".join(chr(it) if 32 <= it < 127 else f"\\{it:03o}" for it in secret.encode("utf-8", "surrogatepass"))
+    return {re.sub(r"([^\w@%+=:,./\n-])", r"\\\1", secret), dollar, octal}
 
 
 def _forms(secret: str) -> set[str]:
@@ -254,6 +360,7 @@ def _forms(secret: str) -> set[str]:
     in_url |= {quote(it, safe="") for it in in_url}
     encoded = {form for encode in (b64encode, urlsafe_b64encode) for form in _within_base64(raw, encode)}
     return {
-        *written, *quoted, *in_url, shlex.quote(secret), raw.hex(), raw.hex(" "), raw.hex(":"),
+        *written, *quoted, *in_url, shlex.quote(secret), *_quoted_by_bash(secret),
+        raw.hex(), raw.hex(" "), raw.hex(":"), raw.hex(" ", 2), raw.hex(" ", -2),
         "".join(f"\\x{it:02x}" for it in raw), *encoded, *(quote(it, safe="") for it in encoded),
     }  # fmt: skip

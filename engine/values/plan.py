@@ -1,4 +1,4 @@
-"""What we would do to one host, and why; the only thing that the executor may follow."""
+"""The plan of one host: what would be done, and why; the executor follows nothing else."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from engine.values.types import Json
 class Risk(StrEnum):
     """What a change can do at worst, mildest first; the order of definition is the order of risk."""
 
+    READS = "reads"
     EDITS_FILES = "edits-files"
     KILLS_PROCESSES = "kills-processes"
     RESTARTS_SERVICES = "restarts-services"
@@ -33,7 +34,9 @@ class Risk(StrEnum):
 class Target:
     """One thing that a change would touch, by an identity that cannot be mistaken for another's."""
 
-    kind: Literal["process", "file", "gpu", "container", "image", "volume", "build-cache", "package", "service", "host"]
+    kind: Literal[
+        "process", "file", "gpu", "container", "image", "volume", "build-cache", "package", "service", "host", "module"
+    ]
     key: str
     """process: ``pid:start`` (start in clock ticks since boot); gpu: UUID; file: path, and sha256 or inode."""
     say: str
@@ -52,6 +55,16 @@ class NoChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """That a change ends the boot of the host, which then goes away and is expected back; times in seconds."""
+
+    boot_id: str
+    """Of the boot that it ends: the content of ``/proc/sys/kernel/random/boot_id`` before it is sent."""
+    within: float
+    """The host must answer with another boot id so soon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """These commands, in this order, would make it right."""
 
@@ -64,7 +77,16 @@ class Change:
     diff: str = ""
     verifiable: bool = True
     """False for an unchecked command: nothing can be inspected again."""
+    patience: float = 0.0
+    """Seconds within which the second probe may come to agree, or the step's ``within``, if that is more."""
+    restart: Restart | None = None
+    """Set where it reboots the host: the connection's loss is expected then, and no fault."""
     kind: Literal["change"] = "change"
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it leaves the host as it is: all that it does is to fetch files into the record."""
+        return bool(self.commands) and all(it.keep is not None for it in self.commands)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +102,16 @@ class Blocked:
     """We may not, or cannot know enough to."""
 
     why: str
+    in_doubt: bool = False
+    """An earlier run has sent it, and nobody knows whether it was done: no later step runs."""
+    drifted: bool = False
+    """What it would act on was changed by somebody else since."""
+    diff: str = ""
+    """What somebody else has changed, as ``diff -u`` shows it."""
+    then: Change | None = None
+    """What would be done if nothing stood in the way; None: not known."""
+    clears: bool = False
+    """Whether an earlier step of the playbook may remove what stands in the way."""
     kind: Literal["blocked"] = "blocked"
 
 
@@ -119,10 +151,10 @@ class PlannedStep:
     """What it is taken for, where it has an ``each``."""
     decision: Decision
     ready: bool = True
-    """Its arguments are rendered, so that it may be inspected when its turn comes; else the decision stands."""
+    """Whether its arguments are rendered, so that its probe can run when its turn comes; else the decision is final."""
     condition: str | None = None
-    """What it hinges on, in words; None when it is firm."""
+    """What it depends on, in words; None when it is certain."""
     reach: tuple[Target, ...] = ()
-    """The most that it may touch, whatever the looks at its turn will say."""
+    """The most that it may touch, whatever the probes at its turn show."""
     would: Change | None = None
     """What it would do at its turn as things stood, where the plan itself does not do it yet."""

@@ -1,4 +1,4 @@
-"""What happened, in the shape of the JSON contract."""
+"""The results of steps, hosts and runs, as ``--output json`` prints them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from engine.text.secret_text import masked_text
 from engine.values.command import Command, Completed, Effect
 from engine.values.excerpts import excerpt
 from engine.values.inventory import LeftOut
+from engine.values.kept_file import KeptFile
+from engine.values.owed import Owed
 from engine.values.plan import Finding, PlannedStep, Risk
-from engine.values.playbook import Phase, Step
+from engine.values.playbook import HostOrder, Phase, Step
 from engine.values.types import Json
 
 
@@ -96,8 +98,8 @@ class SentCommand:
             text=text,
             effect=command.effect.value,
             exit_code=completed.exit_code,
-            stdout=f"({len(completed.stdout)} characters that are not shown)"
-            if hidden
+            stdout=f"({len(completed.stdout)} characters, not shown)"
+            if hidden or command.keep
             else excerpt(reported(completed.stdout), completed.missing[0]),
             stderr=excerpt(reported(completed.stderr), completed.missing[1]),
             seconds=round(completed.seconds, 3),
@@ -160,8 +162,10 @@ class StepResult:
     fault: Fault = Fault.NONE
     inapplicable: bool = False
     """Skipped because the host has not got what the step is about (no systemd, no GPU); something did call for it."""
+    changed_earlier: bool = False
+    """An earlier run, with which this one goes on, has changed what the step is about."""
     verified: bool = False
-    """A second look agreed (changed), or the look itself answered (ok)."""
+    """A second probe agreed (changed), or the probe itself answered (ok)."""
     seconds: float = 0.0
     risk: Risk | None = None
     diff: str | None = None
@@ -170,6 +174,8 @@ class StepResult:
     victims: tuple[Victim, ...] = ()
     state: Mapping[str, Json] = field(default_factory=dict)
     commands: tuple[SentCommand, ...] = ()
+    kept: tuple[KeptFile, ...] = ()
+    """Files of the record that the step has fetched from the host."""
 
     @classmethod
     def of(cls, step: Step, status: Status = Status.OK, why: str = "") -> StepResult:
@@ -184,25 +190,13 @@ class HostPlan:
     host: str
     looks: tuple[StepResult, ...] = ()
     look_args: Mapping[str, tuple[Mapping[str, Json], ...]] = field(default_factory=dict)
-    """Rendered arguments of each look, by id, one for each time that it is taken (``each``): they are rendered once,
+    """Rendered arguments of each probe, by id, one for each time that it is taken (``each``): they are rendered once,
     when the plan is made."""
     findings: tuple[Finding, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
     verify_args: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     results: tuple[StepResult, ...] = ()
     """The remediate and verify steps as a plan reports them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The plans of all hosts, with what they rest on."""
-
-    playbook: str
-    playbook_digest: str
-    inventory_digest: str
-    inputs: Mapping[str, Json] = field(default_factory=dict)
-    engine_version: str
-    hosts: tuple[HostPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +209,52 @@ class HostResult:
     error: str | None = None
     findings: tuple[Finding, ...] = ()
     steps: tuple[StepResult, ...] = ()
+    owed: tuple[Owed, ...] = ()
+    """The clean-ups that runs owe it: what `always` steps have not done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedLimits:
+    """What earlier runs have used up of the limits over several runs, as a run finds them."""
+
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """How often each host was changed within the time; those that were not are left out."""
+    cooldown: Mapping[str, float] = field(default_factory=dict)
+    """The seconds that are left to each host that must rest."""
+    breaker: int = 0
+    """The hosts that were changed within the time."""
+    unknown: tuple[str, ...] = ()
+    """Why the records do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedLimits:
+    """The limits of a run in numbers of its hosts; 0 is no limit, times are in seconds."""
+
+    hosts: int
+    """All that were selected."""
+    batches: tuple[int, ...] = ()
+    """The sizes of the batches in which the hosts are changed that a plan would change; none: all at once."""
+    order: HostOrder = HostOrder.INVENTORY
+    stop_after: int = 0
+    max_unavailable: int = 0
+    max_concurrent_per: Mapping[str, int] = field(default_factory=dict)
+    pause_between: float = 0.0
+    host_deadline: float = 0.0
+    deadline: float = 0.0
+    confirm_from: str = ""
+    """The risk from which on ``--yes`` does not do; empty: none."""
+    approvals: int = 0
+    """How many others must approve a saved plan."""
+    attempts: int = 0
+    """So many runs may change the same host within ``attempts_within``."""
+    attempts_within: float = 0.0
+    cooldown: float = 0.0
+    breaker: int = 0
+    """So many hosts may be changed by all runs within ``breaker_within``."""
+    breaker_within: float = 0.0
+    used: UsedLimits | None = None
+    """What earlier runs have used up of the last three; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +271,7 @@ class RunResult:
     seconds: float
     exit_code: int
     left_out: tuple[LeftOut, ...] = ()
+    limits: AppliedLimits | None = None
     hosts: tuple[HostResult, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     """How many hosts have each verdict."""

@@ -1,4 +1,4 @@
-"""One look taken again and again, and what it saw each time."""
+"""The samples of one probe, and how often it is repeated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.values.types import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How often a look is repeated, and how many seconds lie between."""
+    """How often a probe is repeated, and how many seconds lie between."""
 
     times: int = 0
     """How many samples; 0: as many as *span* takes."""
@@ -44,7 +44,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What a look with ``samples`` saw; the names of its fields are part of the language."""
+    """What a probe with ``samples`` saw; the names of its fields are part of the language."""
 
     samples: tuple[Json, ...] = ()
     """Each State as JSON with ``at``, the seconds since the first; one that is not known says so when it is touched."""

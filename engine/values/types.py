@@ -1,4 +1,4 @@
-"""Shapes that text and JSON take on their way through the rooms."""
+"""Types of JSON, durations, sizes and patterns, and the unknown value."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def long_ago(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration as people write it: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """A duration as people write it: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``, ``7 d``."""
     if value < 10:
         return f"{value:.1f} s".replace(".0 ", " ")
     whole = round(value)
@@ -60,4 +60,6 @@ def seconds(value: float) -> str:
         return f"{whole} s"
     if whole < 7200:
         return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    if whole >= 172800:
+        return f"{whole // 86400} d" + (f" {hours} h" if (hours := whole % 86400 // 3600) else "")
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them."""
+"""Parse durations, sizes and shares of the hosts."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def duration(value: object) -> float:
     """Seconds of ``10s``, ``5m``, ``2h``, ``500ms``, ``1d``, ``1h30m``, or a number of seconds.  Raises ConfigError."""
     seconds = _seconds(value)
     if seconds is None:
-        raise ConfigError(f"{_short(value)} is no duration: write 10s, 5m, 2h, 500ms or a number of seconds")
+        raise ConfigError(f"{_short(value)} is not a duration: write 500ms, 10s, 5m, 2h, 7d or a number of seconds")
     if not seconds <= LONGEST:
-        raise ConfigError(f"{_short(value)} is longer than a year: write 10s, 5m, 2h, 500ms or a number of seconds")
+        raise ConfigError(f"{_short(value)} is longer than a year: write 500ms, 10s, 5m, 2h, 7d or a number of seconds")
     return seconds
 
 
 def time_span(value: object) -> float:
     """A duration in which something can happen: as ``duration``, and not 0.  Raises ConfigError."""
     if (seconds := duration(value)) < SHORTEST:
-        raise ConfigError(f"{_short(value)} is no time at all: {SHORTEST:g} s is the least")
+        raise ConfigError(f"{_short(value)} is too short: {SHORTEST:g} s is the least")
     return seconds
 
 
@@ -55,7 +55,7 @@ def share(value: object) -> Share:
         made = Share(number=float(found[1]), percent=bool(found[3]))
         if 0 < made.number <= (100 if made.percent else 1e6) and (made.percent or found[2] is None):
             return made
-    raise ConfigError(f"{_short(value)} is no share of the hosts: write a whole number from 1, or 1% to 100%")
+    raise ConfigError(f"{_short(value)} is not a share of the hosts: write a whole number from 1, or 1% to 100%")
 
 
 SHARE = r"(\d{1,7}(\.\d{1,3})?)\s*(%?)"
@@ -90,4 +90,4 @@ def size(value: object) -> int:
     found = re.fullmatch(SIZE, value) if isinstance(value, str) and len(value) <= 100 else None
     if found and found[2] in BYTES:
         return int(float(found[1]) * BYTES[found[2]])
-    raise ConfigError(f"{_short(value)} is no size: write 16GiB, 100MB or a number of bytes")
+    raise ConfigError(f"{_short(value)} is not a size: write 16GiB, 100MB or a number of bytes")

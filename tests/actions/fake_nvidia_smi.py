@@ -1,19 +1,11 @@
-"""A pretended nvidia-smi that obeys the rules of the real one, and a way to run a probe against this machine."""
+"""A pretended nvidia-smi that obeys the rules of the real one."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
-import subprocess
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from engine.values.command import Command, Completed
-
-SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}
 
 KNOWN = {
     "index": "0",
@@ -35,6 +27,26 @@ KNOWN = {
     "remapped_rows.failure": "No",
     "retired_pages.pending": "No",
     "compute_cap": "9.0",
+    "ecc.errors.uncorrected.volatile.total": "0",
+    "ecc.errors.uncorrected.aggregate.total": "0",
+    "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "No",
+    "remapped_rows.correctable": "0",
+    "remapped_rows.uncorrectable": "0",
+    "pcie.link.gen.current": "5",
+    "pcie.link.gen.max": "5",
+    "pcie.link.width.current": "16",
+    "pcie.link.width.max": "16",
+    "clocks_event_reasons.active": "0x0000000000000001",
+    "power.draw": "69.85",
+    "enforced.power.limit": "700.00",
+    "power.default_limit": "700.00",
+    "clocks.current.sm": "345",
+    "clocks.max.sm": "1980",
+    "temperature.memory": "48",
+    "temperature.gpu.tlimit": "46",
+    "mig.mode.pending": "Disabled",
+    "fabric.state": "Completed",
+    "fabric.status": "Success",
 }
 
 
@@ -154,55 +166,6 @@ def calls(folder: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-@dataclass
-class Here:
-    """A connection to this machine, in the simplest way, with *path* before everything else."""
-
-    path: Path | None = None
-    root: Path | None = None
-    """Where looks at the file system begin that may begin anywhere."""
-    uid: str = ""
-    """Said instead of the real answer to ``id -u``."""
-    shell: tuple[str, ...] = ("dash",)
-    timeout: float = 30.0
-    sent: list[Command] = field(default_factory=list)
-
-    def run(self, *commands: Command) -> tuple[Completed, ...]:
-        return tuple(map(self._run, commands))
-
-    def _run(self, command: Command) -> Completed:
-        self.sent.append(command)
-        if self.root and command.script and command.argv == ("",):
-            command = replace(command, argv=(str(self.root),))
-        if self.uid and command.argv == ("id", "-u"):
-            return Completed(exit_code=0, stdout=f"{self.uid}\n")
-        argv = [*self.shell, "-c", command.script, "sh", *command.argv] if command.script else list(command.argv)
-        env = {**os.environ, **dict(command.env)}
-        if self.path:
-            env["PATH"] = f"{self.path}:{env['PATH']}"
-        began = time.monotonic()
-        with subprocess.Popen(
-            argv, stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=env, start_new_session=True,
-        ) as process:  # fmt: skip
-            late = False
-            try:
-                limit = min(self.timeout, command.timeout or self.timeout)
-                out, err = process.communicate(command.stdin.encode() or None, timeout=limit)
-            except subprocess.TimeoutExpired:
-                late = True
-                os.killpg(process.pid, signal.SIGKILL)
-                out, err = process.communicate()
-        code = process.returncode
-        return Completed(
-            exit_code=None if late else code if code >= 0 else 128 - code,
-            stdout=out.decode("utf-8", "replace"),
-            stderr=err.decode("utf-8", "replace"),
-            seconds=time.monotonic() - began,
-            timed_out=late,
-        )
-
-
 def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=()) -> Path:
     """A file system with *gpus* GPUs (as ``gpu`` numbers them), and with what else is given."""
     pci = [*pci, *((f"0000:{0x90 + at:02x}:00.0", "0x10de", "0x030200") for at in range(gpus))]
@@ -221,17 +184,3 @@ def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=()) -> Path:
         card.mkdir(parents=True)
         (card / "information").write_text(f"Model: \t NVIDIA H100\nDevice Minor: \t {minor}\nGPU Firmware: \t x\n")
     return root
-
-
-def drive(probe, connection):
-    """What *probe* returns when its questions are answered by *connection*."""
-    reply = None
-    while True:
-        try:
-            asked = probe.send(reply)
-        except StopIteration as done:
-            return done.value
-        reply = connection.run(asked)[0] if isinstance(asked, Command) else connection.run(*asked)
-
-
-__all__ = ["KNOWN", "SHELLS", "Here", "Pretended", "calls", "drive", "gpu", "plant", "uuid"]

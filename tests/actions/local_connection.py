@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from actions.fake_nvidia_smi import Here
 from engine.protocols import Connection, ConnectOptions
 from engine.transports import local
 from engine.values.command import Command, Completed
 from engine.values.inventory import Host
+from tests.probe_driver import Here
 
 
 class _Never:

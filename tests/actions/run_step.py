@@ -17,7 +17,7 @@ from engine.diagnosis.probing import run_probes
 from engine.executor import Consent, execute
 from engine.guards import Recording
 from engine.planner import make_plan
-from engine.protocols import Connection, ConnectOptions
+from engine.protocols import Connection, ConnectOptions, KeptFiles
 from engine.transports import local
 from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import Host
@@ -88,7 +88,7 @@ def way_to(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[HostContext]:
+def site(book: Playbook, within: tuple[str, ...] = (), files: KeptFiles | None = None) -> Iterator[HostContext]:
     """This machine, and *book* held against it."""
     line = local.connect(Host(name="here", transport="local"), ConnectOptions(), Patient())
     connection = Recording(Within(line, within))
@@ -102,6 +102,7 @@ def site(book: Playbook, within: tuple[str, ...] = ()) -> Iterator[HostContext]:
             connection=connection,
             clock=Wall(),
             emit=lambda event: None,
+            files=files,
         )
     finally:
         connection.close()
@@ -115,11 +116,12 @@ def see(action: str, args: dict, *, within: tuple[str, ...] = (), **keys) -> Pro
 
 
 def take(
-    action: str, args: dict, *, within: tuple[str, ...] = (), between=None, consent=Consent.SHOWN, **keys
+    action: str, args: dict, *, within: tuple[str, ...] = (), between=None, consent=Consent.SHOWN, files=None, **keys
 ) -> Taken:
     """Take a step of *action*."""
     step = Step(id="it", phase=Phase.REMEDIATE, action=action, args=args, **keys)
-    return carry_out(Playbook(name="one", remediate=(step,)), within=within, between=between, consent=consent)
+    book = Playbook(name="one", remediate=(step,))
+    return carry_out(book, within=within, between=between, consent=consent, files=files)
 
 
 def carry_out(
@@ -128,9 +130,10 @@ def carry_out(
     within: tuple[str, ...] = (),
     between: Callable[[], object] | None = None,
     consent: Consent = Consent.SHOWN,
+    files: KeptFiles | None = None,
 ) -> Taken:
     """Take the one step of *book*; *between* happens after a person has seen the plan, and before it is carried out."""
-    with site(book, within) as place:
+    with site(book, within, files) as place:
         connection = place.connection
         assert isinstance(connection, Recording)
         plan, seen = make_plan(place)

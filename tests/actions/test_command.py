@@ -7,9 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.commands import command
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
@@ -20,6 +18,8 @@ from engine.protocols import Fails, Holds
 from engine.values.command import Effect
 from engine.values.plan import Change, NoChange, Risk
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 
 def look(timeout=10.0, **values):
@@ -104,7 +104,7 @@ def test_any_text_parses_or_is_unknown(text, form):
         ({"argv": ["a"], "parse": "yaml"}, "one of text, lines, json, csv"),
         ({"argv": ["a"], "parse": {"regex": "("}}, "not a regular expression"),
         ({"argv": ["a"], "parse": {"rx": "("}}, "regex"),
-        ({"do": {"argv": ["a"]}, "parse": "json"}, "a change has none"),
+        ({"do": {"argv": ["a"]}, "parse": "json"}, "not to a change"),
         ({"argv": [""]}, "name is empty"),
         ({"argv": ["a"], "accepts": []}, "at least 1"),
         ({"argv": ["a"], "acepts": [1]}, "unknown key"),
@@ -205,6 +205,9 @@ CHANGES = [
     "cat a 2>err.log",
     "find / -name core -delete",
     "find / -name x -exec rm {} +",
+    "find / -name x -execdir rm {} +",
+    "find / -name x -ok rm {} \\;",
+    "find / -name x -okdir rm {} \\;",
     "ps aux | xargs kill",
     "fuser -k /dev/nvidia0",
     "fuser -vk /dev/nvidia0",

@@ -15,9 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from real_processes import NOBODY, Machine, drive, lives, start_of
 
-from actions.run_step import see, take
 from engine.actions.processes import components
 from engine.actions.processes.components.discovery import with_found
 from engine.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
@@ -30,6 +28,9 @@ from engine.protocols import Fails, Holds
 from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Unknown
+from tests.actions.run_step import see, take
+from tests.probe_driver import drive
+from tests.real_processes import NOBODY, Machine, lives, start_of
 
 HOST = os.uname().nodename
 FOR_EVER = "while :; do sleep 0.2; done"
@@ -154,10 +155,10 @@ def test_the_first_that_dies_is_named_with_its_code_and_the_others_are_ended(mac
     assert [it.status for it in after.parts] == ["stopped", "ended", "stopped"]
     assert [it.exit_code for it in after.parts] == [143, 7, 143]
     why = components.explain(args, before, after)
-    assert "the first that died: inference ended after " in why
+    assert "died first: inference ended after " in why
     assert "with exit code 7" in why
     assert "[inference] loading | [inference] out of memory" in why
-    assert why.endswith("ended for that: broker, trainer")
+    assert why.endswith("ended because of that: broker, trainer")
     assert marked(tmp_path) == []
     assert isinstance(components.holds(args, after), Fails)
 
@@ -200,6 +201,7 @@ def host():
     return Machine()
 
 
+@pytest.mark.slow
 def test_what_was_begun_before_is_watched_too_and_ended_with_the_others(host, tmp_path):
     chosen = ["old", "new"]
     done(build(components.Args, asked(tmp_path, "old")), host)
@@ -208,7 +210,7 @@ def test_what_was_begun_before_is_watched_too_and_ended_with_the_others(host, tm
     assert (answer.exit_code, after.running, after.first) == (1, (), "dies")
     assert "watch them for 0.3 s, and end all (also old) if one dies" in decision.summary
     assert decision.risk is Risk.KILLS_PROCESSES
-    assert "ended for that: old, new" in components.explain(args, before, after)
+    assert "ended because of that: old, new" in components.explain(args, before, after)
 
 
 def test_a_long_line_of_arguments_reaches_the_program_whole(tmp_path):
@@ -227,7 +229,7 @@ def test_what_runs_otherwise_than_is_asked_for_is_left_alone_and_said(host, tmp_
     decision = components.decide(args, state)
     assert (state.running, state.differing) == (("one", "two"), ("one",))
     assert isinstance(decision, NoChange)
-    assert "; started otherwise than is asked for now: one" in decision.why
+    assert "; started with other settings than given now: one" in decision.why
 
 
 def test_what_would_be_ended_is_shown_as_it_runs_and_not_as_it_is_asked_for_now(machine, tmp_path):
@@ -247,7 +249,7 @@ def test_others_are_left_running_where_that_is_wished(host, tmp_path):
     why = components.explain(args, before, after)
     assert "dies ended after " in why
     assert "with exit code 0 (ended normally)" in why
-    assert f"its log {tmp_path}/dies.log says nothing" in why
+    assert f"its log {tmp_path}/dies.log is empty" in why
     assert f"still running: stays (pid {pid_of(tmp_path, 'stays')})" in why
 
 
@@ -275,6 +277,7 @@ def test_what_dies_during_a_delay_keeps_the_rest_from_being_started(host, tmp_pa
     assert "not started: late" in why
 
 
+@pytest.mark.slow
 def test_of_two_that_saw_the_same_only_one_starts_anything(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
     state = looked(args, host)
@@ -338,7 +341,7 @@ def test_while_somebody_starts_them_nobody_else_does(host, tmp_path):
             again = build(components.Args, asked(tmp_path, "one", "two", state=wanted))
             decision = components.decide(again, looked(again, host))
             assert isinstance(decision, Blocked)
-            assert "at this moment (pid " in decision.why
+            assert "is starting or ending components" in decision.why
         assert slow.result()[0].exit_code == 0
     assert looked(args, host).running == ("one", "two")
 
@@ -401,7 +404,7 @@ def test_after_a_reboot_nothing_of_before_runs(host, tmp_path):
     state = looked(args, host)
     assert (state.running, state.down) == ((), ("one",))
     assert isinstance(state.parts[0].exit_code, Unknown)
-    assert "the host was started anew" in state.parts[0].exit_code.why
+    assert "the host was rebooted" in state.parts[0].exit_code.why
     assert state.left, "what bears its mark is seen all the same"
 
 
@@ -419,13 +422,14 @@ def test_whose_end_nobody_saw_has_no_exit_code(host, tmp_path):
     assert (state.parts[0].status, state.first) == ("lost", "one")
     assert isinstance(state.parts[0].exit_code, Unknown)
     assert state.failed == ()
-    assert "nobody saw it" in state.ends[0]
+    assert "the watcher of " in state.ends[0]
     kill(pid_of(tmp_path, "two"))
     state = looked(args, host)
     assert (state.parts[1].exit_code, len(state.died)) == (137, 2)
     assert isinstance(state.first, Unknown)
 
 
+@pytest.mark.slow
 def test_what_a_dead_component_leaves_behind_is_in_the_way_until_it_is_ended(host, tmp_path):
     given = asked(tmp_path, component(tmp_path, "one", f"setsid sh -c '{FOR_EVER}' & {FOR_EVER}"), "two")
     args = build(components.Args, given)
@@ -480,6 +484,7 @@ def session_of(folder):
     return int(line[3]) if line and line[0] not in "ZX" else 0
 
 
+@pytest.mark.slow
 def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(host, tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
     done(args, host)
@@ -555,7 +560,7 @@ def test_what_is_missing_is_said_and_nothing_is_started(host, tmp_path):
     for words in (
         f"folder: there is no directory {tmp_path}/no-such",
         f"log: there is no directory {tmp_path}/none for its log",
-        f"here: its log {tmp_path}/here.log is no file",
+        f"here: its log {tmp_path}/here.log is not a file",
         "program: there is no program surely-no-such",
         "path: there is no program sh (searched in /nowhere)",
     ):
@@ -573,7 +578,7 @@ def test_a_host_without_setsid_is_told_so(tmp_path):
     args = build(components.Args, asked(tmp_path, "one"))
     decision = components.decide(args, looked(args, host))
     assert isinstance(decision, Blocked)
-    assert "there is no setsid on this host" in decision.why
+    assert "setsid is not installed on this host" in decision.why
 
 
 @pytest.mark.real("root")
@@ -615,12 +620,12 @@ def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
         assert sorted(os.listdir(f"/proc/{it}/fd"))[:3] == ["0", "1", "2"]
     again = take("components", args)
     assert (again.status, again.writes) == ("ok", [])
-    assert again.why == f"all run: one (pid {pids[0]}), two (pid {pids[1]})"
+    assert again.why == f"all components run: one (pid {pids[0]}), two (pid {pids[1]})"
     taken = take("components", {**args, "state": "absent"})
     assert (taken.status, taken.result.verified) == ("changed", True), taken.why
     assert {it.pid for it in taken.result.victims} == set(pids)
     again = take("components", {**args, "state": "absent"})
-    assert (again.status, again.writes, again.why) == ("ok", [], "none of them runs")
+    assert (again.status, again.writes, again.why) == ("ok", [], "no component runs")
 
 
 @pytest.mark.slow
@@ -708,6 +713,7 @@ def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     assert outcome.state.running == ("one",)
 
 
+@pytest.mark.slow
 def test_what_something_else_started_is_found_and_neither_started_twice_nor_ended(host, tmp_path, stage):
     other = stage.job(name=f"vllm serve {stage.word}")
     chosen = component(tmp_path, "server", pattern=f"serve {stage.word}")
@@ -722,8 +728,8 @@ def test_what_something_else_started_is_found_and_neither_started_twice_nor_ende
     absent = build(components.Args, asked(tmp_path, chosen, "trainer", state="absent"))
     _, _, after, before = done(absent, host)
     assert lives(other.pid)
-    words = f"something else has started server (pid {other.pid})"
-    assert components.explain(absent, before, after) == f"done, but not all is gone: {words}"
+    words = f"another program has started server (pid {other.pid})"
+    assert components.explain(absent, before, after) == f"done, but still running: {words}"
     assert isinstance(components.holds(absent, after), Fails)
     decision = components.decide(absent, after)
     assert isinstance(decision, Blocked)
@@ -731,7 +737,7 @@ def test_what_something_else_started_is_found_and_neither_started_twice_nor_ende
     args = build(components.Args, asked(tmp_path, only_found))
     decision = components.decide(args, looked(args, host))
     assert isinstance(decision, Blocked)
-    assert "it has no `argv` to be started by" in decision.why
+    assert "it has no `argv` to start" in decision.why
 
 
 def test_a_protected_program_is_no_component_and_what_cannot_be_seen_is_not_down(host, tmp_path, stage):
@@ -739,7 +745,7 @@ def test_a_protected_program_is_no_component_and_what_cannot_be_seen_is_not_down
     args = build(components.Args, asked(tmp_path, component(tmp_path, "server", pattern=f"serve {stage.word}")))
     assert looked(args, host).down == ("server",)
     seen = read_components(args.placed, host.run(ask_components(args.placed, args.records, 1))[0])
-    with pytest.raises(ProbeError, match="whether server runs is not known: hidepid"):
+    with pytest.raises(ProbeError, match="not known whether server runs: hidepid"):
         with_found(seen, args.placed, Table(rows={}, way_in=(), uid=1, hidden="hidepid"))
 
 
@@ -778,20 +784,20 @@ ONE = {"name": "x", "argv": ["true"], "log": "/x.log"}
     ("components_", "words"),
     [
         ([], "at least 1"),
-        ([ONE, ONE], "several are called x"),
-        ([{**ONE, "name": "a b"}], "is no name"),
-        ([{**ONE, "name": "../x"}], "is no name"),
-        ([{**ONE, "argv": []}], "to start it, or `pattern` to find it"),
-        ([{**ONE, "argv": [""]}], "cannot be a program"),
-        ([{**ONE, "argv": ["-x"]}], "cannot be a program"),
+        ([ONE, ONE], "the same name is used twice: x"),
+        ([{**ONE, "name": "a b"}], "is not a valid name"),
+        ([{**ONE, "name": "../x"}], "is not a valid name"),
+        ([{**ONE, "argv": []}], "or `pattern` to find it"),
+        ([{**ONE, "argv": [""]}], "is not the name of a program"),
+        ([{**ONE, "argv": ["-x"]}], "is not the name of a program"),
         ([{**ONE, "log": "x.log"}], "must be absolute"),
         ([{**ONE, "cwd": "x"}], "must be absolute"),
-        ([{**ONE, "env": {"a-b": "1"}}], "no variable"),
-        ([{**ONE, "env": {"RUNBOOK_COMPONENT": "1"}}], "no variable"),
-        ([{**ONE, "env": {"UID": "1"}}], "no variable"),
+        ([{**ONE, "env": {"a-b": "1"}}], "as the name of a variable"),
+        ([{**ONE, "env": {"RUNBOOK_COMPONENT": "1"}}], "as the name of a variable"),
+        ([{**ONE, "env": {"UID": "1"}}], "as the name of a variable"),
         ([{**ONE, "env": {"A": True}}], "text or a number"),
         ([{**ONE, "env": {"A": None}}], "text or a number"),
-        ([{**ONE, "delay": -1}], "no duration"),
+        ([{**ONE, "delay": -1}], "not a duration"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_refused(components_, words):

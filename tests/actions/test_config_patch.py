@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from real_processes import Machine, drive, each, shell
 
 from engine.actions import discover
 from engine.actions.files import config_patch
@@ -33,6 +32,8 @@ from engine.values.inventory import Host
 from engine.values.masking import masked, masking
 from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
+from tests.probe_driver import drive
+from tests.real_processes import Machine, each, shell
 
 TEXT = """\
 # why: it is so
@@ -202,7 +203,7 @@ def test_a_new_file_is_made_when_that_is_asked_for(machine, tmp_path):
     path = tmp_path / "in" / "new.json"
     path.parent.mkdir()
     assert "there is no" in blocked(path, machine)
-    assert "there is no folder" in blocked(tmp_path / "no" / "new.json", machine, create=True)
+    assert "there is no directory" in blocked(tmp_path / "no" / "new.json", machine, create=True)
     assert patch(path, machine, create=True).exit_code == 0
     assert path.read_text() == '{\n  "rollout": {\n    "timeout": 7200\n  }\n}\n'
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
@@ -224,7 +225,7 @@ def test_the_validation_sees_the_new_text_under_the_same_name_and_has_the_last_w
     done = patch(
         config, machine, set={"rollout.timeout": 1}, validate=["sh", "-c", "echo 'line 3: no good'; exit 4", "sh", "{}"]
     )
-    assert refusal(done) == f"{config}: nothing was written: sh refuses the new text (exit code 4): line 3: no good"
+    assert refusal(done) == f"{config}: nothing was written: sh rejects the new text (exit code 4): line 3: no good"
     done = patch(config, machine, set={"rollout.timeout": 1}, validate=["/surely/no/such", "--file={}"])
     assert "exit code 127" in refusal(done)
     assert config.read_text() == before
@@ -267,19 +268,17 @@ def test_what_is_no_readable_text_gives_no_answer(machine, tmp_path):
         return str(caught.value)
 
     assert "line 2 is not UTF-8 text" in fault("latin.yaml", b"a: 1\nb: caf\xe9\n")
-    assert "zero bytes" in fault("binary.yaml", b"a: \0\n")
-    assert "is no YAML that can be understood: there are several YAML documents" in fault(
-        "two.yaml", b"a: 1\n---\nb: 1\n"
-    )
-    assert "is no JSON that can be understood: line 1" in fault("bad.json", b"{")
+    assert "NUL bytes" in fault("binary.yaml", b"a: \0\n")
+    assert "is not valid YAML: the file contains several YAML documents" in fault("two.yaml", b"a: 1\n---\nb: 1\n")
+    assert "is not valid JSON: line 1" in fault("bad.json", b"{")
     assert "has 1048577 bytes" in fault("big.yaml", b"#" * ((1 << 20) + 1))
     (tmp_path / "folder.yaml").mkdir()
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "round.yaml").symlink_to("round.yaml")
-    assert "is a folder" in fault("folder.yaml")
-    assert "is no regular file" in fault("pipe.yaml")
+    assert "is a directory" in fault("folder.yaml")
+    assert "is not a regular file" in fault("pipe.yaml")
     assert "leads nowhere" in fault("round.yaml")
-    assert "is no folder" in fault("latin.yaml/x.yaml")
+    assert "is not a directory" in fault("latin.yaml/x.yaml")
 
 
 @pytest.mark.slow
@@ -299,7 +298,7 @@ def test_a_mark_windows_line_breaks_and_a_missing_end_stay(machine, tmp_path):
 
 def test_a_file_with_two_names_is_left_alone(machine, config):
     os.link(config, config.parent / "other")
-    assert "has 2 names (hard links)" in blocked(config, machine)
+    assert "has 2 hard links" in blocked(config, machine)
 
 
 def test_a_host_without_sha256sum_is_held_by_another_sum(config, tmp_path):
@@ -354,14 +353,14 @@ def test_owner_and_mode_stay_also_for_root_and_others_are_told_why_not(config, t
     with pytest.raises(ProbeError, match="may not be read by nobody"):
         look(config, nobody)
     config.chmod(0o644)
-    assert "may not be written to by nobody" in blocked(config, nobody)
+    assert "is not writable for nobody" in blocked(config, nobody)
     config.parent.chmod(0o777)
     assert "everybody can write to" in blocked(config, nobody)
     config.parent.chmod(0o755)
     os.chown(config.parent, 65534, 65534)
     done = patch(config, nobody)
     assert done.exit_code == 13
-    assert "its owner, mode, ACL or label cannot be given to a new file by nobody" in refusal(done)
+    assert "nobody cannot give its owner, mode, ACL or label to a new file" in refusal(done)
     assert (config.read_text(), beside(config)) == (TEXT, [])
     os.chown(config, 65534, 65534)
     config.chmod(0o404)
@@ -374,7 +373,7 @@ def test_owner_and_mode_stay_also_for_root_and_others_are_told_why_not(config, t
     assert (after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == (65534, 65534, 0o404)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(ProbeError, match="nobody may not look into"):
+    with pytest.raises(ProbeError, match="nobody cannot access the directory"):
         look(closed / "a.yaml", nobody)
 
 
@@ -388,7 +387,7 @@ def test_a_text_that_did_not_come_whole_is_not_put_in_place(config, sum_):
         given[2:4] = raw[2], raw[3]
     argv = ["sh", "-c", command.script, "sh", *given]
     done = subprocess.run(argv, input=command.stdin[:-9], text=True, capture_output=True, check=False)
-    assert (done.returncode, "did not come whole" in done.stderr) == (12, True), done.stderr
+    assert (done.returncode, "arrived incomplete" in done.stderr) == (12, True), done.stderr
     assert (config.read_text(), beside(config)) == (TEXT, [])
 
 
@@ -504,7 +503,7 @@ def test_the_state_says_what_is_there_and_what_is_not(here, config):
 
 def test_a_conflict_is_told_beforehand(here, config):
     assert "rollout.name is text" in blocked(config, here, set={"rollout.name.x": 1})
-    assert "say `parents: true`" in blocked(config, here, set={"no.such": 1})
+    assert "set `parents: true`" in blocked(config, here, set={"no.such": 1})
     assert isinstance(decided(config, here, set={"no.such": 1}, parents=True), Change)
 
 
@@ -519,7 +518,7 @@ def test_an_assertion_holds_when_all_is_there(here, config):
 def test_a_second_look_that_disagrees_names_the_values(here, config):
     state = look(config, here, set={"rollout.name": "x"})
     words = config_patch.explain(args_for(config, set={"rollout.name": "x"}), state, state)
-    assert 'rollout.name is "${experiment}"; something may write' in words
+    assert 'rollout.name is "${experiment}"; another program may be rewriting' in words
 
 
 @pytest.mark.parametrize(
@@ -527,9 +526,9 @@ def test_a_second_look_that_disagrees_names_the_values(here, config):
     [
         ({"path": "train.yaml"}, "absolute path"),
         ({"path": "/etc/"}, "absolute path"),
-        ({"path": "/proc/sys/x.json"}, "no configuration file"),
+        ({"path": "/proc/sys/x.json"}, "not a configuration file"),
         ({"set": {}}, "at least one of"),
-        ({"set": {"a..b": 1}}, "is no key"),
+        ({"set": {"a..b": 1}}, "is not a key"),
         ({"set": {"a": 1, '"a"': 2}}, "named once"),
         ({"set": {"a": 1}, "unset": ["a"]}, "named once"),
         ({"set": {"a": {"b": 1}}, "at_least": {"a.b": 2}}, "is part of a, which is named as well"),
@@ -543,7 +542,7 @@ def test_arguments_that_cannot_be_meant_are_refused(keys, words):
 
 
 def test_an_ending_that_says_nothing_needs_the_format():
-    assert "does not follow from its ending" in config_patch.objection(args_for("/etc/app.conf"))
+    assert "does not tell its format" in config_patch.objection(args_for("/etc/app.conf"))
     assert config_patch.objection(args_for("/etc/app.conf", format="ini")) == ""
 
 
@@ -591,7 +590,7 @@ def test_neither_the_look_nor_the_state_carries_the_file_into_the_record(here, c
     command = config_patch.ask_file(str(config))
     (done,) = here.run(command)
     assert TEXT in done.stdout
-    assert SentCommand.of(command, done).stdout == f"({len(done.stdout)} characters that are not shown)"
+    assert SentCommand.of(command, done).stdout == f"({len(done.stdout)} characters, not shown)"
     state = to_json(look(config, here))
     assert "not ours" not in str({key: it for key, it in state.items() if key != "diff"})
     assert {"file", "text"}.isdisjoint(state)

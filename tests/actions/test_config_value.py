@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.files import config_value
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
@@ -15,6 +13,8 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Effect
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -106,10 +106,10 @@ def test_a_value_is_held_against_what_is_wanted(folder, wanted, kind):
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        ("a: [1\n", "a", "is no YAML"),
+        ("a: [1\n", "a", "is not valid YAML"),
         ("a: 1\n---\na: 2\n", "a", "YAML"),
         ("a: 1\n", "a.b", "is a number"),
-        ("a: no\n", "a", "different things"),
+        ("a: no\n", "a", "read differently"),
         ("a: \xff", "a", "not UTF-8"),
     ],
 )
@@ -152,11 +152,11 @@ def test_a_secret_is_compared_and_never_shown(tmp_path):
     ("values", "words"),
     [
         ({"read": {}}, "at least one"),
-        ({"read": {"a": {"file": "x.yaml", "key": "a"}}}, "no absolute path"),
+        ({"read": {"a": {"file": "x.yaml", "key": "a"}}}, "not an absolute path"),
         ({"read": {"a": {"file": "/x.conf", "key": "a"}}}, "give `format`"),
-        ({"read": {"a": {"file": "/x.yaml", "key": "a..b"}}}, "no key"),
-        ({"read": {"a": {"file": "/x.yaml", "key": "a"}}, "same": ["a"]}, "nothing to be equal to"),
-        ({"read": {"a": {"file": "/x.yaml", "key": "a"}}, "expect": {"b": 1}}, "no 'b' under `read`"),
+        ({"read": {"a": {"file": "/x.yaml", "key": "a..b"}}}, "not a key"),
+        ({"read": {"a": {"file": "/x.yaml", "key": "a"}}, "same": ["a"]}, "at least two names"),
+        ({"read": {"a": {"file": "/x.yaml", "key": "a"}}, "expect": {"b": 1}}, "'b' is not a name under `read`"),
     ],
 )
 def test_a_mistake_is_refused(values, words):

@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.files import disk
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
@@ -17,6 +15,8 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -85,7 +85,7 @@ def test_a_read_only_mount_is_told(tmp_path, shell, how):
 def test_a_path_that_is_not_there_is_said_and_never_guessed(tmp_path, shell):
     made, state = looked(shell, paths=[f"{tmp_path}/no", "/"])
     assert (state.missing, len(state.disks)) == ((f"{tmp_path}/no",), 1)
-    assert disk.holds(made, state) == Fails(why=f"{tmp_path}/no is not there")
+    assert disk.holds(made, state) == Fails(why=f"{tmp_path}/no does not exist")
     alone = looked(shell, paths=[f"{tmp_path}/no"])[1]
     assert isinstance(alone.percent, Unknown)
     assert isinstance(alone.avail, Unknown)
@@ -94,7 +94,7 @@ def test_a_path_that_is_not_there_is_said_and_never_guessed(tmp_path, shell):
 @shells
 def test_a_file_system_without_a_size_is_not_an_empty_one(shell):
     made, state = looked(shell, paths=["/proc"])
-    assert "no size of its own" in to_json(state)["full"]["$unknown"]
+    assert "has no size" in to_json(state)["full"]["$unknown"]
     with pytest.raises(ProbeError):
         disk.holds(made, state)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from real_processes import drive
 
 from engine.actions.docker import container, container_logs, containers
 from engine.codec import to_json
@@ -16,6 +15,7 @@ from engine.protocols import Action
 from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Size, Unknown
+from tests.probe_driver import drive
 
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
 DIES = ("tail", "/dev/zero")
@@ -65,7 +65,7 @@ def test_a_container_that_was_killed_by_hand_is_not_called_out_of_memory(engine)
     engine("kill", name)
     seen = look(engine, name=name).chosen
     assert (seen.exit_code, seen.oom_killed, seen.out_of_memory) == (137, False, False)
-    assert "Docker knows of no lack of memory" in seen.meaning
+    assert "Docker reports no lack of memory" in seen.meaning
     assert "for lack of memory" not in seen.meaning
     assert seen.signals == ("9",)
 
@@ -80,10 +80,10 @@ def test_a_stop_that_needs_its_grace_shows_both_signals(engine):
     ("words", "code", "meaning"),
     [
         (("true",), 0, "ended normally"),
-        (("sh", "-c", "exit 3"), 3, "program's own"),
+        (("sh", "-c", "exit 3"), 3, "error code of the program"),
         (("sh", "-c", "kill -s SEGV $$"), 139, "SIGSEGV"),
         (("sh", "-c", "kill -s ABRT $$"), 134, "SIGABRT"),
-        (("no-such-program",), 127, "no such program"),
+        (("no-such-program",), 127, "the program was not found"),
     ],
 )
 def test_every_end_has_its_code_and_its_meaning(engine, words, code, meaning):
@@ -305,10 +305,10 @@ def test_an_ambiguous_id_is_a_fault(engine):
 def test_the_table_has_a_row_for_what_is_met_and_a_rule_for_the_rest():
     assert {0, 1, 2, 125, 126, 127, 128, 134, 137, 139, 143, 255} <= {*TABLE}
     assert all(it.meaning and it.cause and code == it.code for code, it in TABLE.items())
-    assert explained(138).meaning == "SIGUSR1 ended it"
-    assert explained(163).meaning == "signal 35 ended it"
-    assert explained(77).meaning == "an error of the program's own"
-    assert explained(200).meaning == "an error of the program's own"
+    assert explained(138).meaning == "terminated by SIGUSR1"
+    assert explained(163).meaning == "terminated by signal 35"
+    assert explained(77).meaning == "an error code of the program"
+    assert explained(200).meaning == "an error code of the program"
     assert sentence(0, ()) == "0: ended normally"
     assert "not inspected" in sentence(137, (), "not inspected")
 

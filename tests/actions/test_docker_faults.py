@@ -8,14 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from real_processes import NOBODY, Machine, drive
 
 from engine.actions.docker import docker_prune
 from engine.errors import ProbeError
 from engine.facts.docker import disk_usage
-from engine.facts.docker.engine import amount, bytes_of, epoch, fault, when
+from engine.facts.docker.engine import amount, bytes_of, epoch, when
 from engine.protocols import Absent
-from engine.values.command import Completed
+from tests.probe_driver import drive
+from tests.real_processes import NOBODY, Machine
 
 SHELLS = [
     pytest.param(it, marks=pytest.mark.real("busybox") if "busybox" in it else ())
@@ -56,7 +56,7 @@ def hidden(*more: str) -> tuple[str, ...]:
 def test_no_command_no_socket_and_no_daemon_is_proven_absence(name):
     seen = look(Machine(shell=tuple(name.split()), before=hidden()))
     assert isinstance(seen, Absent)
-    assert seen.why.startswith("no Docker here")
+    assert seen.why.startswith("no Docker on this host")
     assert seen.state.reclaimable == 0
 
 
@@ -65,10 +65,10 @@ def test_no_command_no_socket_and_no_daemon_is_proven_absence(name):
 @pytest.mark.parametrize(
     ("there", "words"),
     [
-        ("mount --bind $SOCKETS /run", "there is the socket /var/run/docker.sock, but no docker command"),
+        ("mount --bind $SOCKETS /run", "found the socket /var/run/docker.sock, but no docker command"),
         (
             "cp $(command -v sleep) /run/dockerd; /run/dockerd 60 & sleep 0.2",
-            "there is a dockerd process, but no docker command",
+            "found a dockerd process, but no docker command",
         ),
     ],
 )
@@ -85,7 +85,8 @@ def test_a_socket_or_a_daemon_without_the_command_is_no_absence(name, there, wor
 def test_a_daemon_that_is_down_is_named_with_what_to_look_at(name, tmp_path):
     machine = Machine(shell=tuple(name.split()), before=("env", f"DOCKER_HOST=unix://{tmp_path}/docker.sock"))
     with pytest.raises(
-        ProbeError, match=f"the Docker daemon does not run, or not at unix://{tmp_path}/docker.sock; .*journalctl"
+        ProbeError,
+        match=f"the Docker daemon is not running, or does not listen at unix://{tmp_path}/docker.sock; .*journalctl",
     ):
         look(machine)
 
@@ -110,43 +111,21 @@ def test_a_socket_that_is_not_for_us_asks_for_become(engine):
 
 def test_podman_that_answers_for_docker_is_told_apart(tmp_path):
     podman = fake(tmp_path / "bin", 'echo "Emulate Docker CLI using podman." >&2; echo "podman version 4.3.1"')
-    with pytest.raises(ProbeError, match="the docker command here is podman's"):
+    with pytest.raises(ProbeError, match="the docker command on this host is podman"):
         look(Machine(path=podman))
 
 
 def test_an_answer_that_is_cut_off_is_no_answer(tmp_path):
     noise = fake(tmp_path / "bin", "echo 'engine {\"version\":'")
-    with pytest.raises(ProbeError, match="what docker printed cannot be read"):
+    with pytest.raises(ProbeError, match="the output of docker could not be parsed"):
         look(Machine(path=noise))
 
 
 def test_a_docker_that_says_nothing_is_no_healthy_host(tmp_path):
-    with pytest.raises(ProbeError, match="did not say"):
+    with pytest.raises(ProbeError, match="the output of docker is incomplete"):
         look(Machine(path=fake(tmp_path / "bin", "exit 0")))
-    with pytest.raises(ProbeError, match="exit code 1, and said nothing"):
+    with pytest.raises(ProbeError, match="exit code 1 and no message"):
         look(Machine(path=fake(tmp_path / "silent", "exit 5")))
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        (
-            "Error response from daemon: client version 1.50 is too new. Maximum supported API version is 1.41",
-            "client version 1.50 is too new",
-        ),
-        (
-            "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct",
-            "not at unix:///var/run/docker.sock;",
-        ),
-        ("WARNING: Error loading config file: permission denied\nError: No such thing", "docker failed: No such thing"),
-        (
-            "Got permission denied while trying to connect to the Docker daemon socket at unix:///x",
-            "no permission to talk",
-        ),
-    ],
-)
-def test_each_complaint_has_its_words(said, words):
-    assert words in fault(Completed(exit_code=1, stderr=said))
 
 
 def test_times_and_sizes_are_read_as_docker_writes_them():
@@ -165,7 +144,7 @@ def test_times_and_sizes_are_read_as_docker_writes_them():
         10**6,
     ]
     assert [amount(it) for it in (0, 999, 1_000, 13_500_000, 2 * 10**12)] == ["0 B", "999 B", "1 kB", "13.5 MB", "2 TB"]
-    with pytest.raises(ProbeError, match="not a size"):
+    with pytest.raises(ProbeError, match="a size that docker printed could not be parsed"):
         bytes_of("13.5 parsecs")
 
 
@@ -196,7 +175,7 @@ def test_a_count_that_hangs_leaves_the_rest_known(engine, tmp_path):
     state = drive(docker_prune.probe(made), machine)
     assert [it.name for it in state.dead] == ["old"]
     assert "its daemon hangs" in state.build_cache.why
-    assert "build cache and volumes are not known" in docker_prune.decide(made, state).summary
+    assert "build cache and volumes could not be listed" in docker_prune.decide(made, state).summary
 
 
 @pytest.mark.real("docker")

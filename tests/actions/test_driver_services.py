@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from systemd_host import boot
 
-from actions.fake_nvidia_smi import Here, Pretended, drive, gpu, plant, uuid
 from engine.actions.gpu import gpu_reset
 from engine.errors import Cancelled
 from engine.executor.apply import send
-from engine.facts.gpu import driver_services
+from engine.facts.gpu import driver_services, reset
 from engine.facts.gpu.device_users import User, Users
 from engine.values.command import Command, Completed, read
 from engine.values.plan import Blocked, Change
 from engine.values.playbook import Phase, Step
 from engine.values.result import Status
+from tests.actions.fake_nvidia_smi import Pretended, gpu, plant, uuid
 from tests.laws.toy_actions import ToyHost, book, site
+from tests.probe_driver import Here, drive
+from tests.systemd_host import boot
 
 SYSTEMCTL = r"""#!/bin/sh
 here=${0%/*}/units
@@ -110,6 +111,7 @@ def machine(tmp_path, monkeypatch) -> Machine:
     booted.mkdir()
     monkeypatch.setattr(driver_services, "BOOTED", str(booted))
     monkeypatch.setattr(gpu_reset, "APART", 0.1)
+    monkeypatch.setattr(reset, "KERNEL", str(tmp_path / "kmsg"))
     monkeypatch.setattr(gpu_reset, "ask_users", lambda: read("true"))
     folder = Pretended(gpus=[gpu(0, **SICK)]).install(tmp_path / "bin")
     first, _, rest = (folder / "nvidia-smi").read_text().partition("\n")
@@ -139,7 +141,7 @@ def test_what_holds_the_gpu_and_runs_as_a_service_is_stopped_and_started_again(m
     machine.holders = [(70, "nv-hostengine")]
     change = machine.decided()
     assert isinstance(change, Change), change
-    assert "nvidia-dcgm.service stopped for it, and started again whatever comes of it" in change.summary
+    assert "nvidia-dcgm.service stopped for the reset, and started again even if it fails" in change.summary
     assert run(machine, change).status is Status.CHANGED
     assert machine.asked("stop") == ["nvidia-dcgm.service"], "what holds nothing is left alone"
     assert (machine.state("nvidia-dcgm"), machine.state("nvidia-persistenced")) == ("active", "active")
@@ -212,11 +214,11 @@ def test_one_that_does_not_come_back_is_told_and_no_reset_is_called_well(machine
     machine.unit("nvidia-dcgm", 70, broken="start")
     done = run(machine, change)
     assert done.status is not Status.CHANGED
-    assert "could not be started again: systemctl start nvidia-dcgm.service" in json.dumps(
+    assert "could not be started again; start it by hand: systemctl start nvidia-dcgm.service" in json.dumps(
         [it.stderr for it in done.commands]
     )
     _, after = machine.look()
-    assert "nvidia-dcgm.service ran before, and does not now" in gpu_reset.explain(made, before, after)
+    assert "nvidia-dcgm.service ran before the reset, and does not run now" in gpu_reset.explain(made, before, after)
 
 
 def test_without_systemd_or_its_answer_nothing_is_taken_for_a_service(machine, monkeypatch):
@@ -237,7 +239,7 @@ def test_nothing_is_stopped_where_systemd_does_not_take_on_to_start_it_again(mac
     done = run(machine, change)
     assert done.status is Status.FAILED
     assert machine.asked("stop") == []
-    assert "nothing was stopped" in done.commands[0].stderr
+    assert "no service was stopped" in done.commands[0].stderr
     assert "--gpu-reset" not in (machine.folder / "changes").read_text()
 
 
@@ -278,7 +280,7 @@ def test_what_was_stopped_is_started_by_systemd_itself_where_the_line_is_lost_in
 
 @pytest.mark.parametrize("name", ["-x", "a b", "x.target", "../x", ""])
 def test_only_services_can_be_named(name):
-    with pytest.raises(ValueError, match="no name of a service"):
+    with pytest.raises(ValueError, match="not a valid name of a service"):
         gpu_reset.Args(stop=(name,))
 
 

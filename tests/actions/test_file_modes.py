@@ -6,12 +6,13 @@ import stat
 import subprocess
 
 import pytest
-from real_processes import Machine, drive, each, shell
 
-from actions.run_step import take
 from engine.actions.files import file
 from engine.facts.files.writing import ask_place, make, read_place
 from engine.lang.arguments import build
+from tests.actions.run_step import take
+from tests.probe_driver import drive
+from tests.real_processes import Machine, each, shell
 
 
 def mode(path) -> str:

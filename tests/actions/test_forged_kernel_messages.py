@@ -1,16 +1,20 @@
 """What an ordinary user can have the kernel write into its log is not believed to be the kernel's own word (law 9).
 
-The texts are what a kernel 6.18 wrote for user 65534: for a program that faulted, with a file name of the user's own
-choice, and for mounts in a user namespace, with options of the user's own choice.
+The texts are what a kernel 6.18 wrote for user 65534: for a program that faulted, with a name or a file name of the
+user's own choice, and for mounts in a user namespace, with options of the user's own choice.  Other texts with names of
+processes, control groups and interfaces are as Linux's sources print them.
 """
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from actions.fake_nvidia_smi import Here, drive
 from engine.actions.system import kernel_log
+from engine.facts.kernel.sources import read_text
 from engine.lang.arguments import build
+from tests.probe_driver import Here, drive
 
 XID = "NVRM: Xid (PCI:0000:0{}:00): 79, pid=1, name=x, GPU has fallen off the bus."
 SEGFAULT = "segfault at 0 ip 000055bfcf013132 sp 00007ffcc9bd6220 error 6 in"
@@ -106,4 +110,112 @@ def test_a_user_who_names_a_group_after_a_container_has_killed_nothing_of_it(gro
         "[1.0] Memory cgroup out of memory: Killed process 7 (py) total-vm:1kB, anon-rss:1kB\n"
     )
     (kill,) = drive(kernel_log.probe(build(kernel_log.Args, {"text": text})), Here()).oom
-    assert (kill.container == container) if container else ("a user's own" in kill.container.why)
+    assert (kill.container == container) if container else ("a user created the control group" in kill.container.why)
+
+
+FAULT = "segfault at 0 ip 000055bfcf013132 sp 00007ffcc9bd6220 error 6 in x[1132,55bf+1000]"
+NAMED = (
+    "[   2972]  1000  2972     1000      100   49152        0             0 {}",
+    "{}[2972]: " + FAULT,
+    "traps: {}[2972] general protection fault ip:1 sp:1 error:0 in x[1,55bf+1000]",
+    "{}[2972] trap int3 ip:1 sp:1 error:0",
+    "{}[2972] bad frame in rt_sigreturn frame:00007ffc ip:1 sp:1 orax:ffff in x[1,55bf+1000]",
+    "{}/2972: potentially unexpected fatal signal 11.",
+    "{}: potentially unexpected fatal signal 11.",
+    "{0}: {0}: potentially unexpected fatal signal 11.",
+    "process '{}' started with executable stack",
+    "INFO: task {}:2972 blocked for more than 120 seconds.",
+    "INFO: task a:7 is blocked on a mutex likely owned by task {}:2972.",
+    "CPU: 3 PID: 2972 Comm: {} Not tainted 6.18.0 #1",
+    "CPU: 3 UID: 65534 PID: 2972 Comm: {} Kdump: loaded Tainted: P OE 6.18.0 #1",
+    "{} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    "{} cpuset=/ mems_allowed=0",
+    "{}: page allocation failure: order:4, mode:0x40cc0(GFP_KERNEL), nodemask=(null),cpuset=/,mems_allowed=0",
+    "Out of memory: Killed process 2972 ({}) total-vm:1kB, anon-rss:1kB, UID:65534 pgtables:1kB oom_score_adj:0",
+    "Out of memory: Kill process 2972 ({}) score 9 or sacrifice child",
+    "oom_reaper: reaped process 2972 ({}), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB",
+    "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,task={},pid=2972,uid=65534",
+    'audit: type=1701 audit(1.1:1): auid=9 uid=9 pid=2972 comm="{}" exe="/x" sig=11 res=1',
+    "warning: `{}' uses 32-bit capabilities (legacy support in use)",
+    "{} (2972): drop_caches: 3",
+    "mmap: {} (2972) uses deprecated remap_file_pages() syscall.",
+    "mmap: {} (2972): VmData 1 exceed data ulimit 0. Update limits or use boot option ignore_rlimit_data.",
+    "x86/split lock detection: #AC: {}/2972 took a split_lock trap at address: 0x1",
+    "netlink: 32 bytes leftover after parsing attributes in process `{}'.",
+    "{} (2972) used greatest stack depth: 10416 bytes left",
+    "{}[2972] is installing a program with bpf_probe_write_user helper that may corrupt user memory!",
+    "{}",
+    "{}\n[2.1] [2972]: " + FAULT,
+    "traps: {}\n      [2972] general protection fault ip:1 sp:1 error:0",
+    "program {} is using a deprecated SCSI ioctl, please convert it to SG_IO",
+)
+NAMES = (
+    "ice Link Down", "ena Link Down", "sfc: Link Up", "BUG: a", "Kernel panic", "EDAC 1 UE", "I/O error", "a: [#1]",
+    "soft lockup", "JBD2: error", "nvme timeout", "Oops - x", "XFS: error", "tg3 Link Down",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("line", NAMED)
+def test_the_name_of_a_process_is_no_message_of_the_kernel(line, name):
+    """Mutants: users_words.py without ``_NAME_BEFORE``, ``_NAME_BEHIND``, ``_NAME_FIRST``, ``_BEGUN`` or ``_ALL``;
+    patterns.py with the whole text searched."""
+    said = f"[2.1] {line.format(name)}\n"
+    state = kernel_log._state(build(kernel_log.Args, {"text": said}), read_text(said))
+    assert (state.network, state.panics, state.hardware_errors, state.io_errors) == ((), (), (), ())
+    assert (state.lockups, state.gpu_faults, state.xids, state.file_servers) == ((), (), (), ())
+
+
+GROUPS = (
+    "cgroup: fork rejected by pids controller in /user.slice/{}",
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/{0},mems_allowed=0,oom_memcg=/{0},task_memcg=/{0},task=a",
+    "Memory cgroup stats for /user.slice/{}:",
+    "Tasks in /user.slice/{} are going to be killed due to memory.oom.group set",
+    "Task in /user.slice/{0} killed as a result of limit of /user.slice/{0}",
+    "a cpuset={} mems_allowed=0",
+)
+LONG = (
+    "mlx5_core 0000:18:00.0 ib1: Link down", "nvme nvme0: I/O 1 QID 2 timeout, reset controller", "Kernel panic - not syncing",
+    "BUG: unable to handle kernel", "EDAC MC0: 1 UE memory read error", "I/O error, dev sda, sector 1",
+    "systemd-oomd[1]: Killed x due to y", "systemd-journald[1]: Missed 7 kernel messages",
+    "watchdog: BUG: soft lockup - CPU#1 stuck for 22s!", "Out of memory and no killable processes",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("line", GROUPS)
+def test_the_name_of_a_control_group_is_no_message_of_the_kernel(line, name):
+    """Mutants: users_words.py without ``_REST``; patterns.py with ``oomd`` and ``missed`` found anywhere."""
+    said = f"[2.1] {line.format(name.replace('/', '-'))}\n"
+    signature = {"one": name.replace("/", "-").split(" ")[0] + " .*" + name.split(" ")[-1].replace("/", "-")}
+    state = kernel_log._state(build(kernel_log.Args, {"text": said, "signatures": signature}), read_text(said))
+    assert (state.network, state.panics, state.hardware_errors, state.io_errors) == ((), (), (), ())
+    assert (state.lockups, state.oomd_kills, state.no_victim, state.counts) == ((), (), (), {"one": 0})
+
+
+@pytest.mark.parametrize("line", ["nvmetimeout: renamed from dummy0", "nvme: renamed from timeout", "br0: port 1(nvmeerror) entered blocking state",
+    "IPv6: ADDRCONF(NETDEV_CHANGE): [#1]: link becomes ready", "BTRFSerror: entered promiscuous mode",
+    "F2FS-fs.error: Caught", "bond0: (slave [#1]): Enslaving as an active interface"])  # fmt: skip
+def test_the_name_of_an_interface_is_no_message_of_the_kernel(line):
+    """Mutant: users_words.py without ``_INTERFACE``."""
+    state = kernel_log._state(build(kernel_log.Args, {}), read_text(f"[2.1] {line}\n"))
+    assert (state.network, state.panics, state.hardware_errors, state.io_errors) == ((), (), (), ())
+
+
+@pytest.mark.parametrize("line", [it for it in NAMED if it.startswith(("Out of memory: Killed", "INFO: task {}"))])
+def test_a_victim_keeps_the_name_that_the_kernel_gives(line):
+    state = kernel_log._state(build(kernel_log.Args, {}), read_text(f"[2.1] {line.format('BUG: a [7] in b')}\n"))
+    assert [it.name for it in (*state.oom, *state.hung_tasks)] == ["BUG: a [7] in b"]
+
+
+def test_a_fault_of_a_file_with_a_long_name_is_no_xid():
+    text = f"[2.1] {XID.format(1)}: a: potentially unexpected fatal signal 11.\n"
+    assert kernel_log._state(build(kernel_log.Args, {}), read_text(text)).xids == ()
+
+
+@pytest.mark.parametrize("line", [it for it in NAMED if "\n" not in it])
+def test_a_newline_in_the_name_of_a_process_begins_no_message_in_an_entry_of_the_journal(line):
+    """Mutant: users_words.py with a name that ends at a newline."""
+    entry = {"MESSAGE": line.format("ice Link Down\n"), "__REALTIME_TIMESTAMP": "1795309323000000"}
+    state = kernel_log._state(build(kernel_log.Args, {}), read_text(json.dumps(entry)))
+    assert (state.network, state.panics, state.hardware_errors, state.io_errors) == ((), (), (), ())

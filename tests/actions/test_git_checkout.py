@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from real_processes import Machine, drive, each, shell
 
-from actions.run_step import see, take
 from engine.actions.system import git_checkout
 from engine.diagnosis.probe_types import ProbeFailure
 from engine.errors import ConfigError
 from engine.lang.arguments import build
 from engine.values.plan import Blocked
+from tests.actions.git_repositories import Origin, git
+from tests.actions.run_step import see, take
+from tests.probe_driver import drive
+from tests.real_processes import Machine, each, shell
 
 real = pytest.mark.real("git")
-
-
-def git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", folder, *words],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout.strip()
-
-
-class Origin:
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.url = folder, f"file://{folder}"
-        folder.mkdir()
-        git(folder, "init", "-q", "-b", "main")
-        self.first = self.commit("one")
-        git(folder, "tag", "-a", "-m", "x", "v1")
-
-    def commit(self, text: str) -> str:
-        (self.folder / "file").write_text(text)
-        git(self.folder, "add", "file")
-        git(self.folder, "commit", "-q", "-m", text)
-        return git(self.folder, "rev-parse", "HEAD")
 
 
 @pytest.fixture
@@ -120,6 +98,7 @@ def test_a_tag_and_a_commit_are_checked_out_without_a_branch(origin, tree, at):
     assert head(tree) == origin.first
 
 
+@pytest.mark.slow
 @real
 def test_local_changes_are_left_alone_and_named(origin, tree, at):
     at()
@@ -138,11 +117,11 @@ def test_commits_of_ones_own_are_left_alone(origin, tree, at):
     (tree / "file").write_text("mine")
     git(tree, "commit", "-q", "-am", "mine")
     mine = head(tree)
-    assert "has commits of its own on top of main" in at().why
+    assert "has local commits on top of main" in at().why
     origin.commit("two")
     taken = at()
     assert (taken.status, head(tree)) == ("failed", mine)
-    assert "commits of its own" in taken.why
+    assert "nothing was checked out" in taken.why
 
 
 @real
@@ -180,7 +159,7 @@ def test_a_tree_of_another_repository_is_left_alone(origin, tree, at, tmp_path):
     other = Origin(tmp_path / "other")
     other.commit("else")
     git(tmp_path, "clone", "-q", other.url, str(tree))
-    assert f"comes from {other.url}, not from {origin.url}" in at().why
+    assert f"has the origin {other.url}, not {origin.url}" in at().why
 
 
 def broken(tree: Path, kind: str) -> None:
@@ -201,6 +180,7 @@ def broken(tree: Path, kind: str) -> None:
 SLOW_KINDS = [pytest.param(it, marks=pytest.mark.slow) for it in ("index", "no repository", "interrupted", "objects")]
 
 
+@pytest.mark.slow
 @real
 @pytest.mark.parametrize("kind", ["foreign", *SLOW_KINDS])
 def test_what_is_broken_is_replaced_only_below_an_allowed_root(origin, tree, at, kind):
@@ -209,7 +189,7 @@ def test_what_is_broken_is_replaced_only_below_an_allowed_root(origin, tree, at,
     broken(tree, kind)
     taken = at()
     assert (taken.status, taken.writes) == ("blocked", [])
-    assert "only below `allowed_roots`" in taken.why
+    assert "only replaced below `allowed_roots`" in taken.why
     assert "lies outside" in at(allowed_roots=["/surely/elsewhere", str(origin.folder)]).why
     taken = at(allowed_roots=[str(tree.parent)])
     assert (taken.status, taken.result.risk.value) == ("changed", "deletes-data"), taken.why
@@ -274,12 +254,12 @@ def test_what_moved_on_after_the_plan_is_not_what_was_shown(origin, tree, at):
 def test_a_repository_out_of_reach_is_not_known(tree, tmp_path):
     outcome = see("git_checkout", {"repo": f"file://{tmp_path}/none", "path": str(tree), "ref": "main"})
     assert isinstance(outcome, ProbeFailure)
-    assert "not known what main is" in outcome.why
+    assert "main could not be resolved" in outcome.why
 
 
 @real
 def test_a_ref_that_is_not_there_is_told(at, origin):
-    assert at("nosuch").why == f"{origin.url} has no branch and no tag nosuch"
+    assert at("nosuch").why == f"{origin.url} has no branch or tag nosuch"
 
 
 @real
@@ -295,7 +275,7 @@ def test_a_host_without_git_is_told_what_to_do(tmp_path):
     state = drive(git_checkout.probe(args), Machine(shell=shell("only busybox", tmp_path)))
     decision = git_checkout.decide(args, state)
     assert isinstance(decision, Blocked)
-    assert "no git on this host" in decision.why
+    assert "git is not installed on this host" in decision.why
 
 
 GOOD = {"repo": "https://example.org/x.git", "path": "/srv/x", "ref": "main"}
@@ -304,16 +284,16 @@ GOOD = {"repo": "https://example.org/x.git", "path": "/srv/x", "ref": "main"}
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("repo", "--upload-pack=x", "no address"),
-        ("repo", "ext::sh -c id", "no address"),
+        ("repo", "--upload-pack=x", "not the address"),
+        ("repo", "ext::sh -c id", "not the address"),
         ("repo", "https://me:hunter2@example.org/x.git", "a password in the address"),
         ("path", "srv/x", "absolute"),
         ("path", "/srv/../x", "absolute"),
-        ("path", "/etc", "no place"),
-        ("path", "/srv/*", "no place"),
-        ("ref", "-x", "no name of a branch"),
-        ("ref", "a..b", "no name of a branch"),
-        ("ref", "main@{1}", "no name of a branch"),
+        ("path", "/etc", "is not allowed for a work tree"),
+        ("path", "/srv/*", "is not allowed for a work tree"),
+        ("ref", "-x", "not a valid name of a branch"),
+        ("ref", "a..b", "not a valid name of a branch"),
+        ("ref", "main@{1}", "not a valid name of a branch"),
         ("allowed_roots", ["/"], "directory of your own"),
         ("allowed_roots", ["/usr"], "directory of your own"),
     ],

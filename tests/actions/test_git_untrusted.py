@@ -11,13 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from laws.test_untrusted_users import listing, often
-from shell.test_safe_writing import swapping
 
-from actions.run_step import Taken, see, take
-from actions.test_git_checkout import Origin, git
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.facts.system.git import Tree, ask_tree, clone, update
+from tests.actions.git_repositories import Origin, git
+from tests.actions.run_step import Taken, see, take
+from tests.shell.another_user import listing, often, swapping
 
 STRANGER = 4242
 pytestmark = pytest.mark.real("git", "root", "setpriv")

@@ -6,16 +6,18 @@ import re
 
 import pytest
 
-from actions.fake_nvidia_smi import Here, Pretended, calls, drive, gpu, plant, uuid
 from engine.actions.gpu import gpu_idle, gpu_reset, nvidia_smi
 from engine.codec import to_json
 from engine.errors import ProbeError
+from engine.facts.gpu import reset
 from engine.facts.gpu.device_users import User, Users
 from engine.facts.gpu.model import GpuPresence
 from engine.protocols import Absent, Action, Fails, Holds
 from engine.values.command import Completed, Effect, read
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Unknown
+from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
+from tests.probe_driver import Here, drive
 
 FAST = {"apart": Duration(0.1)}
 
@@ -24,6 +26,7 @@ FAST = {"apart": Duration(0.1)}
 def host(tmp_path, monkeypatch):
     """A machine with a pretended nvidia-smi, and *holders*: (pid, name, number of the GPU's node)."""
     monkeypatch.setattr(gpu_reset, "APART", 0.1)
+    monkeypatch.setattr(reset, "KERNEL", str(tmp_path / "kmsg"))
     monkeypatch.setattr(nvidia_smi, "ask_users", lambda: read("true"))
     monkeypatch.setattr(gpu_reset, "ask_users", lambda: read("true"))
 
@@ -137,7 +140,7 @@ def test_idle_holds_for_idle_gpus_and_names_the_busy_one(host):
 
 def test_unknown_is_never_idle(host):
     here = host(Pretended(gpus=[gpu(0), gpu(1, utilization_gpu="[Unknown Error]")]), gpus=2)
-    with pytest.raises(ProbeError, match="not known whether it is idle"):
+    with pytest.raises(ProbeError, match="not known whether this GPU is idle"):
         idle_holds(here)
     assert isinstance(idle_holds(here, gpus=("0",)), Holds)
 
@@ -169,25 +172,26 @@ SICK = {"gpu_recovery_action": "Reset"}
 
 def test_no_gpu_named_is_never_every_gpu(host):
     here = host(Pretended(gpus=[gpu(0, **SICK)]))
-    assert decided(here) == NoChange(why="no GPU was asked for")
+    assert decided(here) == NoChange(why="`gpus` names no GPU")
     assert here.sent == []
 
 
 def test_a_wedged_gpu_is_reset_by_uuid_with_its_persistence_off_and_on_again(host):
     change = decided(host(Pretended(gpus=[gpu(0, **SICK), gpu(1)]), gpus=2), "0", "1")
     assert isinstance(change, Change)
-    assert [it.argv for it in change.commands] == [(uuid(0), "0"), (uuid(0),)]
+    assert [it.argv for it in change.commands[:3]] == [(uuid(0), "0"), (uuid(0),), (uuid(0),)]
     assert [it.argv for it in change.finally_] == [(uuid(0), "1")]
     assert "--gpu-reset" in change.commands[1].script
     assert (change.commands[1].unkillable, change.commands[1].timeout) == (True, 600.0)
-    assert {it.effect for it in (*change.commands, *change.finally_)} == {Effect.WRITE}
+    reads = [it for it in (*change.commands, *change.finally_) if it.effect is Effect.READ]
+    assert [it.stands_for for it in reads] == [("nvidia-smi", "-q", "-i", uuid(0))]
     assert [(it.kind, it.key) for it in change.targets] == [("gpu", uuid(0))]
     assert change.risk is Risk.RESETS_HARDWARE
 
 
 def test_persistence_that_was_off_stays_off(host):
     change = decided(host(Pretended(gpus=[gpu(0, persistence_mode="Disabled", **SICK)])), uuid(0))
-    assert (len(change.commands), change.finally_) == (1, ())
+    assert (["-pm" in it.script for it in change.commands], change.finally_) == ([False] * 3, ())
 
 
 def test_all_means_all_and_only_where_it_is_written(host):
@@ -214,7 +218,7 @@ PEERS = f"GPU 0: X (UUID: {uuid(0)})\n\t Link 0: 25.781 GB/s\nGPU 1: X (UUID: {u
         (SICK, {"holders": [(70, "nv-hostengine", 0)]}, {}, "nv-hostengine"),
         ({**SICK, "mig_mode_current": "Enabled"}, {}, {}, "MIG"),
         ({"gpu_recovery_action": "Reboot"}, {}, {"only": "any"}, "reboot of the host"),
-        ({"utilization_gpu": "ERR!"}, {}, {}, "not known whether it is wedged"),
+        ({"utilization_gpu": "ERR!"}, {}, {}, "not known whether this GPU is wedged"),
         ({**SICK, "compute_cap": "7.0"}, {}, {}, "NVLink"),
     ],
 )
@@ -256,7 +260,7 @@ def test_a_gpu_that_fell_off_the_bus_needs_a_reboot(host, name):
 
 
 def test_a_gpu_that_is_not_there_is_named(host):
-    assert "no GPU of this host is called 9 (1 GPU there)" in decided(host(Pretended()), "9").why
+    assert "this host has no GPU 9 (it has 1 GPU)" in decided(host(Pretended()), "9").why
 
 
 def test_a_driver_that_hangs_is_not_asked_about_links(host, tmp_path):
@@ -278,10 +282,11 @@ def states(host, before: dict, after: dict | None, **later):
     ("after", "words"),
     [
         ({}, ""),
-        (None, "not there any more"),
-        (SICK, "still wants a reset"),
+        (None, "is no longer listed"),
+        (SICK, "still requires a reset"),
         ({"persistence_mode": "Disabled"}, "persistence mode was on"),
-        (BUSY, "still busy for nobody"),
+        (BUSY, "still busy although no process holds it"),
+        ({"compute_mode": "Exclusive_Process"}, "compute mode was Default before, and is Exclusive_Process now"),
     ],
 )
 def test_a_reset_is_settled_when_the_gpu_is_back_as_it_was(host, after, words):
@@ -340,7 +345,9 @@ def test_the_commands_reach_nvidia_smi_as_they_should(host, tmp_path):
     change = decided(here, "0")
     (tmp_path / "bin/calls").unlink()
     here.run(*change.commands, *change.finally_)
-    assert calls(tmp_path / "bin") == [f"-i {uuid(0)} -pm 0", f"--gpu-reset -i {uuid(0)}", f"-i {uuid(0)} -pm 1"]
+    assert calls(tmp_path / "bin") == [
+        f"-i {uuid(0)} -pm 0", f"--gpu-reset -i {uuid(0)}", f"-q -i {uuid(0)}", f"-i {uuid(0)} -pm 1",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("module", [nvidia_smi, gpu_idle, gpu_reset])

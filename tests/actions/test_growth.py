@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, Pretended, drive, gpu, uuid
 from engine.actions.system import growth
 from engine.actions.system.growth.samples import read_samples
 from engine.errors import ConfigError, ProbeError
@@ -17,6 +16,9 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
+from tests.actions.fake_nvidia_smi import Pretended, gpu, uuid
+from tests.probe_driver import SHELLS, Here, broken_awk, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 MIB = 1 << 20
@@ -147,7 +149,8 @@ def test_a_gpu_that_grows_is_named(tmp_path):
     (path / "nvidia-smi").chmod(0o755)
     made, state = looked(path=path, samples=3)
     assert [(it.name, it.before, it.after) for it in state.gpus] == [(uuid(0), 1000 * MIB, 3000 * MIB)]
-    assert uuid(0) in growth.holds(made, state).why
+    many = tuple(growth.Grown(name="job", pid=it, before=0, after=1, grown=1, per_minute=1) for it in range(1, 8))
+    assert growth.holds(made, replace(state, processes=many)).why.startswith(f"growing: {uuid(0)} by ")
 
 
 def test_a_silent_nvidia_smi_leaves_the_processes_known(tmp_path, leaking):
@@ -160,5 +163,26 @@ def test_a_silent_nvidia_smi_leaves_the_processes_known(tmp_path, leaking):
 
 
 def test_more_rises_than_steps_are_refused():
-    with pytest.raises(ConfigError, match="only 2 steps"):
+    with pytest.raises(ConfigError, match="only 2 rises"):
         build(growth.Args, {"samples": 3, "rises": 3})
+
+
+def test_a_process_that_ends_while_it_is_read_hides_no_other(tmp_path, leaking):
+    """Mutants: growth_sample.sh without its second try."""
+    _, state = looked(path=broken_awk(tmp_path, last=3), gpus=False)
+    assert leaking.pid in [it.pid for it in state.processes]
+
+
+@pytest.mark.parametrize(("first", "why"), [(1, "read error"), (3, "only 1 sample of 4")])
+def test_a_list_of_processes_that_broke_off_is_unknown_and_not_nobody(tmp_path, leaking, first, why):
+    """Mutants: growth_sample.sh that ignores its last try; samples.py that takes the sample in which it failed."""
+    path = broken_awk(tmp_path, first=first)
+    if first == 1:
+        with pytest.raises(ProbeError, match=why):
+            looked(path=path, gpus=False)
+        return
+    made, state = looked(path=path, gpus=False)
+    assert isinstance(state.processes, Unknown)
+    assert why in state.processes.why
+    with pytest.raises(ProbeError, match=why):
+        growth.holds(made, state)

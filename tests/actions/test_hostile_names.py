@@ -7,9 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.files import files
 from engine.actions.system import growth
 from engine.actions.system.growth.samples import LINES, ask_samples, read_samples
@@ -17,6 +15,8 @@ from engine.actions.system.starts.start_times import ask_logs, read_logs
 from engine.lang.arguments import build
 from engine.values.command import Completed
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -61,7 +61,7 @@ class Canned:
 def test_many_large_processes_of_one_user_do_not_make_a_leak_of_another_none():
     """Mutant: actions/system/growth/__init__.py without `others`. Who maps the same memory often has as many large processes as he likes."""
     full, small = "held 2048 7 1 theirs\nmore\n", "held 512 7 1 theirs\nmore\n"
-    assert "hold most" in grown(full, full, full).processes.why
+    assert "with the most memory" in grown(full, full, full).processes.why
     assert grown(small, small, small).processes == ()
     leaks = "".join
     rising = [leaks((f"held {at * 4096} 8 1 leak\n", full)) for at in (1, 2, 3)]
@@ -88,7 +88,7 @@ def test_a_file_whose_name_is_a_record_is_one_file(tmp_path, shell):
 
 @shells
 def test_a_log_whose_name_has_lines_says_nothing_of_another(tmp_path, shell):
-    """Mutant: starting.py with the name as it is."""
+    """Mutant: start_times.sh with the name as it is."""
     (tmp_path / "a.log").write_text("2026-11-22 01:00:00 real\n")
     (tmp_path / "b\nfile c.log\n 2026-11-22 02:00:00 started\nmissing d.log").write_text("")
     (done,) = Here(shell=SHELLS[shell]).run(ask_logs((f"{tmp_path}/*",)))

@@ -15,10 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, drive
-from actions.local_connection import Fed, wired
 from engine.actions.system import http
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
@@ -29,6 +26,9 @@ from engine.values.command import Completed, Effect
 from engine.values.plan import Blocked, Change, NoChange
 from engine.values.result import SentCommand
 from engine.values.types import Unknown
+from tests.actions.local_connection import Fed, wired
+from tests.probe_driver import SHELLS, drive
+from tests.real_processes import each
 
 pytestmark = pytest.mark.real("curl")
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -356,7 +356,7 @@ def test_a_check_that_gives_no_answer_lets_nothing_be_sent(service, check):
     made, state, _ = changed(service, check={**check, "url": check["url"].format(service.url)})
     decision = http.decide(made, state)
     assert isinstance(decision, Blocked)
-    assert decision.why.startswith("its check gives no answer: http://")
+    assert decision.why.startswith("the check gave no answer: http://")
     assert all(it[0] == "GET" for it in service.asked)
 
 
@@ -403,7 +403,7 @@ def test_busyboxs_wget_asks_where_there_is_nothing_else(service, tmp_path):
     assert asked(f"{service.url}/sick", connection=bare(tools))[1].status == 503
     _, state = asked(f"http://127.0.0.1:{free_port()}/x", connection=bare(tools))
     assert (state.reachable, "refused" in state.why) == (False, True)
-    with pytest.raises(ProbeError, match="wget would show"):
+    with pytest.raises(ProbeError, match="wget would expose"):
         asked(f"{service.url}/status?token=x", connection=bare(tools))
     service.elsewhere = f"http://localhost:{service.port}/status"
     with pytest.raises(ProbeError, match="another host"):
@@ -413,7 +413,7 @@ def test_busyboxs_wget_asks_where_there_is_nothing_else(service, tmp_path):
 @pytest.mark.real("wget")
 def test_without_curl_no_header_is_shown_and_nothing_is_sent(service, tmp_path):
     tools = without_curl(tmp_path / "bin", "wget")
-    with pytest.raises(ProbeError, match="curl is not on this host, and wget would show"):
+    with pytest.raises(ProbeError, match="curl is not on this host, and wget would expose"):
         asked(f"{service.url}/status", connection=bare(tools), headers={"X-Token": "s"})
     made, state, _ = changed(service)
     state = drive(http.probe(made), bare(tools))
@@ -431,16 +431,17 @@ def test_without_curl_no_header_is_shown_and_nothing_is_sent(service, tmp_path):
         ({"url": "http://me:secret@x/"}, "use `headers`"),
         ({"url": "http://x/a b"}, "%20"),
         ({"url": "http://x/\nurl = y"}, "%20|no address"),
-        ({"url": "http://x:99999/"}, "no address"),
+        ({"url": "http://x:99999/"}, "not an address"),
         ({"url": "http://x/", "headers": {"A": "b\nC: d"}}, "one line"),
-        ({"url": "http://x/", "headers": {"A b": "c"}}, "no name of a header"),
+        ({"url": "http://x/", "headers": {"A b": "c"}}, "not a valid header name"),
         ({"url": "http://x/", "expect": {"a..b": 1}}, "path of keys"),
         ({"url": "http://x/", "method": "POST"}, "give a `check`"),
-        ({"url": "http://x/", "body": "x"}, "only looks"),
-        ({"url": "http://x/", "check": {"url": "http://y/"}}, "only looks"),
-        ({"url": "http://x/", "method": "PUT", "check": {"url": "y"}}, "no address"),
-        ({"url": "http://x/", "method": "PUT", "check": {"url": "http://y/"}, "expect": {"a": 1}}, "the `check` says"),
-        ({"url": "http://x/", "method": "TRACE"}, "none of"),
+        ({"url": "http://x/", "body": "x"}, "is a probe"),
+        ({"url": "http://x/", "check": {"url": "http://y/"}}, "is a probe"),
+        ({"url": "http://x/", "method": "HEAD", "expect": {"a": 1}}, "no body"),
+        ({"url": "http://x/", "method": "PUT", "check": {"url": "y"}}, "not an address"),
+        ({"url": "http://x/", "method": "PUT", "check": {"url": "http://y/"}, "expect": {"a": 1}}, "in `check`"),
+        ({"url": "http://x/", "method": "TRACE"}, "use one of"),
     ],
 )
 def test_a_mistake_is_refused(values, words):

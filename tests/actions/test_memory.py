@@ -8,9 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.system import memory
 from engine.errors import ConfigError, ProbeError
 from engine.facts.system.memory import read_memory
@@ -18,6 +16,8 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, broken_awk, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -95,7 +95,7 @@ def test_a_limit_of_our_control_group_is_what_counts(shell):
     assert (state.low, state.oom_kills) == (True, 0)
     said = memory.holds(made, state)
     assert isinstance(said, Fails)
-    assert f"(limit of /{place.name}); most hold " in said.why
+    assert f"(limit of /{place.name}); most memory: " in said.why
 
 
 TEXT = "mem MemTotal:  1000 kB\nmem MemAvailable: {}\nmem SwapTotal: 0 kB\nmem SwapFree: 0 kB\ntop 10 4 a b\n"
@@ -167,6 +167,19 @@ def test_a_masked_proc_is_unknown():
     words = ("unshare", "-m", "sh", "-ec", 'mount -t tmpfs none /proc; exec dash "$@"', "sh")
     with pytest.raises(ProbeError, match="/proc/meminfo cannot be read"):
         looked(words)
+
+
+def test_a_process_that_ends_while_it_is_read_hides_no_other(tmp_path):
+    """Mutants: memory_probe.sh without its second try."""
+    made = build(memory.Args, {"top": 3})
+    assert len(drive(memory.probe(made), Here(path=broken_awk(tmp_path, last=3))).top) == 3
+
+
+def test_a_list_of_processes_that_broke_off_is_unknown_and_not_nobody(tmp_path):
+    """Mutants: memory_probe.sh that shows what a walk that failed has printed."""
+    state = drive(memory.probe(build(memory.Args, {})), Here(path=broken_awk(tmp_path)))
+    assert isinstance(state.top, Unknown)
+    assert state.host_total == meminfo("MemTotal")
 
 
 @pytest.mark.parametrize("values", [{"below": 0}, {"top": 0}, {"available_at_least": "much"}])

@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_processes import NOBODY, Machine, drive, shell
 
-from actions.run_step import take, way_to
 from engine.actions.system import package
 from engine.errors import ConfigError, ProbeError
 from engine.facts.system import packages
@@ -21,6 +19,9 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Completed
 from engine.values.plan import Blocked, Change, NoChange
+from tests.actions.run_step import take, way_to
+from tests.probe_driver import drive
+from tests.real_processes import NOBODY, Machine, shell
 
 apt = pytest.mark.real("root", "apt")
 
@@ -33,17 +34,17 @@ def made(**values) -> package.Args:
     ("values", "words"),
     [
         ({}, "give `names`"),
-        ({"names": ["--reinstall"]}, "no name of a package"),
-        ({"names": ["hello-"]}, "does not end in -"),
+        ({"names": ["--reinstall"]}, "not a valid name of a package"),
+        ({"names": ["hello-"]}, "must not end in -"),
         ({"names": ["hello=2.10"]}, "without a version"),
-        ({"names": ["hel*"]}, "no name of a package"),
-        ({"names": ["a b"]}, "no name of a package"),
-        ({"names": ["@group"]}, "no name of a package"),
-        ({"names": [""]}, "no name of a package"),
-        ({"programs": {"fuser": "psmisc;id"}}, "no name of a package"),
-        ({"programs": {"-v": "psmisc"}}, "no name of a program"),
+        ({"names": ["hel*"]}, "not a valid name of a package"),
+        ({"names": ["a b"]}, "not a valid name of a package"),
+        ({"names": ["@group"]}, "not a valid name of a package"),
+        ({"names": [""]}, "not a valid name of a package"),
+        ({"programs": {"fuser": "psmisc;id"}}, "not a valid name of a package"),
+        ({"programs": {"-v": "psmisc"}}, "not a valid name of a program"),
         ({"names": ["a"], "called": {"pacman": {"a": "b"}}}, "pacman"),
-        ({"names": ["a"], "called": {"dnf": {"a": "-b"}}}, "no name of a package"),
+        ({"names": ["a"], "called": {"dnf": {"a": "-b"}}}, "not a valid name of a package"),
         ({"names": ["a"], "state": "absent"}, "absent"),
     ],
 )
@@ -233,7 +234,9 @@ def test_a_package_that_was_removed_with_its_settings_kept_is_missing(own):
 @apt
 def test_a_database_that_cannot_be_read_is_unknown_and_not_missing(own):
     (own.admin / "status").write_text("Package\n\n:\n")
-    with pytest.raises(ProbeError, match=r"not known which packages are installed: dpkg-query: error: .*status"):
+    with pytest.raises(
+        ProbeError, match=r"which packages are installed could not be determined: dpkg-query: error: .*status"
+    ):
         drive(package.probe(made(names=["tiny"])), Machine())
 
 
@@ -245,7 +248,7 @@ def test_a_package_is_not_wanted_where_its_program_is_on_path(own):
     assert (taken.status, taken.why, taken.writes) == ("ok", "on PATH: sh", [])
     taken = take("package", {"programs": {"surely-no-such-program": "tiny"}})
     assert (taken.status, own.has("tiny")) == ("failed", True)
-    assert taken.why == "done, but the package is installed, and there is no program surely-no-such-program on PATH"
+    assert taken.why == "done, but the package is installed, but there is no program surely-no-such-program on PATH"
     assert take("package", {"programs": {"surely-no-such-program": "tiny"}}).status == "blocked"
 
 
@@ -267,7 +270,7 @@ def test_who_is_not_root_is_told_to_become_it(own, tmp_path):
     state = drive(package.probe(made(names=["tiny"])), Machine(before=NOBODY))
     decision = package.decide(made(names=["tiny"]), state)
     assert isinstance(decision, Blocked)
-    assert decision.why == "tiny: an installation needs root: give the step `become: true`"
+    assert decision.why == "tiny: installing needs root: give the step `become: true`"
 
 
 RPM = r"""#!/bin/sh
@@ -347,7 +350,9 @@ def test_other_managers_install_what_is_missing_and_say_so_afterwards(elsewhere)
 def test_a_database_of_another_manager_that_cannot_be_read_is_unknown(elsewhere):
     _, host, folder = elsewhere
     (folder / "broken").touch()
-    with pytest.raises(ProbeError, match=r"(?i)not known which packages are installed: error: .*(open|read)"):
+    with pytest.raises(
+        ProbeError, match=r"(?i)which packages are installed could not be determined: error: .*(open|read)"
+    ):
         drive(package.probe(made(names=["lsof"])), host)
 
 
@@ -357,7 +362,7 @@ def test_a_host_without_a_known_manager_is_blocked_only_if_something_is_missing(
     args = made(names=["lsof"], programs={"sh": "bash"})
     decision = package.decide(args, drive(package.probe(args), host))
     assert isinstance(decision, Blocked)
-    assert decision.why == "lsof: none of apt-get, dnf, yum, apk is on this host to install with"
+    assert decision.why == "lsof: cannot be installed, because this host has none of apt-get, dnf, yum, apk"
     args = made(programs={"sh": "bash"})
     assert isinstance(package.decide(args, drive(package.probe(args), host)), NoChange)
 

@@ -10,9 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from real_processes import NOBODY, Machine, drive, lives, start_of
 
-from actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
 from engine.actions import discover
 from engine.actions.processes import device_holders, fuser, pkill, processes
 from engine.codec import to_json
@@ -22,9 +20,13 @@ from engine.facts.process_selection.by_command_line import CommandLineMatch
 from engine.facts.processes.table import Process
 from engine.lang.arguments import build
 from engine.protocols import Absent, Fails, Holds
+from engine.text import regexes
 from engine.values.command import Command, Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Unknown
+from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
+from tests.probe_driver import drive
+from tests.real_processes import NOBODY, Machine, lives, start_of
 
 GRACE = Duration(1.0)
 
@@ -58,6 +60,26 @@ def gpus(stage, tmp_path):
 
 
 # --- pkill
+
+
+def test_who_makes_himself_too_slow_to_search_is_left_alone_and_named_and_the_job_is_ended(machine, stage, monkeypatch):
+    """Mutants: he is ended; he is not named; that he is not known to match counts as that he does not."""
+    monkeypatch.setattr(regexes, "SECONDS_OF_TEXT", 0.05)
+    job = stage.job()
+    hostile = stage.job(name="a" * 60 + "!")
+    args = pkill.Args(patterns=(stage.word, "^(a|aa)+$"), grace=GRACE)
+    before = drive(pkill.probe(args), machine)
+    change = pkill.decide(args, before)
+    assert isinstance(change, Change)
+    assert [it.pid for it in change.targets] == [job.pid]
+    assert "left alone, as it is not known whether they match" in change.summary
+    assert f"pid {hostile.pid} (" in change.summary
+    assert carry_out(change, machine).exit_code == 0
+    after = drive(pkill.probe(args), machine)
+    assert isinstance(pkill.decide(args, after), Blocked), "whether somebody is left is not known"
+    assert not pkill.settled(args, before, after)
+    assert "could not be searched for" in pkill.explain(args, before, after)
+    assert (lives(job.pid), lives(hostile.pid)) == (False, True)
 
 
 def test_everybody_who_matches_is_ended_and_a_second_look_finds_nobody(machine, stage):
@@ -152,7 +174,7 @@ def test_more_victims_than_allowed_are_left_alone(machine, stage):
     args = kill(stage, max_victims=2)
     decision = pkill.decide(args, drive(pkill.probe(args), machine))
     assert isinstance(decision, Blocked)
-    assert "3 processes would be ended, and max_victims is 2" in decision.why
+    assert "3 processes would be ended, but max_victims is 2" in decision.why
     assert all(it.poll() is None for it in jobs)
 
 
@@ -261,6 +283,21 @@ def test_a_listed_holder_is_not_unlisted(stage, gpus, tmp_path):
     assert state.unlisted == ()
     assert state.foreign == ()
     assert state.processes[0].listed is True
+
+
+@LAB
+def test_beside_a_job_at_work_one_who_cannot_be_searched_may_be_left_over(stage, gpus, monkeypatch):
+    """Mutant: with nobody known to be left over, nobody is."""
+    monkeypatch.setattr(regexes, "SECONDS_OF_TEXT", 0.05)
+    machine = gpus(90)
+    at_work = stage.job("/dev/nvidia0")
+    hostile = stage.job(name="a" * 60 + "!")
+    args = pkill.Args(patterns=(stage.word, "^(a|aa)+$"), grace=GRACE, only="leftover")
+    state = drive(pkill.probe(args), machine)
+    assert [it.pid for it in state.at_work] == [at_work.pid]
+    assert isinstance(state.leftover, Unknown)
+    assert f"pid {hostile.pid}: its command line could not be searched for" in state.leftover.why
+    assert isinstance(pkill.decide(args, state), Blocked)
 
 
 @LAB
@@ -424,7 +461,7 @@ def test_a_link_that_another_user_has_put_there_ends_nobody(machine, stage, tmp_
 
 @pytest.mark.real("root")
 def test_a_device_that_everybody_holds_is_refused_under_any_name(machine, tmp_path):
-    """Mutants: holding.py without the look at ``everybodys``."""
+    """Mutants: by_open_files.py without the look at ``everybodys``."""
     (tmp_path / "job.lock").symlink_to("/dev/null")
     for number, name in (("3", "a"), ("9", "b")):
         subprocess.run(["mknod", str(tmp_path / name), "c", "1", number], check=True)

@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
-from actions.local_connection import wired
 from engine.actions.files import disk_speed, write_probe
 from engine.errors import ConfigError, ProbeError
 from engine.facts.files.dd_output import rate
@@ -25,6 +22,9 @@ from engine.lang.loader import load_playbook
 from engine.protocols import Action
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
+from tests.actions.local_connection import wired
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
@@ -201,7 +201,7 @@ def test_it_is_not_begun_where_there_is_no_room(tmp_path, shell):
     with pytest.raises(ProbeError, match=r"are free on .* less than 900.0 TiB"):
         drive(disk_speed.probe(made), here)
     assert [it.effect for it in here.sent] == [Effect.READ]
-    with pytest.raises(ProbeError, match="it is not there"):
+    with pytest.raises(ProbeError, match="the path does not exist"):
         drive(disk_speed.probe(build(disk_speed.Args, {"path": f"{tmp_path}/no"})), here)
 
 
@@ -298,5 +298,5 @@ def loaded(step):
 
 def test_a_step_must_allow_what_leaves_a_trace_for_a_moment():
     assert loaded("scratch: true").diagnose[0].scratch
-    with pytest.raises(ConfigError, match=r"t.yaml:5.*takes it away again \(allow it with `scratch: true`\)"):
+    with pytest.raises(ConfigError, match=r"t.yaml:5.*removes them \(allow it with `scratch: true`\)"):
         loaded("name: try it")

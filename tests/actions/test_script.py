@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actions.run_step import ACTIONS, carry_out, see
 from engine.app.input_files import LARGEST_SENT, read_playbook
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import ConfigError
 from engine.expressions.templates import Scope, render
 from engine.values.plan import Risk
+from tests.actions.run_step import ACTIONS, carry_out, see
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_script_of_an_included_playbook_lies_beside_that_one(beside, tmp_path)
         ("{file: odd.sh}", "4:", "write such options into the script"),
         ("{file: kills.sh}", "4:", "may not change the host, and `rm`"),
         ("{}", "4:", "give `file`"),
-        ("{args: [a]}", "4:", "there is no `file`"),
+        ("{args: [a]}", "4:", "no `file` is given"),
         ("{do: {file: a.sh}}", "4:", "a probe changes nothing"),
         ("{fil: a.sh}", "4:", "did you mean file?"),
     ],

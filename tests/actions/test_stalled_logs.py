@@ -6,14 +6,14 @@ import os
 import time
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.files import log_scan
 from engine.codec import to_json
 from engine.errors import ConfigError
 from engine.lang.arguments import build
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -45,7 +45,7 @@ def test_a_log_that_nothing_is_written_to_stands_still_with_its_last_line(tmp_pa
 def test_a_log_from_an_hour_ahead_is_not_one_that_moves(tmp_path):
     """Mutants: log_scan.py taking an age below nothing for 0."""
     state = scanned(aged(tmp_path / "x.log", -3600, "x\n"), stalled_for="10m")
-    assert "the clock of this host is off" in state.stalled.why
+    assert "the clock of this host is wrong" in state.stalled.why
     assert isinstance(state.last[0].age, Unknown)
 
 

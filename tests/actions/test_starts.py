@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions.system import starts
 from engine.actions.system.starts.start_times import of_container
 from engine.errors import ConfigError, ProbeError
@@ -19,6 +17,8 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Effect
 from engine.values.types import Unknown
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 FATAL = "fatal: destination path 'AReaL' already exists and is not an empty directory."
@@ -108,7 +108,7 @@ def test_what_ended_the_start_before_is_known_while_the_last_one_says_nothing_ye
 def test_what_was_not_seen_since_the_last_start_is_said(tmp_path):
     made, state = looked(log(tmp_path / "log", 5, after=()), **CAME_THROUGH)
     assert state.loop is False
-    assert starts.holds(made, state).why == "not seen since the last start: Cloning into, step 1"
+    assert starts.holds(made, state).why == "not found since the last start: Cloning into, step 1"
     made, state = looked(log(tmp_path / "log", 5), **CAME_THROUGH)
     assert starts.holds(made, state).why == f"since the last start: {FATAL}"
 
@@ -145,7 +145,7 @@ def test_lines_without_a_time_are_unknown_and_no_file_is_too(tmp_path):
     path.write_text("start container\n" * 9)
     made, state = looked(path)
     assert isinstance(state.loop, Unknown)
-    assert "carry no time" in state.loop.why
+    assert "have no time" in state.loop.why
     with pytest.raises(ProbeError):
         starts.holds(made, state)
     made, state = looked(tmp_path / "none*")
@@ -216,7 +216,7 @@ def test_docker_s_word_of_the_starts_counts_and_the_log_tells_why_each_ended(eng
     made, state = seen("mute")
     assert state.loop is True
     assert isinstance(state.failed, Unknown)
-    assert "keeps no log" in state.failed.why
+    assert "has no log" in state.failed.why
     assert (seen(calm)[1].loop, seen(calm)[1].count) == (False, 1)
     assert "no container nobody" in seen("nobody")[1].loop.why
 
@@ -242,7 +242,7 @@ def test_a_start_that_stands_longer_than_any_of_the_loop_ends_it_without_its_wor
     assert (state.loop, state.outlived, state.lived) == (False, True, pytest.approx(134, abs=2))
     answer = starts.holds(made, state)
     assert isinstance(answer, Holds)
-    assert "not seen: Cloning into, step 1" in answer.why
+    assert "not found: Cloning into, step 1" in answer.why
     failed = log(tmp_path / "failed", 170, 153, 136)
     with failed.open("a") as file:
         file.write(f"{stamp(2)} INFO: something goes on\n")

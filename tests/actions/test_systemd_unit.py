@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 
 import pytest
-from systemd_host import boot
 
-from actions.run_step import ACTIONS, carry_out, take
 from engine.actions.system import systemd_unit
 from engine.app.input_files import read_playbook
 from engine.errors import ConfigError
 from engine.facts.system import systemd_units
 from engine.lang.arguments import build
+from tests.actions.run_step import ACTIONS, carry_out, take
+from tests.systemd_host import boot
 
 pytestmark = pytest.mark.real("systemd")
 
@@ -51,7 +51,7 @@ def unit(systemd):
 def test_a_unit_is_written_enabled_and_started_and_the_second_run_does_nothing(systemd, unit):
     taken = unit()
     assert (taken.status, taken.result.verified) == ("changed", True), taken.why
-    assert taken.planned.planned == f"write, read anew, enable, start: {unit.name}"
+    assert taken.planned.planned == f"write, daemon-reload, enable, start: {unit.name}"
     assert "+ExecStart=/bin/sleep 1000" in (taken.planned.diff or "")
     assert systemd.show(unit.name, "ActiveState") == "active"
     assert systemd.show(unit.name, "UnitFileState") == "enabled"
@@ -64,7 +64,7 @@ def test_a_changed_text_is_shown_and_the_service_runs_with_it(systemd, unit):
     unit()
     pid = systemd.show(unit.name, "MainPID")
     taken = unit(TEXT.replace("1000", "2000"))
-    assert taken.planned.planned == f"write, read anew, restart: {unit.name}"
+    assert taken.planned.planned == f"write, daemon-reload, restart: {unit.name}"
     assert "-ExecStart=/bin/sleep 1000\n+ExecStart=/bin/sleep 2000\n" in (taken.planned.diff or "")
     assert (taken.status, taken.result.risk.value) == ("changed", "restarts-services")
     assert systemd.show(unit.name, "MainPID") != pid
@@ -75,7 +75,7 @@ def test_a_file_that_systemd_has_not_read_is_read_and_the_service_started_anew(s
     unit()
     systemd.write(f"/etc/systemd/system/{unit.name}", TEXT.replace("1000", "3000"))
     taken = unit(TEXT.replace("1000", "3000"))
-    assert taken.planned.planned == f"read anew, restart: {unit.name}"
+    assert taken.planned.planned == f"daemon-reload, restart: {unit.name}"
     assert taken.status == "changed"
 
 
@@ -110,7 +110,7 @@ def test_a_unit_of_the_distribution_is_not_overridden_and_a_masked_one_stays_so(
 def test_what_the_host_hangs_on_is_left_alone(unit):
     taken = unit(name="sshd")
     assert (taken.status, taken.writes) == ("blocked", [])
-    assert "a way into the host" in taken.why
+    assert "a remote access service" in taken.why
 
 
 def test_a_template_beside_the_playbook_is_filled_in(systemd, unit, tmp_path):
@@ -135,7 +135,7 @@ def test_where_no_systemd_runs_the_step_is_skipped(monkeypatch, tmp_path):
         ({"name": "a"}, "exactly one"),
         ({"name": "a", "content": "x"}, "no section"),
         ({"name": "a", "content": TEXT.partition("[Install]")[0]}, r"\[Install\]"),
-        ({"name": "../a", "content": TEXT}, "no name of a unit"),
+        ({"name": "../a", "content": TEXT}, "not a valid unit name"),
         ({"name": "a.mount", "content": TEXT}, "is a mount"),
         ({"name": "a", "content": TEXT, "source": "x"}, "exactly one"),
     ],

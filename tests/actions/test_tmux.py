@@ -9,14 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
-from real_processes import Machine, drive, lives, shell
 
-from actions.run_step import see, take
 from engine.actions.commands import tmux
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import ConfigError
 from engine.lang.arguments import build
 from engine.values.plan import Blocked
+from tests.actions.run_step import see, take
+from tests.probe_driver import drive
+from tests.real_processes import Machine, lives, shell
 
 real = pytest.mark.real("tmux")
 
@@ -41,7 +42,7 @@ def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice
     assert (tmp_path / "tick").exists()
     again = take("tmux", args)
     assert (again.status, again.writes) == ("ok", [])
-    assert "there is a session monitoring (pid " in again.why
+    assert "the session monitoring exists (pid " in again.why
     outcome = see("tmux", args)
     assert isinstance(outcome, ProbeAnswer)
     (pid,) = outcome.state.pids

@@ -11,9 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from real_processes import each
 
-from actions.fake_nvidia_smi import SHELLS, Here, drive
 from engine.actions import discover
 from engine.actions.files import log_scan
 from engine.actions.flow import note, pause, wait_for
@@ -26,6 +24,8 @@ from engine.planner import make_plan
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.laws.toy_actions import ToyHost, site
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -63,7 +63,7 @@ def test_a_path_that_appears_ends_the_wait(tmp_path, shell):
 
 @shells
 def test_a_path_that_stays_is_told_when_time_is_up(tmp_path, shell):
-    with pytest.raises(ProbeError, match=f"{tmp_path} is gone: not so after 1 s"):
+    with pytest.raises(ProbeError, match=f"{tmp_path} is gone: not the case after 1 s"):
         waited(shell, path=str(tmp_path), gone=True)
     assert waited(shell, path=str(tmp_path / "no"), gone=True)
 
@@ -109,7 +109,7 @@ def test_a_wait_for_nothing_or_for_two_things_is_refused(values):
 
 
 def test_a_wait_is_told_in_words():
-    assert wait_for.waits(build(wait_for.Args, {"path": "/x"})) == "wait until /x is there, at most 60 s"
+    assert wait_for.waits(build(wait_for.Args, {"path": "/x"})) == "wait until /x exists, at most 60 s"
     assert wait_for.waits(build(wait_for.Args, {"port": 80, "gone": True})) == (
         "wait until nothing listens on localhost:80, at most 60 s"
     )
@@ -246,15 +246,23 @@ class Asked(ToyHost):
 @pytest.mark.parametrize(
     ("step", "waits", "ended_by"),
     [
-        ("wait_for: {port: 9}", ["60"], "not so after 60 s (the limit was its `at_most`)"),
-        ("within: 10s, wait_for: {port: 9}", ["10"], "not so after 10 s (the limit was its `within`)"),
-        ("within: 90s, wait_for: {port: 9, at_most: 90s}", ["90"], "not so after 90 s (the limit was its `at_most`)"),
-        ("timeout: 5s, wait_for: {port: 9}", ["5"], "not so after 5 s (the limit was its `timeout`)"),
-        ("within: 10s, wait_for: {port: 9, at_most: 6s}", ["6", "2"], "not so after 2 s (the limit was its `within`)"),
+        ("wait_for: {port: 9}", ["60"], "not the case after 60 s (the limit was its `at_most`)"),
+        ("within: 10s, wait_for: {port: 9}", ["10"], "not the case after 10 s (the limit was its `within`)"),
+        (
+            "within: 90s, wait_for: {port: 9, at_most: 90s}",
+            ["90"],
+            "not the case after 90 s (the limit was its `at_most`)",
+        ),
+        ("timeout: 5s, wait_for: {port: 9}", ["5"], "not the case after 5 s (the limit was its `timeout`)"),
+        (
+            "within: 10s, wait_for: {port: 9, at_most: 6s}",
+            ["6", "2"],
+            "not the case after 2 s (the limit was its `within`)",
+        ),
         (
             "retry: {times: 1, every: 1s}, wait_for: {port: 9, at_most: 6s}",
             ["6", "6"],
-            "not so after 6 s (the limit was its `at_most`)",
+            "not the case after 6 s (the limit was its `at_most`)",
         ),
     ],
 )
@@ -277,7 +285,7 @@ def test_a_wait_under_verify_ends_with_its_within():
     plan, _ = make_plan(where)
     ((_, result),) = verify(where, plan, [], wrote=True, lost="")
     assert [it.argv[3] for it in host.sent] == ["7", "1"]
-    assert result.why == "something listens on localhost:9: not so after 1 s (the limit was its `within`)"
+    assert result.why == "something listens on localhost:9: not the case after 1 s (the limit was its `within`)"
 
 
 def test_a_wait_whose_command_was_ended_says_no_more_than_was_seen():
@@ -288,4 +296,4 @@ def test_a_wait_whose_command_was_ended_says_no_more_than_was_seen():
     text = "name: toy\ndiagnose: [{id: up, timeout: 5s, wait_for: {port: 9}}]"
     where = replace(site(load_playbook(text, "toy.yaml", discover()), Killed(procs={})), actions=discover())
     plan, _ = make_plan(where)
-    assert plan.looks[0].why == ("something listens on localhost:9: not seen when its command was ended after 5 s")
+    assert plan.looks[0].why == ("something listens on localhost:9: not observed when the command was ended after 5 s")

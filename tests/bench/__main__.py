@@ -1,28 +1,28 @@
 """What our looks cost over SSH, beside the floor and beside Fabric's own ``run``: ``make bench``.
 
 Every round connects to the same sshd on loopback, sends the same ten commands in three ways, and hangs up.  The floor is
-one exec of the whole script; nothing over SSH can be cheaper.  Each figure is the median over the rounds.
+one exec of the whole script; nothing over SSH can be cheaper.  The user is a plain one with an empty profile.  Each figure is the median over the rounds.
 """
 
 from __future__ import annotations
 
+import getpass
+import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import fabric
-from sshd import Sshd, start_sshd
 
 from engine.protocols import ConnectOptions
 from engine.transports import ssh
 from engine.values.command import Command, Effect
+from tests.sshd import PLAIN_USER, Sshd, start_sshd, with_plain_user
 
 ROUNDS = 20
+USER = PLAIN_USER if os.getuid() == 0 else getpass.getuser()
 COMMANDS = tuple(f"echo {number}; uname -r" for number in range(10))
 
 
@@ -34,14 +34,14 @@ class Never:
 
 
 def ours(server: Sshd) -> None:
-    connection = ssh.connect(server.host(), ConnectOptions(), Never())
+    connection = ssh.connect(server.host(user=USER), ConnectOptions(), Never())
     done = connection.run(*(Command(script=it, effect=Effect.READ, timeout=30) for it in COMMANDS))
     assert [it.stdout.split()[0] for it in done] == [str(it) for it in range(10)]
     connection.close()
 
 
 def one_by_one(server: Sshd) -> None:
-    connection = ssh.connect(server.host(), ConnectOptions(), Never())
+    connection = ssh.connect(server.host(user=USER), ConnectOptions(), Never())
     for it in COMMANDS:
         assert connection.run(Command(script=it, effect=Effect.READ, timeout=30))[0].exit_code == 0
     connection.close()
@@ -49,7 +49,7 @@ def one_by_one(server: Sshd) -> None:
 
 def opened(server: Sshd) -> fabric.Connection:
     keys = {"key_filename": str(server.key), "look_for_keys": False, "allow_agent": False}
-    return fabric.Connection(server.address, user="root", port=server.port, connect_kwargs=keys)
+    return fabric.Connection(server.address, user=USER, port=server.port, connect_kwargs=keys)
 
 
 def floor(server: Sshd) -> None:
@@ -82,7 +82,8 @@ def main() -> None:
     ways = {"connect only": bare, "floor: one exec": floor, "runbook: one call": ours,
             "runbook: ten calls": one_by_one, "Fabric: ten runs": fabric_run}  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        server = start_sshd(Path(folder))
+        Path(folder).chmod(0o755)
+        server = start_sshd(Path(folder) / "sshd", before=with_plain_user(Path(folder)) if os.getuid() == 0 else ())
         try:
             measured(ours, server)
             times = {name: [] for name in ways}
@@ -97,4 +98,5 @@ def main() -> None:
         print(f"{name:20} {middle * 1000:7.1f} ms   {middle / base:5.2f} x the floor")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -12,9 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from lang.test_large_playbooks import long_playbook
+from tests.lang.long_playbook import long_playbook
 
 ROUNDS = 3
 LENGTHS = {"check": (250, 1000), "hosts": (2500, 10_000)}

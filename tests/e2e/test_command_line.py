@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import signal
 import subprocess
 import sys
@@ -13,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from real_processes import living
 
-from e2e.conftest import PROGRAM, runbook
 from engine import lab
+from tests.program import PROGRAM, on_terminal, runbook
+from tests.real_processes import living
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
 
@@ -51,7 +49,7 @@ def test_a_lab_of_its_own_takes_no_inventory(tmp_path):
     """Mutants: lab_commands.py running on the lab all the same."""
     said = runbook("lab", "run", "zombie-gpu", "--dir", str(tmp_path / "lab"), "-i", "prod.yaml", "--dry-run")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "runbook: `lab run` runs on hosts of its own, and takes no -i: `runbook run` does\n"
+    assert said.err == "runbook: `lab run` starts its own hosts and takes no -i: use `runbook run` for other hosts\n"
     assert not (tmp_path / "lab").exists()
 
 
@@ -90,6 +88,47 @@ def test_a_mistyped_target_is_an_error_with_a_suggestion_before_any_connection(i
     assert said.code == 2
     assert said.out == ""
     assert words in said.err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("exec --hosts all -- true", "'--hosts' (here: the argument PATTERN, without an option)"),
+        ("hosts --limit all", "'--limit' (here: the argument PATTERN, without an option)"),
+        ("undo --run last", "'--run' (here: the argument RUN, without an option)"),
+        ("history show last --host a", "'--host' (here: the argument HOST, without an option)"),
+        ("history --host a", "write it behind the command, as in `runbook history list --host`"),
+        ("--hosts all run zombie-gpu", "as in `runbook run --hosts`"),
+        ("history export --output csv", "(here: --format FORMAT)"),
+        ("history replay last --format html", "(here: --output FORMAT)"),
+        ("history list -n 3", "(here: --limit N)"),
+        ("run zombie-gpu --host a", "(here: --hosts PATTERN)"),
+        ("history list --nonsense", "No such option '--nonsense'."),
+        ("rollback", "No such command 'rollback' (here: runbook undo RUN)"),
+        ("replay last", "(here: runbook history replay)"),
+        ("history last", "(here: runbook history show last)"),
+        ("history 20261123T17", "(here: runbook history show 20261123T17)"),
+        ("histroy", "Did you mean 'history'?"),
+        ("undo", "Missing argument 'RUN': a run's id, its beginning, or `last`"),
+        ("history diff last", "Missing argument 'AFTER': a run's id"),
+        ("apply", "Missing argument 'PLAN'."),
+    ],
+)
+def test_an_option_that_belongs_elsewhere_is_answered_with_its_place(line, words):
+    """Mutants: ``_elsewhere`` without its arguments; a group that passes the error on."""
+    said = runbook(*line.split())
+    assert said.code == 2
+    assert words in said.err
+
+
+def test_hosts_of_a_recorded_run_can_be_named_wherever_hosts_are(inventory, tmp_path):
+    """Mutant: ``hosts_text`` that selects without records."""
+    given = ("-i", str(inventory), "--records", str(tmp_path / "runs"))
+    assert runbook("exec", "here", "--read", *given, "--", "true").code == 0
+    where = {"RUNBOOK_RECORDS": str(tmp_path / "runs")}
+    said = runbook("hosts", "@last:healthy", "-i", str(inventory), **where)
+    assert "1 host taken: here" in said.out, said.err
+    assert "no host of run" in runbook("hosts", "@last:failed", "-i", str(inventory), **where).err
 
 
 def test_every_mistake_of_a_run_is_reported_at_once(inventory, tmp_path):
@@ -170,7 +209,7 @@ def test_exec_ends_what_takes_longer_than_it_may(inventory):
 
 
 def test_exec_changes_nothing_without_a_yes_where_nobody_can_be_asked(inventory, tmp_path):
-    """Mutants: run_command.py giving ``exec`` the consent of --yes; running.py asking for it from resets on only."""
+    """Mutants: run_command.py giving ``exec`` the consent of --yes; run.py asking for it from resets on only."""
     argv = ("exec", "here", "-i", str(inventory), "--output", "json")
     said = runbook(*argv, "--", "touch", str(tmp_path / "made"))
     assert said.code == 1
@@ -190,7 +229,7 @@ def test_exec_read_is_refused_where_a_look_of_a_playbook_is(inventory, tmp_path,
     there.write_text("x")
     said = runbook("exec", "nobody-has-asked-for-it", "--read", "-i", str(inventory), "--", *words, str(there))
     assert (said.code, said.out) == (2, "")
-    assert "--read promises that nothing is changed, and `rm` does (deletes-data) (leave out --read)" in said.err
+    assert "--read is for commands that change nothing, but `rm` does (deletes-data) (leave out --read)" in said.err
     assert there.exists()
 
 
@@ -201,7 +240,7 @@ def test_a_run_that_changes_wants_to_be_told_which_hosts(inventory, tmp_path):
     where = ("-i", str(inventory), "--output", "json")
     said = runbook("run", book, *where, "--yes")
     assert (said.code, said.out) == (2, "")
-    assert "add --hosts PATTERN (--hosts here is its own; --dry-run needs none)" in said.err
+    assert "add --hosts PATTERN (--hosts here is the playbook's default; --dry-run uses it without --hosts)" in said.err
     assert runbook("run", book, *where, "--dry-run").document["totals"] == {"planned": 1}
     assert runbook("run", book, *where, "--only", "diagnose").code == 0
     blocked = runbook("run", book, *where, "--hosts", "here")
@@ -211,7 +250,7 @@ def test_a_run_that_changes_wants_to_be_told_which_hosts(inventory, tmp_path):
 
 
 def test_an_unchecked_command_of_a_playbook_needs_a_yes_where_nobody_can_be_asked(inventory, tmp_path):
-    """Mutants: running.py letting risk ``unknown`` pass without consent."""
+    """Mutants: run.py letting risk ``unknown`` pass without consent."""
     book = playbook(tmp_path, f"remediate:\n  - {{id: a, command: {{do: {{argv: [touch, {tmp_path}/made]}}}}}}\n")
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
     assert "needs --yes" in said.step("here", "a")["why"]
@@ -289,17 +328,6 @@ def test_a_deadline_stops_the_run_with_5(inventory, tmp_path):
     assert said.host("here")["verdict"] == "cancelled"
 
 
-def on_terminal(argv: tuple[str, ...], answer: str) -> tuple[int, str]:
-    """Run the program with a terminal as stdin; what it said on stderr."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(argv, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    os.close(theirs)
-    os.write(ours, answer.encode())
-    out, err = process.communicate(timeout=30)
-    os.close(ours)
-    return process.returncode, out + err
-
-
 @pytest.mark.parametrize(("answer", "code", "done"), [("y\n", 0, True), ("n\n", 130, False), ("\n", 130, False)])
 def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, code, done):
     mark = tmp_path / "mark"
@@ -314,7 +342,7 @@ def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, cod
 
 
 def test_a_wait_is_waited_for_on_a_terminal_too(inventory, tmp_path):
-    """Mutants: running.py ending where nothing would change, although something is waited for."""
+    """Mutants: run.py ending where nothing would change, although something is waited for."""
     book = playbook(tmp_path, f"remediate:\n  - {{id: w, wait_for: {{path: {tmp_path}/never, at_most: 1s}}}}\n")
     code, said = on_terminal((*PROGRAM, "run", book, "--hosts", "here", "-i", str(inventory)), "")
     assert code == 1, said
@@ -326,8 +354,8 @@ def test_json_is_one_document_and_nothing_else(inventory, tmp_path):
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
     assert said.document["format"] == 1
     assert set(said.host("here")["steps"][0]) == {
-        "id", "name", "phase", "action", "status", "why", "condition", "ignored", "verified", "seconds", "risk", "diff",
-        "planned", "victims", "state", "commands",
+        "id", "name", "phase", "action", "status", "why", "condition", "ignored", "changed_earlier", "verified", "seconds", "risk", "diff",
+        "planned", "victims", "state", "commands", "kept",
     }  # fmt: skip
 
 
@@ -339,7 +367,7 @@ def test_secrets_reach_no_output(tmp_path):
         "inputs:\n  password: {about: A secret., type: string, secret: true, required: true}\n"
         "  wandb_api_key: {about: Secret by its name., type: string, default: wandb-0123456789}\n"
         "  hooks: {about: Several., type: array, secret: true, default: [{url: hook-abcdefg}, hook-hijklmn]}\n"
-        "diagnose:\n  - id: said\n    command: {argv: [echo, '{{ inputs.password }}', 's3cr3t-val/ue', '{{ host.api_token }}',"
+        "diagnose:\n  - id: said\n    command: {argv: [echo, '{{ inputs.password }}', 's3cr3t-val/ue',"
         " '{{ inputs.wandb_api_key }}', '{{ inputs.hooks[0].url }}', '{{ inputs.hooks[1] }}']}\n",
     )
     for output in ("json", "console", "jsonl"):

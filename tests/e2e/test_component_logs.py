@@ -71,15 +71,15 @@ def test_a_part_that_dies_right_after_its_start_ends_the_others(practice):
     said = made.run("component-logs", "--yes", *given)
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     why = said.step("gpu-01", "start")["why"]
-    assert "the first that died: dies ended after " in why
+    assert "died first: dies ended after " in why
     assert "with exit code 9" in why
     assert "[dies] no GPU here" in why
-    assert "ended for that: stays" in why
+    assert "ended because of that: stays" in why
     assert parts_on(made, "gpu-01") == []
     said = made.run("component-logs", *options(SHARED, *chosen))
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     ended = said.finding("gpu-01", "all_ended")
-    assert ended["say"].startswith("none of them runs any more, dies died first: dies ended after ")
+    assert ended["say"].startswith("no part runs any more, dies died first: dies ended after ")
     assert "with exit code 9" in ended["say"]
     assert ended["evidence"]["last"][0]["text"] == "no GPU here"
     assert made.run("component-logs", *options(SHARED, chosen[0])).host("gpu-01")["verdict"] == "healthy"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.conftest import runbook
+from tests.program import runbook
 
 PLAYBOOK = """name: follows
 about: A change, and what follows it.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from docker_fixtures import _engine, engine
 
-from .conftest import runbook
+from tests.program import runbook
 
-__all__ = ["_engine", "engine"]
 pytestmark = pytest.mark.timeout(300)
 
 PLANT = r"""
@@ -62,7 +60,7 @@ def test_a_host_with_room_is_healthy_and_one_without_docker_is_told_so(practice)
     said = lab.run("disk-full", "--yes", "-e", "full_above=99")
     assert said.host("cpu-01")["verdict"] == "healthy", said.out
     assert said.writes() == []
-    assert "no Docker here" in said.step("cpu-01", "docker_docker")["why"]
+    assert "no Docker on this host" in said.step("cpu-01", "docker_docker")["why"]
     lab.exec(
         "cpu-01",
         "mkdir -p /mnt; mount -t tmpfs -o size=9m,nr_inodes=20 none /mnt; cd /mnt; for i in $(seq 1 19); do : >f$i; done",

@@ -12,12 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from docker_fixtures import _engine, engine
-from systemd_host import boot
 
-from .conftest import PROGRAM, Said, look, runbook
+from tests.program import PROGRAM, Said, look, runbook
+from tests.systemd_host import boot
 
-__all__ = ["_engine", "engine"]
 pytestmark = [pytest.mark.real("docker", "systemd"), pytest.mark.timeout(300)]
 
 UNIT = """[Unit]
@@ -262,11 +260,15 @@ def test_the_options_that_are_refused_are_those_that_docker_refuses(engine):
 @pytest.mark.parametrize(
     ("there", "settings", "words"),
     [
-        ({"max-size": "1m"}, {"log-driver": "journald"}, "log option max-size: log driver journald does not know it"),
-        ({"max-file": 5}, {"live-restore": False}, "log option max-file: a text is wanted, in quotes"),
+        (
+            {"max-size": "1m"},
+            {"log-driver": "journald"},
+            "log option max-size: log driver journald does not support it",
+        ),
+        ({"max-file": 5}, {"live-restore": False}, "log option max-file: must be a text in quotes"),
         ({}, {"log-opts": {"nonsense": "1"}}, "log option nonsense: log driver"),
         ({}, {"log-driver": "jsonfile"}, "log driver jsonfile: this Docker has no such driver"),
-        ({}, {"dns": "192.0.2.1"}, "dns: a list is wanted, and a text stands there"),
+        ({}, {"dns": "192.0.2.1"}, "dns: must be a list, but is a text"),
     ],
 )
 def test_a_file_that_docker_would_not_start_with_is_refused_in_the_plan(engine, tmp_path, there, settings, words):
@@ -314,3 +316,16 @@ def test_a_docker_that_is_down_is_unknown_and_nothing_is_written(tmp_path):
     assert said.writes() == []
     assert not (tmp_path / "daemon.json").exists()
     assert time.monotonic() - began < 60
+
+
+def test_an_undo_restores_the_settings_and_says_that_docker_was_not_restarted_with_them(docker):
+    docker.start(OLD)
+    said = docker.run()
+    assert said.code == 0, said.out + said.err
+    assert docker.config["live-restore"] is True
+    where = ("-i", str(docker.folder / "hosts.yaml"), "--output", "json", "--yes")
+    words = (*docker.systemd.within, *PROGRAM, "undo", "last", *where)
+    undone = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert docker.sh(f"cat {CONFIG}").strip() == OLD.strip()
+    assert "what is restored counts after its next one" in undone.stderr

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from docker_fixtures import _engine, engine
 
-from .conftest import runbook
+from tests.program import runbook
 
-__all__ = ["_engine", "engine"]
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
 
 
@@ -107,4 +105,4 @@ def test_a_host_whose_docker_is_down_is_unknown(tmp_path):
     said = runbook("run", "docker-prune", *where, "--yes", DOCKER_HOST=f"unix://{tmp_path}/none.sock")
     assert said.code == 1
     assert said.host("here")["verdict"] == "unknown"
-    assert "the Docker daemon does not run" in said.step("here", "docker")["why"]
+    assert "the Docker daemon is not running" in said.step("here", "docker")["why"]

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from strace import Traced, traced
 
 from engine import lab
-from tests.e2e.conftest import Practice, Said, runbook, scene
+from tests.program import Practice, Said, runbook, scene
+from tests.strace import Traced, traced
 
 PLAYBOOKS = {
     "training-crash": ("gpu-01=update_timeout",),
@@ -26,6 +26,26 @@ PLAYBOOKS = {
     "zombie-gpu": ("gpu-08=leftovers+busy",),
     "runner-monitor": ("gpu-08=leftovers+busy",),
     "monitor": ("gpu-08=leftovers+busy",),
+    "gpu-health": ("gpu-09=gpu_lost",),
+    "gpu-lost": ("gpu-09=gpu_lost",),
+    "gpu-row-remap": ("gpu-10=xid_reset+remap_pending",),
+    "gpu-xid": ("gpu-10=xid_reset+remap_pending",),
+    "gpu-reset": ("gpu-10=xid_reset+remap_pending",),
+    "gpu-throttle": ("gpu-11=throttled",),
+    "gpu-hang": ("gpu-11=throttled",),
+    "driver-mismatch": ("gpu-12=mismatch",),
+    "nfs-hang": ("gpu-12=mismatch",),
+    "nvlink": ("gpu-13=fabric_down",),
+    "time-sync": ("gpu-12=mismatch",),
+    "shm-full": ("shm-01=shm_full",),
+    "mig-layout": ("gpu-13=fabric_down",),
+    "fabric-manager": ("gpu-13=fabric_down",),
+    "ib-link": ("gpu-14=ib_down+nccl_waits",),
+    "nccl-timeout": ("gpu-14=ib_down+nccl_waits",),
+    "node-drain": ("gpu-11=throttled",),
+    "node-undrain": ("gpu-11=throttled",),
+    "node-reboot": ("gpu-11=throttled",),
+    "node-evidence": ("gpu-11=throttled",),
 }
 DOCKER = {
     "container-death": ("gpu-21=died_of_memory+at_work",),
@@ -33,6 +53,9 @@ DOCKER = {
     "docker-prune": ("gpu-22=docker_full+at_work",),
     "docker-logging-setup": ("gpu-23=unbounded_logs+at_work",),
     "runner-preflight": ("gpu-23=unbounded_logs+at_work",),
+    "host-oom": ("gpu-21=died_of_memory+at_work",),
+    "container-lost-gpu": ("gpu-24=lost_gpu",),
+    "docker-recover": ("gpu-25=docker_dead",),
 }
 SCRATCH = {"disk-slow", "pipeline-hang"}
 OWN_NAMES = r'"[^"]*/?\.runbook-[^"]+"|<[^>]*/\.runbook-[^>]*>'

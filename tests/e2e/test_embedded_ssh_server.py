@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = pytest.mark.real("namespaces")
+pytestmark = [pytest.mark.real("namespaces"), pytest.mark.longest]
 
 
 def test_the_main_job_is_planned_done_proven_and_not_done_twice(practice):

@@ -88,7 +88,7 @@ def test_an_include_reaches_no_file_outside(how, book, tmp_path, monkeypatch):
         read_playbook(path, discover())
     text = str(caught.value)
     assert SECRET not in text
-    assert "lies within" in text or "no playbook" in text
+    assert "exists in" in text or "no playbook" in text
     missing = text.replace("other", "absent")
     other.unlink()
     if how in ("absolute", "upwards"):
@@ -123,7 +123,7 @@ def test_a_file_that_is_sent_lies_beside_the_playbook_or_everybody_may_read_it(b
     outside.chmod(0o644)
     assert read_beside(str(outside), str(path)) == "echo x\n"
     outside.chmod(0o600)
-    with pytest.raises(ConfigError, match="not everybody may read it: move it there"):
+    with pytest.raises(ConfigError, match="not every user can read it: move it there"):
         read_beside(str(outside), str(path))
     (path.parent / "link.sh").symlink_to(outside)
     for name in ("link.sh", "../secret.sh", str(path.parent / "link.sh")):

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import pytest
 
-from e2e.conftest import runbook
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
 from engine.expressions.templates import Scope, evaluate, say, value_of
@@ -20,6 +19,7 @@ from engine.values.command import Completed
 from engine.values.event import HostFinished, RunFinished
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
+from tests.program import runbook
 
 ODD = {
     "large": '{"load": 1e999}',
@@ -127,7 +127,7 @@ def test_a_number_of_a_host_is_finite(text):
 
 def test_docker_rows_are_read_as_strictly():
     for text in ODD.values():
-        with pytest.raises(ProbeError, match="cannot be read"):
+        with pytest.raises(ProbeError, match="could not be parsed"):
             read_docker(Completed(exit_code=0, stdout=f"row {text}\n"))
 
 

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from unprivileged import NOBODY, ordinary_user
 
 from engine import lab
 from engine.lab.scenarios import PIPELINE
-from tests.e2e.conftest import Practice, Said, scene
+from tests.program import Practice, Said, scene
+from tests.unprivileged import NOBODY, ordinary_user
 
 pytestmark = pytest.mark.real("lab", "sshd", "curl")
 
@@ -124,7 +124,7 @@ def test_a_wrong_address_is_corrected_in_its_line_and_the_rest_asks_for_a_restar
     assert seen.configs["wrong_address"] == before.replace(":8001/", ":8000/")
     assert seen.finding("wrong_address", "wrong_address")["status"] == "gone"
     assert seen.present("wrong_address") == ["cannot_connect"]
-    assert "started again" in seen.finding("wrong_address", "cannot_connect")["advise"][-1]
+    assert "Restart the orchestrator" in seen.finding("wrong_address", "cannot_connect")["advise"][-1]
     assert len(seen.writes("wrong_address")) == 1
 
 

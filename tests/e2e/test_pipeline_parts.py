@@ -8,7 +8,7 @@ import pytest
 
 from engine import lab
 from engine.lab.scenarios import PIPELINE
-from tests.e2e.conftest import Practice, Said, scene
+from tests.program import Practice, Said, runbook, scene
 
 pytestmark = pytest.mark.real("lab", "sshd", "tmux")
 
@@ -32,6 +32,8 @@ def seen(tmp_path_factory) -> dict:
             "config planned": made.exec("works", f"cat {PIPELINE}/train.toml; ls {PIPELINE}/logs/alone.log"),
         }
         known["alone"] = made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works,fails,whole,bare")
+        undo = runbook("undo", known["alone"].document["run"], "--hosts", "works", "--yes", "--output", "json")
+        known |= {"undone": undo, "config undone": made.exec("works", f"cat {PIPELINE}/train.toml")}
         known["configs after"] = {it: made.exec(it, CONFIGS) for it in ("works", "fails")}
         return {**known, "again": made.run("isolate-with-fake-data", "--yes", *ALONE, hosts="works")}
 
@@ -68,6 +70,14 @@ def test_a_trainer_alone_tells_where_the_fault_is(seen):
     assert verdicts(said) == {it: "resolved" if it == "works" else "unresolved" for it in found}, said.out
     assert {said.finding(host, it)["status"] for host, it in found.items()} == {"present"}
     assert "config.json" in said.finding("fails", "trainer_fails")["evidence"]["last"][0]["text"]
+
+
+def test_an_undo_finds_the_old_configuration_back_and_names_what_it_cannot_end(seen):
+    said = seen["undone"]
+    assert said.code == 0, said.out + said.err
+    assert [it["status"] for it in said.host("works")["steps"]] == ["ok"]
+    assert seen["config undone"] == seen["config"]
+    assert "not undone: start (tmux)" in said.err
 
 
 def test_the_old_configuration_is_back_whatever_came_of_the_test(seen):

@@ -141,6 +141,6 @@ def test_a_check_that_refuses_leaves_the_file_and_fails_the_step(lab, config):
     )
     assert said.code == 1
     assert said.step("gpu-01", "raise[0]")["status"] == "failed"
-    assert "grep refuses the new text (exit code 1)" in said.step("gpu-01", "raise[0]")["why"]
+    assert "grep rejects the new text (exit code 1)" in said.step("gpu-01", "raise[0]")["why"]
     assert config.read_text() == TRAINING
     assert [it.name for it in config.parent.iterdir()] == ["train.yaml"]

@@ -12,9 +12,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from systemd_host import boot
 
-from .conftest import PROGRAM, Said, runbook
+from tests.program import PROGRAM, Said, runbook
+from tests.systemd_host import boot
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "playbooks/files/runner-monitor.sh"
@@ -112,7 +112,7 @@ def test_a_host_with_a_busybox_alone_is_told_what_is_missing(tmp_path):
     said = runbook(*argv(tmp_path, "-e", "how=tmux"), PATH=str(tools), timeout=60)
     assert said.host("here")["verdict"] != "healthy", said.out
     assert said.finding("here", "not_watched")["status"] == "present", said.out
-    assert "there is no tmux on this host" in said.step("here", "start_session")["why"]
+    assert "tmux is not installed on this host" in said.step("here", "start_session")["why"]
     assert "nohup sh" in said.finding("here", "not_watched")["advise"][0]
 
 

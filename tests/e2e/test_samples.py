@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .conftest import Said, runbook
+from tests.program import Said, runbook
 
 BOOK = """\
 name: toy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from e2e.conftest import runbook
+from tests.program import runbook
 
 SKIPS = """\
 name: skips

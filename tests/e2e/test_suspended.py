@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from sshd import start_sshd
 
-from e2e.conftest import PROGRAM
 from engine.sessions.command_run import GRACE, LATEST
+from tests.program import PROGRAM
+from tests.sshd import start_sshd
 
 pytestmark = pytest.mark.real("sshd", "root")
 

@@ -1,7 +1,8 @@
-"""Real processes for the facts about them."""
+"""Real processes and a real Docker engine for the facts about them."""
 
 from __future__ import annotations
 
-from process_fixtures import machine, stage
+from tests.docker_fixtures import _engine, engine
+from tests.process_fixtures import machine, stage
 
-__all__ = ["machine", "stage"]
+__all__ = ["_engine", "engine", "machine", "stage"]

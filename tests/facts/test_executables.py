@@ -10,12 +10,12 @@ import sys
 import time
 
 import pytest
-from real_processes import Machine, Stage
 
 from engine.facts.processes.executables import programs_of
 from engine.facts.processes.protected import disguise, protection
 from engine.facts.processes.table import Row, Table, ask_processes, read_processes, table_of
 from engine.values.types import Unknown
+from tests.real_processes import Machine, Stage
 
 pytestmark = pytest.mark.real("root", "setpriv")
 
@@ -160,7 +160,7 @@ def test_an_sshd_that_a_user_has_started_himself_is_no_way_into_the_host(stage, 
     ]  # fmt: skip
 
     table = table_of(lines)
-    assert protection(table.rows[41], table) == "sshd is a way into the host"
+    assert protection(table.rows[41], table) == "sshd is a remote access service"
     assert protection(table.rows[50], table) == ""
     assert disguise(table.rows[50]) == "calls itself sshd, runs /usr/sbin/sshd"
 

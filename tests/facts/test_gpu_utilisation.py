@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from actions.fake_nvidia_smi import Here, uuid
 
 from engine.facts.gpu.device_users import User, Users, ask_users, read_users
-from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from engine.facts.gpu.model import ComputeProcess, GpuPresence, SmiReading
 from engine.facts.gpu.nvlink import Links, obstacle, together
 from engine.facts.gpu.smi_query import ask_presence, read_presence
 from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, wedged
 from engine.values.command import Completed
 from engine.values.types import Unknown
+from tests.actions.fake_nvidia_smi import uuid
+from tests.facts.gpu_values import seen
+from tests.probe_driver import Here
 
 DARK = Unknown(why="nvidia-smi prints ERR!")
-
-
-def seen(*samples, **parts) -> Gpu:
-    plain = {"index": 0, "uuid": uuid(0), "bus_id": "0000:90:00.0", "persistence": True, "requires_reset": False}
-    return Gpu(**{**plain, "utilization": samples[-1], "samples": samples, **parts})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
-from engine.facts.gpu_jobs.classification import GpuUse, classify
+from engine.facts.gpu_jobs.classification import GpuUse, classify, described
 from engine.facts.gpu_jobs.leftover import Load, at_work, gpus_of
 from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.facts.processes.protected import daemon, protection
@@ -155,7 +155,7 @@ def test_orphans_of_one_process_group_belong_together():
 
 
 def test_a_container_belongs_together_where_we_look_from_outside_of_it():
-    """Ranks of a batch job are children of slurmstepd, which is no part of the job, and share only its number."""
+    """Ranks of a batch job are children of slurmstepd, which is not a part of the job, and share only its number."""
     rows = (row(10, container="job_7"), row(20, container="job_7"), row(30, container="job_8"))
     seen = walk(*rows, holds={10: [0], 20: [1], 30: [1]})
     assert works(seen, load(0, 90)) == {1: False, 10: True, 20: True, 30: False}
@@ -224,6 +224,18 @@ def test_the_gpus_that_a_process_holds_are_those_of_its_nodes_and_of_nvidia_smi(
 
 
 PERCENT = st.one_of(st.sampled_from([0.0, 5.0, 6.0, 100.0]), st.just(Unknown(why="[N/A]")))
+
+
+def test_a_process_is_described_with_its_gpus_by_index_and_with_its_memory_there():
+    """Mutants: classification.py that takes the memory of another process, or the order of the nodes."""
+    seen = walk(row(10), row(11), row(12), holds={10: [0, 1], 11: [1]})
+    known = load(0, 0, apps=[(10, 0)])
+    assert described(10, seen, known).gpus == ("GPU 0 (5 MiB)", "GPU 1")
+    assert described(10, seen, load(0, 0)).gpus == ("GPU 0", "GPU 1")  # its nodes are in the other order
+    assert described(11, seen, known).gpus == ("GPU 0",)
+    assert described(12, seen, known).gpus == ()
+    assert described(10, seen, load(0, 0, reading=Unknown(why="no answer"))).gpus == ()
+    assert described(11, seen, load(0, 0, apps=Unknown(why="not listed"))).gpus == ("GPU 0",)
 
 
 @st.composite

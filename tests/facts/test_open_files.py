@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from real_processes import NOBODY, Machine, computed
 
 from engine.errors import ProbeError
 from engine.facts.processes.open_files import ask_holders, read_holders
 from engine.facts.processes.table_script import BUDGET
 from engine.values.command import Completed
+from tests.probe_driver import broken_awk
+from tests.real_processes import NOBODY, Machine, computed
 
 
 def walk(machine: Machine, *globs: str):
@@ -165,6 +166,20 @@ def test_a_walk_that_broke_off_is_a_fault_and_not_nobody():
     for rest in ("asked /x\n", "asked /x\nseen 1 30\nblind\n", "seen 1\nblind\nwalked 30\n"):
         with pytest.raises(ProbeError, match="could not be listed"):
             read_holders(Completed(exit_code=0, stdout=head + rest))
+
+
+@pytest.mark.parametrize("call", range(1, 16))
+def test_whichever_awk_gives_up_no_holder_is_hidden(stage, tmp_path, call):
+    """Mutants: a list whose awk failed, taken for the whole."""
+    (tmp_path / "held").write_text("x")
+    held = stage.job(f"{tmp_path}/held")
+    path = broken_awk(tmp_path, first=call, last=call)
+    try:
+        seen = walk(Machine(path=path), f"{tmp_path}/held")
+    except ProbeError:
+        return
+    assert paths(seen, held.pid) == (f"{tmp_path}/held",) or held.pid in seen.unseen
+    assert stage.word in seen.table.rows[held.pid].line or seen.table.rows[held.pid].cut
 
 
 def test_the_walk_over_a_thousand_processes_takes_no_minute(stage, tmp_path):

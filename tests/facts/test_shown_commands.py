@@ -11,11 +11,11 @@ import pytest
 
 from engine.codec import from_json, to_json
 from engine.facts.gpu.reset import reset, set_persistence
-from engine.reporters.console.wording import LONGEST_LINE, step_lines
 from engine.values.command import Command, Completed, Effect, read_script, write_script
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
-from tests.facts.test_gpu_utilisation import seen
+from engine.wording.host_lines import LONGEST_LINE, step_lines
+from tests.facts.gpu_values import seen
 
 ENGINE = Path(__file__).parents[2] / "engine"
 ODD = ("a b", "it's", "$HOME", "`id`", "*", "", "--", "#x", "~", '"', "\\n", "a;b|c>d", "!", "ü")
@@ -91,7 +91,7 @@ def test_every_script_of_ours_that_changes_a_host_says_how_it_is_shown():
     ],
 )
 def test_a_plan_shows_each_command_in_one_line_that_is_not_cut_where_it_is_to_be_pasted(shown, told):
-    """Mutant: wording.py that shortens a line to be pasted."""
+    """Mutant: host_lines.py that shortens a line to be pasted."""
     sent = SentCommand(line="sh -c 'x\ny' sh", effect="write", shown=shown)
     step = StepResult(id="s", phase=Phase.REMEDIATE, action="a", status=Status.WOULD_CHANGE, why="w", commands=(sent,))
     assert step_lines(step)[1:] == [told]

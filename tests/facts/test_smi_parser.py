@@ -12,10 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from actions.fake_nvidia_smi import KNOWN, SHELLS, Here, Pretended, calls, gpu, plant, uuid
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from real_processes import each
 
 from engine.errors import ProbeError
 from engine.facts.gpu.nvlink import ask_links, read_links
@@ -34,6 +32,9 @@ from engine.facts.gpu.smi_query import (
 )
 from engine.values.command import Completed
 from engine.values.types import Unknown
+from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
+from tests.probe_driver import SHELLS, Here
+from tests.real_processes import each
 
 MARKERS = (
     "[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "[GPU is lost]",
@@ -119,7 +120,7 @@ def test_a_reduced_nvidia_smi_that_refuses_the_core_is_asked_for_less(tmp_path, 
 
 
 def test_one_that_refuses_everything_is_a_fault_in_words(tmp_path):
-    with pytest.raises(ProbeError, match="refused the question"):
+    with pytest.raises(ProbeError, match="rejected the query"):
         read_gpus(asked(Pretended(fields=frozenset()), tmp_path, apart=0.1, apps=True))
     assert len(calls(tmp_path)) <= 5
 
@@ -164,7 +165,11 @@ def test_an_error_on_stderr_is_kept_beside_the_rows(tmp_path):
     ("exit_code", "said", "words"),
     [
         (9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "driver is not loaded"),
-        (18, "Failed to initialize NVML: Driver/library version mismatch", "different versions"),
+        (
+            18,
+            "Failed to initialize NVML: Driver/library version mismatch",
+            "versions of the driver and of its library differ",
+        ),
         (4, "Failed to initialize NVML: Insufficient Permissions", "not permitted"),
         (6, "No devices were found", "No devices were found"),
         (0, "No devices were found", "No devices were found"),
@@ -172,7 +177,7 @@ def test_an_error_on_stderr_is_kept_beside_the_rows(tmp_path):
         (15, LOST, "fallen off the bus"),
         (255, "Failed to initialize NVML: Unknown Error", "Unknown Error"),
         (0, "", "no row"),
-        (0, "<html>garbage, and, more</html>", "nothing that could be read"),
+        (0, "<html>garbage, and, more</html>", "its output could not be parsed"),
         (139, "", "exit code 139"),
     ],
 )
@@ -317,7 +322,7 @@ def test_a_row_that_ends_without_a_newline_is_cut_off_even_where_it_has_every_fi
     body = f"0, {uuid(0)}, H100, 0, 81559, 70123\n1, {uuid(1)}, H100, 0, 81559, 7"
     reading = read_gpus(Completed(exit_code=0, stdout=f"{head}{body}\n{FRAME} end 137\n"))
     assert [it.memory_used for it in reading.gpus] == [70123.0]
-    assert any(it.startswith("cut off: 1, ") for it in reading.errors)
+    assert any(it.startswith("incomplete line: 1, ") for it in reading.errors)
 
 
 def test_a_percentage_beyond_a_hundred_is_no_percentage():
@@ -487,6 +492,7 @@ lines = st.one_of(
 )
 
 
+@example(["0, GPU-0a1b2c3d-0000-1111-2222-000000000000" + ", [N/A]" * 7 + ", 1\xa0" + ", [N/A]" * 4], 0, False, "")
 @given(st.lists(lines, max_size=5), st.integers(0, 255), st.booleans(), st.text(max_size=80))
 def test_whatever_it_prints_is_read_or_refused_and_never_invented(printed, exit_code, late, stderr):
     done = answered(*printed, exit_code=exit_code, stderr=stderr)

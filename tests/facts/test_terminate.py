@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from real_processes import NOBODY, Machine, lives, start_of
 
 from engine.facts.processes.table import Process
 from engine.facts.processes.terminate import end_processes
 from engine.values.command import Effect
+from tests.real_processes import NOBODY, Machine, lives, start_of
 
 
 def process(pid: int, start: int | None = None) -> Process:
@@ -97,7 +97,7 @@ def test_a_pid_that_is_taken_anew_during_the_grace_does_not_get_the_second_signa
 def test_it_refuses_itself_its_ancestors_and_pid_1(machine):
     done = end(machine, process(os.getpid()), process(1), process(os.getppid()), signal="KILL")
     assert done.exit_code == 1
-    assert done.stdout.count("refused: our own connection hangs on it") == 3
+    assert done.stdout.count("refused: our own connection needs it") == 3
 
 
 def test_a_zombie_is_gone(machine, stage):

@@ -6,7 +6,7 @@ import os
 import signal
 from datetime import datetime, timedelta
 
-from faults.environment import Place, Told
+from tests.faults.environment import Place, Told
 
 REBOOTING = """remediate:
   - id: write

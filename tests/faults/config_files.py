@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from faults.environment import Place, Told
+from tests.faults.environment import Place, Told
 
 CONFIG = "rollout:\n  timeout: 60   # seconds\n" + "".join(f"# line {it}\n" for it in range(800))
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-from sshd import Sshd, make_key
-
-from faults.cut_proxy import Proxy
-from faults.environment import Place, Told, until
+from tests.faults.cut_proxy import Proxy
+from tests.faults.environment import Place, Told, until
+from tests.sshd import Sshd, make_key
 
 
 def inventory(place: Place, server: Sshd, *, port: int = 0, user: str = "root", key: str = "", fields: str = "") -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
-from faults.environment import Place, Told
-from faults.files import NOT_ALMIGHTY
+from tests.faults.environment import Place, Told
+from tests.faults.files import NOT_ALMIGHTY
 
 
 def _socket(place: Place, name: str) -> str:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from e2e.conftest import PROGRAM, Practice, Said
-from sshd import Sshd, start_sshd
-
 from engine import lab
+from tests.program import PROGRAM, Practice, Said
+from tests.sshd import Sshd, start_sshd
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n"
 ROOM_SCRIPT = """\

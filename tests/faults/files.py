@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from faults.environment import LOCAL, LOOK, Place, Told
+from tests.faults.environment import LOCAL, LOOK, Place, Told
 
 NOT_ALMIGHTY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 """What makes root mind the modes of files."""

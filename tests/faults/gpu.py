@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faults.environment import Place, Told
+from tests.faults.environment import Place, Told
 
 DIES = """/run/lab/bin/smi "$@" | head -c 30; kill -KILL $$"""
 NO_FIELDS = """case $* in

@@ -6,8 +6,8 @@ import socket
 import sys
 from pathlib import Path
 
-from faults.connections import inventory
-from faults.environment import Place, Running, Told
+from tests.faults.connections import inventory
+from tests.faults.environment import Place, Running, Told
 
 
 def _interrupted(run: Running, here: Path, what: str) -> Told:
@@ -104,7 +104,7 @@ def writing_twice(place: Place) -> Told:
     run = place.start("run", book, "--hosts", "all", "--yes")
     run.until(log.exists, "the write begins")
     run.interrupt()
-    run.says("a write in flight is left to end")
+    run.says("a change that is running may finish")
     run.interrupt()
     said = run.ended()
     assert log.read_text() == "begun\n"

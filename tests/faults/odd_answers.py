@@ -9,9 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from faults.connections import inventory
-from faults.environment import Place, Told
-from faults.files import NOT_ALMIGHTY
+from tests.faults.connections import inventory
+from tests.faults.environment import Place, Told
+from tests.faults.files import NOT_ALMIGHTY
 
 FLOOD = 100_000_000
 
@@ -74,16 +74,23 @@ def permission_denied(place: Place) -> Told:
 def _without(user: str) -> None:
     """Remove *user*, once sshd has ended the session of the connection that is over; a process that stays is a fault."""
     uid, deadline = pwd.getpwnam(user).pw_uid, time.monotonic() + 20
-    while time.monotonic() < deadline and any(_owner(process) == uid for process in Path("/proc").glob("[0-9]*")):
+    while (left := _processes_of(uid)) and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert not left
     subprocess.run(["userdel", "--remove", user], capture_output=True, check=True)
 
 
-def _owner(process: Path) -> int | None:
-    try:
-        return process.stat().st_uid
-    except OSError:
-        return None
+def _processes_of(uid: int) -> list[str]:
+    """By /proc/*/status, as userdel does it: the directories of what sshd runs for a user are root's."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (process / "status").read_text()
+            if f"\nUid:\t{uid}\t" in status:
+                found.append(f"{process.name} {(process / 'cmdline').read_bytes()!r}")
+        except OSError:
+            continue
+    return found
 
 
 def sudo_refused(place: Place) -> Told:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faults import clocks as hours
-from faults import config_files, connections, docker, files, gpu, interrupts, odd_answers
-from faults.files import BOMB, DEEP, HUGE, Provoke
+from tests.faults import clocks as hours
+from tests.faults import config_files, connections, docker, files, gpu, interrupts, odd_answers
+from tests.faults.files import BOMB, DEEP, HUGE, Provoke
 
 PROMISED = (
     "unreadable playbook", "empty playbook", "huge playbook", "deeply nested playbook", "YAML bomb in a playbook",
@@ -60,7 +60,7 @@ FILES = (
     refused("unreadable playbook", "A playbook that may not be read is named, with the reason.",
             "cannot read", "toy.yaml", "Permission denied", by=files.unreadable_playbook),
     refused("empty playbook", "An empty playbook: it is said what a playbook is.",
-            "toy.yaml:1:1: a playbook is a mapping, this is an empty file", by=files.playbook("")),
+            "toy.yaml:1:1: a playbook is a mapping, but this is an empty file", by=files.playbook("")),
     refused("huge playbook", "A playbook of 5 MB is not read to its end.",
             "toy.yaml is larger than 4 MiB", by=files.playbook(HUGE)),
     refused("deeply nested playbook", "A playbook of 5000 brackets is refused before the parser breaks.",
@@ -98,10 +98,10 @@ LINES = (
           by=connections.cut_for_good_while_looking),
     Fault(of="connection cut during a write", what="A write whose line was cut is unknown, and is sent once.", code=1,
           host="far", verdict="unknown", step="write", status="unknown",
-          words=("the line was lost while this ran", "it is not sent again"), by=connections.cut_during_a_write),
+          words=("the connection was lost while this command ran", "it is not sent again"), by=connections.cut_during_a_write),
     Fault(of="connection cut during a write", what="Nothing is done after a write whose line was cut.", code=1,
           host="far", verdict="unknown", step="later", status="blocked",
-          words=("the host cannot be asked any more", "the connection to the host was lost"),
+          words=("no more commands can be sent to the host", "the connection to the host was lost"),
           by=connections.cut_during_a_write),
 )  # fmt: skip
 
@@ -136,7 +136,7 @@ ANSWERS = (
 
 GPUS = (
     Fault(of="nvidia-smi dies in the middle", what="Half a row is no GPU, and nobody is ended.", code=1,
-          host="dies", verdict="unknown", step="gpus", status="failed", words=("exit code 137", "cut off"), by=gpu.liars),
+          host="dies", verdict="unknown", step="gpus", status="failed", words=("exit code 137", "incomplete line"), by=gpu.liars),
     Fault(of="nvidia-smi dies in the middle", what="Whether a process is left over is not known, so it stays.", code=1,
           host="dies", verdict="unknown", step="stop_leftovers", status="blocked",
           words=("whether pid", "is left over is not known"), by=gpu.liars),
@@ -148,7 +148,7 @@ GPUS = (
           words=("MIG: the driver does not say how busy a partitioned GPU is",), by=gpu.liars),
     Fault(of="driver mismatch", what="A driver that does not fit its library is named, and nobody is ended.", code=1,
           host="mismatch", verdict="unknown", step="gpus", status="failed",
-          words=("the driver and its library are of different versions",), by=gpu.liars),
+          words=("the versions of the driver and of its library differ",), by=gpu.liars),
     Fault(of="tool missing", what="GPUs without an nvidia-smi are unknown, and nobody is ended.", code=1,
           host="gone", verdict="unknown", step="gpus", status="failed", words=("this host has no nvidia-smi on PATH",),
           by=gpu.liars),
@@ -163,7 +163,7 @@ GPUS = (
 DOCKERS = (
     Fault(of="Docker daemon down", what="A daemon that does not run is no host without containers.", code=1,
           host="here", verdict="unknown", step="down", status="failed",
-          words=("the Docker daemon does not run", "journalctl -u docker"), by=docker.silent_engines),
+          words=("the Docker daemon is not running", "journalctl -u docker"), by=docker.silent_engines),
     Fault(of="Docker daemon hung", what="A daemon that does not answer is given up in time.", code=1,
           host="here", verdict="unknown", step="hung", status="failed",
           words=("Docker does not answer", "its daemon hangs"), by=docker.silent_engines),
@@ -189,7 +189,7 @@ PATCHES = (
           host="here", verdict="drifted", step="patch", status="drifted",
           words=("a link to", "elsewhere/shadow", "the plan did not show"), by=config_files.symlink_instead),
     Fault(of="two runs at once on one host", what="The second waits, looks again, and does not do it twice.", code=0,
-          host="here", verdict="healthy", step="write", status="ok", words=("nothing is to be done",),
+          host="here", verdict="healthy", step="write", status="ok", words=("there is nothing to do",),
           by=config_files.two_at_once),
 )  # fmt: skip
 
@@ -197,30 +197,30 @@ HOURS = (
     Fault(of="clock an hour off", what="Ages are by the clock of the host, and a copy is named by it.", code=0,
           host="ahead", verdict="resolved", step="patch", status="changed", by=hours.clocks),
     Fault(of="clock an hour off", what="A file from an hour ahead is of unknown age, not new.", code=0,
-          host="behind", verdict="resolved", words=("odd was last written to", "the clock of this host is off"),
+          host="behind", verdict="resolved", words=("odd was last written", "the clock of this host is wrong"),
           by=hours.clocks),
     Fault(of="reboot in the middle", what="What a reboot has cut off is unknown, and not sent again.", code=1,
           host="gpu-01", verdict="unknown", step="write", status="unknown",
-          words=("the line was lost while this ran", "it is not sent again"), by=hours.reboot),
+          words=("the connection was lost while this command ran", "it is not sent again"), by=hours.reboot),
     Fault(of="reboot in the middle", what="Nothing more is sent to a host that is gone.", code=1,
           host="gpu-01", verdict="unknown", step="later", status="blocked",
-          words=("the host cannot be asked any more",), by=hours.reboot),
+          words=("no more commands can be sent to the host",), by=hours.reboot),
 )  # fmt: skip
 
 INTERRUPTS = (
     Fault(of="Ctrl-C while connecting", what="Both who was being reached and who waited are reported.", code=130,
           host="far", verdict="cancelled", step="look", status="cancelled",
-          words=("interrupted by SIGINT, while it was being reached",), by=interrupts.connecting),
+          words=("interrupted by SIGINT while the host was being connected to",), by=interrupts.connecting),
     Fault(of="Ctrl-C while looking", what="A look is ended on the host at once.", code=130,
           host="here", verdict="cancelled", step="look", status="cancelled",
-          words=("this look was ended on the host",), by=interrupts.looking),
+          words=("this probe was ended on the host",), by=interrupts.looking),
     Fault(of="Ctrl-C at the prompt", what="It is a no: the plan is shown, and nothing is done.", code=130,
           host="here", verdict="planned", step="write", status="would_change", by=interrupts.at_the_prompt),
     Fault(of="Ctrl-C during a write", what="The write comes to its end.", code=130,
           host="here", verdict="cancelled", step="write", status="changed", by=interrupts.writing),
-    Fault(of="Ctrl-C during a write", what="Nothing is begun after it.", code=130,
+    Fault(of="Ctrl-C during a write", what="Nothing is started after it.", code=130,
           host="here", verdict="cancelled", step="later", status="cancelled",
-          words=("asked to stop before this was sent",), by=interrupts.writing),
+          words=("asked to stop before this command was sent",), by=interrupts.writing),
     Fault(of="Ctrl-C during a write", what="Nor does it end the program that carries the line.", code=130,
           host="far", verdict="resolved", step="write", status="changed", by=interrupts.writing_through_a_proxy),
     Fault(of="Ctrl-C during a write", what="The second one ends the write, and says that it is half done.", code=130,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from faults.environment import Place, Told
-from faults.table import FAULTS, PROMISED, Fault
+from tests.faults.environment import Place, Told
+from tests.faults.table import FAULTS, PROMISED, Fault
 
 TESTS = Path(__file__).parents[1]
 PROVOKED = {it.by: [row for row in FAULTS if row.by is it.by] for it in FAULTS if it.by}

@@ -73,7 +73,7 @@ def test_a_transport_that_there_is_not_is_a_mistake_of_the_file():
 
     with pytest.raises(ConfigError) as caught:
         read([document("hosts: {a: {transport: shh}}")], ("ssh", "local"))
-    assert str(caught.value) == "hosts.yaml:1:13: a: transport: there is none called 'shh' (did you mean ssh?)"
+    assert str(caught.value) == "hosts.yaml:1:13: a: there is no transport 'shh' (did you mean ssh?)"
 
 
 def test_a_transport_that_there_is_not_is_told_at_its_own_line():
@@ -87,7 +87,7 @@ def test_a_transport_that_there_is_not_is_told_at_its_own_line():
     """
     with pytest.raises(ConfigError) as caught:
         read([document(text)], ("ssh", "local"))
-    assert str(caught.value).startswith("hosts.yaml:5:5: a: transport:")
+    assert str(caught.value).startswith("hosts.yaml:5:5: a: there is no transport")
 
 
 FLEET = "hosts:\n" + "".join(
@@ -106,7 +106,7 @@ def test_a_range_leaves_out_what_is_not_ready_as_a_glob_does(pattern):
 def test_a_plain_name_takes_what_is_not_ready_and_warns_of_it():
     chosen = select(inventory(FLEET), "gpu-[01-04],gpu-02", False)
     assert [it.name for it in chosen.hosts] == ["gpu-01", "gpu-02", "gpu-03", "gpu-04"]
-    assert chosen.warnings == ("gpu-02 is taken although its status is offline, for it is named",)
+    assert chosen.warnings == ("gpu-02 is taken although its status is offline, because it is named",)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, 
 @pytest.mark.parametrize("key", ["group", "gruops", "Groups"])
 def test_groups_under_another_name_are_a_mistake(key):
     (said,) = mistakes(f"hosts: {{a: {{}}}}\n{key}: {{rack: [a]}}\n")
-    assert said == f"a.yaml:2:1: unknown key {key!r}, with lists of hosts as `groups` has them (did you mean groups?)"
+    assert said == f"a.yaml:2:1: unknown key {key!r}, with hosts or secrets as `groups` has them (did you mean groups?)"
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ def test_a_name_that_is_no_host_and_a_circle_are_mistakes_with_their_places():
     text = "hosts:\n  a: {ssh_proxy: b}\n  b: {ssh_proxy: a}\n  gate: {}\n  c: {ssh_proxy: gat}\n  d: {ssh_proxy: d}"
     found = [str(it) for it in mistakes(text)]
     assert found == [
-        "a.yaml:2:7: a: ssh_proxy leads in a circle: a by b by a",
-        "a.yaml:3:7: b: ssh_proxy leads in a circle: b by a by b",
+        "a.yaml:2:7: a: ssh_proxy forms a loop: a via b via a",
+        "a.yaml:3:7: b: ssh_proxy forms a loop: b via a via b",
         "a.yaml:5:7: c: ssh_proxy: no host of the inventory is called gat (did you mean gate?)",
-        "a.yaml:6:7: d: ssh_proxy leads in a circle: d by d",
+        "a.yaml:6:7: d: ssh_proxy forms a loop: d via d",
     ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from e2e.conftest import runbook
-
 from engine.errors import MOST_MISTAKES, ConfigError, Problem
 from engine.inventory.groups import formed
 from engine.values.inventory import Host
+from tests.program import runbook
 
 
 class Counting(str):

@@ -76,9 +76,9 @@ def test_a_mistake_in_the_old_form_names_the_field_as_it_is_written():
     [
         ("", "the file is empty (an inventory has `hosts:`"),
         ("{}", "the file is empty"),
-        ("just text", "no inventory that we know (an inventory has `hosts:`"),
-        ("[a, b]", "no inventory that we know"),
-        ("machines: {a: {}}", "no inventory that we know"),
+        ("just text", "not an inventory in a known format (an inventory has `hosts:`"),
+        ("[a, b]", "not an inventory in a known format"),
+        ("machines: {a: {}}", "not an inventory in a known format"),
         ("hosts:", "hosts: expected a mapping of host names to their fields, not nothing"),
         ("hosts: a,b", "hosts: expected a mapping of host names to their fields, not 'a,b'"),
         ("hosts: {}", "hosts: names no hosts"),

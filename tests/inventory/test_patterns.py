@@ -137,7 +137,7 @@ def test_the_option_takes_in_all_but_those_without_an_address():
 def test_if_nobody_is_ready_the_way_to_take_them_in_is_told():
     said = refused("vast-2*,vast-3*")
     assert "vast-2 (status: offline); vast-3 (status: retired)" in said
-    assert "--include-not-ready takes hosts in whatever their status, and so does naming one" in said
+    assert "--include-not-ready takes hosts whatever their status; so does naming a host" in said
 
 
 def test_a_placeholder_is_never_connected_to_though_its_host_is_named():
@@ -171,19 +171,19 @@ def test_a_placeholder_is_never_connected_to_though_its_host_is_named():
         ("gpu-[01-02", "lacks a ']'"),
         ("gpu-01]", "has a ']' too many"),
         ("gpu-[[01]]", "has a '[' too many"),
-        ("gpu-[0-999999999999]", "writes more than 10000 names"),
-        ("gpu-[0-999][0-999]", "writes more than 10000 names"),
+        ("gpu-[0-999999999999]", "expands to more than 10000 names"),
+        ("gpu-[0-999][0-999]", "expands to more than 10000 names"),
         ("colour=red", "colour=red: no host has a field 'colour'"),
         ("rol=voter", "no host has a field 'rol' (did you mean role?)"),
         ("role=cook", "no host has role=cook (role is one of: odd, role, trainer, voter)"),
-        ("all,", "has nothing to take after ','"),
-        ("all!", "has nothing to take after '!'"),
-        ("all,,cpu", "has nothing to take after ','"),
-        ("all!&cpu", "has nothing to take after '!'"),
+        ("all,", "has no host after ','"),
+        ("all!", "has no host after '!'"),
+        ("all,,cpu", "has no host after ','"),
+        ("all!&cpu", "has no host after '!'"),
         ("!cpu", "begins with '!' (all!cpu takes every other host)"),
         ("&cpu", "begins with '&'"),
-        ("cpu!cpu", "ends with no hosts"),
-        ("gpu&cpu", "ends with no hosts"),
+        ("cpu!cpu", "selects no hosts"),
+        ("gpu&cpu", "selects no hosts"),
     ],
 )
 def test_a_pattern_that_cannot_be_meant_is_told_why(pattern, said):

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from engine.inventory import read
+from engine.inventory.secret_fields import secrets_in
 from engine.text.secret_names import is_secret
+from engine.values.masking import Masking
 from engine.values.playbook import Where
 from tests.inventory.parse_text import host, inventory, mistakes
 
@@ -23,7 +25,7 @@ KEPT = """
         cloudflare_service_token_secret: token-secret-0815
         wandb: {api_key: nested-key-123, entity: team}
         passphrases: {}
-        secrets: [first-secret, {deep: second-secret}]
+        app_secrets: [first-secret, {deep: second-secret}]
         worker_url: http://worker:url-password@10.0.0.1:8765/
         pin_token: 98765432
         inline: |
@@ -48,7 +50,7 @@ def test_no_secret_field_is_in_what_a_host_shows_of_itself():
         if value != "url-password":  # a URL stays whole, or it could not be used; output masks the password in it
             assert value not in shown
     assert found.hosts[0].vars["wandb"] == {"api_key": "***", "entity": "team"}
-    assert found.hosts[0].vars["secrets"] == ["***", {"deep": "***"}]
+    assert found.hosts[0].vars["app_secrets"] == ["***", {"deep": "***"}]
     assert found.hosts[0].vars["pin_token"] == "***"
 
 
@@ -79,6 +81,28 @@ def test_secrets_are_looked_for_once_in_what_stands_in_many_places():
     section["again"] = [section] * 10
     found = read([({"hosts": {"a": {}}, "other": section}, "a.yaml", lambda path: Where())])
     assert found.secrets == ("found-in-the-loop",)
+
+
+LINES = {
+    "hunter2\nAdmin1": {"hunter2", "Admin1"},
+    "-----hunter2\n-----BEGIN-----": {"-----hunter2", "-----BEGIN-----"},
+    "-----BEGIN HUNTER2-----\nab": {"-----BEGIN HUNTER2-----"},
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\nAA\n-----END OPENSSH PRIVATE KEY-----": {"b3Bl"},
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n=Ab12\n-----END PGP PRIVATE KEY BLOCK-----": {"=Ab12"},
+    "[{{\n  hunt\n]}},\n------\nroot\nenabled\nhealthy": {"hunt"},
+}
+
+
+@pytest.mark.parametrize("value", LINES)
+def test_each_line_of_a_secret_is_hidden_but_what_stands_in_many_texts(value):
+    """Mutants: secret_fields.py ``can_be_hidden`` with 8 for SHORTEST; without ARMOUR, ``_FRAME`` or the words; with
+    every line that begins with dashes for ARMOUR.
+    """
+    whole, *lines = secrets_in({"secret": value + "\n"})
+    assert (whole, set(lines)) == (value, LINES[value])
+    mask = Masking((whole, *lines))
+    for line in LINES[value]:
+        assert line not in mask(f"before\n{line}\nafter")
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.conftest import runbook
-from unprivileged import ordinary_user
 
 from engine import lab
 from engine.errors import ConfigError
+from tests.lab.host_shell import on
+from tests.program import runbook
+from tests.unprivileged import ordinary_user
 
 pytestmark = pytest.mark.real("lab")
-
-
-def on(made: lab.Lab, host: str, text: str) -> str:
-    argv = lab.shell_argv(made.directory, host)
-    return subprocess.run((*argv, text), capture_output=True, text=True, timeout=30, check=False).stdout
 
 
 @pytest.fixture(params=[pytest.param("sshd", marks=pytest.mark.real("sshd")), "embedded"])
@@ -100,7 +96,7 @@ def test_a_fault_that_is_none_is_an_error_with_a_suggestion(tmp_path):
     with pytest.raises(ConfigError) as caught:
         lab.up(lab.LabOptions(directory=tmp_path / "lab", faults=("gpu-01=leftover", "x y=busy", "gpu_1=busy")))
     assert "did you mean leftovers?" in str(caught.value)
-    assert str(caught.value).count("no host name") == 2
+    assert str(caught.value).count("not a host name") == 2
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
@@ -131,8 +127,6 @@ def test_a_lab_that_takes_the_place_of_another_says_whom_it_ends(tmp_path):
         first = runbook("lab", "up", *where, "--host", "one=healthy")
         assert first.out.startswith("1 host up:"), first.err
         second = runbook("lab", "up", *where, "--host", "two=healthy")
-        assert second.out.startswith(
-            f"ended: one (a lab was up in {tmp_path / 'lab'}; --dir DIR keeps two labs separate)\n"
-        )
+        assert second.out.startswith(f"ended one (the lab in {tmp_path / 'lab'}; --dir DIR keeps two labs separate)\n")
     finally:
         runbook("lab", "down", *where)

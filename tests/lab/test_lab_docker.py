@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unprivileged import ordinary_user
 
 from engine import lab
 from engine.errors import ConfigError
 from engine.lab.docker_engine import group_of, require_engine
+from tests.unprivileged import ordinary_user
 
 pytestmark = pytest.mark.real("lab")
 

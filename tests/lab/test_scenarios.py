@@ -16,7 +16,7 @@ from engine.app.input_files import library, read_playbook
 from engine.lab import cluster_leader as leader_of_lab
 from engine.lab.faults import hosts_of
 from engine.lang.inputs import resolve_inputs
-from tests.e2e.conftest import runbook
+from tests.program import runbook
 
 HOST = lab.LabHost(name="leader", address="127.9.9.9", port=2, faults=("leader",))
 
@@ -61,7 +61,7 @@ def test_a_playbook_is_practised_without_another_word_and_ones_own_values_win(tm
     said = runbook("lab", "run", "raise-timeouts", "--dir", str(tmp_path / "lab"), "--yes", "-e", "request_retries=7")
     assert "gpu-01: resolved" in said.out, said.out + said.err
     assert "request_retries to 7" in said.out
-    assert re.search(r"on this lab, where nothing else is given: -e '?configs=", said.err)
+    assert re.search(r"inputs for this lab, unless you give others: -e '?configs=", said.err)
     assert not (tmp_path / "lab").exists()
 
 
@@ -71,5 +71,5 @@ def test_a_mistake_is_told_before_a_lab_is_started(tmp_path):
     assert "did you mean raise-timeouts?" in said.err
     said = runbook("lab", "up", "--for", "raise-timeout", "--dir", str(tmp_path / "lab"))
     assert said.code == 2
-    assert "no lab is made for 'raise-timeout'" in said.err
+    assert "there is no lab for 'raise-timeout'" in said.err
     assert not (tmp_path / "lab").exists()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from e2e.conftest import runbook
+
+from tests.program import runbook
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from e2e.conftest import runbook
 
 from engine.actions import discover
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
+from tests.program import runbook
 
 LOOK = "diagnose:\n  - {id: seen, command: {argv: ['true']}}\n"
 
@@ -50,8 +50,8 @@ def test_env_and_cwd_are_filled_in_for_looks_and_for_changes(tmp_path):
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("{id: a, env: {A: '{{ seen.stdout }}'}, command: {do: {argv: [x]}}}", "'seen' may not be named in `env`"),
-        ("{id: a, cwd: '{{ item }}', each: ['/'], command: {do: {argv: [x]}}}", "'item' may not be named in `cwd`"),
+        ("{id: a, env: {A: '{{ seen.stdout }}'}, command: {do: {argv: [x]}}}", "'seen' cannot be used in `env`"),
+        ("{id: a, cwd: '{{ item }}', each: ['/'], command: {do: {argv: [x]}}}", "'item' cannot be used in `cwd`"),
         ("{id: a, env: {A: '{{ inputs.nosuch }}'}, command: {do: {argv: [x]}}}", "there is no input 'nosuch'"),
         ("{id: a, cwd: '{{ nosuch }}', command: {do: {argv: [x]}}}", "the name 'nosuch' is not defined"),
         ("{id: a, cwd: '{{ host.', command: {do: {argv: [x]}}}", "cannot be understood"),
@@ -65,7 +65,7 @@ def test_what_env_and_cwd_may_not_name_is_a_mistake_with_its_place(step, words):
 
 def test_a_look_for_all_hosts_has_no_hosts_own_surroundings():
     look = "{id: a, once: true, env: {A: '{{ host.name }}'}, command: {argv: ['true']}}"
-    assert "cannot rest on 'host'" in problems(look, "diagnose", "")
+    assert "cannot depend on 'host'" in problems(look, "diagnose", "")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_look_for_all_hosts_has_no_hosts_own_surroundings():
 )
 def test_raw_where_it_means_nothing_is_refused_in_a_sentence(step):
     said = problems(step)
-    assert "`!raw` is for arguments of actions and defaults of inputs (leave it out; where {{ is meant" in said
+    assert "`!raw` is for arguments of actions and defaults of inputs (leave it out; for a literal {{" in said
     assert "Raw(" not in said
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from e2e.conftest import runbook
 
 from engine.actions import discover
 from engine.errors import ConfigError
 from engine.lang.ansible_hints import MEANT
 from engine.lang.loader import load_playbook
 from engine.lang.playbook_schema import STEP_KEYS
+from tests.program import runbook
 
 HEAD = "name: toy\nabout: x\n"
 BAD = {
-    "a tab": ("diagnose:\n\t- {id: a}\n", "toy.yaml:4:1: a tab, which YAML takes for no indentation (use spaces)"),
+    "a tab": ("diagnose:\n\t- {id: a}\n", "toy.yaml:4:1: a tab, which YAML does not allow for indentation (use spaces)"),
     "an at": ("hosts: @gpu\n", "toy.yaml:3:8: a value cannot begin with '@' in YAML (put the whole value in quotes)"),
     "NUL": ("hosts: a\0b\n", "toy.yaml:3:9: a character that YAML does not allow (#x0000, NUL)"),
     "brackets": ("hosts: " + "[" * 300, "toy.yaml:3:208: nested deeper than 50 levels"),
@@ -26,7 +26,7 @@ BAD = {
     "cmd": ("diagnose:\n  - {id: a, command: {cmd: uptime}}\n", "write `argv: [program, argument]`"),
     "a module": ("remediate:\n  - {id: a, ansible.builtin.service: {name: x}}\n", "did you mean service?"),
     "a module of others": ("diagnose:\n  - {id: a, ansible.builtin.shell: x}\n", "write `command: {script: ...}`"),
-    "no state": ("remediate:\n  - {id: a, service: {name: x, state: up}}\n", "none of: started, stopped, restarted, reloaded"),
+    "no state": ("remediate:\n  - {id: a, service: {name: x, state: up}}\n", "use one of: started, stopped, restarted, reloaded"),
     "a list of conditions": ("diagnose:\n  - {id: a, when: [b, c], command: {argv: [x]}}\n", "join them by `and`"),
     "a number": ("diagnose:\n  - {id: a, command: {argv: [sleep, 5]}}\n", 'put it in quotes: "5"; in a template: | string'),
     "a mode": ("remediate:\n  - {id: a, file: {path: /x, mode: 644, content: x}}\n", 'such as "0644"'),
@@ -59,7 +59,7 @@ def test_a_bang_at_an_end_of_line_of_another_kind_breaks_nothing():
 
 
 def test_a_list_of_plays_is_told_what_a_playbook_is():
-    assert "stand at its top, without a dash" in mistakes("- hosts: all\n  tasks: []\n")
+    assert "at its top level, without a dash" in mistakes("- hosts: all\n  tasks: []\n")
 
 
 def test_no_word_of_ours_is_called_a_word_of_others():
@@ -71,9 +71,9 @@ def test_no_word_of_ours_is_called_a_word_of_others():
     ("words", "said"),
     [
         (("hosts", "gpu-01 gpu-02"), "join several by commas: gpu-01,gpu-02"),
-        (("hosts", "gpu-01", "gpu-02"), "several hosts are joined by commas: gpu-01,gpu-02"),
-        (("run", "toy.yaml", ""), "a word is empty: a variable of the shell that is not set"),
-        (("run", "toy.yaml", "--timeout", ""), "--timeout is empty: give it a value, or leave it out"),
+        (("hosts", "gpu-01", "gpu-02"), "join several hosts by commas: gpu-01,gpu-02"),
+        (("run", "toy.yaml", ""), "an argument is empty: is a shell variable not set"),
+        (("run", "toy.yaml", "--timeout", ""), "--timeout is empty: give it a value, or leave the option out"),
         (("run", "toy.yaml", "-e", ""), "--input is empty"),
         (("run", ""), "PLAYBOOK is empty"),
         (("run", "toy.yaml", "--hosts", "gpu-01", "--inputs", "in.yaml"), "in.yaml:2:1: input port: expected a whole"),
@@ -94,3 +94,14 @@ def test_a_command_line_that_says_too_little_or_too_much(tmp_path, words, said):
 def test_what_an_action_is_made_of_is_told(action, part):
     told = runbook("actions", action).out
     assert f"\nFields of a {part}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("action", "absent"),
+    [("file", ["  text ", "  filled ", "PathState"]), ("script", ["  text "]), ("restore_file", ["FileCopy"])],
+)
+def test_what_an_author_cannot_write_and_no_expression_reads_is_not_listed(action, absent):
+    """Mutants: ``public_fields`` with what is private, or with the text of a file that another argument names."""
+    told = runbook("actions", action).out
+    assert "Arguments" in told
+    assert [it for it in absent if it in told] == []

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.conftest import runbook
-from laws.toy_actions import ACTIONS
 
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from engine.lang.yaml_source import parse_inventory, parse_playbook
 from engine.values.units import duration
+from tests.laws.toy_actions import ACTIONS
+from tests.program import runbook
 
 BOOK = """\
 name: toy
@@ -100,6 +100,7 @@ def test_a_folder_a_pipe_and_a_device_are_not_read(place, kind, words, role):
     assert words in said.err
 
 
+@pytest.mark.slow
 def test_bad_yaml_is_refused_within_bounded_time_and_memory():
     code = (
         "import resource, sys; from engine.lang.yaml_source import parse_inventory as read\n"
@@ -128,20 +129,19 @@ def test_a_merge_key_is_overridden_by_what_stands_beside_it():
 
 
 SCHEMAS = [
-    ("{$ref: 'http://127.0.0.1:%d/x.json'}", "'$ref' means nothing"),
-    ("{$ref: 'file:///etc/passwd'}", "'$ref' means nothing"),
-    ("{$ref: '#/nowhere'}", "'$ref' means nothing"),
-    ("{$dynamicRef: '#x'}", "'$dynamicRef' means nothing"),
-    ("{$id: 'http://127.0.0.1:%d/', items: {$ref: y}}", "'$id' means nothing"),
-    ("{items: {anyOf: [{$ref: 'http://127.0.0.1:%d/x'}]}}", "'$ref' means nothing"),
-    ("{properties: {a: {$ref: x}}}", "'$ref' means nothing"),
-    ("{$defs: {a: {}}, type: array}", "'$defs' means nothing"),
-    ("{$schema: 'http://127.0.0.1:%d/'}", "'$schema' means nothing"),
+    ("{$ref: 'http://127.0.0.1:%d/x.json'}", "'$ref' is not allowed"),
+    ("{$ref: 'file:///etc/passwd'}", "'$ref' is not allowed"),
+    ("{$ref: '#/nowhere'}", "'$ref' is not allowed"),
+    ("{$dynamicRef: '#x'}", "'$dynamicRef' is not allowed"),
+    ("{$id: 'http://127.0.0.1:%d/', items: {$ref: y}}", "'$id' is not allowed"),
+    ("{items: {anyOf: [{$ref: 'http://127.0.0.1:%d/x'}]}}", "'$ref' is not allowed"),
+    ("{properties: {a: {$ref: x}}}", "'$ref' is not allowed"),
+    ("{$defs: {a: {}}, type: array}", "'$defs' is not allowed"),
+    ("{$schema: 'http://127.0.0.1:%d/'}", "'$schema' is not allowed"),
     ("{minLenght: 2}", "did you mean minLength?"),
     ("{type: nonsense}", "nonsense"),
-    ("{pattern: '(a+)+$'}", "could take for ever"),
     ("{pattern: '('}", "not a regular expression"),
-    ("{patternProperties: {'(a+)+$': {}}}", "could take for ever"),
+    ("{patternProperties: {'(': {}}}", "not a regular expression"),
     ("{minimum: low}", "low"),
 ]
 
@@ -174,12 +174,12 @@ def test_a_name_that_looks_like_a_keyword_is_a_name():
             "patterns=['x(']",
             ["toy.yaml:8:5", "toy.yaml:10:5", "toy.yaml:11:5", "not a regular expression", "patterns[0]"],
         ),
-        ("patterns=['good.one', '(a+)+$']", ["toy.yaml:10:5", "patterns[1]", "could take for ever"]),
+        ("patterns=['good.one', 'good(']", ["toy.yaml:10:5", "patterns[1]", "not a regular expression"]),
         ("patterns=['.*']", ["toy.yaml:8:5", "it matches the empty text"]),
         (f"patterns=['{'a' * 600}']", ["toy.yaml:8:5", "500 characters"]),
-        ("grace=soon", ["input grace: pkill: grace: 'soon' is no duration", "used at", "toy.yaml:10:5)"]),
+        ("grace=soon", ["input grace: pkill: grace: 'soon' is not a duration", "used at", "toy.yaml:10:5)"]),
         ("grace=99999999h", ["toy.yaml:10:5", "longer than a year"]),
-        (f"grace={'9' * 5000}h", ["toy.yaml:10:5", "is no duration"]),
+        (f"grace={'9' * 5000}h", ["toy.yaml:10:5", "is not a duration"]),
         ("patterns=x", ["a list is wanted (YAML or JSON)", """-e 'patterns=["one", "another"]'"""]),
         ("patterns=one,two", ["a list is wanted (YAML or JSON)", "as one item or as several"]),
         ("patterns={a: 1}", ["a list is wanted (YAML or JSON), got a mapping"]),
@@ -198,7 +198,7 @@ def test_inputs_that_an_action_cannot_take_are_refused_before_any_connection(pla
 def test_inputs_of_a_file_and_of_a_step_that_is_left_out(place):
     (place / "in.yaml").write_text("grace: never\nword: '('\n")
     said = run(place, "--inputs", "in.yaml")
-    assert "grace: 'never' is no duration" in said.err
+    assert "grace: 'never' is not a duration" in said.err
     assert ":12:" not in said.err, "its `when` is false"
     said = run(place, "-e", "word=(", "-e", "never=true").err
     assert said.startswith("runbook: input word: pkill: patterns[0]")
@@ -211,10 +211,10 @@ def test_one_value_that_three_steps_cannot_take_is_one_mistake_at_its_own_place(
     assert len(said.err.splitlines()) == 1, said.err
     (place / "in.yaml").write_text("# ours\ngrace: soon\n")
     said = run(place, "--inputs", "in.yaml")
-    assert said.err.startswith("runbook: in.yaml:2:1: input grace: pkill: grace: 'soon' is no duration")
+    assert said.err.startswith("runbook: in.yaml:2:1: input grace: pkill: grace: 'soon' is not a duration")
     assert len(said.err.splitlines()) == 1, said.err
     said = run(place, "--inputs", "in.yaml", "-e", "grace=late")
-    assert said.err.startswith("runbook: input grace: pkill: grace: 'late' is no duration")
+    assert said.err.startswith("runbook: input grace: pkill: grace: 'late' is not a duration")
 
 
 def test_one_item_of_a_list_needs_no_brackets(place):
@@ -225,17 +225,17 @@ def test_one_item_of_a_list_needs_no_brackets(place):
 @pytest.mark.parametrize("line", ["timeout: %s", "within: 5s, every: %s", "retry: {times: 2}, timeout: %s"])
 def test_no_time_at_all_is_refused(line, value):
     text = f"name: toy\ndiagnose:\n  - {{id: a, {line % value}, procs: {{word: zombie}}}}\n"
-    with pytest.raises(ConfigError, match=r"toy.yaml:3:\d+: (timeout|every): .* is no time at all"):
+    with pytest.raises(ConfigError, match=r"toy.yaml:3:\d+: (timeout|every): .* is too short"):
         load_playbook(text, "toy.yaml", ACTIONS)
 
 
 def test_a_deadline_of_no_time_is_refused_in_a_file_and_on_the_command_line(place):
-    with pytest.raises(ConfigError, match=r"toy.yaml:2:10: deadline: .* is no time at all"):
+    with pytest.raises(ConfigError, match=r"toy.yaml:2:10: deadline: .* is too short"):
         load_playbook("name: toy\nlimits: {deadline: 0s}\n", "toy.yaml", ACTIONS)
     said = run(place, "--deadline", "0s", "--timeout", "0", "--connect-timeout", "0s", "-e", "grace=soon")
     assert said.code == 2
     for it in ("--deadline: '0s'", "--timeout: '0'", "--connect-timeout: '0s'"):
-        assert f"{it} is no time at all" in said.err
+        assert f"{it} is too short" in said.err
 
 
 @pytest.mark.parametrize("value", ["-5s", -1, "5 weeks", "1e9s", "", None, True, "s", "1h-5m", float("nan")])

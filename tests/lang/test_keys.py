@@ -6,7 +6,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-from laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
 
 from engine.app.step_resolution import with_places, with_tags
 from engine.diagnosis import OtherHosts, SharedProbes, verdict
@@ -14,33 +13,19 @@ from engine.errors import ConfigError, ConnectionLost, Unreachable
 from engine.executor import Consent, execute
 from engine.fleet import Cancellation, Fleet
 from engine.lang.includes import inputs_of_parts
-from engine.lang.loader import load_playbook
 from engine.planner import make_plan
 from engine.values.inventory import Address, Host, Inventory
 from engine.values.plan import Presence
 from engine.values.playbook import written_id
 from engine.values.result import Status, Verdict
-
-
-def load(text: str, **others: str):
-    def opened(name: str, file: str) -> tuple[str, str]:
-        if name not in others:
-            raise ConfigError(f"no playbook {name!r}")
-        return f"{name}.yaml", others[name]
-
-    return load_playbook(text, "toy.yaml", ACTIONS, opened)
+from tests.lang.load_text import load, placed
+from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
 
 
 def mistakes(text: str, **others: str) -> str:
     with pytest.raises(ConfigError) as caught:
         load(text, **others)
     return str(caught.value)
-
-
-def placed(text: str, host: ToyHost, **others: str):
-    book = load(text, **others)
-    inputs = {it.name: it.default for it in book.inputs}
-    return replace(site(book, host), inputs=inputs, parts=inputs_of_parts(book, inputs))
 
 
 def run(text: str, host: ToyHost, consent=Consent.YES, **others: str):
@@ -223,7 +208,7 @@ def test_what_is_always_done_is_owed_where_the_line_is_lost():
     assert statuses(steps) == {
         "stop": "unknown", "then": "blocked", "back": "blocked", "next": "blocked", "tidy": "owed"
     }  # fmt: skip
-    assert "owed" in steps["tidy"].why
+    assert "pending" in steps["tidy"].why
     assert verdict(where.playbook, outcome.steps, outcome.findings) is Verdict.UNKNOWN
     assert len(host.sent) == host.lose_at + 1
 
@@ -372,14 +357,14 @@ def test_a_write_elsewhere_that_was_lost_is_unknown_and_the_host_itself_is_not()
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("diagnose:\n  - {id: a, once: true, procs: {word: '{{ host.name }}'}}", "cannot rest on 'host'"),
+        ("diagnose:\n  - {id: a, once: true, procs: {word: '{{ host.name }}'}}", "cannot depend on 'host'"),
         (
             "diagnose:\n  - {id: b, procs: {word: xy}}\n  - {id: a, once: true, when: b.matches, procs: {word: xy}}",
-            "cannot rest on 'b'",
+            "cannot depend on 'b'",
         ),
-        ("diagnose:\n  - {id: a, on: '{{ host.name }}', procs: {word: xy}}", "'host' may not be named here"),
-        ("remediate:\n  - {id: a, once: true, end: {word: xy}}", "`once` means nothing in remediate"),
-        ("verify:\n  - {id: a, always: true, procs: {word: xy}}", "`always` means nothing in verify"),
+        ("diagnose:\n  - {id: a, on: '{{ host.name }}', procs: {word: xy}}", "'host' cannot be used here"),
+        ("remediate:\n  - {id: a, once: true, end: {word: xy}}", "`once` is not allowed in remediate"),
+        ("verify:\n  - {id: a, always: true, procs: {word: xy}}", "`always` is not allowed in verify"),
         ("remediate:\n  - {id: a, if_failed: b, end: {word: xy}}", "no earlier step is called 'b'"),
     ],
 )
@@ -394,7 +379,7 @@ def test_on_names_one_host_or_the_load_fails_with_the_place():
         with_places(book, {"": {}}, Inventory(hosts=hosts))
     assert str(caught.value).startswith("toy.yaml:3:5: on: ")
     many = load("name: toy\ndiagnose:\n  - {id: a, on: gpu-*, procs: {word: xy}}\n")
-    with pytest.raises(ConfigError, match="must name one host, and names 2"):
+    with pytest.raises(ConfigError, match="must name one host, but names 2"):
         with_places(many, {"": {}}, Inventory(hosts=hosts))
     here = load("name: toy\ndiagnose:\n  - {id: a, on: controller, procs: {word: xy}}\n")
     assert with_places(here, {"": {}}, Inventory(hosts=hosts)).diagnose[0].on == "controller"
@@ -534,10 +519,10 @@ def test_includes_may_stand_within_each_other_but_not_within_themselves():
     [
         ("{id: a, include: iner}", "toy.yaml:3:13: no playbook 'iner'"),
         ("{include: inner}", "an include needs an id"),
-        ("{id: a, include: inner, for: x}", "`for` means nothing beside include"),
+        ("{id: a, include: inner, for: x}", "`for` is not allowed beside include"),
         ("{id: a, include: inner, inputs: {wrod: zombie}}", "inner has no input 'wrod' (there are: word)"),
         ("{id: a, include: inner, inputs: {word: x}}", "input word of inner"),
-        ("{id: a, include: inner, inputs: {word: '{{ host.name }}'}}", "only inputs may be named here"),
+        ("{id: a, include: inner, inputs: {word: '{{ host.name }}'}}", "only inputs can be used here"),
         ("{id: a, include: inner, inputs: {word: '{{ inputs.nope }}'}}", "there is no input 'nope'"),
         ("{id: a, include: bad}", "bad.yaml:2:1: unknown key 'diagnos' (did you mean diagnose?)"),
         ("{id: a, inputs: {x: 1}, end: {word: zombie}}", "`inputs` belongs to an include"),

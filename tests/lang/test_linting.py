@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from e2e.conftest import runbook
 
 from engine.actions import discover
 from engine.app.input_files import read_playbook
 from engine.lang.lint.linter import warnings_in
 from engine.lang.lint.rules import RULES
 from engine.lang.loader import load_playbook
+from tests.program import runbook
 
 HEAD = "name: toy\n"
 FINDING = "findings:\n  - {id: held, when: seen.matches, severity: error, gone_for: 5s, advise: Call somebody.}\n"
@@ -71,7 +71,7 @@ BROKEN = [
     ("never-runs", WHOLE.replace("when: seen.matches", "when: false"), 5),
     ("never-runs", step("{id: tell, note: {text: hello}}\n  - {if_failed: tell, pause: {seconds: 1s}}"), 9),
     ("never-runs", step("{id: wait, pause: {seconds: 1s}}\n  - {if_changed: wait, note: {text: hello}}"), 9),
-    ("tags-apart", WHOLE.replace("for: held", "tags: a, for: held") + "  - {after: stop, tags: b, note: {text: hello}}\n", 8),
+    ("unlinked-tags", WHOLE.replace("for: held", "tags: a, for: held") + "  - {after: stop, tags: b, note: {text: hello}}\n", 8),
     ("unused-input", WHOLE.replace(LOOK, "inputs:\n  knob: {about: x, default: 1}\n" + LOOK), 3),
     ("unused-look", WHOLE.replace("findings:", "  - {id: more, processes: {patterns: ['a_long_name']}}\nfindings:"), 4),
     ("ignored-last-rung", WHOLE.replace("for: held", "for: held, ignore_failure: true"), 7),
@@ -79,6 +79,12 @@ BROKEN = [
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", "").replace("for: held, ", ""), 5),
     ("samples-too-short", OFTEN.replace("10)", "11)"), 5),
     ("samples-too-long", OFTEN + "limits: {deadline: 9s}\n", 3),
+    ("literal-secret", look("{argv: [/bin/x]}", "env: {API_TOKEN: abc-4711}, "), 4),
+    ("literal-secret", look("{argv: [/bin/x, --password, abc-4711]}"), 4),
+    ("literal-secret", WHOLE.replace("findings:", "  - {id: web, http: {url: 'http://x/', headers: {X-Api-Key: abc-4711}}}\nfindings:"), 4),
+    ("literal-secret", WHOLE.replace(LOOK, "inputs:\n  api_key: {about: x, default: abc-4711}\n" + LOOK), 3),
+    ("undeclared-secret", look("{argv: [/bin/x]}", "env: {API_TOKEN: '{{ secrets.api }}'}, "), 4),
+    ("unused-secret", WHOLE.replace(LOOK, "secrets:\n  api: {env: API}\n" + LOOK), 3),
     ("batches-without-end", WHOLE + "limits: {batches: [1, 100%]}\n", 8),
 ]  # fmt: skip
 
@@ -97,7 +103,7 @@ def test_an_input_that_only_a_template_file_names_is_used(tmp_path):
     book += "remediate:\n  - {file: {path: /etc/x.conf, template: conf.j2}}\n"
     (tmp_path / "toy.yaml").write_text(book)
     said = runbook("check", "toy.yaml", cwd=tmp_path).out
-    assert "'idle' is named nowhere" in said
+    assert "'idle' is not used" in said
     assert "'knobs'" not in said
 
 

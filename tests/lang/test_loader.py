@@ -7,11 +7,11 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.toy_actions import ACTIONS
 
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from engine.values.playbook import Severity
+from tests.laws.toy_actions import ACTIONS
 
 GOOD = """\
 name: toy
@@ -102,26 +102,26 @@ remediate:
     ("before", "after", "words"),
     [
         ("name: toy", "name: other", "its file 'toy.yaml'"),
-        ("name: toy", "name: toy\nname: toy", "stands twice"),
+        ("name: toy", "name: toy\nname: toy", "is given twice"),
         ("    for: held", "    for: held\n    each: inputs.wort", "did you mean word?"),
-        ("    for: held", "    for: held\n    scratch: true", "means nothing in remediate"),
-        ("    for: held", "    for: held\n    cwd: /tmp", "is for commands"),
+        ("    for: held", "    for: held\n    scratch: true", "is not allowed in remediate"),
+        ("    for: held", "    for: held\n    cwd: /tmp", "is only for commands"),
         ("    for: held", "    after: stop", "no earlier step"),
         ("  - id: seen", "  - name: look", "needs an id"),
-        ("limits: {deadline: 2m}", "limits: {attempts: 1}", "not supported yet"),
-        ("limits: {deadline: 2m}", "limits: {deadline: soon}", "is no duration"),
-        ("severity: error", "severity: yes", "none of"),
+        ("limits: {deadline: 2m}", "limits: {attempt: 1}", "did you mean attempts?"),
+        ("limits: {deadline: 2m}", "limits: {deadline: soon}", "is not a duration"),
+        ("severity: error", "severity: yes", "use one of"),
         ("when: seen.matches", "when: '{{ seen.matches }}'", "without {{ }}"),
         ("when: seen.matches", "when: seen.matches and", "cannot be understood"),
-        ("when: seen.matches", "when: stop.matches", "may not be named here"),
+        ("when: seen.matches", "when: stop.matches", "cannot be used here"),
         ("default: zombie", "default: z", "default of word"),
-        ("default: zombie", "type: nonsense, default: zombie", "stands twice"),
+        ("default: zombie", "type: nonsense, default: zombie", "is given twice"),
         ("{word: zombie}", "{word: 5}", "expected text"),
         ("    end: {word", "    procs: {word", "belongs under diagnose"),
         ("    end: {word", "    restart: {}\n    end: {word", "one action"),
         ("  - procs: {word: zombie}", "  - restart: {}", "asserts nothing"),
         ('say: "{{ seen.matches | length }} left"', 'say: "{{ seen.nope }}"', "no field"),
-        ("[Call somebody.]", "!!python/object:os.system [x]", "means nothing here"),
+        ("[Call somebody.]", "!!python/object:os.system [x]", "is not supported here"),
     ],
 )
 def test_a_mistake_is_named(before, after, words):

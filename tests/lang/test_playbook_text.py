@@ -50,7 +50,8 @@ remediate:
 verify:
   - {id: gone, processes: {patterns: [zombie_x]}, within: 3m, every: 10s}
   - {id: stays, samples: {times: 3}, processes: {patterns: [zombie_x]}}
-limits: {batches: [1, "10%", "100%"], stop_after: 3, deadline: 30m}
+limits: {batches: [1, "10%", "100%"], stop_after: 3, deadline: 30m,
+  max_unavailable: 25%, max_concurrent_per: {rack: 1}, order: sorted, pause_between: 20s, host_deadline: 5m}
 """
 
 SENTENCES = """\
@@ -59,43 +60,49 @@ toy: Shows every key.
 What to look for. (default zombie_x, 'a, b')
 gently: Whether. (default true)
 key: A secret. (default ***)
-Once for every item of inputs.words (zombie_x, 'a, b'); ITEM stands for it.
+Once for every item of inputs.words (zombie_x, 'a, b'); the commands show it as ITEM.
 If the probe itself fails, repeat it up to 2 times, every 3 s.
-Taken once, and the answer is shared by all hosts.
+Probed once; all hosts share the answer.
 On the host gpu-01.
 Each command may take 10 s.
 As me.
 In the folder /tmp.
 With A=b c in the environment.
-It makes something of its own on the host, and takes it away again.
+Creates temporary files of its own on the host, and removes them.
 Take samples for 10 min, one every 10 s, as long as leftover.
-Take 3 samples, one every 2 s; it must be true in every one.
+Take 3 samples, one every 2 s; it must be true in every sample.
 Tagged slow, deep (see --tags and --skip-tags).
 cd /tmp export A='b c' cat '/x y'
 from the playbook that is included as sub with p = {{ inputs.words }}:
-1.3 Find processes by what their command lines say, and tell those left over from those at work [sub_seen] patterns: zombie_x, 'a, b'
+1.3 Find processes by their command lines, and tell leftovers from jobs at work [sub_seen] patterns: zombie_x, 'a, b'
 from the playbook that is included as all:
 [all_seen] patterns: inner_word
 2.3 error [f] <one> left
-may take 10 s to go after a change, must then stay gone for 5 s
-if it stays: 1. Call.
-Only while f is found.
-Ask a person first (without a terminal: --yes).
+after a change, wait up to 10 s for it to go, counts as gone only after staying gone for 5 s
+if it is still present: 1. Call.
+Only while f is present.
+Asks for a yes first (without a terminal: give --yes).
 grace: 90 s
 Only if stop changed something. text: Hello.
-Only if stop or tell failed, even if that stopped everything else.
-Always, whatever happened before; it is reported as owed if the host cannot be reached.
+Only if stop or tell failed, even if the failure stopped the other steps.
+Always, whatever happened before; reported as owed (pending) if the host cannot be reached.
 On the controller, which is this machine.
 check: argv = [test, -e, /x] do: script = touch $1, params = [/x]
-Only while all_held is found.
+Only while all_held is present.
 grace: 60 s
-from this playbook itself: 3.5
-Only when inputs.gently. Only while an error is found. After stop, and not if that broke. A failure is shown, and changes no verdict.
+from this playbook's own steps: 3.5
+Only when inputs.gently. Only while an error finding is present. After stop, and not if that broke. A failure is shown, but does not change the verdict.
 4.1 Find processes
 Probe again every 10 s until it is true, for 3 min at most.
 The whole run ends after 30 min.
-Hosts are changed in batches, each begun when the one before has ended: 1; then 10%; then all the others.
-Once 3 hosts have not come out well, no further host is begun.
+Hosts are changed in batches, each started when the one before has ended: 1; then 10%; then all the others.
+A batch in which every host is unwell is the last one.
+Between two batches it waits 20 s.
+Once 3 hosts are failed, unresolved, unknown, unreachable or cancelled, no further host is started.
+Never more than 25% of the hosts are being changed, or failed, unresolved, unknown, unreachable or cancelled.
+At most 1 host with the same rack at once.
+Hosts are taken in this order: sorted.
+The work on one host ends after 5 min.
 """.splitlines()
 
 
@@ -111,6 +118,14 @@ def test_every_key_is_a_sentence(sentence):
     assert sentence in shown(BOOK), shown(BOOK)
 
 
+def test_what_hosts_are_compared_by_is_shown():
+    text = shown(
+        "name: toy\ndiagnose:\n  - {id: a, memory: {}}\nfindings:\n"
+        "  - {id: b, across: {value: a.swap_used, by: host.rack}, when: across.value > across.lowest, severity: info}\n"
+    )
+    assert "compared across all hosts, once each is probed: a.swap_used, by host.rack when: across.value" in text
+
+
 def test_nothing_of_our_own_shows_through():
     for word in ("Program(", "Where(", "None", "True", "False", "Unknown(", "hunter2"):
         assert word not in shown(BOOK)
@@ -122,8 +137,8 @@ def test_a_section_that_is_empty_is_left_out():
     for heading in ("INPUTS", "2. FINDINGS", "3. REMEDIATE", "4. VERIFY"):
         assert heading not in text
     alone = shown("name: toy\nremediate:\n  - {pkill: {patterns: [some_thing]}}\n")
-    assert "each decides for itself" in alone
-    assert "while an error is found" not in alone
+    assert "each step decides by its own probe" in alone
+    assert "while an error finding is present" not in alone
 
 
 CHANGING = (

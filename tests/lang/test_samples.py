@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws.toy_actions import ACTIONS
 
 from engine.actions import discover
 from engine.app.step_text import conditions
@@ -21,6 +20,7 @@ from engine.lang.loader import load_playbook
 from engine.lang.static_arguments import problems_with_inputs_given
 from engine.values.sampling import Sampling, Series
 from engine.values.types import Unknown
+from tests.laws.toy_actions import ACTIONS
 
 BOOK = """\
 name: toy
@@ -56,39 +56,39 @@ SAMPLES = 'samples: {times: "{{ inputs.n }}", every: 10s}'
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("remediate:\n  - {", "remediate:\n  - {samples: {times: 3}, ", "11:6: `samples` means nothing in remediate"),
-        (SAMPLES, "samples: {every: 10s}", "6:5: samples: give one of `times` and `for`"),
-        (SAMPLES, "samples: {times: 3, for: 10s}", "6:5: samples: give one of `times` and `for`"),
-        (SAMPLES, "samples: {times: 1}", "6:15: times: 1 is no number of samples"),
+        ("remediate:\n  - {", "remediate:\n  - {samples: {times: 3}, ", "11:6: `samples` is not allowed in remediate"),
+        (SAMPLES, "samples: {every: 10s}", "6:5: samples: give either `times` or `for`"),
+        (SAMPLES, "samples: {times: 3, for: 10s}", "6:5: samples: give either `times` or `for`"),
+        (SAMPLES, "samples: {times: 1}", "6:15: times: 1 is not a number of samples"),
         (SAMPLES, "samples: {times: 2.5}", "6:15: times: expected text or a whole number, got 2.5"),
-        (SAMPLES, "samples: {times: 3, every: 0s}", "6:25: every: '0s' is no time at all"),
-        (SAMPLES, "samples: {for: 10 minutes}", "6:15: for: '10 minutes' is no duration"),
-        (SAMPLES, "samples: {for: 10m, every: 100ms}", "6:5: samples: these are 6001, and 1000 are the most"),
-        (SAMPLES, "samples: {for: 2d, every: 1h}", "6:5: samples: these take 48 h, and a day is the most"),
+        (SAMPLES, "samples: {times: 3, every: 0s}", "6:25: every: '0s' is too short"),
+        (SAMPLES, "samples: {for: 10 minutes}", "6:15: for: '10 minutes' is not a duration"),
+        (SAMPLES, "samples: {for: 10m, every: 100ms}", "6:5: samples: 6001 samples are more than the maximum of 1000"),
+        (SAMPLES, "samples: {for: 2d, every: 1h}", "6:5: samples: they would take 2 d; the maximum is a day"),
         (SAMPLES, "samples: {time: 3}", "6:15: unknown key 'time' (did you mean times?)"),
         (SAMPLES, "samples: 3", "6:5: samples: expected a mapping, got 3"),
-        ("inputs.n }}", "host.n }}", "6:15: 'host' may not be named here"),
-        ("inputs.n }}", "other.matches }}", "6:15: 'other' may not be named here"),
+        ("inputs.n }}", "host.n }}", "6:15: 'host' cannot be used here"),
+        ("inputs.n }}", "other.matches }}", "6:15: 'other' cannot be used here"),
         ("inputs.n }}", "inputs.m }}", "6:15: there is no input 'm'"),
-        ("default: 3", "default: 0", "6:15: times: 0 is no number of samples"),
+        ("default: 3", "default: 0", "6:15: times: 0 is not a number of samples"),
         ("every: 10s", "every: 10s, while: matchs", "6:52: a sample has no field 'matchs' (did you mean matches?)"),
         ("every: 10s", "every: 10s, while: 'matches and'", "6:52: cannot be understood"),
-        ("every: 200ms", "every: 200ms, while: matches", "`while` means nothing in verify"),
+        ("every: 200ms", "every: 200ms, while: matches", "`while` is not allowed in verify"),
         ("zombie}\n    samples", "zombie}\n    within: 3s\n    samples", "`samples` and `within` both repeat the probe"),
-        ("zombie}\n    samples", "zombie}\n    scratch: true\n    samples", "something of its own on the host runs once"),
-        ("seen.known", "seen.matches", "the look 'seen' has `samples`, each with its own fields (seen.samples[-1].matches"),
-        ("seen.known", "seen.knwon", "the look 'seen' has no field 'knwon' (did you mean known?)"),
-        ("seen | sus", "other | sus", "9:16: `sustained` wants a look with `samples`, and 'other' has none"),
+        ("zombie}\n    samples", "zombie}\n    scratch: true\n    samples", "a probe with `scratch: true` runs only once"),
+        ("seen.known", "seen.matches", "the probe 'seen' has `samples`, each with its own fields (seen.samples[-1].matches"),
+        ("seen.known", "seen.knwon", "the probe 'seen' has no field 'knwon' (did you mean known?)"),
+        ("seen | sus", "other | sus", "9:16: `sustained` needs a probe with `samples`, but 'other' has none"),
         ("('matches', '20s')", "('matchez', '20s')", "9:16: a sample has no field 'matchez' (did you mean matches?)"),
         ("('matches', '20s')", "('matches and inputs.m', '20s')", "9:16: there is no input 'm'"),
         ("('matches', '20s')", "('matches and other.x', '20s')", "9:16: a sample has no field 'other'"),
-        ("('matches', '20s')", "('matches', 'soon')", "9:16: sustained: 'soon' is no duration"),
-        ("('matches', '20s')", "('matches', '0s')", "9:16: sustained: '0s' is no time at all"),
-        ("('matches', '20s')", "('matches')", "9:16: sustained: it is given for how long"),
-        ("sustained('matches', '20s')", "grows('matches', '5 GB or so')", "9:16: grows: '5 GB or so' is no size"),
-        ("('matches', '20s')", "(inputs.word, '20s')", "9:16: cannot be understood: `sustained` wants what it looks for"),
-        ("sustained('matches', '20s')", "list | map('series', inputs.word)", "`series` wants what it looks for"),
-        ("sustained('matches', '20s')", "list | map(inputs.word)", "`map` wants the name of its filter written out"),
+        ("('matches', '20s')", "('matches', 'soon')", "9:16: sustained: 'soon' is not a duration"),
+        ("('matches', '20s')", "('matches', '0s')", "9:16: sustained: '0s' is too short"),
+        ("('matches', '20s')", "('matches')", "9:16: sustained: it takes one duration"),
+        ("sustained('matches', '20s')", "grows('matches', '5 GB or so')", "9:16: grows: '5 GB or so' is not a size"),
+        ("('matches', '20s')", "(inputs.word, '20s')", "9:16: cannot be understood: `sustained` needs its condition or field"),
+        ("sustained('matches', '20s')", "list | map('series', inputs.word)", "`series` needs its condition or field"),
+        ("sustained('matches', '20s')", "list | map(inputs.word)", "`map` needs the name of its filter written out"),
     ],
 )  # fmt: skip
 def test_a_mistake_with_samples_is_named_with_its_place(old, new, words):
@@ -98,7 +98,7 @@ def test_a_mistake_with_samples_is_named_with_its_place(old, new, words):
 def test_a_value_of_an_input_is_held_against_samples_before_any_connection():
     book = load(BOOK)
     (problem,) = problems_with_inputs_given(book, ACTIONS, {"": {"n": 2000, "word": "zombie"}})
-    assert str(problem) == "input n: samples: these are 2000, and 1000 are the most (used at toy.yaml:4:5)"
+    assert str(problem) == "input n: samples: 2000 samples are more than the maximum of 1000 (used at toy.yaml:4:5)"
     assert problems_with_inputs_given(book, ACTIONS, {"": {"n": 5, "word": "zombie"}}) == []
 
 
@@ -111,7 +111,7 @@ def test_samples_that_their_inputs_switch_off_may_be_senseless():
 
 def test_an_action_that_only_waits_has_no_samples():
     text = "name: toy\ndiagnose:\n  - {id: a, samples: {times: 3}, pause: {seconds: 1s}}\n"
-    with pytest.raises(ConfigError, match=r"toy.yaml:3:13: pause sees nothing that samples could be taken of"):
+    with pytest.raises(ConfigError, match=r"toy.yaml:3:13: pause cannot be sampled"):
         load_playbook(text, "toy.yaml", discover())
 
 
@@ -140,7 +140,7 @@ def test_how_many_samples_there_are_and_when(written, asked, whole, due):
 def test_samples_are_told_in_a_sentence():
     looks = {it.id: conditions(it, found=True) for it in load(BOOK.replace("10s}", "10s, while: matches}")).steps}
     assert "Take {{ inputs.n }} samples, one every 10 s, as long as matches." in looks["seen"]
-    assert "Take samples for 1 s, one every 0.2 s; it must be true in every one." in looks["gone"]
+    assert "Take samples for 1 s, one every 0.2 s; it must be true in every sample." in looks["gone"]
 
 
 # -- what is asked of samples
@@ -164,7 +164,7 @@ def test_a_condition_is_sustained_if_it_held_in_every_sample_of_that_time():
     assert told("look | sustained('n < 5', '20s')", 1, 1, 9, 1, 1) is False, "one sample that is well resets it"
     assert told("look | sustained('n < 5', 20)", 9, 9, 9, 1, 1, 1) is True
     assert told("look | sustained('n < 5', '31s')", 1, 1, 1, 1) == Unknown(
-        why="the samples cover 30 s, and 31 s are asked about"
+        why="the samples cover 30 s, but 31 s are needed"
     )
 
 
@@ -208,8 +208,10 @@ def test_growth_never_falls_and_rises_by_so_much():
 
 def test_growth_wants_three_known_samples_and_an_unknown_one_never_counts_as_growth():
     """Mutants: two are enough; gaps are left out; unknown is false."""
-    assert told("look | grows('n')", 1, 2) == Unknown(why="growth wants 3 samples, and 2 are known")
-    assert told("look | grows('n')", 1, "gone", 2) == Unknown(why="growth wants 3 samples, and 2 are known: gone")
+    assert told("look | grows('n')", 1, 2) == Unknown(why="growth needs 3 known samples, but only 2 of 2 are known")
+    assert told("look | grows('n')", 1, "gone", 2) == Unknown(
+        why="growth needs 3 known samples, but only 2 of 3 are known: gone"
+    )
     assert told("look | grows('n')", 1, 2, "gone", 3, 4) == Unknown(why="1 of 5 samples not known: gone")
     assert told("look | grows('n')", 1, 5, "gone", 3, 4) is False, "it has fallen, whatever was between"
 
@@ -286,4 +288,4 @@ def test_what_a_host_said_is_no_expression_however_it_is_passed():
     """Mutants: sandbox.py letting `*` through."""
     for call in ("map(*other.word)", "map('series', **other)", "map('sustained', *other.word)"):
         said = mistakes("seen | sustained('matches', '20s')", f"[seen] | {call} | list")
-        assert "wants its arguments written out" in said
+        assert "needs its arguments written out" in said

@@ -10,7 +10,6 @@ from typing import get_type_hints
 
 import pytest
 import yaml
-from e2e.conftest import runbook
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -21,6 +20,7 @@ from engine.lang.lenient_read import unraw
 from engine.lang.loader import load_playbook
 from engine.lang.schema_export import exported_schema
 from engine.lang.yaml_source import parse_playbook
+from tests.program import runbook
 
 SHIPPED = sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml"))
 INNER = "name: inner\ninputs: {word: {about: x, default: zombie}}\ndiagnose:\n  - {id: seen, processes: {patterns: [some_thing]}}\n"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from e2e.conftest import runbook
-
 from engine.lang.playbook_schema import ONLY_IN, STEP_KEYS
 from engine.values.playbook import Phase
+from tests.program import runbook
 
 
 def test_every_key_of_a_step_is_told_with_where_it_may_stand():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from e2e.conftest import runbook
 
 from engine.actions import discover
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
+from tests.program import runbook
 
 HOST = "{{ host.name }}"
 CERTAIN = {
@@ -58,7 +58,7 @@ def test_an_item_is_no_excuse_either():
     ],
 )
 def test_a_look_that_changes_things_is_refused_whatever_it_is_given(argv):
-    assert "a look may not change the host" in problems(f"command: {{argv: {argv}}}", "diagnose")
+    assert "a probe may not change the host" in problems(f"command: {{argv: {argv}}}", "diagnose")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_filled_in_makes_no_look_a_change(tmp_path):
     look = f"{{id: a, command: {{argv: ['{{{{ host.does }}}}', -f, '{there}']}}}}"
     (tmp_path / "toy.yaml").write_text(f"name: toy\ndiagnose:\n  - {look}\n")
     said = runbook("run", "toy.yaml", "--hosts", "here", "-i", "hosts.yaml", "--output", "json", cwd=tmp_path)
-    assert "a look may not change the host, and `rm` does" in said.step("here", "a")["why"]
+    assert "a probe may not change the host, and `rm` does" in said.step("here", "a")["why"]
     assert said.code == 1
     assert there.exists()
 

@@ -14,9 +14,9 @@ LOOK = "diagnose:\n  - id: a\n"
 FINDING = "findings:\n  - id: a\n    when: 'true'\n    severity: error\n    "
 INPUT = "inputs:\n  x:\n    about: y\n    "
 MISTAKES = [
-    (INPUT + "type: strng", "type: 'strng' is none of: array, boolean", "did you mean string?"),
-    (INPUT + "type: str", "type: 'str' is none of", "write `type: string`"),
-    (INPUT + "type: 5", "type: 5 is none of: array", ""),
+    (INPUT + "type: strng", "type: 'strng' is not allowed; use one of: array, boolean", "did you mean string?"),
+    (INPUT + "type: str", "type: 'str' is not allowed; use one of", "write `type: string`"),
+    (INPUT + "type: 5", "type: 5 is not allowed; use one of: array", ""),
     (INPUT + "minimum: a", "minimum: expected a number, got 'a'", ""),
     (INPUT + "enum: a", "enum: expected a list, got 'a'", ""),
     (INPUT + "items: string", "items: expected a mapping or true or false, got 'string'", ""),
@@ -47,9 +47,13 @@ MISTAKES = [
     (LOOK + "    command: {argv: [sleep, 5]}", "expected text, got a number (5)", 'in quotes: "5"'),
     (LOOK + "    command: {argv: [echo, true]}", "got true or false (true)", 'in quotes: "true"'),
     (LOOK + "    command: {argv: [echo, null]}", "expected text, got nothing", "in quotes"),
-    (LOOK + "    command: {argv: [test, !, -e, x]}", "`!` alone is a mark of YAML", ""),
-    (LOOK + "    command: {argv: [test, !-e, x]}", "the tag !-e means nothing here", "put the whole value in quotes"),
-    (LOOK + "    command: {argv: [echo, {{ inputs.x }}]}", "a key must be plain text", "stands in quotes"),
+    (LOOK + "    command: {argv: [test, !, -e, x]}", "`!` alone is YAML syntax", ""),
+    (
+        LOOK + "    command: {argv: [test, !-e, x]}",
+        "the tag !-e is not supported here",
+        "put the whole value in quotes",
+    ),
+    (LOOK + "    command: {argv: [echo, {{ inputs.x }}]}", "a key must be plain text", "in quotes"),
     (LOOK + "    retry: {times: 0}\n    memory: {}", "times: 0 is below 1", ""),
     (LOOK + "    tags: 3\n    memory: {}", "tags: expected text or a list, got 3", ""),
     (LOOK + "    when: a && b\n    memory: {}", "`&` means nothing in an expression: write and", ""),
@@ -59,7 +63,7 @@ MISTAKES = [
     (LOOK + "    when: run is defned\n    memory: {}", "there is no test `defned`: did you mean `defined`?", ""),
     (FINDING + "say: '{{ run'", "is opened and not closed", ""),
     (FINDING + "say: '{% if run %}x'", "`{% if %}` is opened and not closed by `{% endif %}`", ""),
-    (FINDING + "say: '{% endfor %}'", "`{% endfor %}` has no place here", ""),
+    (FINDING + "say: '{% endfor %}'", "`{% endfor %}` is not allowed here", ""),
     ("remediate:\n  - file: {path: /x, content: y, mode: 0644}", "mode: expected text", 'such as "0644"'),
     ("about: a: b", "mapping values are not allowed", "in quotes"),
     ("hosts: [a", "", "close the { or ["),

@@ -188,7 +188,7 @@ def test_a_key_that_is_missing_is_named_with_those_that_are_there():
     scope = Scope(looks={"status": {"peers": {"gpu-01": 1}, "none": {}}})
     with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is gpu-01\)"):
         evaluate("status.peers['leader'] > 0", scope)
-    with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is nothing in it\)"):
+    with pytest.raises(ConfigError, match=r"there is no 'leader' \(it is empty\)"):
         evaluate("status.none.leader.jobs > 0", scope)
 
 
@@ -197,7 +197,47 @@ def test_whether_a_look_answered_may_be_asked_of_one_that_did_not():
     assert evaluate("gpus is not answered", scope) is True
     assert evaluate("seen is not answered", scope) is False
     assert evaluate("seen is answered and gpus is answered", scope) is False
-    assert isinstance(evaluate("gpus.count is answered", scope), Unknown), "only whole looks can be asked"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("look.row.age is answered", False),
+        ("look.row.age is not answered", True),
+        ("look.row.age.years is answered", False),
+        ("look.row.name is answered", True),
+        ("look.row is answered", True),
+        ("blind.row.age is answered", False),
+        ("look.row.age is answered and look.row.age > 7", False),
+        ("look.rows | map(attribute='name') | first is answered", True),
+        ("look.row.name.upper() is answered", True),
+    ],
+)
+def test_whether_a_field_is_known_may_be_asked_of_one_that_is_not(expression, value):
+    """Mutants: the whole operand read as ever; ``known`` left in the way; the last field alone read without touching."""
+    looks = {
+        "blind": Unknown(why="no"),
+        "look": {"rows": [{"name": "a"}], "row": {"name": "a", "age": {"$unknown": "?"}}},
+    }
+    assert evaluate(expression, Scope(looks=looks)) is value
+
+
+@pytest.mark.parametrize("expression", ["look.age is answered", "look.row.age is answered", "look._inner is answered"])
+def test_a_mistyped_field_is_no_answer_that_is_missing(expression):
+    with pytest.raises(ConfigError):
+        evaluate(expression, Scope(looks={"look": {"row": {"name": "a"}}}))
+
+
+def test_asking_whether_a_field_is_known_lets_nobody_touch_it():
+    """What is asked within a larger operand is read as ever."""
+    scope = Scope(looks={"look": {"age": {"$unknown": "no clock"}}})
+    for touching in (
+        "(look.age or 1) is answered",
+        "(look.age + 1) is answered",
+        "look.age is defined",
+        "[look.age] | first > 1",
+    ):
+        assert evaluate(touching, scope) == Unknown(why="no clock"), touching
 
 
 STATUS = Scope(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from lang.test_keys import load, placed
-from laws.toy_actions import ToyHost
 
 from engine.app.step_text import conditions
 from engine.diagnosis import verdict
@@ -14,6 +12,8 @@ from engine.planner import make_plan
 from engine.values.command import Command, Completed
 from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
+from tests.lang.load_text import load, placed
+from tests.laws.toy_actions import ToyHost
 
 BOOK = """\
 name: toy
@@ -73,7 +73,7 @@ def test_a_change_that_does_not_show_in_time_has_failed():
 
 
 def test_an_assertion_is_waited_for_while_a_finding_is_still_there_and_the_finding_is_looked_at_again():
-    """Mutants: running.py without the last look; verification.py with no `within` while a finding is there."""
+    """Mutants: host_steps.py without the last look; verification.py with no `within` while a finding is there."""
     steps, outcome, spent, _ = ran(check=", within: 10s, every: 1s")
     assert steps["gone"].status is Status.OK
     assert spent == 4
@@ -92,9 +92,9 @@ def test_an_assertion_that_does_not_come_true_ends_with_its_time():
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("{id: a, within: 5s, command: {do: {argv: [x]}}}", "nothing here sees whether it has"),
-        ("{id: a, within: 5s, note: {text: x}}", "nothing here sees whether it has"),
-        ("{id: a, every: 5s, command: {check: {argv: ['true']}, do: {argv: [x]}}}", "nothing here without `within`"),
+        ("{id: a, within: 5s, command: {do: {argv: [x]}}}", "no check that could show it"),
+        ("{id: a, within: 5s, note: {text: x}}", "no check that could show it"),
+        ("{id: a, every: 5s, command: {check: {argv: ['true']}, do: {argv: [x]}}}", "`every` needs `within` here"),
     ],
 )
 def test_a_within_that_nothing_could_see_is_a_mistake(step, words):

@@ -23,29 +23,10 @@ from engine.values.inventory import Host
 from engine.values.plan import Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, StepResult, Verdict
-from laws.toy_actions import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
+from tests.laws.toy_actions import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
+from tests.laws.toy_playbooks import playbooks, tables, words
 
-words = st.sampled_from(["train", "serve", "zombie", "ssh"])
 colours = st.sampled_from(["grey", "blue", "red"])
-tables = st.dictionaries(st.integers(2, 30), st.tuples(st.integers(1, 3), words), max_size=6)
-
-
-@st.composite
-def playbooks(draw: st.DrawFn) -> Playbook:
-    """Playbooks with and without findings, with rungs that hinge on each other."""
-    steps: list[Step] = []
-    with_findings = draw(st.booleans())
-    for number in range(draw(st.integers(1, 4))):
-        earlier = [it.id for it in steps]
-        keys: dict = {"after": tuple(draw(st.lists(st.sampled_from(earlier), unique=True))) if earlier else ()}
-        if with_findings and draw(st.booleans()):
-            keys["for_"] = ("held",)
-        keys["ignore_failure"] = draw(st.booleans())
-        make = draw(st.sampled_from([end, end, end, restart, paint]))
-        words_of = (draw(words),) if make is end else ()
-        steps.append(make(*words_of, f"s{number}", **keys))
-    looks = (look_at(draw(words)),)
-    return book(*steps, findings=(rule(),) if with_findings else (), diagnose=looks)
 
 
 def planned_and_run(made: Playbook, host: ToyHost, consent=Consent.SHOWN, moved=None, wanted=None):
@@ -104,7 +85,7 @@ def test_law_2_a_run_does_what_was_shown_or_less(made, table, moved, stubborn, r
 
 
 def test_law_2_a_new_target_is_left_alone_and_named():
-    """Mutants: running.py without the note of what was spared; drift.py returning the wide change, or not ``without``."""
+    """Mutants: host_steps.py without the note of what was spared; drift.py returning the wide change, or not ``without``."""
     host = ToyHost(procs={4: (1, "zombie")})
     _, _, outcome = planned_and_run(book(end("zombie", "k")), host, moved={4: (1, "zombie"), 9: (7, "zombie")})
     (step,) = outcome.steps
@@ -152,7 +133,7 @@ def test_law_2_a_change_without_targets_is_sent_as_it_was_shown_or_not_at_all():
 
 
 def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
-    """Mutants: running.py narrowing whatever the consent."""
+    """Mutants: host_steps.py narrowing whatever the consent."""
     host = ToyHost(procs={4: (1, "zombie")})
     made = book(end("zombie", "k"))
     _, _, outcome = planned_and_run(made, host, consent=Consent.YES, moved={4: (1, "zombie"), 9: (7, "zombie")})
@@ -163,7 +144,7 @@ def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, st.frozensets(words), st.frozensets(words))
 def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
-    """Mutants: recheck.py with ``settled`` always true; running.py without the second look."""
+    """Mutants: recheck.py with ``settled`` always true; host_steps.py without the second look."""
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
     _, _, outcome = planned_and_run(made, host)
     for step, result in zip(made.remediate, [it for it in outcome.steps if it.phase is Phase.REMEDIATE], strict=True):
@@ -179,7 +160,7 @@ def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
 
 
 def test_law_4_a_broken_step_stops_the_host_and_names_itself():
-    """Mutants: running.py ``self.broken`` never set; apply.py ignoring the exit code."""
+    """Mutants: host_steps.py ``self.broken`` never set; apply.py ignoring the exit code."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}, kill_exit=3)
     _, _, outcome = planned_and_run(book(end("zombie", "one"), end("serve", "two"), restart("three")), host)
     assert [it.status for it in outcome.steps] == [Status.FAILED, Status.BLOCKED, Status.BLOCKED]
@@ -203,7 +184,7 @@ def test_a_plan_shows_as_blocked_what_comes_after_a_step_that_is_blocked():
 
 
 def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
-    """Mutants: running.py treating Fault.GOAL like Fault.COMMAND; finding_watch.py without a recheck."""
+    """Mutants: host_steps.py treating Fault.GOAL like Fault.COMMAND; finding_watch.py without a recheck."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "zombie-child")}, stubborn=frozenset({"zombie"}))
     made = book(
         end("zombie", "one", for_=("held",)),
@@ -223,7 +204,7 @@ def test_law_4_an_unsuccessful_step_lets_the_next_rung_run():
 
 
 def test_law_4_the_ladder_stops_when_the_host_is_cured():
-    """Mutants: running.py ``_barrier`` without the recheck; gates.py opening for a finding that is gone."""
+    """Mutants: host_steps.py ``_barrier`` without the recheck; gates.py opening for a finding that is gone."""
     host = ToyHost(procs={4: (1, "zombie")})
     made = book(
         end("zombie", "one", for_=("held",)),
@@ -303,7 +284,7 @@ def test_law_5_a_write_is_sent_once_and_a_lost_line_makes_it_unknown(made, table
 
 
 def test_a_host_that_another_run_is_changing_is_left_alone():
-    """Mutants: running.py sending whatever the lock says; host_lock.py without ``give``."""
+    """Mutants: host_steps.py sending whatever the lock says; host_lock.py without ``give``."""
     made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")}, lock="busy run 7 of toy, by ann@ctl (/run/lock/x)")
     _, _, outcome = planned_and_run(made, host)
@@ -328,11 +309,11 @@ def test_a_host_that_another_run_is_changing_is_left_alone():
 
 
 def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
-    """Mutants: running.py going on with what it saw before the wait."""
+    """Mutants: host_steps.py going on with what it saw before the wait."""
 
     class Taken(ToyHost):
         def _run(self, command):
-            if len(self.locks) == 3 and self.lock != "held":
+            if len(self.locks) == 3 and self.lock == "busy run 7":
                 self.lock = "held"
                 self.procs = {9: (7, "zombie")}
             return super()._run(command)
@@ -346,8 +327,88 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     assert [it.argv for it in host.writes()] == [("kill", "9:7")]
     assert outcome.steps[1].status is Status.CHANGED
     assert [it.why for it in events if isinstance(it, event.Waiting)] == [
-        "another run is changing this host: run 7; wait for its end, then look again"
+        "another run is changing this host: run 7; wait until it ends, then try again"
     ]
+
+
+@pytest.mark.parametrize(("idle", "again"), [("-", False), ("600", False), ("0", True), ("1", True), ("?", True)])
+def test_what_another_run_may_have_changed_since_the_host_was_probed_is_probed_again(idle, again):
+    """Mutants: host_lock.py without the look at ``idle``, also where it is not known; LockHeld.idle read wrongly."""
+
+    class JustGiven(ToyHost):
+        def _run(self, command):
+            if command.effect is Effect.SCRATCH and command.argv[0] == "take":
+                self.procs = {9: (7, "zombie")} if again else self.procs
+            return super()._run(command)
+
+    made = book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = JustGiven(procs={4: (1, "zombie"), 9: (7, "zombie")}, lock=f"held {idle} /locks/x")
+    where = site(made, host)
+    plan, seen = make_plan(where)
+    before = len(host.sent)
+    execute(where, plan, seen, Consent.YES)
+    sent = [it for it in host.sent[before:] if it.effect in (Effect.READ, Effect.WRITE)]
+    looks = next(number for number, it in enumerate(sent) if it.effect is Effect.WRITE)
+    assert looks == (3 if again else 1), "the probes of the finding, also until it has settled; and the step's own"
+    assert {it.lock for it in host.writes()} == {"/locks/x"}
+    killed = ("kill", "9:7") if again else ("kill", "4:1", "9:7")
+    assert [it.argv for it in host.writes()] == [killed]
+
+
+def test_a_change_that_no_plan_showed_is_locked_too():
+    """Mutants: host_steps.py that takes the lock only where the plan has a change."""
+    host = ToyHost(procs={}, lock="held - /locks/x")
+    where = site(book(end("zombie", "k")), host)
+    plan, seen = make_plan(where)
+    host.procs = {4: (1, "zombie")}
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert outcome.steps[0].status is Status.CHANGED
+    assert [it.lock for it in host.writes()] == ["/locks/x"]
+    assert host.locks == ["take", "give"]
+
+
+@pytest.mark.parametrize(("second", "again"), [("/locks/b", False), ("/home/ann/b", True)])
+def test_a_lock_of_our_own_is_not_another_runs(second, again):
+    """Who logs in as root and becomes root asks twice, in one place.  Mutants: host_lock.py without ``_was_used``."""
+
+    class TwoLocks(ToyHost):
+        def _run(self, command):
+            if command.effect is Effect.SCRATCH:
+                self.lock = f"held 0 {second}" if "take" in self.locks else "held - /locks/a"
+            return super()._run(command)
+
+    steps = (end("zombie", "k"), replace(end("zombie", "l"), become="root"))
+    host = TwoLocks(procs={4: (1, "zombie")})
+    where = site(book(*steps, findings=(rule(),), diagnose=(look_at("zombie"),)), host)
+    plan, seen = make_plan(where)
+    before = len(host.sent)
+    execute(where, plan, seen, Consent.YES)
+    sent = [it for it in host.sent[before:] if it.effect in (Effect.READ, Effect.WRITE)]
+    assert host.locks.count("take") == 2
+    assert next(number for number, it in enumerate(sent) if it.effect is Effect.WRITE) == (3 if again else 1)
+
+
+@pytest.mark.parametrize("consent", [Consent.YES, Consent.SHOWN])
+def test_the_lock_is_taken_before_the_decision(consent):
+    """Mutants: host_steps.py that takes it after the step's own probe; that takes it where nobody has said yes."""
+    kinds: list[Effect] = []
+
+    class Noted(ToyHost):
+        def _run(self, command):
+            kinds.append(command.effect)
+            return super()._run(command)
+
+    host = Noted(procs={4: (1, "zombie")})
+    where = site(book(end("zombie", "k"), findings=(rule(),), diagnose=(look_at("zombie"),)), host)
+    plan, seen = make_plan(where)
+    kinds.clear()
+    execute(where, plan, seen, consent)
+    assert kinds[0] is Effect.SCRATCH
+    assert kinds.index(Effect.READ) < kinds.index(Effect.WRITE)
+    host.procs = {4: (1, "zombie")}
+    kinds.clear()
+    execute(where, plan, seen, Consent.NONE)
+    assert {*kinds} == {Effect.READ}
 
 
 def test_each_host_has_a_lock_of_its_own_where_a_step_names_another_host():
@@ -377,7 +438,7 @@ def test_a_host_that_can_keep_no_lock_is_changed_all_the_same_and_that_is_said_o
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")}, lock="- no folder")
     _, _, outcome = planned_and_run(book(end("zombie", "k"), end("serve", "l")), host)
     assert [it.status for it in outcome.steps] == [Status.CHANGED, Status.CHANGED]
-    words = "without a lock, so that another run would not have been noticed: no folder"
+    words = "changed without the host's lock, so another run would not have been noticed: no folder"
     assert [words in it.why for it in outcome.steps] == [True, False]
 
 
@@ -393,7 +454,7 @@ class Users(ToyHost):
             self.asked.append((command.argv[0], command.become))
             busy = command.argv[0] == "take" and command.become == self.theirs and self.polls
             self.polls -= bool(busy)
-            return Completed(exit_code=0, stdout="busy run 7" if busy else f"held /locks/{command.become}")
+            return Completed(exit_code=0, stdout="busy run 7" if busy else f"held - /locks/{command.become}")
         return super()._run(command)
 
 
@@ -531,7 +592,7 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
 @pytest.mark.parametrize("at", ["the second look", "the last look", "an assertion"])
 @pytest.mark.parametrize("fault", [TypeError("ours"), KeyError("ours")])
 def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault, at):
-    """Mutants: running.py ``take`` or ``look_a_last_time``, or verification.py, without ``except Exception``."""
+    """Mutants: host_steps.py ``take`` or ``look_a_last_time``, or verification.py, without ``except Exception``."""
     prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
     findings = () if at == "an assertion" else (rule(),)  # without findings nobody looks a last time
     made = book(end("zombie", "k"), findings=findings, diagnose=(look_at("zombie"),), verify=(prove,))
@@ -567,7 +628,7 @@ def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault
     odd = {**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)}
     _, seen = make_plan(replace(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
     (result,) = seen.results
-    assert (result.status, "what the host answered cannot be read" in result.why) == (Status.FAILED, True)
+    assert (result.status, "the host's answer cannot be parsed" in result.why) == (Status.FAILED, True)
 
 
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
@@ -598,7 +659,7 @@ def test_law_7_everything_said_survives_a_json_round_trip(made, table, blind):
 @settings(max_examples=100, deadline=None)
 @given(playbooks(), tables)
 def test_law_8_a_second_run_of_a_cured_host_sends_no_write(made, table):
-    """Mutants: planner.py ignoring the gate; running.py sending for NoChange."""
+    """Mutants: planner.py ignoring the gate; host_steps.py sending for NoChange."""
     made = replace(made, remediate=tuple(it for it in made.remediate if it.action == "end"))
     host = ToyHost(procs=dict(table))
     planned_and_run(made, host, consent=Consent.YES)
@@ -611,7 +672,7 @@ def test_law_8_a_second_run_of_a_cured_host_sends_no_write(made, table):
 
 
 def test_nothing_risky_is_done_without_a_terminal_or_a_yes():
-    """Mutants: running.py without the consent check."""
+    """Mutants: consent.py without the consent check."""
     made = book(end("zombie", "k", confirm=True))
     host = ToyHost(procs={4: (1, "zombie")})
     _, _, outcome = planned_and_run(made, host, consent=Consent.NONE)
@@ -622,7 +683,7 @@ def test_nothing_risky_is_done_without_a_terminal_or_a_yes():
 
 @pytest.mark.parametrize("risk", Risk)
 def test_whatever_changes_a_host_needs_a_yes(risk):
-    """Mutants: running.py letting one of these risks pass."""
+    """Mutants: host_steps.py letting one of these risks pass."""
     host = ToyHost(procs={4: (1, "zombie")})
     made = book(end("zombie", "k"))
 

@@ -19,9 +19,9 @@ from engine.values.command import Completed
 from engine.values.plan import Presence, Risk
 from engine.values.playbook import IncludedPlaybook, Playbook, Severity
 from engine.values.result import Status, Verdict
-from laws.test_batches import fleet
-from laws.test_laws import playbooks, tables
-from laws.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
+from tests.laws.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
+from tests.laws.toy_fleet import fleet
+from tests.laws.toy_playbooks import playbooks, tables
 
 
 def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force=False, **meanwhile):
@@ -39,7 +39,7 @@ def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, tables, st.booleans())
 def test_a_host_that_changes_before_the_yes_gets_nothing_that_no_plan_of_now_calls_for(made, table, moved, unknown):
-    """Mutants: running.py without ``look_again``; revalidation.py ``withdrawn`` giving nothing."""
+    """Mutants: host_steps.py without ``look_again``; revalidation.py ``withdrawn`` giving nothing."""
     host = ToyHost(procs=dict(table), wanted="blue")
     shown, _ = make_plan(site(made, host))
     then = ToyHost(procs=dict(moved), blind=unknown, wanted="blue")
@@ -54,7 +54,7 @@ def test_a_host_that_changes_before_the_yes_gets_nothing_that_no_plan_of_now_cal
 
 
 def test_what_has_no_finding_any_more_is_dropped_and_said_so():
-    """Mutants: running.py without ``look_again``; revalidation.py without the words."""
+    """Mutants: host_steps.py without ``look_again``; revalidation.py without the words."""
     made = book(restart("r", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")})
     steps, outcome, _ = shown_and_run(made, host, procs={})
@@ -108,7 +108,7 @@ def test_what_has_appeared_since_calls_for_nothing():
     host = ToyHost(procs={4: (1, "zombie")})
     steps, outcome, _ = shown_and_run(made, host, procs={9: (9, "train")})
     assert host.writes() == []
-    assert steps["r"].why == "late is not there in the plan that was shown; what has appeared since is left alone"
+    assert steps["r"].why == "late is absent in the plan that was shown; what has appeared since is left alone"
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNRESOLVED
 
     both = book(restart("r", for_=("held", "late")), findings=findings, diagnose=looks)
@@ -292,11 +292,11 @@ def test_an_included_playbooks_guards_are_looked_at_under_its_own_names():
 
 @pytest.mark.parametrize("consent", [Consent.YES, Consent.SHOWN])
 def test_who_waited_for_another_run_looks_at_guards_too(consent):
-    """Mutants: running.py not making the looks due again after the wait."""
+    """Mutants: host_steps.py not making the looks due again after the wait."""
 
     class Taken(ToyHost):
         def _run(self, command):
-            if len(self.locks) == 3 and self.lock != "held":
+            if len(self.locks) == 3 and self.lock.startswith("busy"):
                 self.lock, self.procs = "held", {}
             return super()._run(command)
 
@@ -312,7 +312,7 @@ def test_who_was_shown_no_plan_and_waited_does_what_is_called_for_now():
 
     class Taken(ToyHost):
         def _run(self, command):
-            if len(self.locks) == 3 and self.lock != "held":
+            if len(self.locks) == 3 and self.lock.startswith("busy"):
                 self.lock, self.procs = "held", {5: (1, "train")}
             return super()._run(command)
 

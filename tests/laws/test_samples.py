@@ -19,7 +19,6 @@ from engine.lang.loader import load_playbook
 from engine.planner import make_plan
 from engine.protocols import Absent
 from engine.reporters.console.event_lines import lines_of
-from engine.reporters.console.wording import host_lines
 from engine.values.command import Completed, read
 from engine.values.event import Waiting
 from engine.values.inventory import Host
@@ -27,7 +26,8 @@ from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
 from engine.values.sampling import Series
 from engine.values.types import Unknown
-from laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
+from engine.wording.host_lines import host_lines
+from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 
 BOOK = """\
 name: toy
@@ -210,7 +210,7 @@ def test_samples_that_make_no_sense_at_last_leave_the_look_unknown():
     where = replace(site(load_playbook(text, "toy.yaml", MORE), host), inputs={"n": 1})
     plan, _ = make_plan(where)
     assert (plan.looks[0].status, plan.looks[0].commands) == (Status.BLOCKED, ())
-    assert "times: 1 is no number of samples" in plan.looks[0].why
+    assert "times: 1 is not a number of samples" in plan.looks[0].why
     assert plan.findings[0].status is Presence.UNKNOWN
 
 
@@ -382,7 +382,7 @@ def test_the_deadline_ends_samples_at_once_and_every_host_and_step_is_told():
         assert it.result.verdict is Verdict.CANCELLED
         assert [step.id for step in it.result.steps] == ["seen", "stop"]
         assert it.result.steps[0].state["known"] >= 2
-        assert "the deadline of the run is over; " in it.result.steps[0].why
+        assert "the deadline of the run has passed; " in it.result.steps[0].why
 
 
 def test_hosts_are_sampled_side_by_side():

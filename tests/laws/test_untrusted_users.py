@@ -16,9 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from actions.run_step import ACTIONS, see, take
-from real_processes import Machine, drive, shell
-from shell.test_safe_writing import SHELLS, STRANGER, directory, give, ground, swapping
 
 from engine.actions.files import disk_speed, write_probe
 from engine.actions.processes import components
@@ -26,48 +23,22 @@ from engine.diagnosis.probe_types import ProbeFailure
 from engine.facts.config_edit.config_file import ask_file, read_file, replace_file
 from engine.facts.files.path_safety import REFUSED
 from engine.facts.files.removal import ask_entries, read_entries, remove
+from engine.facts.files.undo_copies import keep_copy, remove_written, restore_copy, why_not_kept
 from engine.facts.files.writing import DesiredPath, ask_place, make, read_place
 from engine.facts.processes import open_files_script
 from engine.lang.arguments import build
 from engine.values.command import Command, Completed, Effect
 from engine.values.result import Status
+from engine.values.undo import Ownership
+from tests.actions.run_step import ACTIONS, see, take
+from tests.probe_driver import drive
+from tests.real_processes import Machine, shell
+from tests.shell.another_user import SHELLS, STRANGER, TRIES, directory, give, listing, often, swapping
 
-__all__ = ["ground"]
 pytestmark = [pytest.mark.real("root", "setpriv"), pytest.mark.timeout(900)]
 
-TRIES = 200
 NOBODY = 65534
 """A user that every host has a name for."""
-
-
-def listing(folder: Path) -> dict[str, tuple[object, ...]]:
-    """All that lies below *folder*: whose it is, when its entries changed last, and what is in it."""
-    return {
-        str(it.relative_to(folder)): (
-            it.lstat().st_uid,
-            it.lstat().st_mode,
-            it.lstat().st_mtime_ns,
-            it.read_bytes() if it.is_file() and not it.is_symlink() else b"",
-        )
-        for it in (folder, *folder.rglob("*"))
-    }
-
-
-def often(command: Command, by: tuple[str, ...] = ("bash",), times: int = TRIES) -> list[str]:
-    """What *command* says in so many tries, one after the other."""
-    line = f"""tried=$1 given=$2; shift 2
-        i=0; while [ $i -lt {times} ]; do i=$((i + 1)); ( eval "$tried" ) <"$given"; echo "try over: $?"; done 2>&1"""
-    given = f"/proc/{os.getpid()}/fd/{_held(command.stdin)}"
-    argv = [*by, "-c", line, "sh", command.script, given, *command.argv]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=800)
-    assert done.stdout.count("try over: ") == times, done.stderr
-    return done.stdout.splitlines()
-
-
-def _held(text: str) -> int:
-    handle = os.memfd_create("given")
-    os.write(handle, text.encode())
-    return handle
 
 
 def measuring(place: Path) -> Command:
@@ -97,19 +68,34 @@ def making(place: Path) -> Command:
     return make(replace(seen, path=f"{place}/none"), DesiredPath(directory=True), parents=True)
 
 
+def restoring(place: Path) -> Command:
+    twin = place.parent.parent / "roots" / "a.yaml"
+    seen = read_place("a", *Machine().run(ask_place(str(twin), follow=False)))
+    assert why_not_kept(*Machine().run(keep_copy("r-1", str(twin), seen.digest))) == ""
+    return restore_copy(replace(seen, path=f"{place}/a.yaml"), "r-1", seen.digest, Ownership(mode="600"))
+
+
+def removing(place: Path) -> Command:
+    twin = place.parent.parent / "roots" / "a.yaml"
+    seen = read_place("a", *Machine().run(ask_place(str(twin), follow=False)))
+    return remove_written(replace(seen, path=f"{place}/a.yaml"))
+
+
 COMMANDS: dict[str, Callable[[Path], Command]] = {
     "disk_speed": measuring,
     "write_probe": probing,
     "config_patch": patching,
     "file": writing,
     "directory": making,
+    "restore_file": restoring,
+    "restore_file that removes": removing,
 }
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, name, mode):
-    """Mutants: scratch_script.py, config_file.py, writing.py with ``cd -P`` instead of the safe ways."""
+    """Mutants: scratch_file.sh, config_file_write.sh, file_write.sh with ``cd -P`` instead of the safe ways."""
     roots, yard = directory(ground / "roots"), directory(ground / "yard", mode)
     real = give(directory(yard / "real"))
     for folder in (roots, real):
@@ -171,7 +157,7 @@ def theirs(ground):
     ],
 )
 def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, theirs, action, way):
-    """Mutants: path_safety.py ``unsafe`` emptied; config_patch.py, file.py without ``refusal``."""
+    """Mutants: stat_path.sh ``unsafe`` emptied; config_patch.py, file.py without ``refusal``."""
     place = theirs
     if way == "below it":
         place = directory(theirs / "below")
@@ -192,7 +178,7 @@ def test_a_plan_says_whose_directory_it_is_and_a_run_writes_nothing(ground, thei
 
 @pytest.mark.parametrize("action", LOOKS)
 def test_a_look_that_tries_something_out_is_refused_and_says_whose_directory_it_is(theirs, action):
-    """Mutants: scratch_script.py ``refuse`` telling nothing; disk_speed.py without ``must_not_be_refused``."""
+    """Mutants: scratch_file.sh ``refuse`` telling nothing; disk_speed.py without ``must_not_be_refused``."""
     before = listing(theirs)
     seen = see(action, LOOKS[action](theirs), scratch=True)
     assert isinstance(seen, ProbeFailure), seen
@@ -211,7 +197,7 @@ def test_in_a_shared_directory_it_is_tried_out_in_one_of_our_own(ground, action)
 @pytest.mark.parametrize("kind", ["fifo", "device", "link"])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_look_opens_nothing_but_a_regular_file_where_another_user_can_exchange_it(theirs, shell, kind):
-    """Mutants: path_safety.py ``content`` by cat, or without ``nofollow``; ``peek_exposed`` calling everything a file."""
+    """Mutants: stat_path.sh ``content`` by cat, or without ``nofollow``; ``peek_exposed`` calling everything a file."""
     path = theirs / "x.yaml"
     (theirs / "secret").write_text("s: 1\n")
     for command in (ask_file(str(path)), ask_place(str(path), follow=True)):
@@ -239,7 +225,7 @@ def test_a_config_in_another_users_directory_can_be_looked_at_as_long_as_nothing
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_new_owner_of_a_shared_entry_cannot_lead_the_change_of_mode_elsewhere(ground, shell):
-    """Mutants: writing.py changing the mode by the name, once the entry is theirs."""
+    """Mutants: file_write.sh changing the mode by the name, once the entry is theirs."""
     shared, roots = directory(ground / "shared", 0o1777), directory(ground / "roots", 0o700)
     for name in ("folder", "file"):
         there = directory(shared / name) if name == "folder" else shared / name
@@ -288,7 +274,7 @@ def test_gnu_removes_what_others_own_from_a_directory_that_nobody_can_exchange(g
 
 @pytest.mark.real("busybox")
 def test_a_removal_by_names_is_refused_where_others_could_lead_it_elsewhere(ground, tmp_path):
-    """Mutants: removal.py ``led_astray`` always false in the look, or in the write."""
+    """Mutants: removal_probe.sh, removal_remove.sh ``led_astray`` always false in the look, or in the write."""
     place = directory(ground / "place")
     made = trees(place)
     machine = Machine(shell=shell("only busybox", tmp_path))
@@ -300,12 +286,12 @@ def test_a_removal_by_names_is_refused_where_others_could_lead_it_elsewhere(grou
     assert "give the step `become: nobody`" in told["mixed"]
     done = machine.run(remove(found.entries))[0]
     assert [it.exists() for it in made] == [False, True, True]
-    assert done.stderr.count("could lead the rm of this host elsewhere") == 2
+    assert done.stderr.count("could redirect the rm of this host") == 2
 
 
 @pytest.mark.real("busybox")
 def test_who_exchanges_directories_below_a_removal_by_names_loses_in_200_tries(ground, tmp_path):
-    """Mutants: removal.py ``led_astray`` always false.  That a thief can set times back is done here for the thief."""
+    """Mutants: removal_probe.sh, removal_remove.sh ``led_astray`` always false.  That a thief can set times back is done here for the thief."""
     roots, place = directory(ground / "roots"), directory(ground / "place")
     tree = directory(place / "tree")
     for folder in (roots, directory(tree / "real")):
@@ -320,7 +306,7 @@ def test_who_exchanges_directories_below_a_removal_by_names_loses_in_200_tries(g
         said = often(unseen, shell("only busybox", tmp_path))
     assert listing(roots) == before
     assert tree.exists()
-    assert len([it for it in said if "could lead the rm" in it or "goes by names" in it]) == TRIES
+    assert len([it for it in said if "redirect the rm" in it or "could be redirected" in it]) == TRIES
 
 
 @pytest.mark.real("strace", "busybox")
@@ -342,7 +328,7 @@ def test_a_removal_by_names_can_be_led_elsewhere_and_that_of_gnu_cannot(ground, 
 
 
 def test_records_of_components_are_kept_in_no_directory_of_another_users(ground, theirs):
-    """Mutants: probe_scripts.py without ``ours_alone``, in ``place`` or for what is not there yet."""
+    """Mutants: components_common.sh without ``ours_alone``, in ``place`` or for what is not there yet."""
     before = listing(theirs)
     taken = take("components", sleeper(f"{theirs}/records", f"{ground}/log"))
     assert (taken.status, "give the step `become: nobody`" in taken.planned.why) == ("blocked", True), taken.planned.why
@@ -357,7 +343,7 @@ def test_records_of_components_are_kept_in_no_directory_of_another_users(ground,
 
 
 def test_a_log_of_a_component_is_led_nowhere(ground, theirs):
-    """Mutants: start_stop_scripts.py without ``own_log``, or without making the log where everybody makes files."""
+    """Mutants: components_start.sh without ``own_log``, or without making the log where everybody makes files."""
     victim = ground / "victim"
     victim.write_text("x")
     shared = directory(ground / "shared", 0o1777)
@@ -391,7 +377,7 @@ def test_a_log_of_a_component_is_led_nowhere(ground, theirs):
 @pytest.mark.parametrize("name", SHELLS)
 @pytest.mark.parametrize("what", ["config_patch", "file"])
 def test_a_shell_that_is_killed_in_the_middle_leaves_nothing_that_others_can_read(ground, what, name):
-    """Mutants: safe.sh ``safe_workshop`` with mode 755; config_file.py, writing.py without ``safe_tidy``."""
+    """Mutants: safe.sh ``safe_workshop`` with mode 755; config_file_write.sh, file_write.sh without ``safe_tidy``."""
     path = directory(ground / "roots") / "a.yaml"
     path.write_text("a: 1\n")
     command = (patching if what == "config_patch" else writing)(ground / "yard" / "place")
@@ -413,7 +399,7 @@ def test_a_shell_that_is_killed_in_the_middle_leaves_nothing_that_others_can_rea
 @pytest.mark.parametrize("options", ["ro", "size=16k"])
 @pytest.mark.parametrize("what", ["config_patch", "file"])
 def test_a_disk_that_takes_nothing_is_a_refusal_with_nothing_left(ground, what, options):
-    """Mutants: config_file.py, writing.py without the trap that takes away what was begun."""
+    """Mutants: config_file_write.sh, file_write.sh without the trap that takes away what was begun."""
     path = directory(ground / "roots") / "a.yaml"
     path.write_text("a: 1\n")
     command = (patching if what == "config_patch" else writing)(ground / "yard" / "place")
@@ -447,7 +433,14 @@ HELD_ELSEWHERE = {
     "package": "it asks the package manager",
     "service": "it asks systemd",
     "http": "it asks a server",
+    "restore_file": "above, and tests/records/test_undo.py",
     "gpu_reset": "it asks the driver",
+    "mig": "it asks the driver",
+    "kernel_module": "it asks the kernel, by modprobe",
+    "reboot": "it asks systemd; its note goes through SAFE to /var/lib/runbook (tests/shell/test_writing_scripts.py)",
+    "scheduler": "it asks the scheduler; its mark goes through SAFE to /var/lib/runbook (the same)",
+    "fetch": "it reads by view.sh (tests/shell), and writes in a directory that it has made by SAFE",
+    "faulted_processes": "it ends processes",
     "fuser": "it ends processes",
     "pkill": "it ends processes",
 }
@@ -479,7 +472,7 @@ while True:  # the file, and the directory on the way to one, become links to wh
 
 
 def test_who_exchanges_a_file_for_a_link_has_nobody_elses_process_found_in_200_tries(ground):
-    """Which files are meant, by two ways.  Mutants: open_files_script.py without ``theirs``; ``pinned`` that compares nothing."""
+    """Which files are meant, by two ways.  Mutants: open_files_nodes.sh without ``theirs``; ``pinned`` that compares nothing."""
     held = directory(ground / "others") / "held"
     held.write_text("x")
     theirs = give(directory(ground / "theirs"))

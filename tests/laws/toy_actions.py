@@ -199,7 +199,7 @@ class ToyHost:
     blind: bool = False
     """``ps`` does not answer."""
     cancel_at: int = -1
-    lock: str = "held"
+    lock: str = "held - /locks"
     """What the host says of the lock; nothing: the line is lost over it."""
     locks: list[str] = field(default_factory=list)
     since: int = 0

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from e2e.conftest import PROGRAM
+
+from tests.program import PROGRAM
 
 BOOK = """name: toy
 inputs: {folder: {about: Where marks are made., type: string, required: true}}

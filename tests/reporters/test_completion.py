@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.app import completion
-from reporters.terminal import Terminal
+from tests.program import runbook
+from tests.reporters.terminal import Terminal
 
 HOSTS = (
     "hosts:\n"
@@ -40,13 +41,11 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def proposed(*words: str) -> list[str]:
     """What is proposed for the last of *words*."""
-    done = subprocess.run(
-        (sys.executable, "-m", "engine"), capture_output=True, text=True, check=True,
-        env={**os.environ, "_RUNBOOK_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(("runbook", *words)), "COMP_CWORD": str(len(words)),
-             "PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
-    assert done.stderr == ""
-    return [it.removeprefix("plain,") for it in done.stdout.splitlines() if it]
+    said = runbook(
+        _RUNBOOK_COMPLETE="bash_complete", COMP_WORDS=" ".join(("runbook", *words)), COMP_CWORD=str(len(words))
+    )
+    assert (said.code, said.err) == (0, "")
+    return [line.removeprefix("plain,") for line in said.out.splitlines() if line]
 
 
 @pytest.mark.parametrize(

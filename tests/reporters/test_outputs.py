@@ -12,7 +12,8 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from e2e.conftest import PROGRAM, runbook
+
+from tests.program import PROGRAM, runbook
 
 NOWHERE = {
     "full": '"$@" > /dev/full',
@@ -23,7 +24,14 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize("output", ["console", *(pytest.param(it, marks=pytest.mark.slow) for it in ("json", "jsonl"))])
-@pytest.mark.parametrize("where", NOWHERE)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "full",
+        "reader gone",
+        *(pytest.param(where, marks=pytest.mark.slow) for where in ("closed", "everything closed")),
+    ],
+)
 def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
     """Mutants: outputs.py's code saying 0 for a document that nobody got; 1 for ``| head``."""
     said = toy.sh(NOWHERE[where], "--yes", "--output", output)
@@ -100,11 +108,12 @@ def until(true) -> None:
     assert true()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("output", "signals"), [("jsonl", 1), pytest.param("json", 1, marks=pytest.mark.slow), ("console", 2)]
 )
 def test_an_interrupted_run_does_not_wait_for_a_reader_that_stalls(toy, output, signals):
-    """Mutants: outputs.py waiting without an end; for a signal too many; streams.py ending as a program usually does."""
+    """Mutants: outputs.py waiting without an end; for a signal too many; standard_streams.py ending as a program usually does."""
     report = toy.folder / "good.json"
     argv = ("--yes", "--output", output, "--report", str(report))
     with stalled(toy, *argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as program:
@@ -118,12 +127,13 @@ def test_an_interrupted_run_does_not_wait_for_a_reader_that_stalls(toy, output, 
         assert program.wait(10) == 130
         assert time.monotonic() - began < (1.5 if signals > 1 else 5)
         said = program.stderr.read().splitlines()
-    assert said[signals:] == ["runbook: stdout was given up: nobody reads it, and the run was interrupted"]
+    assert said[signals:] == ["runbook: stdout is incomplete: nothing read it after the run was interrupted"]
     assert json.loads(report.read_text())["totals"] == {"resolved": 3}
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_once_what_the_question_is_about_was_given_up(toy):
-    """Mutants: outputs.py draining without an end; running.py asking all the same."""
+    """Mutants: outputs.py draining without an end; run.py asking all the same."""
     ours, theirs = pty.openpty()
     log = toy.folder / "log.jsonl"
     with stalled(toy, "--report", str(log), stdin=theirs, stderr=subprocess.PIPE) as program:
@@ -163,7 +173,10 @@ def test_a_report_that_fills_the_disk_costs_one_line_and_turns_0_into_1(toy):
     full.symlink_to("/dev/full")
     said = toy.sh('"$@"', "--yes", "--report", str(full), "--report", str(toy.folder / "good.jsonl"))
     assert said.returncode == 1
-    assert said.stderr == f"runbook: cannot write to {full}: No space left on device; the run goes on without it\n"
+    assert (
+        said.stderr
+        == f"runbook: cannot write to {full}: No space left on device; the run continues without this output\n"
+    )
     assert toy.marked() == {"h1", "h2", "h3"}
     assert "3 resolved" in said.stdout
     assert json.loads((toy.folder / "good.jsonl").read_text().splitlines()[-1])["kind"] == "run_finished"
@@ -206,6 +219,7 @@ def test_every_command_says_in_one_line_that_it_cannot_write(command, where, wor
     assert said.returncode == bool(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "encoding", ["ascii", *(pytest.param(it, marks=pytest.mark.slow) for it in ("latin-1", "utf-8"))]
 )

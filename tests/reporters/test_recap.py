@@ -9,14 +9,14 @@ import pytest
 
 from engine.reporters.console import show_plans
 from engine.reporters.console.event_lines import lines_of
-from engine.reporters.console.evidence import evidence_lines
 from engine.reporters.console.recap import FIRST_LOOK, ONE_SCREEN, SHOWN_GROUPS, recap
-from engine.reporters.console.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
-from engine.reporters.console.wording import SHOWN_NEW
 from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
+from engine.wording.evidence import evidence_lines
+from engine.wording.host_lines import SHOWN_NEW
+from engine.wording.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
 
 
 def step(status: Status, why: str, **keys) -> StepResult:
@@ -204,7 +204,7 @@ def test_more_causes_than_are_read_at_first_are_counted():
 
 
 @pytest.mark.parametrize(
-    "error", ["login as bob was refused (keys: 2)", "its host key has changed: x", "the name is not known", "?"]
+    "error", ["login as bob was refused (keys: 2)", "its host key has changed: x", "the name cannot be resolved", "?"]
 )
 def test_whoever_cannot_be_reached_has_a_next_action(error):
     _, action = lines_of(HostFinished(result=host(1, Verdict.UNREACHABLE, error=error)))
@@ -214,10 +214,43 @@ def test_whoever_cannot_be_reached_has_a_next_action(error):
 
 def test_what_was_not_permitted_says_how_to_permit_it():
     """Mutant: summary.py ``next_line`` without --yes."""
-    refused = step(Status.BLOCKED, "needs --yes: it deletes-data, and nobody could be asked")
+    refused = step(Status.BLOCKED, "needs --yes: it deletes-data, and there is no terminal to ask on")
     found = finding("full", say="the disk is full", advise=("Look at the disk.",))
     _, action = lines_of(HostFinished(result=host(1, Verdict.UNRESOLVED, refused, findings=(found,))))
-    assert action.startswith("  what to do: run it again with --yes")
+    assert action.startswith("  what to do: nothing was changed without a yes: run it again with --yes")
+
+
+@pytest.mark.parametrize(
+    ("error", "action", "words"),
+    [
+        (
+            "not as planned: one process more",
+            "pkill",
+            "make a new plan: `runbook plan PLAYBOOK --hosts gpu-01 -o FILE`",
+        ),
+        (None, "pkill", "run it again and read the new plan"),
+        (None, "restore_file", "read what differs; to restore the file all the same, copy it by hand"),
+    ],
+)
+def test_a_host_that_has_drifted_has_a_next_action(error, action, words):
+    """Mutant: summary.py ``next_line`` without ``_after_drift``."""
+    drifted = replace(step(Status.DRIFTED, "it has changed"), action=action)
+    _, line = lines_of(HostFinished(result=host(1, Verdict.DRIFTED, drifted, error=error)))
+    assert line.startswith("  what to do: ")
+    assert words in line
+
+
+def test_a_host_that_a_limit_over_several_runs_holds_back_names_the_runs():
+    """Mutant: summary.py ``next_line`` without ``LIMIT``."""
+    why = "limits.attempts: 2 runs changed the host; a person has to look at it: `runbook history list --host gpu-01`"
+    held = host(
+        1, Verdict.UNRESOLVED, step(Status.BLOCKED, why), findings=(finding("hung", say="it hangs", advise=()),)
+    )
+    _, line = lines_of(HostFinished(result=held))
+    assert line == (
+        "  what to do: limits.attempts holds the host back; see what the earlier runs did: "
+        "`runbook history list --host gpu-01`"
+    )
 
 
 def test_a_host_of_which_something_is_unknown_tells_what_is_found_before_what_could_not_be_told():
@@ -262,7 +295,7 @@ def test_plans_that_are_alike_are_asked_about_as_one_and_unlike_victims_are_all_
 
 @pytest.mark.parametrize(("lines", "shown", "last"), [(61, 61, "+line 60"), (6000, 61, "... 5940 more lines")])
 def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
-    """Mutants: wording.py ``_diff_lines`` that returns everything, or says a number that is one off."""
+    """Mutants: host_lines.py ``_diff_lines`` that returns everything, or says a number that is one off."""
     diff = "".join(f"+line {number}\n" for number in range(lines))
     text = "\n".join(said(host(1, Verdict.PLANNED, step(Status.WOULD_CHANGE, "a change", diff=diff))))
     told = [it for it in text.splitlines() if "  | " in it]
@@ -271,11 +304,20 @@ def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
 
 
 def test_of_a_new_file_the_console_shows_the_beginning_only():
-    """Mutant: wording.py that shows as much of a new file as of a change to one."""
+    """Mutant: host_lines.py that shows as much of a new file as of a change to one."""
     diff = "--- /dev/null\n+++ /x/runner-monitor.sh\n" + "".join(f"+line {number}\n" for number in range(50))
     told = [it for it in said(host(1, Verdict.RESOLVED, step(Status.CHANGED, "new", diff=diff))) if "  | " in it]
     assert len(told) == SHOWN_NEW + 1
     assert told[-1].endswith("... 40 more lines: --report or --output json has all")
+
+
+@pytest.mark.parametrize("head", ["", "@@ -0,0 +1,51 @@\n"])
+def test_of_a_new_script_the_console_shows_its_path_and_how_long_it_is(head):
+    """Mutants: host_lines.py that counts the header; that shows a script's text."""
+    text = "+#!/bin/sh\n" + "".join(f"+line {number}\n" for number in range(50))
+    diff = f"--- /dev/null\n+++ /x/runner-monitor.sh\n{head}{text}"
+    shown = [it for it in said(host(1, Verdict.PLANNED, step(Status.WOULD_CHANGE, "new", diff=diff))) if "  | " in it]
+    assert shown == ["    | +++ /x/runner-monitor.sh", "    | 51 new lines: --report or --output json has them"]
 
 
 def lines_for(verdict: Verdict, *findings: Finding, steps: tuple[StepResult, ...] = ()) -> list[str]:
@@ -335,7 +377,7 @@ CAUSES = {
             step(Status.FAILED, "no answer", phase=Phase.DIAGNOSE, ignored=True),
             findings=(finding("held", Presence.UNKNOWN, why="gpus: no answer"),),
         ),
-        "unknown: held is not known: gpus: no answer",
+        "unknown: held is unknown: gpus: no answer",
     ),
     "a step that only waits for what is not known": (
         host(
@@ -344,7 +386,7 @@ CAUSES = {
             step(Status.BLOCKED, "`when` is unknown: no file matches"),
             findings=(finding("loop", Presence.UNKNOWN, why="no file matches"),),
         ),
-        "unknown: loop is not known: no file matches",
+        "unknown: loop is unknown: no file matches",
     ),
     "a debt": (host(1, Verdict.UNKNOWN, step(Status.OWED, "put back later")), "unknown: owed stop: put back later"),
     "nothing at all": (host(1, Verdict.UNKNOWN), "unknown: no step and no finding says why: see --output json"),
@@ -415,7 +457,17 @@ EVIDENCE = {
     ),
     "a container that lives": ({**DIED, "status": "running", "finished_at": ""}, "(lab/areal:1): running; started"),
     "a kill by the kernel": ({"pid": 689, "name": "tail", "at": "T", "cgroup": "/x"}, "pid 689 (tail) at T"),
-    "a holder": ({"pid": 49, "name": "x", "devices": ["/dev/nvidia0"]}, "pid 49 holds /dev/nvidia0"),
+    "a holder": ({"pid": 49, "name": "x", "devices": ["/dev/nvidia0"]}, "pid 49 (x) holds /dev/nvidia0"),
+    "a holder of a known GPU": (
+        {
+            "pid": 49,
+            "command": "python3 train.py",
+            "user": "ada",
+            "gpus": ["GPU 3 (81234 MiB)"],
+            "devices": ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia5", "/dev/shm/x"],
+        },
+        "pid 49 python3 train.py (ada) holds GPU 3 (81234 MiB), /dev/shm/x",
+    ),
     "a disk": ({"path": "/", "percent": 93.0, "avail": 5869568, "mount": "/"}, "/ 93.0 % full, 5.6 MiB free"),
     "memory": ({"total": 25276510208, "available": 1, "percent": 6.6}, "6.6 % of 23.5 GiB in use"),
     "a line of a log": ({"signature": "s", "file": "/a.log", "line": 7, "text": "it broke"}, "/a.log:7: it broke"),
@@ -438,6 +490,58 @@ EVIDENCE = {
     ),
     "a message of the kernel": ({"at": "T", "seconds": 1.0, "text": "I/O error"}, "T: I/O error"),
 }
+
+
+HOLDERS = [
+    {"pid": number, "command": f"python3 train.py --rank {number}", "user": "ada", "gpus": [f"GPU {number}"]}
+    for number in range(3)
+]
+
+
+def test_evidence_of_many_words_has_a_line_for_each_thing_and_describes_a_process_once():
+    """Mutants: evidence.py without ``shown``; one line for all; the index in place of the pid."""
+    shown: set[str] = set()
+    first = evidence_lines("holders", HOLDERS, shown)
+    assert first[:2] == ["  holders:", "    pid 0 python3 train.py --rank 0 (ada) holds GPU 0"]
+    assert len(first) == 4
+    again = [*HOLDERS, {**HOLDERS[0], "pid": 7}]
+    assert evidence_lines("matches", again, shown) == [
+        "  matches: pid 0; pid 1; pid 2; pid 7 python3 train.py --rank 0 (ada) holds GPU 0"
+    ]
+    assert evidence_lines("other", [{**HOLDERS[0], "gpus": []}], shown) == [
+        "  other: pid 0 python3 train.py --rank 0 (ada)"
+    ]
+    assert evidence_lines("many", list(range(99)))[0].endswith("7; ... 91 more: see --output json")
+
+
+def test_why_a_probe_failed_is_said_once_and_before_what_rests_on_it():
+    """Mutants: host_lines.py whose reasons are said in full each time, or whose failed probes come last."""
+    why = "nvidia-smi: the driver does not answer (exit code 9)"
+    blind = [
+        finding("busy", Presence.UNKNOWN, why=f"gpus: {why}"),
+        finding("hot", Presence.UNKNOWN, why=why),
+        finding("old", Presence.UNKNOWN, why="no log"),
+    ]
+    lines = said(
+        host(
+            1,
+            Verdict.UNKNOWN,
+            step(Status.OK, "", id="log", phase=Phase.DIAGNOSE),
+            step(Status.FAILED, why, id="gpus", phase=Phase.DIAGNOSE),
+            step(Status.FAILED, "no log", id="short", phase=Phase.DIAGNOSE),
+            step(Status.BLOCKED, f"`when` is unknown: gpus: {why}", id="reset"),
+            findings=tuple(blind),
+        )
+    )
+    assert lines[1:-1] == [
+        "gpu-01: unknown",
+        f"  failed gpus: {why}",
+        "  failed short: no log",
+        "  unknown: busy, hot: gpus failed",
+        "  unknown: old: no log",
+        "  blocked reset: `when` is unknown: gpus failed",
+        "",
+    ]
 
 
 @pytest.mark.parametrize("what", EVIDENCE)

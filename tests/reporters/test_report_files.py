@@ -70,7 +70,7 @@ def test_a_link_that_a_stranger_has_planted_is_not_followed(shared, tmp_path, wh
     link = shared / where.partition("/")[0]
     link.symlink_to(precious if "/" in where else precious / "r.json")
     os.lchown(link, STRANGER, STRANGER)
-    with pytest.raises(ConfigError, match=f"symbolic link of the user {STRANGER}"):
+    with pytest.raises(ConfigError, match=f"symbolic link owned by the user {STRANGER}"):
         create(str(shared / where))
     assert (precious / "r.json").read_text() == "precious"
 

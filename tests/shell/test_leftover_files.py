@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.shell import SAFE
-from shell.test_safe_writing import SHELLS, STRANGER, ask, directory, give, ground  # noqa: F401  a fixture
+from tests.shell.another_user import SHELLS, STRANGER, ask, directory, give
 
 pytestmark = pytest.mark.real("root", "setpriv")
 
@@ -39,7 +39,7 @@ def age(path: Path, seconds: float) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["own", "shared"])
-def test_what_a_killed_shell_left_is_removed_and_what_a_living_one_works_in_stays(shell, mode, ground):  # noqa: F811
+def test_what_a_killed_shell_left_is_removed_and_what_a_living_one_works_in_stays(shell, mode, ground):
     """Mutants: safe.sh ``safe_lives`` always true, or always false."""
     place = directory(ground / "place", mode)
     dead, left = workshop(shell, place)
@@ -54,13 +54,13 @@ def test_what_a_killed_shell_left_is_removed_and_what_a_living_one_works_in_stay
     assert [*place.iterdir()] == []
 
 
-def test_the_name_is_that_of_the_shell_that_works_there_not_of_the_one_that_waits_for_it(ground):  # noqa: F811
+def test_the_name_is_that_of_the_shell_that_works_there_not_of_the_one_that_waits_for_it(ground):
     made, left = workshop(("bash",), ground)
     assert maker(left) != made.pid
     made.communicate("\n", timeout=10)
 
 
-def test_a_pid_that_another_process_got_since_is_no_maker(ground):  # noqa: F811
+def test_a_pid_that_another_process_got_since_is_no_maker(ground):
     made, left = workshop(("bash",), ground)
     *front, start, end = left.name.split("-")
     left = left.rename(ground / "-".join([*front, str(int(start) - 1), end]))
@@ -70,7 +70,7 @@ def test_a_pid_that_another_process_got_since_is_no_maker(ground):  # noqa: F811
 
 
 @pytest.mark.parametrize("part", [1, 2], ids=["another boot", "another namespace"])
-def test_a_maker_that_cannot_be_seen_from_here_has_a_day(part, ground):  # noqa: F811
+def test_a_maker_that_cannot_be_seen_from_here_has_a_day(part, ground):
     """Mutants: safe.sh ``safe_tidy`` without the realm."""
     made, left = workshop(("bash",), ground)
     made.communicate("\n", timeout=10)
@@ -84,7 +84,7 @@ def test_a_maker_that_cannot_be_seen_from_here_has_a_day(part, ground):  # noqa:
     assert not left.exists()
 
 
-def test_what_is_not_ours_or_no_workshop_stays(ground):  # noqa: F811
+def test_what_is_not_ours_or_no_workshop_stays(ground):
     """Mutants: safe.sh ``safe_tidy`` without the owner, without the mode, or with less of the pattern."""
     made, left = workshop(("bash",), ground)
     made.communicate("\n", timeout=10)
@@ -101,6 +101,10 @@ def test_what_is_not_ours_or_no_workshop_stays(ground):  # noqa: F811
         directory(place / f"{base} 2", 0o700),
         directory(place / ".runbook-1-2", 0o700),
     ]
+    empty_fields = [directory(place / f".runbook-{it}", 0o700) for it in ("0--1-2-3", "-0-1-2-3", "0-1-2-3-")]
+    for one in empty_fields:  # so old that only the name can spare it
+        os.utime(one, (0, 0))
+    stay += empty_fields
     (place / f"{base}3").write_text("a file")
     (place / f"{base}4").symlink_to(target)
     ask(("bash",), f"safe_enter {place} && safe_tidy")
@@ -108,7 +112,7 @@ def test_what_is_not_ours_or_no_workshop_stays(ground):  # noqa: F811
     assert (target / "keep").exists()
 
 
-def test_another_user_removes_only_what_is_its_own(ground):  # noqa: F811
+def test_another_user_removes_only_what_is_its_own(ground):
     made, left = workshop(("bash",), ground)
     made.communicate("\n", timeout=10)
     place = directory(ground / "place", 0o1777)
@@ -118,7 +122,7 @@ def test_another_user_removes_only_what_is_its_own(ground):  # noqa: F811
     assert (own.exists(), (place / left.name / "copy").exists()) == (False, True)
 
 
-def test_links_in_what_was_left_are_not_followed(ground):  # noqa: F811
+def test_links_in_what_was_left_are_not_followed(ground):
     made, left = workshop(("bash",), ground)
     made.communicate("\n", timeout=10)
     keep = directory(ground / "keep")

@@ -13,45 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
-from engine.values.command import Command, Completed, Effect
-from shell.test_safe_writing import SHELLS, STRANGER, directory, give, ground, swapping  # noqa: F401  a fixture
+from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock
+from engine.values.command import Command, Effect
+from tests.shell.another_user import SHELLS, STRANGER, directory, give, swapping
+from tests.shell.own_run import Room
 
 pytestmark = pytest.mark.real("root", "setpriv", "lab")
 
-ROOM = "mount -t tmpfs -o mode=755 none /run && mkdir -m 1777 /run/lock && echo ready && exec sleep 600"
 CROWD = os.environ.get("RUNBOOK_TEST_CROWD", "6x8")
 """How many processes try to take one lock at the same time, and how often each."""
-
-
-class Room:
-    """This machine with a /run of its own, so that the locks of other tests are not in the way."""
-
-    def __init__(self) -> None:
-        argv = ["unshare", "--mount", "sh", "-c", ROOM]
-        self.keeper = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        assert self.keeper.stdout
-        assert self.keeper.stdout.readline() == "ready\n"
-        self.run = Path(f"/proc/{self.keeper.pid}/root/run")
-
-    def argv(self, command: Command, shell: tuple[str, ...] = ("dash",), told: object = "") -> list[str]:
-        inside = ["nsenter", "--target", str(self.keeper.pid), "--mount", "env", f"RUNBOOK_LOCK_PLACES={told}"]
-        return [*inside, *shell, "-c", command.script, "sh", *command.argv]
-
-    def take(
-        self, run: str = "r1", shell: tuple[str, ...] = ("dash",), told: object = ""
-    ) -> LockHeld | LockBusy | LockUnavailable:
-        """Take root's lock for *run*; this process is what holds it."""
-        argv = self.argv(ask_lock(run, "h", f"run {run} by ann"), shell, told)
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd="/")
-        return read_lock(Completed(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr))
-
-    def give(self, run: str = "r1", told: object = "") -> None:
-        argv = self.argv(ask_unlock(run, "h"), told=told)
-        subprocess.run(argv, check=True, capture_output=True, timeout=30, cwd="/")
-
-    def entries(self) -> list[Path]:
-        return [*self.run.glob("runbook/*/*")]
 
 
 @pytest.fixture
@@ -60,6 +30,16 @@ def room() -> Iterator[Room]:
     yield made
     made.keeper.kill()
     made.keeper.communicate()
+
+
+def lives_on(group: int) -> bool:
+    """Whether a process of *group* is more than its remains."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, theirs, *_ = stat.read_text().rpartition(") ")[2].split()
+            if theirs == str(group) and state not in "ZX":
+                return True
+    return False
 
 
 def wait_until(happened: Callable[[], object]) -> None:
@@ -107,7 +87,7 @@ ATTACKS = ["a link as by", "a fifo as by", "endless also", "a forged pid", "a gu
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("kind", ATTACKS)
-def test_what_a_stranger_leaves_in_run_lock_neither_blocks_nor_speaks_nor_redirects(kind, shell, room, ground):  # noqa: F811
+def test_what_a_stranger_leaves_in_run_lock_neither_blocks_nor_speaks_nor_redirects(kind, shell, room, ground):
     victim = ground / "shadow"
     victim.write_text("root:secret\n")
     plant(kind, room.run / "lock", victim)
@@ -132,7 +112,7 @@ done
 """
 
 
-def test_whoever_plants_links_again_and_again_redirects_no_write_of_roots(room, ground):  # noqa: F811
+def test_whoever_plants_links_again_and_again_redirects_no_write_of_roots(room, ground):
     victim = ground / "shadow"
     victim.write_text("root:secret\n")
     as_stranger = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "sh", "-c"]
@@ -169,8 +149,8 @@ def test_a_directory_of_locks_that_is_not_roots_alone_counts_as_none_and_that_is
     assert [it for it in made if it.is_dir() and [*it.iterdir()]] == []
 
 
-def test_the_environment_names_only_a_directory_that_this_user_has_set_apart(room, ground):  # noqa: F811
-    """Mutants: lock.sh ``lock_declared`` without the mark, without the mode, or without the owner."""
+def test_the_environment_names_only_a_directory_that_this_user_has_set_apart(room, ground):
+    """Mutants: places.sh ``lock_declared`` without the mark, without the mode, or without the owner."""
     good = directory(ground / "good", 0o700)
     (good / ".runbook-locks").touch()
     answer = room.take("r0", told=good)
@@ -191,7 +171,7 @@ def test_the_environment_names_only_a_directory_that_this_user_has_set_apart(roo
 
 
 @pytest.mark.timeout(600)
-def test_whoever_exchanges_directories_gets_no_lock_of_roots_in_200_tries(room, ground):  # noqa: F811
+def test_whoever_exchanges_directories_gets_no_lock_of_roots_in_200_tries(room, ground):
     roots = directory(ground / "roots")
     yard = directory(ground / "yard", 0o1777)
     script = ask_lock("", "", "").script
@@ -255,6 +235,7 @@ def test_whoever_is_killed_at_any_moment_leaves_no_lock_behind(shell, room):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader, signal.SIGKILL)
         line.communicate(timeout=10)
+        wait_until(lambda leader=leader: not lives_on(leader))  # a signal takes its time where there is much to do
         answer = room.take("after", shell)
         assert isinstance(answer, LockHeld)
         assert [it.name for it in room.entries()] == [Path(answer.place).name]
@@ -283,7 +264,7 @@ echo "got $got"
 
 
 @pytest.mark.timeout(3600)
-def test_of_a_crowd_never_two_have_it_and_it_never_sticks(room, ground):  # noqa: F811
+def test_of_a_crowd_never_two_have_it_and_it_never_sticks(room, ground):
     """Mutants: lock.sh ``lock_look`` that does not wait for who asks behind it, or gives way to nobody that asks."""
     many, times = map(int, CROWD.split("x"))
     script = ask_lock("", "", "").script

@@ -11,15 +11,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from real_processes import Machine
 
 from engine.actions.files import log_scan
 from engine.actions.system.starts.start_times import ask_logs, read_logs
 from engine.shell import VIEW
 from engine.values.types import Unknown
-from shell.test_safe_writing import SHELLS, STRANGER, directory, give, ground, swapping
+from tests.real_processes import Machine
+from tests.shell.another_user import SHELLS, STRANGER, directory, give, swapping
 
-__all__ = ["ground"]
 pytestmark = pytest.mark.real("root", "setpriv")
 OTHER = 4243
 READ = """
@@ -112,7 +111,7 @@ class TestWhatMayBeRead:
 
     @pytest.mark.parametrize("kind", ["fifo", "directory", "device", "nothing", "loop"])
     def test_what_is_no_regular_file_is_not_opened(self, shell, theirs, kind):
-        """Mutants: view.sh taking what is no regular file."""
+        """Mutants: view.sh taking what is not a regular file."""
         place = theirs / "a.log"
         if kind == "fifo":
             os.mkfifo(place)
@@ -163,7 +162,7 @@ def test_a_host_without_a_dd_that_follows_no_links_reads_nothing_that_others_can
 
 @pytest.mark.parametrize("how", ["log_scan", "starts"])
 def test_what_is_not_read_is_said_with_its_reason_and_never_clean(theirs, roots, how):
-    """Mutants: log_scan.py, starting.py dropping the reason."""
+    """Mutants: log_scan.py, start_times.py dropping the reason."""
     file(theirs / "good.log", "ERROR", STRANGER)
     link(theirs / "bad.log", file(roots / "secret", "ERROR password"), STRANGER)
     if how == "starts":
@@ -210,3 +209,39 @@ def test_whoever_exchanges_the_directory_meanwhile_shows_us_nothing_of_roots_in_
             shown.append(set(done.stdout.split()))
     assert shown[0] == {"own", "secret"}, "else the exchange exchanges nothing"
     assert shown[1] <= {"own"}
+
+
+EXCHANGE = """
+cd() { # the stranger exchanges the names of where we are right before we go up
+    [ "$2" != .. ] || setpriv --reuid=4242 --regid=4242 --clear-groups sh -c '
+        [ ! -e "$1/decoy" ] || { mv "$1/place" "$1/aside" && mv "$1/decoy" "$1/place"; }' sh "$folder"
+    command cd "$@"
+}
+"""
+
+
+@pytest.mark.parametrize("shell", [("bash",), *(it for it in SHELLS if it.id != "busybox")])
+def test_names_that_are_exchanged_on_the_way_up_open_no_closed_directory(ground, shell):
+    """A file that everybody may read lies in a directory of a third user's that is closed, and that in the stranger's.
+
+    Mutant: view.sh ``view_public`` with ``pwd -P``.
+    """
+    folder = give(directory(ground / "folder"))
+    closed = give(directory(give(directory(folder / "place")) / "closed", 0o700), OTHER)
+    inner = give(directory(give(directory(closed / "a"), OTHER) / "b"), OTHER)
+    file(inner / "log", "secret", OTHER, 0o644)
+    link(folder / "latest.log", "place/closed/a/b/log", STRANGER)
+    for part in ("decoy", "decoy/closed", "decoy/closed/a"):
+        give(directory(folder / part))
+    link(folder / "decoy/closed/a/b", "/etc", STRANGER)  # and /etc/.. is the root
+    careless = VIEW.replace("view_now=$(env pwd -P && echo x) || exit 1", "view_now=$(pwd -P && echo x) || exit 1")
+    assert careless != VIEW
+    if shell == ("bash",):
+        assert read(folder / "latest.log", shell=shell, script=f"folder={folder}\n{careless}\n{EXCHANGE}") == [
+            "yes secret"
+        ]
+        (folder / "place").rename(folder / "decoy")
+        (folder / "aside").rename(folder / "place")
+    (said,) = read(folder / "latest.log", shell=shell, script=f"folder={folder}\n{VIEW}\n{EXCHANGE}")
+    assert "which not everybody may read" in said
+    assert not (folder / "decoy").exists(), "the stranger has exchanged nothing"

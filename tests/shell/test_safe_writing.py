@@ -3,53 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from engine.shell import SAFE
-
-STRANGER = 4242
-SHELLS = [
-    pytest.param(("dash",), id="dash", marks=[] if shutil.which("dash") else pytest.mark.real("dash")),
-    pytest.param(("busybox", "sh"), id="busybox", marks=pytest.mark.real("busybox")),
-    pytest.param(("bash", "--posix"), id="bash"),
-]
-
-
-def ask(shell: tuple[str, ...], line: str, *words: str, user: int | None = None) -> tuple[int, str]:
-    """The exit code of *line* behind the safe functions, and what it says."""
-    by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
-    argv = [*by, *shell, "-c", f'{SAFE}\n{line} || {{ echo "no: $why ($owner)"; exit 1; }}', "sh", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd="/")
-    assert not done.stderr, done.stderr
-    return done.returncode, done.stdout.strip()
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    """A directory of root's that everybody may look into."""
-    folder = Path("/var/tmp") / f"runbook-safe-{os.getpid()}-{os.urandom(4).hex()}"
-    folder.mkdir(mode=0o755)
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def give(path: Path, uid: int = STRANGER) -> Path:
-    os.chown(path, uid, uid, follow_symlinks=False)
-    return path
-
-
-def directory(path: Path, mode: int = 0o755) -> Path:
-    path.mkdir()
-    path.chmod(mode)
-    return path
-
+from tests.shell.another_user import SHELLS, STRANGER, ask, directory, give, swapping
 
 pytestmark = pytest.mark.real("root", "setpriv")
 
@@ -174,41 +133,6 @@ def test_another_user_trusts_root_and_itself_alone(ground):
     assert ask(("bash",), 'safe_enter "$1"', str(ground), user=STRANGER)[0] == 0
     code, said = ask(("bash",), 'safe_enter "$1"', str(theirs), user=STRANGER)
     assert (code, f"({STRANGER + 1})" in said) == (1, True)
-
-
-_SWAP = r"""
-import os, sys
-folder, target = sys.argv[1], sys.argv[2]
-os.chdir(folder)
-os.makedirs("real", exist_ok=True)
-if not os.path.islink("link"):
-    os.symlink(target, "link")
-print("ready", flush=True)
-while True:  # exchange a directory and a link to root's, as fast as can be
-    try:
-        os.rename("place", "aside") if os.path.lexists("place") else None
-        os.rename("link" if os.path.isdir("aside") and not os.path.islink("aside") else "aside", "place")
-    except OSError:
-        pass
-    for one, two in (("real", "place"), ("place", "real"), ("link", "place"), ("place", "link")):
-        try:
-            os.rename(one, two)
-        except OSError:
-            pass
-"""
-
-
-@contextmanager
-def swapping(folder: Path, target: Path) -> Iterator[None]:
-    """A stranger exchanges ``place`` in *folder*: now a directory of the stranger's, now a link to *target*."""
-    argv = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "/usr/bin/env", "python3"]
-    with subprocess.Popen([*argv, "-c", _SWAP, str(folder), str(target)], stdout=subprocess.PIPE, text=True) as thief:
-        assert thief.stdout
-        assert thief.stdout.readline() == "ready\n"
-        try:
-            yield
-        finally:
-            thief.kill()
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
-from sshd import start_sshd
 
 from engine import transports
 from engine.lab.ssh_server import make_key
 from engine.protocols import ConnectOptions
 from engine.values.inventory import Address, Host, HostKeys
+from tests.process_fixtures import stage
+from tests.shell.another_user import ground
+from tests.sshd import start_sshd
+from tests.transports.cut_relay import Cutter
+from tests.transports.interrupts import Pressed
+
+__all__ = ["ground", "stage"]
 
 ROOT = Path(__file__).parents[2]
-
-
-class Pressed:
-    """An interrupt that a test sets."""
-
-    def __init__(self) -> None:
-        self.pressed = 0
-
-    def level(self) -> int:
-        return self.pressed
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +62,25 @@ def own_server(tmp_path_factory):
     )  # fmt: skip
     process.kill()
     process.wait()
+
+
+@pytest.fixture
+def relayed():
+    """Starts relays whose line can be cut, and ends them."""
+    with contextlib.ExitStack() as relays:
+        yield lambda *args, **keys: relays.enter_context(contextlib.closing(Cutter(*args, **keys)))
+
+
+TWICE = ("test_shared_lane", "test_client_death")
+"""Their tests hold on this machine in `make test`, and over the lab's own server in `make test-all`: they mostly wait."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what is tried twice to `make test-all`."""
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if item.path.stem in TWICE and params.get("host") == "own server":
+            item.add_marker("slow")
 
 
 @pytest.fixture(
@@ -110,3 +127,19 @@ def connection(host, interrupt):
     made = transports.load(host.transport).connect(host, ConnectOptions(connect_timeout=20), interrupt)
     yield made
     made.close()
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds that no other sleep on this machine has."""
+    return f"{3000 + uuid.uuid4().int % 6000}.{uuid.uuid4().int % 10**9:09d}"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """A home of the test's own; it has a folder .ssh, and nothing in it."""
+    (tmp_path / "home" / ".ssh").mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return tmp_path / "home"

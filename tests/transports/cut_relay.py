@@ -34,26 +34,40 @@ class Cutter:
         """Bytes relayed, of all connections."""
         self.cuts = 0
         self.connections = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._relays: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
         """Take no more, and end what there is."""
         self.over.set()
+        self._refuse()
+        for it in self._open:
+            with contextlib.suppress(OSError):
+                it.shutdown(socket.SHUT_RDWR)
+        for relay in self._relays:
+            relay.join(10)
+        for it in self._open:
+            it.close()
+
+    def _refuse(self) -> None:
+        """Take no more; a close alone wakes nobody who waits in accept."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._accepting.join(10)
         self._server.close()
-        with self._lock:
-            for it in self._open:
-                it.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._server.accept()
+                self._open.append(near)
                 far = socket.create_connection(self._target)
                 self.connections += 1
-                with self._lock:
-                    self._open += [near, far]
+                self._open.append(far)
                 for source, sink, way in ((near, far, "up"), (far, near, "down")):
-                    threading.Thread(target=self._relay, args=(source, sink, way), daemon=True).start()
+                    self._relays.append(threading.Thread(target=self._relay, args=(source, sink, way), daemon=True))
+                    self._relays[-1].start()
 
     def _relay(self, source: socket.socket, sink: socket.socket, way: Direction) -> None:
         passed = 0
@@ -92,6 +106,11 @@ class Cutter:
                     it.close()
                 else:
                     it.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """Cut what is open now, and take no more."""
+        self._refuse()
+        self._cut(*self._open)
 
     def freeze(self) -> None:
         """From now on nothing passes, and nobody is told."""

@@ -14,8 +14,8 @@ from engine.protocols import ConnectOptions
 from engine.transports import ssh
 from engine.values.plan import Change, NoChange
 from engine.values.result import Status
-from transports.test_conformance import look, mark, script  # noqa: F401
-from transports.test_refusals import looked, sent
+from tests.transports.commands import look, script
+from tests.transports.direct_steps import looked, sent
 
 pytestmark = pytest.mark.real("sshd", "busybox", "lab")
 
@@ -28,7 +28,7 @@ def there(busybox, interrupt):
 
 
 @pytest.fixture
-def holder(tmp_path, mark):  # noqa: F811
+def holder(tmp_path, mark):
     """A process in a session of its own that holds a file."""
     (tmp_path / "held").touch()
     with (tmp_path / "held").open() as held:
@@ -49,7 +49,7 @@ def test_it_is_a_host_without_anything_else(there):
     assert done.stdout == "/usr/bin/busybox\n"
 
 
-def test_processes_and_holders_are_found(there, holder, tmp_path, mark):  # noqa: F811
+def test_processes_and_holders_are_found(there, holder, tmp_path, mark):
     found = state_of(there, "processes", {"patterns": [re.escape(mark)]})
     assert [it.pid for it in found.matches] == [holder.pid]
     held = state_of(there, "device_holders", {"paths": [str(tmp_path / "held")]})
@@ -57,7 +57,7 @@ def test_processes_and_holders_are_found(there, holder, tmp_path, mark):  # noqa
 
 
 @pytest.mark.parametrize("action", ["pkill", "fuser"])
-def test_a_process_is_ended_and_nothing_is_left_to_do(action, there, holder, tmp_path, mark):  # noqa: F811
+def test_a_process_is_ended_and_nothing_is_left_to_do(action, there, holder, tmp_path, mark):
     args = {"patterns": [re.escape(mark)]} if action == "pkill" else {"paths": [str(tmp_path / "held")]}
     module = discover()[action]
     built = build(module.Args, args)

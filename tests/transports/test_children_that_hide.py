@@ -12,18 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from process_fixtures import stage
-from real_processes import NOBODY, lives, living, shows_up
 
 from engine.errors import Cancelled
 from engine.sessions.hidden_children import cgroup_name
-from engine.sessions.shell_programs import LEASH, greeting
+from engine.sessions.shell_programs import WATCHDOG, greeting
 from engine.shell import OUTLIVE
 from engine.values.command import Effect
-from transports.test_client_death import appears, killed, started
-from transports.test_conformance import change, end, gone, look, mark, pressing, script
-
-__all__ = ["mark", "stage"]
+from tests.real_processes import NOBODY, end, gone, lives, living, shows_up
+from tests.transports.client_process import killed, started
+from tests.transports.commands import change, look, script
+from tests.transports.interrupts import pressing
+from tests.waiting import appears
 
 SHELLS = pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda words: words[0])
 CGROUP = pytest.mark.real("cgroup", "root")
@@ -125,7 +124,7 @@ def test_no_look_has_a_control_group_nor_has_what_must_not_be_killed(connection)
     for done in (*told, alone):
         own, lane = done.stdout.split()
         assert "runbook-command" not in own
-        assert list(Path("/sys/fs/cgroup").rglob(cgroup_name(lane))) == []
+        assert [it for it, _, _ in os.walk("/sys/fs/cgroup") if Path(it).name == cgroup_name(lane)] == []
 
 
 @CGROUP
@@ -150,9 +149,9 @@ def test_a_change_that_kills_the_shell_that_runs_it_leaves_no_group(connection, 
 
 
 def finished(shell: tuple[str, ...], group: int) -> None:
-    """The process group *group* is ended by a leash that *shell* runs."""
+    """The process group *group* is ended by a watchdog that *shell* runs."""
     lane = secrets.token_hex(8)
-    done = subprocess.run([*shell, "-c", LEASH], input=f"finish {group} {lane} 3\n", capture_output=True, text=True,
+    done = subprocess.run([*shell, "-c", WATCHDOG], input=f"finish {group} {lane} 3\n", capture_output=True, text=True,
                           check=True)  # fmt: skip
     assert f"over {lane}" in done.stdout
     assert "survivor" not in done.stdout

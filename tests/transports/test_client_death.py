@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
-from real_processes import living, shows_up
 
 from engine.errors import Cancelled, ConnectionLost
 from engine.protocols import ConnectOptions
 from engine.values.result import Status
-from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
-from transports.test_refusals import sent
-
-
-def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
-    told = {
-        "transport": host.transport, "addresses": [it.host for it in host.addresses],
-        "port": host.addresses[0].port if host.addresses else 0, "user": host.user, "key": host.key,
-    }  # fmt: skip
-    client = Path(__file__).with_name("one_command_client.py")
-    argv = [sys.executable, str(client), json.dumps(told), effect, text, str(timeout)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    assert process.stdout.readline() == "connected\n"
-    return process
-
-
-def appears(path: Path, within: float = 20.0) -> bool:
-    deadline = time.monotonic() + within
-    while not path.exists():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def reads(path: Path, text: str, within: float = 20.0) -> bool:
-    """Whether *path* comes to hold *text*."""
-    deadline = time.monotonic() + within
-    while not path.exists() or path.read_text() != text:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def killed(process: subprocess.Popen) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout
-    process.stdout.close()
+from tests.real_processes import gone, living, shows_up
+from tests.transports.client_process import killed, started
+from tests.transports.commands import change, look, script
+from tests.transports.direct_steps import sent
+from tests.waiting import appears, reads
 
 
 def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(connection, interrupt):
@@ -66,7 +25,7 @@ def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(
         connection.run(look("sleep", "5"))
 
 
-def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):  # noqa: F811
+def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):
     process = started(host, "read", f"trap '' TERM HUP; echo > {tmp_path}/begun; sleep {mark}; sleep {mark}", 60)
     assert appears(tmp_path / "begun")
     assert shows_up(mark)
@@ -74,7 +33,7 @@ def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):  # no
     assert gone(mark, within=5)
 
 
-def test_kill_9_of_our_side_lets_a_write_run_to_its_end_once(host, tmp_path, mark):  # noqa: F811
+def test_kill_9_of_our_side_lets_a_write_run_to_its_end_once(host, tmp_path, mark):
     log = tmp_path / "log"
     text = f"echo begun >> {log}; echo noise; sleep 1.5; echo noise; echo noise >&2; echo ended >> {log}; : {mark}"
     process = started(host, "write", text, 60)
@@ -85,7 +44,7 @@ def test_kill_9_of_our_side_lets_a_write_run_to_its_end_once(host, tmp_path, mar
     assert log.read_text() == "begun\nended\n"
 
 
-def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tmp_path, mark):  # noqa: F811
+def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tmp_path, mark):
     process = started(host, "write", f"echo > {tmp_path}/begun; trap '' TERM; sleep {mark}; sleep {mark}", 3)
     assert appears(tmp_path / "begun")
     killed(process)
@@ -96,12 +55,11 @@ def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tm
 
 @pytest.mark.real("sshd", "root")
 @pytest.mark.parametrize("effect", ["read", "write"])
-def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_path, interrupt, mark):  # noqa: F811
+def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_path, interrupt, mark):
     import threading
 
-    from sshd import start_sshd
-
     from engine.transports import ssh
+    from tests.sshd import start_sshd
 
     server = start_sshd(tmp_path / "sshd")
     try:
@@ -151,7 +109,9 @@ def test_a_write_that_kills_what_runs_it_is_unknown_at_once(blow, account, sshd,
 
 
 @pytest.mark.real("sshd", "root")
-def test_a_write_whose_leash_was_killed_is_still_waited_for_and_the_next_one_has_a_new_leash(account, sshd, interrupt):
+def test_a_write_whose_watchdog_was_killed_is_still_waited_for_and_the_next_one_has_a_new_watchdog(
+    account, sshd, interrupt
+):
     from engine.transports import ssh
 
     connection = ssh.connect(sshd.host(user=account()), ConnectOptions(), interrupt)
@@ -167,9 +127,8 @@ def test_a_write_whose_leash_was_killed_is_still_waited_for_and_the_next_one_has
 
 @pytest.mark.real("sshd", "root")
 def test_a_line_that_is_gone_before_the_write_is_sent_leaves_no_doubt(interrupt, tmp_path):
-    from sshd import start_sshd
-
     from engine.transports import ssh
+    from tests.sshd import start_sshd
 
     server = start_sshd(tmp_path / "sshd")
     try:
@@ -178,7 +137,7 @@ def test_a_line_that_is_gone_before_the_write_is_sent_leaves_no_doubt(interrupt,
         server.cut()
         done = sent(connection, change(f"echo x >> {tmp_path}/log"), finally_=(change("true"),))
         assert (done.status, done.sent, done.commands) == (Status.UNREACHABLE, False, [])
-        assert done.why.startswith("the line was lost before this was sent: echo x")
+        assert done.why.startswith("the connection was lost before this command was sent: echo x")
         assert done.lost
         assert not (tmp_path / "log").exists()
         connection.close()

@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import string
 import subprocess
-import threading
 import time
-import uuid
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_processes import living, shows_up
 
 from engine.errors import Cancelled
-from engine.values.command import Command, Effect
-
-
-def look(*argv: str, **keys) -> Command:
-    return Command(argv=argv, effect=Effect.READ, **{"timeout": 10.0, **keys})
-
-
-def script(text: str, *argv: str, **keys) -> Command:
-    return Command(script=text, argv=argv, **{"effect": Effect.READ, "timeout": 10.0, **keys})
-
-
-def change(text: str, *argv: str, **keys) -> Command:
-    return script(text, *argv, effect=Effect.WRITE, **keys)
-
-
-def end(mark: str) -> None:
-    for pid in living(mark):
-        os.kill(pid, signal.SIGKILL)
-
-
-def gone(mark: str, within: float = 10.0) -> bool:
-    deadline = time.monotonic() + within
-    while living(mark):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-@pytest.fixture
-def mark() -> str:
-    """A number of seconds that no other sleep on this machine has."""
-    return f"{3000 + uuid.uuid4().int % 6000}.{uuid.uuid4().int % 10**9:09d}"
-
+from tests.real_processes import end, gone, shows_up
+from tests.transports.commands import change, look, script
+from tests.transports.interrupts import pressing
 
 texts = st.text(alphabet=string.printable + "é漢\u202e'\"\\$`!*?[]{}~#;&|<>()", max_size=20).filter(
     lambda it: "\0" not in it
@@ -180,18 +143,6 @@ def test_what_must_not_be_killed_is_reported_and_left_running(connection, mark):
     assert done.survivors
     assert shows_up(mark)
     end(mark)
-
-
-def pressing(interrupt, level: int, when: Path) -> None:
-    """Press once the file *when* is there."""
-
-    def wait() -> None:
-        deadline = time.monotonic() + 20
-        while not when.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        interrupt.pressed = level
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def test_the_first_interrupt_ends_a_look_at_once(connection, interrupt, mark, tmp_path):

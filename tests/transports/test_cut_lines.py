@@ -11,7 +11,8 @@ import pytest
 
 from engine.actions import discover
 from engine.app.input_files import read_playbook
-from engine.app.run import Order, Run
+from engine.app.order import Order
+from engine.app.run import Run
 from engine.errors import ConnectionLost
 from engine.executor import Consent
 from engine.fleet import Cancellation
@@ -20,10 +21,10 @@ from engine.sessions import command_run
 from engine.values.event import RunFinished
 from engine.values.inventory import Address, Inventory, Selection
 from engine.values.result import HostResult, Status, Verdict
-from transports.cut_relay import Cutter
-from transports.test_client_death import appears, reads
-from transports.test_conformance import change, look
-from transports.test_ssh import connected
+from tests.transports.commands import change, look
+from tests.transports.cut_relay import Cutter
+from tests.transports.ssh_login import connected
+from tests.waiting import appears, reads
 
 pytestmark = pytest.mark.real("sshd", "root")
 
@@ -33,6 +34,7 @@ about: Writes one line, if there is none.
 hosts: all
 inputs:
   file: {about: Where., type: string, required: true}
+  takes: {about: How long the write goes on after the line., type: integer, default: 0}
 diagnose:
   - id: uptime
     command: {argv: [cat, /proc/uptime]}
@@ -40,7 +42,7 @@ remediate:
   - id: add
     command:
       check: {script: 'test -s "$1"', params: ["{{ inputs.file }}"]}
-      do: {script: 'echo x >> "$1"', params: ["{{ inputs.file }}"]}
+      do: {script: 'echo x >> "$1"; sleep {{ inputs.takes }}', params: ["{{ inputs.file }}"]}
 """
 
 
@@ -51,8 +53,9 @@ def playbook(tmp_path_factory):
     return read_playbook(path, discover())
 
 
-def ended(playbook, sshd, cutter: Cutter, file: Path) -> HostResult:
-    """What a whole run through *cutter* says of the host."""
+def ended(playbook, sshd, cutter: Cutter, file: Path, takes: int = 0) -> HostResult:
+    """What a whole run through *cutter* says of the host, whose write takes *takes* seconds."""
+    inputs = {"file": str(file), "takes": takes}
     host = sshd.host(addresses=(Address(host="127.0.0.1", port=cutter.port),))
     told: list[RunFinished] = []
 
@@ -62,8 +65,8 @@ def ended(playbook, sshd, cutter: Cutter, file: Path) -> HostResult:
 
     order = Order(
         playbook=playbook,
-        inputs={"file": str(file)},
-        parts={"": {"file": str(file)}},
+        inputs=inputs,
+        parts={"": inputs},
         inventory=Inventory(hosts=(host,)),
         selection=Selection(hosts=(host,)),
         options=ConnectOptions(connect_timeout=5),
@@ -87,7 +90,8 @@ def places(total: int, number: int) -> list[int]:
     """Bytes after which to cut: denser towards the end, where the write and the second look are."""
     even = [total * it // number for it in range(number)]
     late = [total * (2 * number + it) // (3 * number) for it in range(number)]
-    return sorted({0, 1, 25, *even, *late, total - 100, total - 40, total - 1})
+    end = [total - left for left in (*range(4000, 0, -300), 40, 1)]
+    return sorted({0, 1, 25, *even, *late, *end})
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
@@ -119,7 +123,7 @@ def test_wherever_the_line_is_cut_the_truth_is_told_and_nothing_is_written_twice
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(attempted, *zip(*enumerate(places(whole.passed[direction], 8)), strict=True)))
-    assert set(seen) == {Status.UNREACHABLE, Status.CHANGED, Status.UNKNOWN}
+    assert {Status.UNREACHABLE, Status.CHANGED} <= set(seen) <= {*VERDICTS}
 
 
 TRUE = {
@@ -133,6 +137,19 @@ VERDICTS = {
     Status.UNKNOWN: {Verdict.UNKNOWN},
     Status.CHANGED: {Verdict.RESOLVED},
 }
+
+
+@pytest.mark.parametrize("manner", ["reset", "close"])
+def test_a_line_that_is_cut_for_good_in_the_middle_of_a_write_leaves_the_step_unknown(
+    manner, playbook, sshd, tmp_path, relayed
+):
+    cutter = relayed((sshd.address, sshd.port), manner=manner)
+    threading.Thread(target=lambda: (appears(tmp_path / "file"), cutter.cut())).start()
+    result = ended(playbook, sshd, cutter, tmp_path / "file", takes=2)
+    step = next(it for it in result.steps if it.id == "add")
+    assert (result.verdict, step.status) == (Verdict.UNKNOWN, Status.UNKNOWN), step.why
+    time.sleep(2)
+    assert lines_in(tmp_path / "file") == 1
 
 
 def test_a_line_that_falls_silent_in_a_write_is_lost_in_time_and_the_write_is_done_once(

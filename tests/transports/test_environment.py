@@ -8,9 +8,9 @@ import shutil
 import subprocess
 
 import pytest
-from actions.run_step import way_to
 
 from engine.sessions.shell_programs import GUARD
+from tests.actions.run_step import way_to
 
 SHELLS = [
     pytest.param(("dash",), id="dash", marks=[] if shutil.which("dash") else pytest.mark.real("dash")),

@@ -11,8 +11,8 @@ import paramiko
 import pytest
 
 from engine.values.inventory import Address
-from transports.test_conformance import look
-from transports.test_ssh import connected, refusal
+from tests.transports.commands import look
+from tests.transports.ssh_login import connected, refusal
 
 pytestmark = pytest.mark.real("sshd", "root")
 
@@ -49,9 +49,9 @@ def before_identification(connection: socket.socket, over: threading.Event) -> N
 
 
 STAGES = {
-    in_login: "nobody answers whether root may log in",
+    in_login: "the server does not answer whether root may log in",
     after_identification: "does not come to the end of the SSH handshake in time",
-    before_identification: "says no SSH banner",
+    before_identification: "sends no SSH banner",
 }
 
 
@@ -77,7 +77,7 @@ def serving(stage):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_next_address_is_tried(stage, sshd, interrupt):
-    """Mutants: keys.py goes on to the next key after a time-out; words.py makes it Unreachable."""
+    """Mutants: private_keys.py goes on to the next key after a time-out; error_translation.py makes it Unreachable."""
     with serving(stage) as there:
         host = sshd.host(addresses=(there, Address(host=sshd.address, port=sshd.port)))
         connection = connected(host, interrupt, connect_timeout=1)

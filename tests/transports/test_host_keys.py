@@ -6,11 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sshd import make_key, start_sshd
 
 from engine.values.inventory import HostKeys
-from transports.test_logins import home  # noqa: F401
-from transports.test_ssh import connected, refusal
+from tests.sshd import make_key, start_sshd
+from tests.transports.ssh_login import connected, refusal
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.usefixtures("home")]
 
@@ -26,7 +25,7 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def known(home) -> Path:  # noqa: F811
+def known(home) -> Path:
     """The user's own known_hosts."""
     return home / ".ssh" / "known_hosts"
 

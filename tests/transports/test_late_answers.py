@@ -12,7 +12,7 @@ from engine.errors import ConnectionLost
 from engine.sessions.command_run import CommandRun
 from engine.sessions.framed_output import Stream
 from engine.values.command import Command, Effect
-from transports.conftest import Pressed
+from tests.transports.interrupts import Pressed
 
 TOKEN = "mark"
 
@@ -38,7 +38,7 @@ class SleptLane:
 
 
 @dataclass
-class SleptLeash:
+class SleptWatchdog:
     late: set[str] = field(default_factory=set)
     says: str = ""
     ended: bool = False
@@ -58,10 +58,10 @@ class Standing:
         return True
 
 
-def attempt(effect: Effect, lane: SleptLane, leash: SleptLeash, slept: float) -> CommandRun:
+def attempt(effect: Effect, lane: SleptLane, watchdog: SleptWatchdog, slept: float) -> CommandRun:
     command = Command(argv=("x",), effect=effect, timeout=3.0)
     then = time.monotonic() - slept
-    made: Any = CommandRun(command, TOKEN, lane, leash, Standing(), Pressed(), began=then)  # type: ignore[arg-type]
+    made: Any = CommandRun(command, TOKEN, lane, watchdog, Standing(), Pressed(), began=then)  # type: ignore[arg-type]
     made.seen = then
     return made
 
@@ -69,21 +69,21 @@ def attempt(effect: Effect, lane: SleptLane, leash: SleptLeash, slept: float) ->
 @pytest.mark.parametrize("at", [1, 2, 5])
 def test_an_answer_that_has_come_counts_however_late_it_is_read(at):
     """Mutants: no ``_asleep`` in ``write``, in ``look``."""
-    written = attempt(Effect.WRITE, SleptLane(at), SleptLeash(), 1000.0).write()
+    written = attempt(Effect.WRITE, SleptLane(at), SleptWatchdog(), 1000.0).write()
     assert (written.exit_code, written.stdout, written.timed_out) == (0, "well\n", False)
-    looked = attempt(Effect.READ, SleptLane(at), SleptLeash(), 1000.0).look()
+    looked = attempt(Effect.READ, SleptLane(at), SleptWatchdog(), 1000.0).look()
     assert (looked.exit_code, looked.stdout, looked.timed_out) == (0, "well\n", False)
 
 
 @pytest.mark.parametrize("at", [1, 2])
 def test_what_ended_before_the_watchdog_ended_its_shell_is_over(at):
     """Mutant: the watchdog's word counts before the lane is read."""
-    done = attempt(Effect.WRITE, SleptLane(at), SleptLeash(says="lane"), 0.0).write()
+    done = attempt(Effect.WRITE, SleptLane(at), SleptWatchdog(says="lane"), 0.0).write()
     assert (done.exit_code, done.timed_out) == (0, False)
 
 
 def test_without_an_answer_the_clock_counts():
     with pytest.raises(ConnectionLost, match="stopped answering"):
-        attempt(Effect.WRITE, SleptLane(0), SleptLeash(), 1000.0).write()
-    assert attempt(Effect.WRITE, SleptLane(0), SleptLeash(says="lane"), 0.0).write().timed_out
-    assert attempt(Effect.READ, SleptLane(0), SleptLeash(), 1000.0).look().timed_out
+        attempt(Effect.WRITE, SleptLane(0), SleptWatchdog(), 1000.0).write()
+    assert attempt(Effect.WRITE, SleptLane(0), SleptWatchdog(says="lane"), 0.0).write().timed_out
+    assert attempt(Effect.READ, SleptLane(0), SleptWatchdog(), 1000.0).look().timed_out

@@ -12,9 +12,20 @@ from secrets import token_hex
 import pytest
 
 from engine import transports
-from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
+from engine.errors import ProbeError
+from engine.facts.system.host_lock import (
+    LockBusy,
+    LockHeld,
+    LockUnavailable,
+    ask_lock,
+    ask_locks,
+    ask_unlock,
+    read_lock,
+    read_locks,
+)
 from engine.protocols import ConnectOptions
 from engine.values.command import Command, Completed, Effect
+from engine.values.inventory import Address
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")
 
@@ -47,8 +58,8 @@ def connect(sshd, interrupt, place):
     with contextlib.ExitStack() as opened:
 
         class Private:
-            def __init__(self):
-                host = sshd.host()
+            def __init__(self, port: int = sshd.port):
+                host = sshd.host(addresses=(Address(host=sshd.address, port=port),))
                 self.inner = transports.load("ssh").connect(host, ConnectOptions(connect_timeout=20), interrupt)
                 opened.callback(self.inner.close)
 
@@ -73,6 +84,42 @@ def test_one_has_it_the_other_is_told_who_and_gets_it_afterwards(connect, place)
     one.ask(ask_unlock("r1", "h"))
     assert [it.name for it in place.iterdir()] == [".runbook-locks"]
     assert isinstance(two.take("r2"), LockHeld)
+
+
+def test_it_is_said_how_long_ago_another_run_was_here(connect, place):
+    """Mutants: lock.sh ``lock_used`` that never finds anything; that is asked once our own entry is made."""
+    os.utime(place, (time.time() - 900,) * 2)
+    one, two = connect(), connect()
+    first = one.take("r1")
+    assert isinstance(first, LockHeld)
+    assert first.idle > 890, "nobody was here since it was made"
+    one.ask(ask_unlock("r1", "h"))
+    then = two.take("r2")
+    assert isinstance(then, LockHeld)
+    assert 0 <= then.idle <= 20
+    two.ask(ask_unlock("r2", "h"))
+    os.utime(place, (time.time() - 600,) * 2)
+    late = one.take("r3")
+    assert isinstance(late, LockHeld)
+    assert 590 < late.idle < 700
+    assert late.place.startswith(f"{place}/")
+    assert Path(late.place).is_dir()
+
+
+def test_the_locks_of_a_host_are_listed_and_nothing_is_changed_by_that(connect, place):
+    """Mutants: lock.sh ``lock_list`` with what is dead; a list that makes the directory, or removes an entry."""
+    one = connect()
+    assert read_locks(one.ask(ask_locks())) == ()
+    assert [it.name for it in place.iterdir()] == [".runbook-locks"]
+    assert isinstance(one.take("r1"), LockHeld)
+    dead = realm(place) / "lock-0123456789abcdef-4000000-1"
+    (dead / "held").mkdir(parents=True)
+    (dead / "by").write_text("4000000:1\nr0\nh\nrun r0 by eve\n")
+    assert read_locks(one.ask(ask_locks())) == (("held", "run r1 by ann"),)
+    assert dead.exists()
+    realm(place).chmod(0o777)
+    with pytest.raises(ProbeError, match="can write to"):
+        read_locks(one.ask(ask_locks()))
 
 
 def test_hosts_of_one_run_that_are_one_machine_do_not_keep_each_other_out(connect, place):
@@ -158,9 +205,10 @@ def test_names_of_runs_and_hosts_cannot_leave_the_folder(connect, place):
     assert [it.name for it in place.parent.iterdir()] == ["lock"]
 
 
-def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, place, tmp_path):
+def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(sshd, connect, tmp_path, relayed):
     """Mutants: shell_programs.py without ``_KEEP_LOCK``; lock.sh without ``also``."""
-    one, two = connect(), connect()
+    line = relayed((sshd.address, sshd.port))
+    one, two = connect(line.port), connect()
     held = one.take("r1")
     assert isinstance(held, LockHeld)
     go, began = tmp_path / "go", tmp_path / "began"
@@ -172,7 +220,7 @@ def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(connect, p
     while not began.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    one.inner._opener.close()  # the line goes down
+    line.cut()
     running.join(20)
     time.sleep(1)
     assert isinstance(two.take("r2"), LockBusy)
@@ -198,8 +246,9 @@ def logged_in(sshd, interrupt):
     """A function that connects as a user of this machine."""
     with contextlib.ExitStack() as opened:
 
-        def connect(user: str):
-            line = transports.load("ssh").connect(sshd.host(user=user), ConnectOptions(connect_timeout=20), interrupt)
+        def connect(user: str, port: int = sshd.port):
+            host = sshd.host(user=user, addresses=(Address(host=sshd.address, port=port),))
+            line = transports.load("ssh").connect(host, ConnectOptions(connect_timeout=20), interrupt)
             opened.callback(line.close)
             return line
 
@@ -207,11 +256,11 @@ def logged_in(sshd, interrupt):
 
 
 def taken(line, run: str, become: str = ""):
-    """The answer to a run that asks for the lock of *become*, once no run of another test has it."""
+    """The answer to *run* (``TEST-NUMBER``) that asks for the lock of *become*, once no other test has it."""
     deadline = time.monotonic() + 60
     while True:
         answer = read_lock(line.run(ask_lock(run, "h", f"run {run} by ann", become))[0])
-        if not isinstance(answer, LockBusy) or "by ann" in answer.why:
+        if not isinstance(answer, LockBusy) or f"run {run.partition('-')[0]}-" in answer.why:
             return answer
         assert time.monotonic() < deadline
         time.sleep(0.2)
@@ -239,7 +288,7 @@ def test_two_people_who_become_the_same_user_keep_each_other_out(logged_in, acco
 
 @pytest.mark.real("sudo")
 def test_a_user_has_its_own_lock_at_home_also_for_who_becomes_that_user(logged_in, account):
-    """Mutants: lock.sh ``lock_home`` that takes HOME, or the directory that XDG_RUNTIME_DIR names."""
+    """Mutants: places.sh ``lock_home`` that takes HOME, or the directory that XDG_RUNTIME_DIR names."""
     ann, bob = account(), account(sudo="NOPASSWD: ALL")
     one, two = logged_in(ann), logged_in(bob)
     held = taken(one, "own-1")
@@ -252,9 +301,11 @@ def test_a_user_has_its_own_lock_at_home_also_for_who_becomes_that_user(logged_i
 
 
 @pytest.mark.real("sudo")
-def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logged_in, account, tmp_path):
+def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logged_in, account, tmp_path, relayed):
     """Mutants: shell_programs.py without ``_KEEP_LOCK``."""
-    one, two = (logged_in(account(sudo="NOPASSWD: ALL")) for _ in range(2))
+    relay = relayed((sshd.address, sshd.port))
+    one = logged_in(account(sudo="NOPASSWD: ALL"), relay.port)
+    two = logged_in(account(sudo="NOPASSWD: ALL"))
     held = taken(one, "cut-1", "root")
     assert isinstance(held, LockHeld)
     go, began = tmp_path / "go", tmp_path / "began"
@@ -268,7 +319,7 @@ def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logg
     while not began.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    one._opener.close()
+    relay.cut()
     running.join(20)
     holders = [it.split(":")[0] for it in (Path(held.place) / "by").read_text().splitlines()[0].split()]
     deadline = time.monotonic() + 20
@@ -299,7 +350,7 @@ def test_a_change_is_not_begun_once_the_lock_is_gone(connect, tmp_path):
         made = tmp_path / spoil
         (done,) = one.inner.run(Command(argv=("touch", str(made)), effect=Effect.WRITE, timeout=20, lock=held.place))
         assert (done.exit_code, made.exists()) == (75, False)
-        assert "the host's lock could not be kept, and nothing was begun" in done.stderr
+        assert "the host's lock could not be kept, and nothing was started" in done.stderr
 
 
 def test_a_change_that_runs_on_keeps_the_lock_also_when_it_is_given_back(connect, tmp_path):

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from real_processes import shows_up
-from sshd import free_port, make_key, start_sshd
 
 from engine.transports import ssh
 from engine.transports.ssh import private_keys
 from engine.values.inventory import Address, Host, HostKeys
-from transports.test_client_death import appears, killed, started
-from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
-from transports.test_ssh import connected, refusal
+from tests.real_processes import gone, shows_up
+from tests.sshd import free_port, make_key, start_sshd
+from tests.transports.client_process import killed, started
+from tests.transports.commands import change, look
+from tests.transports.ssh_login import admitted, connected, refusal
+from tests.waiting import appears, soon
 
 pytestmark = pytest.mark.real("sshd", "root")
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
-    """A home of the test's own; it has a folder .ssh, and nothing in it."""
-    (tmp_path / "home" / ".ssh").mkdir(parents=True, mode=0o700)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    return tmp_path / "home"
 
 
 @pytest.fixture
@@ -54,11 +44,6 @@ def agent(home, tmp_path, monkeypatch):
 def says_in(connection) -> None:
     assert connection.run(look("echo", "in"))[0].stdout == "in\n"
     connection.close()
-
-
-def admitted(sshd, key: Path) -> None:
-    with (sshd.welcome / "authorized_keys").open("a") as file:
-        file.write(Path(f"{key}.pub").read_text())
 
 
 def test_a_key_that_only_the_agent_can_open_lets_us_in(agent, sshd, interrupt, tmp_path):
@@ -179,7 +164,7 @@ def test_a_jump_host_with_another_key_than_before_leads_nowhere(behind, jump, ho
     other = make_key(home / "other").with_suffix(".pub").read_text().split()
     known(home).write_text(f"[127.0.0.2]:{jump.port} {other[0]} {other[1]}\n")
     text = refusal(behind, interrupt)
-    assert "by the jump host" in text
+    assert "via the gateway" in text
     assert "its host key has changed" in text
     known(home).write_text("")
     assert "its host key is not known" in refusal(behind, interrupt, strict_host_keys=True)
@@ -189,14 +174,14 @@ def test_a_jump_host_with_another_key_than_before_leads_nowhere(behind, jump, ho
 def test_what_a_jump_host_cannot_reach_and_a_jump_host_that_is_not_there_are_told_apart(behind, jump, sshd, interrupt):
     nobody = Address(host="127.0.0.9", port=free_port("127.0.0.9"))
     away = Host(name="far", addresses=(nobody,), user="root", key=str(sshd.key), via=jump.host("gate"))
-    assert "the jump host cannot connect to it (connect failed)" in refusal(away, interrupt)
+    assert "the gateway gate cannot connect to the host: connection refused" in refusal(away, interrupt)
     gone_gate = jump.host("gate", addresses=(nobody,))
     text = refusal(Host(name="far", addresses=(Address(host="127.0.0.8"),), via=gone_gate), interrupt)
-    assert "by the jump host gate: 127.0.0.9" in text
+    assert "via the gateway gate: 127.0.0.9" in text
     assert "connection refused" in text
 
 
-def test_kill_9_of_our_side_ends_what_runs_behind_a_jump_host(home, jump, sshd, tmp_path, mark):  # noqa: F811
+def test_kill_9_of_our_side_ends_what_runs_behind_a_jump_host(home, jump, sshd, tmp_path, mark):
     (home / ".ssh" / "config").write_text(
         f"Host far\n HostName {sshd.address}\n ProxyJump root@127.0.0.2:{jump.port}\n"
         f"Host 127.0.0.2\n IdentityFile {sshd.key}\n"
@@ -222,12 +207,3 @@ def test_a_proxy_command_survives_ctrl_c_and_goes_when_the_line_does(home, sshd,
     assert os.getsid(pid) != os.getsid(0)
     connection.close()
     assert soon(lambda: not Path(f"/proc/{pid}/cmdline").exists())
-
-
-def soon(true, within: float = 10.0) -> bool:
-    deadline = time.monotonic() + within
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -20,7 +20,7 @@ from engine.transports.ssh.private_keys import locked
 from engine.transports.ssh.ssh_config import ssh_config
 from engine.values.inventory import Address, Host
 from engine.values.login_names import fault_in_host, fault_in_user
-from transports.conftest import Pressed
+from tests.transports.interrupts import Pressed
 
 CONFIG = """\
 Match exec "echo matched %n %h %r >>{log}"

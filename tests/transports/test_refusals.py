@@ -2,62 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
-
 import pytest
 
-from engine.actions import discover
-from engine.diagnosis import HostContext
-from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
-from engine.diagnosis.probing import run_probes as look_for
+from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import Cancelled
-from engine.executor.apply import send
-from engine.protocols import Action
 from engine.sessions.shell_session import ShellSession
 from engine.values.command import Command, Effect
-from engine.values.inventory import Host
-from engine.values.plan import Change, Risk
-from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import Status
-from transports.test_conformance import change, look, script
-
-
-def site(connection) -> HostContext:
-    clock = SimpleNamespace(now=time.monotonic, sleep=time.sleep)
-    return HostContext(
-        playbook=Playbook(name="p"), host=Host(name="h"), inputs={}, run={}, actions=ACTIONS,
-        connection=connection, clock=clock, emit=lambda event: None,
-    )  # fmt: skip
-
-
-def probe(args):
-    done = yield Command(script="yes 0123456789abcdef | head -c 9000000", effect=Effect.READ)
-    return SimpleNamespace(lines=len(done.stdout.splitlines()))
-
-
-@dataclass(frozen=True)
-class Args:
-    pass
-
-
-State = Args
-FLOOD = ModuleType("flood", "A look that is answered with a flood.")
-FLOOD.Args, FLOOD.State, FLOOD.probe = Args, State, probe
-ACTIONS = {**discover(), "flood": Action.of(FLOOD)}
-
-
-def looked(connection, action: str, args: dict, **keys):
-    step = Step(id="s", phase=Phase.DIAGNOSE, action=action, **keys)
-    (done,) = look_for([ProbeRequest(step=step, args=args)], site(connection))
-    return done
-
-
-def sent(connection, *commands, finally_=(), **keys):
-    step = Step(id="s", phase=Phase.REMEDIATE, action="command", **keys)
-    return send(site(connection), step, Change(summary="", commands=commands, finally_=finally_, risk=Risk.UNKNOWN))
-
+from tests.transports.commands import change, look, script
+from tests.transports.direct_steps import looked, sent
 
 UNSENDABLE: tuple[dict, ...] = (
     {"argv": ("echo", "a\0b")},
@@ -91,25 +44,25 @@ def test_what_no_host_can_be_sent_is_refused_with_words_and_the_rest_is_done(con
 
 def test_a_look_that_cannot_be_sent_is_blind_and_a_write_failed_and_neither_counts_as_sent(connection):
     blind = looked(connection, "command", {"argv": ["echo", "a\0b"]})
-    assert blind.outcome == ProbeFailure(why="argument 1 holds a NUL character, which no host can be sent")
+    assert blind.outcome == ProbeFailure(why="argument 1 contains a NUL character, which cannot be sent to a host")
     assert blind.commands == ()
     done = sent(connection, change("echo \0"), finally_=(change("echo put back"),))
     assert (done.status, done.sent, done.commands) == (Status.FAILED, False, [])
-    assert done.why == "nothing was sent: the script holds a NUL character, which no host can be sent"
+    assert done.why == "nothing was sent: the script contains a NUL character, which cannot be sent to a host"
 
 
 def test_what_is_owed_after_half_a_change_is_done_and_the_other_half_is_said_not_to_be_sent(connection, tmp_path):
     put_back = change(f"echo > {tmp_path}/back")
     done = sent(connection, change("true"), change("echo \0; true"), finally_=(put_back,))
     assert (done.status, done.sent, len(done.commands)) == (Status.FAILED, True, 2)
-    assert done.why.startswith("this was not sent: echo")
+    assert done.why.startswith("not sent: echo")
     assert (tmp_path / "back").exists()
 
 
 def test_an_answer_with_its_middle_missing_is_no_answer(connection):
     outcome = looked(connection, "flood", {}).outcome
     assert isinstance(outcome, ProbeFailure)
-    assert outcome.why.startswith("the answer was too long, and its middle is missing: yes 0123456789abcdef | head")
+    assert outcome.why.startswith("the output was too long, and its middle is missing: yes 0123456789abcdef | head")
 
 
 def test_what_an_authors_own_command_printed_is_shown_as_it_came_and_never_parsed_in_part(connection):
@@ -119,7 +72,7 @@ def test_what_an_authors_own_command_printed_is_shown_as_it_came_and_never_parse
     assert "bytes left out" in shown.state.value
     counted = looked(connection, "command", {"argv": flood, "parse": "lines"}).outcome
     assert isinstance(counted, ProbeAnswer)
-    assert "the middle is missing" in counted.state.value.why
+    assert "its middle is missing" in counted.state.value.why
 
 
 def test_a_command_cannot_learn_the_marks_that_end_its_output(connection, monkeypatch):
@@ -156,7 +109,7 @@ def test_words_about_a_command_are_one_short_line(connection, interrupt):
     interrupt.pressed = 1
     with pytest.raises(Cancelled) as caught:
         connection.run(script(LONG))
-    assert str(caught.value) == "asked to stop before this was sent: echo the first line ..."
+    assert str(caught.value) == "asked to stop before this command was sent: echo the first line ..."
     assert Command(argv=("echo", "x" * 500), effect=Effect.READ).brief() == "echo " + "x" * 75 + " ..."
     assert Command(script="\n true\n", effect=Effect.READ).brief() == "true"
     assert Command(script="\nLC_ALL=C; export LC_ALL\ndate\n", effect=Effect.READ).brief() == "a script of 2 lines"

@@ -13,19 +13,19 @@ import re
 import select
 import shlex
 import shutil
+import signal
 import struct
 import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from sshd import make_key, start_sshd
 
 from engine.app.check_command import checked
 from engine.app.completion import inputs, proposals
@@ -34,7 +34,7 @@ from engine.app.run_command import run_playbook
 from engine.app.secret_masking import InternalError, SecretMasking
 from engine.app.show_commands import hosts_text
 from engine.errors import ConfigError
-from transports.test_logins import home  # noqa: F401
+from tests.sshd import make_key, start_sshd
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
@@ -48,11 +48,11 @@ CANARIES = {
     "input by its name": "n4med-k4nry<5>",
     "input from a file": "fi1e-k4n ry/6",
     "variable": "v4riable 'k4nry' 7",
-    "header": "he4der-k4nry.8",
+    "header": "he4der_k4nry_8",
     "nested authorization": "nest3d-k4nry_9",
     "password of an address": "dsn-k4nry-10",
     "line of a private file": "pr1vate-k4nry-11",
-    "argument of a process": "4rgument-k4nry-12",
+    "argument of a process": "4rgument of k4nry 12",
 }
 
 JOB = "k4nry_job"
@@ -71,18 +71,19 @@ diagnose:
   - id: printed
     env: {DB_PASSWORD: "v4riable 'k4nry' 7"}
     command: {script: 'echo "it is $DB_PASSWORD"; echo "$1" | base64; echo "$1 $2 $3"', params: ["{{ inputs.word }}",
-      "{{ inputs.hf_token | urlencode }} {{ inputs.hf_token | e }} {{ inputs.hf_token | tojson }}", "{{ host.api_token }}"]}
+      "{{ inputs.hf_token | urlencode }} {{ inputs.hf_token | e }} {{ inputs.hf_token | tojson }}", none]}
   - id: service
-    http: {url: "http://127.0.0.1:%(port)s/x", headers: {X-Api-Key: he4der-k4nry.8, X-Other: "{{ inputs.word }}"}}
+    http: {url: "http://127.0.0.1:%(port)s/x", headers: {X-Api-Key: he4der_k4nry_8, X-Other: "{{ inputs.word }}"}}
   - id: config
     become: true
     config_value: {read: {url: {file: "%(folder)s/app.yaml", key: url}, login: {file: "%(folder)s/app.yaml", key: client},
-      most: {file: "%(folder)s/app.yaml", key: limits.requests}}}
+      most: {file: "%(folder)s/app.yaml", key: limits.requests},
+      lent: {file: "%(folder)s/app.yaml", key: lent}}}
 findings:
   - id: running
     when: jobs.matches
     severity: warning
-    say: "running: {{ jobs.matches | join(', ') }} with {{ config.values.url }}"
+    say: "running: {{ jobs.matches | join(', ') }} with {{ config.values.url }}, {{ config.values.lent }}"
     evidence: {jobs: jobs.matches, all: printed.stdout, url: config.values.url, client: config.values.login}
   - id: few
     when: config.values.most < 7
@@ -106,7 +107,9 @@ limits:
 mirror: "amqp://app:dsn-k4nry-10@mq.internal/app"
 client: {name: x, password: pr1vate-k4nry-11}
 # token: pr1vate-k4nry-11
+lent: ["Sud0-k4n'ry $x/1", 'pHr4se k4n"ry/2', 'inv-t0k&n/k4nry+3']
 """
+"""A file of the host; its last line has what only the inventory and the person at the terminal have said."""
 
 
 def forms(secret: str) -> dict[str, str]:
@@ -202,7 +205,7 @@ OF_ITS_OWN = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh"
 
 
 @pytest.fixture
-def site(tmp_path, account, home) -> Iterator[Site]:  # noqa: F811
+def site(tmp_path, account, home) -> Iterator[Site]:
     os.chmod(tmp_path, 0o755)
     job = (sys.executable, "-c", "import time; time.sleep(1e5)", JOB, "--api-key", CANARIES["argument of a process"])
     (tmp_path / "host.sh").write_text(f'{shlex.join(job)} & exec "$@"\n')
@@ -250,14 +253,21 @@ def handler(asked: list[dict[str, str]]) -> type[http.server.BaseHTTPRequestHand
     return Answers
 
 
-def on_a_terminal(argv: tuple[str, ...], stdout: Path | None = None) -> tuple[str, int]:
-    """What is shown on a terminal where somebody types the passphrase, and says yes; stdout may go to a file instead."""
+def on_a_terminal(
+    argv: tuple[str, ...], stdout: Path | None = None, at_work: Callable[[int], None] | None = None
+) -> tuple[str, int]:
+    """What is shown on a terminal where somebody types the passphrase, and says yes; stdout may go to a file instead.
+
+    *at_work* is called with the pid, beside it.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["TERM"] = "xterm"
         if stdout:
             os.dup2(os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
         os.execv(argv[0], argv)
+    if at_work:
+        threading.Thread(target=at_work, args=(pid,), daemon=True).start()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 300, 0, 0))
     answers = {"Passphrase for": CANARIES["key passphrase"], "Do this on": "y"}
     shown, deadline = "", time.monotonic() + 240
@@ -289,11 +299,15 @@ def spied_on() -> Iterator[Spy]:
 
 @pytest.mark.timeout(580)  # five whole runs
 def test_none_of_twelve_secrets_is_shown_recorded_or_in_a_list_of_processes(site):
-    """Mutants: running.py without ``secrets_of``, without ``_secret_inputs`` or without *lent*; masking.py ``_fields``
-    without ``without_private``; config_patch.py ``_diff`` without ``masked_config``; processes.py with the bare argv.
+    """Mutants: run.py without ``secrets_of``, without ``_secret_inputs`` or without *shared*; masking.py ``_fields``
+    without ``without_private``; config_patch.py ``_diff`` without ``masked_config``; processes/table.py with the bare argv.
     """
     folder = site.folder
-    reports = tuple(word for end in ("json", "jsonl", "txt") for word in ("--report", str(folder / f"report.{end}")))
+    reports = tuple(
+        word
+        for end in ("json", "jsonl", "txt", "html", "md", "xml", "prom")
+        for word in ("--report", str(folder / f"report.{end}"))
+    )
     outputs: dict[str, str] = {}
     with spied_on() as spy:
         for output, *ways in (("console", "--dry-run", "--yes"), ("json", "--yes"), ("jsonl", "--dry-run")):
@@ -307,6 +321,9 @@ def test_none_of_twelve_secrets_is_shown_recorded_or_in_a_list_of_processes(site
         site.reset()
         outputs["live"], code = on_a_terminal(site.argv())
         assert code == 0, outputs["live"]
+    records = [*Path(os.environ["XDG_STATE_HOME"], "runbook", "runs").iterdir()]
+    assert len(records) > 5
+    outputs |= {f"record {it.name}": it.read_text("latin-1") for it in records}
     assert spy.looks > 5
     assert {"requests: 7", CANARIES["password of an address"]} <= set(
         re.findall(r"requests: \d|dsn-k4nry-10", (folder / "app.yaml").read_text())
@@ -322,8 +339,92 @@ def test_none_of_twelve_secrets_is_shown_recorded_or_in_a_list_of_processes(site
     assert spy.caught == set()
 
 
+NEUTRAL = """\
+  - id: neutral
+    become: true
+    config_patch: {path: "%(folder)s/other.yaml", set: {greeting: "{{ inputs.word }}"}}
+  - id: made
+    become: true
+    file: {path: "%(folder)s/made", content: "hello {{ inputs.word }}\\nbye {{ inputs.hf_token }}\\n"}
+  - id: sleeps
+    become: true
+    command: {do: {params: ["{{ inputs.word }}"], script: 'echo "$1"; sleep 3'}}
+"""
+"""Secrets in files, under names that say nothing of them."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(580)  # eight whole runs
+def test_none_of_them_is_in_a_plan_that_is_applied_nor_in_what_is_resumed_or_undone(site):
+    """Mutants: undo_steps.py without ``_hiding``; restore_file.py ``_diff`` that shows what was masked."""
+    folder, outputs = site.folder, dict[str, str]()
+    text = (folder / "canaries.yaml").read_text()
+    (folder / "canaries.yaml").write_text(text.replace("remediate:\n", "remediate:\n" + NEUTRAL % {"folder": folder}))
+    (folder / "other.yaml").write_text("a: 1\n")
+    lent = ("-i", str(folder / "hosts.yaml"), "--become-password-file", str(folder / "password"))
+    given = ("--inputs", str(folder / "inputs.yaml"))
+    plan = ("--hosts", "all", *given, "-o", str(folder / "plan.json"))
+
+    def said(name: str, *words: str, codes: tuple[int, ...] = (0,)) -> None:
+        for end in ("json", "html", "txt"):
+            (folder / f"report.{end}").unlink(missing_ok=True)
+        reports = [word for end in ("json", "html", "txt") for word in ("--report", str(folder / f"report.{end}"))]
+        shown, code = on_a_terminal((*PROGRAM, *words, *lent, *reports), folder / "stdout")
+        assert code in codes, (name, code, shown, (folder / "stdout").read_text())
+        outputs[f"{name} stderr"] = shown
+        outputs[name] = (folder / "stdout").read_text()
+        outputs.update({f"{name} {it.name}": it.read_text() for it in folder.glob("report.*")})
+
+    with spied_on() as spy:
+        said("plan", "plan", str(folder / "canaries.yaml"), *plan)
+        outputs["plan.json"] = (folder / "plan.json").read_text()
+        outputs["show"], _ = on_a_terminal((*PROGRAM, "show", str(folder / "plan.json")))
+        said("apply", "apply", str(folder / "plan.json"), *given)
+        assert CANARIES["input from a file"] in (folder / "made").read_text()
+        said("undo --dry-run", "undo", "last", "--dry-run")
+        said("undo", "undo", "last", "--output", "json")
+        assert not (folder / "made").exists()
+        undone = json.loads(outputs["undo"])["run"]
+        said("undo of undo", "undo", undone, "--output", "json")
+        assert CANARIES["input from a file"] in (folder / "made").read_text()
+        (folder / "other.yaml").write_text((folder / "other.yaml").read_text() + "b: by hand\n")
+        said("drifted", "undo", "last", codes=(6,))
+        site.reset()
+        (folder / "made").unlink(missing_ok=True)
+        killed_while_it_sleeps(site.argv("--yes"))
+        said("resume", "resume", "last", "--assume-done", "sleeps", "--yes", *given)
+    outputs |= {f"record {it.name}": it.read_text("latin-1") for it in runs().iterdir()}
+    whole = "".join(outputs.values())
+    assert {where: found for where, text in outputs.items() if (found := leaked(text))} == {}
+    for words in ("would change neutral", "restore ", "has changed since run", "it is ***", "is not shown: run"):
+        assert words in whole, words
+    assert spy.caught == set()
+
+
+def runs() -> Path:
+    return Path(os.environ["XDG_STATE_HOME"], "runbook", "runs")
+
+
+def killed_while_it_sleeps(argv: tuple[str, ...]) -> None:
+    """A run that is killed while a step sleeps."""
+    before = set(runs().iterdir())
+
+    def kill(pid: int) -> None:
+        while not any(
+            re.search(rb'"step": "sleeps", [^\n]*"kind": "change_started"', it.read_bytes())
+            for it in set(runs().glob("*.jsonl")) - before
+        ):
+            time.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+
+    _, code = on_a_terminal(argv, at_work=kill)
+    assert code == -signal.SIGKILL
+
+
 def test_none_of_them_is_in_what_show_check_and_mistakes_say(site):
-    """Mutants: words.py without ``masked_by``; secret_masking.py ``__exit__`` without its ConfigError; check_command.py bare."""
+    """Mutants: playbook_text.py without ``masked_by``; secret_masking.py ``__exit__`` without its RunbookError and its
+    ConfigError; check_command.py without ``masked_by`` on mistakes, or on warnings.
+    """
     folder = site.folder
     text = (folder / "canaries.yaml").read_text()
     variable = """env: {DB_PASSWORD: "v4riable 'k4nry' 7"}"""
@@ -331,8 +432,9 @@ def test_none_of_them_is_in_what_show_check_and_mistakes_say(site):
         "unknown key": text.replace("headers: {X-Api", "header: {X-Api"),
         "value": text.replace("http://127.0.0.1", "ftp://{{ inputs.hf_token }}"),
         "type": text.replace("type: string, default: 'n4med", "type: integer, default: 'n4med"),
-        "list": text.replace("X-Api-Key: he4der-k4nry.8", "X-Api-Key: [he4der-k4nry.8]"),
+        "list": text.replace("X-Api-Key: he4der_k4nry_8", "X-Api-Key: [he4der_k4nry_8]"),
         "syntax": text.replace(variable, variable[:-1]),
+        "quoted": text.replace("  - id: service\n", "  - id: service\n    scratch: he4der_k4nry_8\n"),
         "given": text.replace("type: string, secret: true", "type: string, secret: true, maxLength: 3"),
         "given url": text.replace("http://127.0.0.1", "ftp://{{ inputs.word }}"),
     }
@@ -344,12 +446,19 @@ def test_none_of_them_is_in_what_show_check_and_mistakes_say(site):
         said[f"check {name}"] = "".join(one.text for one in checked([str(path)]))
         said[f"run {name}"] = mistake(str(path), site)
         said[f"show {name}"] = shown(str(path))
+    warned = folder / "warned.yaml"
+    warned.write_text(text.replace("name: canaries", "name: warned").replace("- id: service", "- id: he4der_k4nry_8"))
+    said["check warning"] = "".join(one.text for one in checked([str(warned)]))
+    said["show warning"] = shown(str(warned))
     said["show"] = shown(str(folder / "canaries.yaml"))
     said["check"] = "".join(one.text for one in checked([str(folder / "canaries.yaml")]))
     said["hosts"] = hosts_text("all", [str(folder / "hosts.yaml")], False)
     said["completion"] = str(proposals(inputs, {"playbook": str(folder / "canaries.yaml")}, "hf_"))
     (folder / "hosts.yaml").write_text((folder / "hosts.yaml").read_text().replace("true", '"inv-t0k&n/k4nry+3"'))
     said["a mistake in the inventory"] = mistake(str(folder / "canaries.yaml"), site)
+    assert "got '***'" in said["check quoted"]
+    assert "names the probe '***'" in said["check warning"]
+    assert "[***]" in said["show warning"]
     assert "DB_PASSWORD=***" in said["show"]
     assert "X-Api-Key = ***" in said["show"]
     assert said["completion"] == "['hf_token=']"
@@ -368,7 +477,7 @@ def mistake(playbook: str, site: Site) -> str:
     options = {
         "inventory": [str(site.folder / "hosts.yaml")], "hosts": "all", "inputs": (), "only": "", "tags": (),
         "inputs_file": str(site.folder / "inputs.yaml"), "include_not_ready": False, "skip_tags": (),
-        "timeout": "", "deadline": "", "connect_timeout": "",
+        "timeout": "", "deadline": "", "connect_timeout": "", "plan_only": False, "records": "",
     }  # fmt: skip
     with pytest.raises(ConfigError) as caught:
         run_playbook(playbook, options, Nobody())
@@ -383,13 +492,16 @@ def shown(playbook: str) -> str:
 
 
 def test_a_crash_tells_where_it_was_and_no_secret():
-    """Mutants: secret_masking.py ``__exit__`` that lets other errors pass, or raises them from what they were."""
+    """Mutants: secret_masking.py ``__exit__`` that lets other errors pass, or raises them from what they were; without its
+    ConfigError (whose problems are shown one by one).
+    """
     secret = CANARIES["inventory token"]
     with pytest.raises(InternalError) as caught, SecretMasking(lambda: (secret,)):
         {}[f"it is {secret}"]
     assert "KeyError: 'it is ***'" in str(caught.value)
     assert "test_secrets_never_shown.py" in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     with pytest.raises(ConfigError) as wrong, SecretMasking(lambda: (secret,)):
         raise ConfigError(f"no {quote(secret)}")
     assert str(wrong.value) == "no ***"
+    assert [str(problem) for problem in wrong.value.problems] == ["no ***"]

@@ -11,12 +11,12 @@ import sys
 import time
 
 import pytest
-from sshd import make_key
 
 from engine.app.credentials import become_password
 from engine.errors import ConfigError
-from transports.test_logins import admitted, home  # noqa: F401
-from transports.test_sudo import PASSWORD, spied_on
+from tests.sshd import make_key
+from tests.transports.leaked_secrets import PASSWORD, spied_on
+from tests.transports.ssh_login import admitted
 
 PROGRAM = (sys.executable, "-m", "engine")
 
@@ -36,7 +36,7 @@ remediate:
 
 
 @pytest.fixture
-def site(tmp_path, sshd, account, home):  # noqa: F811
+def site(tmp_path, sshd, account, home):
     """An inventory with one host whose sudo wants a password, and a playbook; a function that gives the command line."""
     name = account("/bin/bash", sudo="ALL", password=PASSWORD)
     fields = {"ssh_host": sshd.address, "ssh_port": sshd.port, "ssh_user": name, "ssh_key": str(sshd.key)}
@@ -119,11 +119,11 @@ def test_a_password_is_asked_for_on_a_terminal_without_an_echo(site, tmp_path):
     assert "s3cret" not in shown
     refused = run(site("-K"))
     assert refused.returncode == 2
-    assert "--ask-become-pass: nobody can be asked without a terminal" in refused.stderr
+    assert "--ask-become-pass: there is no terminal to ask on" in refused.stderr
 
 
 @pytest.mark.real("sshd", "root")
-def test_a_passphrase_is_asked_for_on_a_terminal_once_and_not_without_one(tmp_path, sshd, home):  # noqa: F811
+def test_a_passphrase_is_asked_for_on_a_terminal_once_and_not_without_one(tmp_path, sshd, home):
     key = make_key(tmp_path / "locked", passphrase="secret words")
     admitted(sshd, key)
     host = {
@@ -160,12 +160,12 @@ def test_a_password_file_must_be_ones_own_and_hold_a_password(tmp_path):
     assert become_password("", False, Nobody()) == ""
     for mode in (0o640, 0o604, 0o660, 0o777):
         file.chmod(mode)
-        with pytest.raises(ConfigError, match=f"others may read .*password .mode {mode:04o}.; chmod 600"):
+        with pytest.raises(ConfigError, match=f"others can read .*password .mode {mode:04o}.; run chmod 600"):
             become_password(str(file), False, Nobody())
     file.chmod(0o600)
     with pytest.raises(ConfigError, match="give one of them"):
         become_password(str(file), True, Nobody())
-    for content, words in ((b"", "empty"), (b"\n\n", "empty"), (b"a\0b", "no text"), (b"\xff\xfe", "no UTF-8")):
+    for content, words in ((b"", "empty"), (b"\n\n", "empty"), (b"a\0b", "not text"), (b"\xff\xfe", "not UTF-8")):
         file.write_bytes(content)
         with pytest.raises(ConfigError, match=words):
             become_password(str(file), False, Nobody())

@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from real_processes import living
-from sshd import start_sshd
 
 from engine.errors import Unreachable
-from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
-from transports.test_ssh import connected
+from tests.real_processes import gone, living
+from tests.sshd import start_sshd
+from tests.transports.commands import change, look, script
+from tests.transports.ssh_login import connected
 
 pytestmark = pytest.mark.real("sshd", "root")
 
@@ -62,7 +62,7 @@ def told(server, interrupt, **fields) -> str:
 
 def test_an_account_without_a_login_says_so(account, sshd, interrupt):
     text = told(sshd, interrupt, user=account("/usr/sbin/nologin"))
-    assert text.startswith("logged in, but there is no shell for us: ")
+    assert text.startswith("logged in, but no shell could be started: ")
     assert "This account is currently not available." in text
     assert "runs no commands of ours" in told(sshd, interrupt, user=account("/bin/false"))
 
@@ -92,7 +92,7 @@ kill %1
 """
 
 
-def wrapped(tmp_path, mark, extra: str = ""):  # noqa: F811
+def wrapped(tmp_path, mark, extra: str = ""):
     wrapper = tmp_path / "wrapper"
     wrapper.write_text(WRAPPER.format(log=tmp_path / "log", mark=mark))
     wrapper.chmod(0o755)
@@ -101,7 +101,7 @@ def wrapped(tmp_path, mark, extra: str = ""):  # noqa: F811
 
 @pytest.mark.parametrize("become", ["", "daemon"])
 @pytest.mark.real("sudo")
-def test_a_shell_that_others_share_a_group_with_gets_one_of_its_own(become, interrupt, tmp_path, mark):  # noqa: F811
+def test_a_shell_that_others_share_a_group_with_gets_one_of_its_own(become, interrupt, tmp_path, mark):
     server = wrapped(tmp_path, f"1{mark}")
     try:
         connection = connected(server.host(), interrupt)
@@ -116,7 +116,7 @@ def test_a_shell_that_others_share_a_group_with_gets_one_of_its_own(become, inte
         server.stop()
 
 
-def test_without_setsid_such_a_shell_is_refused(interrupt, tmp_path, mark):  # noqa: F811
+def test_without_setsid_such_a_shell_is_refused(interrupt, tmp_path, mark):
     bare = tmp_path / "bin"
     bare.mkdir()
     for it in ("sh", "bash", "id", "sleep", "grep", "cat"):
@@ -124,8 +124,8 @@ def test_without_setsid_such_a_shell_is_refused(interrupt, tmp_path, mark):  # n
     server = wrapped(tmp_path, f"1{mark}", extra=f"SetEnv PATH={bare}")
     try:
         text = told(server, interrupt)
-        assert "not theirs alone" in text
-        assert "no setsid" in text
+        assert "share their process group" in text
+        assert "setsid is missing" in text
     finally:
         server.stop()
 
@@ -141,7 +141,7 @@ def test_a_host_that_gives_no_second_channel_says_so(interrupt, tmp_path):
         connection = connected(server.host(), interrupt)
         looked, written = connection.run(look("echo", "in"), change("echo out"))
         assert looked.stdout == "in\n"
-        assert "the host starts no further shell: it gives no further channel" in written.refused
+        assert "the host starts no more shells: the server opens no more channels" in written.refused
         connection.close()
     finally:
         server.stop()

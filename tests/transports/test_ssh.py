@@ -11,27 +11,17 @@ from pathlib import Path
 
 import paramiko
 import pytest
-from sshd import free_port, make_key, start_sshd
 
 from engine.errors import ConnectionLost, Unreachable
 from engine.lab import ssh_server
-from engine.protocols import ConnectOptions
 from engine.sessions import user_shell as lanes_shell
-from engine.transports import ssh
 from engine.values.inventory import Address, HostKeys
-from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
+from tests.real_processes import gone
+from tests.sshd import free_port, make_key, start_sshd
+from tests.transports.commands import change, look, script
+from tests.transports.ssh_login import connected, refusal
 
 pytestmark = pytest.mark.real("sshd", "root")
-
-
-def connected(host, interrupt, **options):
-    return ssh.connect(host, ConnectOptions(**{"connect_timeout": 3, **options}), interrupt)
-
-
-def refusal(host, interrupt, **options) -> str:
-    with pytest.raises(Unreachable) as caught:
-        connected(host, interrupt, **options)
-    return str(caught.value)
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(sshd, interrupt):
@@ -42,7 +32,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer(sshd, interrupt):
     connection.close()
     text = refusal(sshd.host(addresses=(nobody, Address(host="no-such-host.invalid"))), interrupt)
     assert f"{nobody}: connection refused" in text
-    assert "no-such-host.invalid: the name is not known" in text
+    assert "no-such-host.invalid: the name cannot be resolved" in text
 
 
 def test_a_refused_login_is_final_and_says_who(sshd, interrupt, tmp_path):
@@ -72,7 +62,7 @@ def test_a_server_without_a_banner_costs_one_connect_timeout(interrupt, sshd):
 
 
 def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, interrupt, monkeypatch):
-    """Mutants: connection.py without its timer."""
+    """Mutants: connection.py that opens a channel without a limit."""
     over = threading.Event()
     monkeypatch.setattr(ssh_server._Door, "check_channel_exec_request", lambda *_: over.wait(30))
     key = paramiko.RSAKey.generate(2048)
@@ -82,7 +72,7 @@ def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, 
         serving.start()
         there = Address(host="127.0.0.1", port=listener.getsockname()[1])
         host = sshd.host(addresses=(there,))
-        connection = connected(host, interrupt, answered_within=0.5)
+        connection = connected(host, interrupt, shell_within=0.5)
         began = time.monotonic()
         with pytest.raises(ConnectionLost):
             connection.run(look("true"))
@@ -172,7 +162,7 @@ def test_an_unknown_host_key_is_kept_once_and_a_changed_one_is_refused(tmp_path,
 
 @pytest.mark.real("fish", "tcsh", "sudo")
 @pytest.mark.parametrize("shell", ["/bin/dash", "/usr/bin/fish", "/bin/tcsh"])
-def test_any_login_shell_and_sudo_without_a_password(shell, account, sshd, interrupt, mark):  # noqa: F811
+def test_any_login_shell_and_sudo_without_a_password(shell, account, sshd, interrupt, mark):
     user = account(shell, sudo="NOPASSWD: ALL")
     connection = connected(sshd.host(user=user), interrupt)
     plain, root = connection.run(look("id", "-un"), look("id", "-un", become="root"))

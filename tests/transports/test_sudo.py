@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,39 +15,15 @@ from engine.sessions.channel import ShellRefused
 from engine.sessions.shared_password import SharedPassword
 from engine.sessions.user_shell import PasswordRefused
 from engine.transports.ssh.connection import SshChannel
-from transports.test_conformance import change, gone, look, mark, script  # noqa: F401
-from transports.test_logins import soon
-from transports.test_ssh import connected
+from tests.real_processes import gone
+from tests.transports.commands import change, look, script
+from tests.transports.leaked_secrets import PASSWORD, spied_on
+from tests.transports.ssh_login import connected
+from tests.waiting import soon
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
-PASSWORD = "sud0-s3cret 'pass' $word \"x\" \\ ü"
 ALWAYS_ASK = "Defaults:{user} timestamp_timeout=0\n"
-
-
-@contextmanager
-def spied_on(secret: str) -> Iterator[list[str]]:
-    """Every process whose arguments or environment hold *secret* meanwhile."""
-    caught: list[str] = []
-    over = threading.Event()
-    needle = secret.encode()
-
-    def watch() -> None:
-        while not over.is_set():
-            for pid in os.listdir("/proc"):
-                for name in ("cmdline", "environ") if pid.isdigit() else ():
-                    try:
-                        text = Path(f"/proc/{pid}/{name}").read_bytes()
-                    except OSError:
-                        continue
-                    if needle in text:
-                        caught.append(f"{name} of {pid}: {text!r}")
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    yield caught
-    over.set()
-    thread.join()
 
 
 @pytest.fixture(params=["", ALWAYS_ASK, "Defaults:{user} use_pty\n", "Defaults:{user} passwd_tries=1\n"])
@@ -62,7 +35,7 @@ def user(request, account) -> str:
     return name
 
 
-def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alone(user, sshd, interrupt, mark):  # noqa: F811
+def test_the_password_is_given_to_sudo_and_what_is_sent_reaches_the_command_alone(user, sshd, interrupt, mark):
     with spied_on("sud0-s3cret") as caught:
         connection = connected(sshd.host(user=user), interrupt, become_password=SharedPassword(PASSWORD))
         plain, root, other = connection.run(

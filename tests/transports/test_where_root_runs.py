@@ -8,16 +8,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell.test_safe_writing import STRANGER, directory, give, ground
 
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.sessions.shell_programs import command_text
 from engine.values.command import Command, Effect
 from engine.values.result import Status
-from transports.test_conformance import script
-from transports.test_refusals import looked, sent
+from tests.shell.another_user import STRANGER, directory, give
+from tests.transports.commands import script
+from tests.transports.direct_steps import looked, sent
 
-__all__ = ["ground"]
 pytestmark = pytest.mark.real("root", "setpriv")
 
 SHELLS = [

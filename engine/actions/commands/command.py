@@ -1,4 +1,4 @@
-"""Run a program or a script of the playbook's author: as a look, or as a change with a check."""
+"""Run a program or a shell script given in the playbook: as a probe, or as a change with a check."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Program:
         if self.argv and self.script:
             raise ValueError("give one of `argv` and `script`, not both")
         if self.params and not self.script:
-            raise ValueError("`params` are the parameters of a `script`; there is none")
+            raise ValueError("`params` are the parameters of a `script`, but no `script` is given")
         if self.argv and not self.argv[0]:
             raise ValueError("`argv`: the program's name is empty")
 
@@ -49,35 +49,38 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """A look (argv or script), or a change (do, with or without check)."""
+    """A probe (argv or script), or a change (do, with or without check)."""
 
-    argv: tuple[str, ...] = field(default=(), metadata={"about": "A look: the program and its arguments."})
-    script: str = field(default="", metadata={"about": "A look: POSIX sh text."})
+    argv: tuple[str, ...] = field(default=(), metadata={"about": "A probe: the program and its arguments."})
+    script: str = field(default="", metadata={"about": "A probe: POSIX sh text."})
     params: tuple[str, ...] = field(default=(), metadata={"about": "Parameters of the script: $1, $2 ..."})
     parse: Json = field(
         default="text",
         metadata={"about": "What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."},
     )
-    accepts: tuple[int, ...] = field(default=(0,), metadata={"about": "Exit codes that are answers.", "min_items": 1})
+    accepts: tuple[int, ...] = field(
+        default=(0,), metadata={"about": "Exit codes that count as success.", "min_items": 1}
+    )
     check: Program = field(
-        default=Program(), metadata={"about": "A look before the change: exit 0 nothing to do, 1 needed, else unknown."}
+        default=Program(),
+        metadata={"about": "A probe before the change: exit 0 nothing to do, 1 needed, else unknown."},
     )
     do: Program = field(default=Program(), metadata={"about": "The change."})
 
     def __post_init__(self) -> None:
         look = Program(argv=self.argv, script=self.script, params=self.params)
         if bool(look) == bool(self.do):
-            raise ValueError("give `argv` or `script` for a look, or `do` (with `check`) for a change")
+            raise ValueError("give `argv` or `script` for a probe, or `do` (with `check`) for a change")
         if self.check and not self.do:
-            raise ValueError("`check` belongs to a change, and there is no `do`")
+            raise ValueError("`check` belongs to a change, but no `do` is given")
         if self.do and self.parse != "text":
-            raise ValueError("`parse` belongs to a look; a change has none")
+            raise ValueError("`parse` belongs to a probe, not to a change")
         if problem := problem_with(self.parse):
             raise ValueError(problem)
 
 
 def probe(args: Args) -> Probe[State]:
-    """Run the look, or the check; a change without a check is asked nothing."""
+    """Run the probe, or the check; a change without a check is not probed."""
     if args.do and not args.check:
         return UNASKED
     program = args.check or Program(argv=args.argv, script=args.script, params=args.params)
@@ -90,7 +93,7 @@ def decide(args: Args, state: State) -> Decision:
     if not args.do:
         return NoChange(why="a probe changes nothing")
     if args.check and state.exit_code == 0:
-        return NoChange(why="the check says that nothing is to be done (exit code 0)")
+        return NoChange(why="the check says that there is nothing to do (exit code 0)")
     return latent(args)
 
 
@@ -116,13 +119,13 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    """A probe holds when its exit code is accepted; a check holds when it says that there is nothing to do."""
     return holding(state, checked=bool(args.check))
 
 
 def objection(args: Args) -> str:
     """A look, or a check, that runs a program which is known to change things."""
-    return objection_to_look("a look", args.argv, args.script, "command") or objection_to_look(
+    return objection_to_look("a probe", args.argv, args.script, "command") or objection_to_look(
         "a check", args.check.argv, args.check.script, "command"
     )
 

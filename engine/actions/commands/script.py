@@ -1,7 +1,7 @@
-"""Run a script that lies beside the playbook: as a look, or as a change with a check.
+"""Run a shell script from a file beside the playbook: as a probe, or as a change with a check.
 
-The file is read when the playbook is loaded, so that a plan rests on what stands in it, and its text goes to the host;
-nothing is left there. sh, dash, ash and bash are run, as the first line says; without such a line it is sh.
+The file is read when the playbook is loaded, so that the plan rests on its text. The text is sent to the host, and no
+file is left there. The first line chooses sh, dash, ash or bash; without such a line it is sh.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FLAGS = re.compile(r"-[a-zA-Z]+|")
 _BASH = 'exec 3<&0 </dev/null; exec bash "$@"'
 """The text comes on stdin, and what it runs must not read it."""
 
-_FILE = {"about": "The script: a path within the playbook's folder, or an absolute one, on this machine."}
+_FILE = {"about": "The script file on this machine: a path within the playbook's folder, or an absolute path."}
 _ARGS = {"about": "Its arguments: $1, $2 ..."}
-_TEXT = {"about": "What stands in the file; read from it when the playbook is loaded.", "content_of": "file"}
+_TEXT = {"about": "The text of the file; read from it when the playbook is loaded.", "content_of": "file"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Script:
 
     def __post_init__(self) -> None:
         if self.args and not self.file:
-            raise ValueError("`args` are the arguments of a script, and there is no `file`")
+            raise ValueError("`args` are the arguments of a script, but no `file` is given")
         if self.file and (why := _fault_in(self.text)):
             raise ValueError(f"{self.file} {why}")
 
@@ -79,49 +79,51 @@ def _fault_in(text: str) -> str:
     if not text.strip():
         return "is empty"
     if "\r\n" in text:
-        return "has the line ends of another system (CR LF), which no shell takes: save it with LF"
+        return "has Windows line ends (CR LF), which no shell accepts: save it with LF"
     if shell not in ("sh", "dash", "ash", "bash"):
-        return f"is for {shell}: only sh, dash, ash and bash are run; start {shell} with `command` where hosts have it"
+        return f"is for {shell}, but only sh, dash, ash and bash are run: start {shell} by `command` if hosts have it"
     if not _FLAGS.fullmatch(flags):
-        return f"asks for `{shell} {flags}`: write such options into the script (set ...)"
+        return f"has `{shell} {flags}` in its first line: write such options into the script (set ...)"
     return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """A look (file), or a change (do, with or without check)."""
+    """A probe (file), or a change (do, with or without check)."""
 
-    file: str = field(default="", metadata={"about": "A look: " + _FILE["about"][:1].lower() + _FILE["about"][1:]})
+    file: str = field(default="", metadata={"about": "A probe: " + _FILE["about"][:1].lower() + _FILE["about"][1:]})
     args: tuple[str, ...] = field(default=(), metadata=_ARGS)
     text: str = field(default="", metadata=_TEXT)
     parse: Json = field(
         default="text",
         metadata={"about": "What .value is made from: text, lines, json, csv (first row: names), or {regex: ...}."},
     )
-    accepts: tuple[int, ...] = field(default=(0,), metadata={"about": "Exit codes that are answers.", "min_items": 1})
+    accepts: tuple[int, ...] = field(
+        default=(0,), metadata={"about": "Exit codes that count as success.", "min_items": 1}
+    )
     check: Script = field(
-        default=Script(), metadata={"about": "A look before the change: exit 0 nothing to do, 1 needed, else unknown."}
+        default=Script(), metadata={"about": "A probe before the change: exit 0 nothing to do, 1 needed, else unknown."}
     )
     do: Script = field(default=Script(), metadata={"about": "The change."})
 
     def __post_init__(self) -> None:
         if bool(self.look) == bool(self.do):
-            raise ValueError("give `file` for a look, or `do` (with `check`) for a change")
+            raise ValueError("give `file` for a probe, or `do` (with `check`) for a change")
         if self.check and not self.do:
-            raise ValueError("`check` belongs to a change, and there is no `do`")
+            raise ValueError("`check` belongs to a change, but no `do` is given")
         if self.do and self.parse != "text":
-            raise ValueError("`parse` belongs to a look; a change has none")
+            raise ValueError("`parse` belongs to a probe, not to a change")
         if problem := problem_with(self.parse):
             raise ValueError(problem)
 
     @property
     def look(self) -> Script:
-        """The script of a look."""
+        """The script of a probe."""
         return Script(file=self.file, args=self.args, text=self.text)
 
 
 def probe(args: Args) -> Probe[State]:
-    """Run the look, or the check; a change without a check is asked nothing."""
+    """Run the probe, or the check; a change without a check is not probed."""
     if args.do and not args.check:
         return UNASKED
     command = (args.check or args.look).command(Effect.READ, (0, 1) if args.check else args.accepts)
@@ -133,7 +135,7 @@ def decide(args: Args, state: State) -> Decision:
     if not args.do:
         return NoChange(why="a probe changes nothing")
     if args.check and state.exit_code == 0:
-        return NoChange(why="the check says that nothing is to be done (exit code 0)")
+        return NoChange(why="the check says that there is nothing to do (exit code 0)")
     return latent(args)
 
 
@@ -154,13 +156,13 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    """A probe holds when its exit code is accepted; a check holds when it says that there is nothing to do."""
     return holding(state, checked=bool(args.check))
 
 
 def objection(args: Args) -> str:
     """A look, or a check, whose script runs a program which is known to change things."""
-    return objection_to_look(f"the look {args.file}", (), args.text, "script") or objection_to_look(
+    return objection_to_look(f"the probe {args.file}", (), args.text, "script") or objection_to_look(
         f"the check {args.check.file}", (), args.check.text, "script"
     )
 

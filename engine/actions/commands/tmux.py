@@ -1,6 +1,6 @@
-"""Start a command in a detached tmux session, unless there is a session of that name.
+"""Start a command in a detached tmux session, unless a session of that name exists.
 
-It goes on when the connection is gone. To look at it: `tmux attach -t NAME`; to end it: `tmux kill-session -t NAME`.
+The command outlives the connection. To attach: `tmux attach -t NAME`; to end it: `tmux kill-session -t NAME`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from engine.errors import ProbeError
 from engine.facts.files.path_safety import refusal
 from engine.protocols import Fails, Holds, Probe
-from engine.shell import OUTLIVE, SAFE
+from engine.shell import OUTLIVE, SAFE, script
 from engine.values.command import Completed, read_script, write_script
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Duration
@@ -23,18 +23,24 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 class Args:
     """Which session, and what runs in it."""
 
-    session: str = field(metadata={"about": "Its name: letters, digits, - and _."})
+    session: str = field(metadata={"about": "The session's name: letters, digits, - and _."})
     argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
     script: str = field(default="", metadata={"about": "POSIX sh text, instead of `argv`."})
-    folder: str = field(default="", metadata={"about": "The absolute path of the directory that it starts in."})
+    folder: str = field(
+        default="", metadata={"about": "The absolute path of the directory that the command starts in."}
+    )
     steady: Duration = field(
         default=Duration(1.0),
-        metadata={"about": "How long it must last before it is probed again.", "minimum": 0, "maximum": 300},
+        metadata={
+            "about": "How long to wait after the start before the session is probed again.",
+            "minimum": 0,
+            "maximum": 300,
+        },
     )
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.session):
-            raise ValueError(f"`session`: {self.session!r} is no name: letters, digits, - and _ only")
+            raise ValueError(f"`session`: {self.session!r} is not a valid name: use letters, digits, - and _ only")
         if bool(self.argv) == bool(self.script) or (self.argv and not self.argv[0]):
             raise ValueError("give exactly one of `argv` and `script`")
         if self.folder and not self.folder.startswith("/"):
@@ -45,36 +51,36 @@ class Args:
 class State:
     """Whether there is such a session."""
 
-    installed: bool = field(metadata={"about": "Whether there is a tmux on this host."})
-    exists: bool = field(default=False, metadata={"about": "Whether there is a session of that name."})
-    pids: tuple[int, ...] = field(default=(), metadata={"about": "The processes that run in it."})
+    installed: bool = field(metadata={"about": "Whether tmux is installed on this host."})
+    exists: bool = field(default=False, metadata={"about": "Whether a session of that name exists."})
+    pids: tuple[int, ...] = field(default=(), metadata={"about": "The processes that run in the session's panes."})
     tree: tuple[int, ...] = field(
-        default=(), metadata={"about": "Those, and all that they have started, as far as it has not left them."}
+        default=(), metadata={"about": "`pids` and all their descendants that have not been reparented."}
     )
-    created: int = field(default=0, metadata={"about": "When it was started: seconds since 1970."})
+    created: int = field(default=0, metadata={"about": "When the session was started: seconds since 1970."})
     refused: str = field(
-        default="", metadata={"about": "Why root starts nothing in `folder`; empty: nothing forbids it."}
+        default="", metadata={"about": "Why root refuses to start programs in `folder`; empty: not refused."}
     )
 
 
 def probe(args: Args) -> Probe[State]:
-    """One look, as the user whose sessions these are."""
+    """List the session and its processes, as the user whose sessions these are."""
     done: Completed = yield read_script(_IS_THERE + SAFE + _FOLDER + _LOOK, args.session, args.folder)
     if done.timed_out or done.exit_code != 0:
-        raise ProbeError(" ".join(done.stderr.split()) or "tmux does not say which sessions there are")
+        raise ProbeError(" ".join(done.stderr.split()) or "tmux did not list its sessions")
     lines = done.stdout.split("\n")
     if lines[0] == "absent":
         return State(installed=False)
-    panes = [it.split() for it in lines if it.startswith("pane ")]
-    pids = tuple(int(it[1]) for it in panes if it[3] == "0")
-    below = (int(it.removeprefix("below ")) for it in lines if it.startswith("below "))
-    why = [it.removeprefix("refused ") for it in lines if it.startswith(("refused ", "become "))]
+    panes = [line.split() for line in lines if line.startswith("pane ")]
+    pids = tuple(int(pane[1]) for pane in panes if pane[3] == "0")
+    below = (int(line.removeprefix("below ")) for line in lines if line.startswith("below "))
+    why = [line.removeprefix("refused ") for line in lines if line.startswith(("refused ", "become "))]
     return State(
         installed=True,
         exists=bool(panes),
         pids=pids,
         tree=tuple(sorted({*pids, *below})),
-        created=min((int(it[2]) for it in panes), default=0),
+        created=min((int(pane[2]) for pane in panes), default=0),
         refused=refusal(why[0], why[1].removeprefix("become ")) if why else "",
     )
 
@@ -84,57 +90,11 @@ LC_ALL=C; export LC_ALL
 command -v tmux >/dev/null || { echo absent; exit 0; }
 """
 
-_FOLDER = r"""
-folder_fits() {  # directory: whether root may start programs there; goes there, or sets why and owner
-    if [ "$safe_me" != 0 ]; then cd -- "$1"; return; fi
-    safe_enter "$1" || return 1
-    [ "$shared" = no ] || { why="everybody can put files in $1"; return 1; }
-}
-"""
+_FOLDER = script(__package__, "tmux_folder")
 
-_LOOK = r"""
-unset TMUX
-started_by() {  # pid, and a dot for each level: by the kernel's own lists, into which no process can write words
-    [ "${#2}" -le 50 ] || return 0
-    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
-        echo "below $child"
-        started_by "$child" "$2."
-    done
-}
-if [ -d "$2" ] && [ "$safe_me" = 0 ] && ! folder_fits "$2"; then
-    printf 'refused %s\nbecome %s\n' "$(printf %s "$why" | tr '\n' '?')" "$owner"
-fi
-# tmux makes the directory of its sockets where there is none, whatever it is asked: then there is no session either.
-place=${TMUX_TMPDIR:-/tmp}
-[ -d "$place" ] || place=/tmp
-place=$place/tmux-$safe_me
-if ! safe_resolve "$place" last || { [ "$kind" != absent ] && ! safe_step "$place"; }; then
-    printf '%s\n' "$why" >&2
-    exit 3
-fi
-[ "$kind" != absent ] || { echo none; exit 0; }
-if said=$(tmux list-panes -s -t "=$1:" -F 'pane #{pane_pid} #{session_created} #{pane_dead}' 2>&1); then
-    printf '%s\n' "$said"
-    for pid in $(printf '%s\n' "$said" | sed -n 's/^pane \([0-9]*\) [0-9]* 0$/\1/p'); do started_by "$pid" .; done
-    exit 0
-fi
-case $said in
-    *"can't find"*|*'no server running'*|*'(No such file or directory)'*|*'(Connection refused)'*) echo none; exit 0 ;;
-esac
-printf '%s\n' "$said" >&2
-exit 3
-"""
+_LOOK = script(__package__, "tmux_probe")
 
-_START = r"""
-unset TMUX
-session=$1 folder=$2 wait=$3; shift 3
-if [ -n "$folder" ] && ! folder_fits "$folder"; then
-    [ -z "$why" ] || printf '%s\n' "$why" >&2
-    exit 3
-fi
-( outlive; exec tmux new-session -d -s "$session" -- "$@" ) || exit
-exec sleep "$wait"
-"""
+_START = script(__package__, "tmux_start")
 """``$1`` session, ``$2`` folder, ``$3`` seconds, then the program: with several words tmux starts no shell for it."""
 
 
@@ -146,13 +106,15 @@ def _line(args: Args, words: tuple[str, ...]) -> tuple[str, ...]:
 def decide(args: Args, state: State) -> Decision:
     """Start it, if it is not there."""
     if not state.installed:
-        return Blocked(why="there is no tmux on this host: the action `package` installs it")
+        return Blocked(why="tmux is not installed on this host: the action `package` installs it")
     if state.exists:
-        return NoChange(why=f"there is a session {args.session} ({_processes(state)})")
+        return NoChange(why=f"the session {args.session} exists ({_processes(state)})")
     if state.refused:
         return Blocked(why=state.refused)
     words = ("sh", "-c", args.script) if args.script else ("env", "--", *args.argv)
-    words = tuple(f"{it[:-1]}\\;" if it.endswith(";") else it for it in words)  # tmux takes a ; at the end for its own
+    words = tuple(
+        f"{word[:-1]}\\;" if word.endswith(";") else word for word in words
+    )  # tmux takes a ; at the end for its own
     argv = (args.session, args.folder, f"{args.steady:g}", *words)
     return Change(
         summary=f"start {_short(args)} in the tmux session {args.session}",
@@ -179,8 +141,8 @@ def explain(args: Args, before: State, after: State) -> str:
 def holds(args: Args, state: State) -> Holds | Fails:
     """The session is there, and something runs in it."""
     if state.pids:
-        return Holds(why=f"there is a session {args.session} ({_processes(state)})")
-    return Fails(why=f"nothing runs in a session {args.session}")
+        return Holds(why=f"the session {args.session} exists ({_processes(state)})")
+    return Fails(why=f"no process runs in a session named {args.session}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

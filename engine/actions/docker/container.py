@@ -12,46 +12,38 @@ from engine.errors import ProbeError
 from engine.facts.docker.containers import FORMAT, Container, container
 from engine.facts.docker.engine import PRELUDE, amount, ask_docker, read_docker
 from engine.protocols import Absent, Probe
+from engine.shell import script
 from engine.values.command import Command, Completed, write_script
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
-from engine.values.types import Duration, Size, seconds
+from engine.values.types import Duration, Json, Size, seconds
+from engine.values.undo import Undo, UndoStep
 
 _POLICY = re.compile(r"no|always|unless-stopped|on-failure(:\d+)?")
 _LOOK = r"""
 ask container inspect --format "$2" -- "$1" || vanished || fail
 """
-_DO = (
-    PRELUDE
-    + r"""
-id=$1 seen=$2; shift 2
-now=$(docker container inspect --format '{{.State.StartedAt}} {{.State.Status}}' -- "$id" 2>&1 </dev/null) || {
-    said=$now; fail
-}
-[ "$now" = "$seen" ] || {
-    printf 'left alone: it has been started, or has ended, since it was inspected (%s)\n' "$now" >&2; exit 3
-}
-ask container "$@" -- "$id" || fail
-"""
-)
+_DO = PRELUDE + script(__package__, "container_command")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     """Which container, and what becomes of it."""
 
-    name: str = field(metadata={"about": "Its name, or its id.", "min_length": 1})
+    name: str = field(metadata={"about": "The container's name or id.", "min_length": 1})
     do: Literal["stop", "start", "restart", "update"] = field(
-        metadata={"about": "update changes what is given of restart_policy, memory and memory_swap, while it runs."}
+        metadata={
+            "about": "update changes those of restart_policy, memory and memory_swap that are given, without a restart."
+        }
     )
     grace: Duration = field(
         default=Duration(10),
-        metadata={"about": "How long its program may take to end before it is killed.", "maximum": 3600},
+        metadata={"about": "How long the container's program may take to end before it is killed.", "maximum": 3600},
     )
     restart_policy: str = field(
-        default="", metadata={"about": "no, always, unless-stopped, on-failure or on-failure:N; empty: as it is."}
+        default="", metadata={"about": "no, always, unless-stopped, on-failure or on-failure:N; empty: unchanged."}
     )
     memory: Size = field(
-        default=Size(0), metadata={"about": "The most memory it may have; 0: as it is. Docker has no way back to none."}
+        default=Size(0), metadata={"about": "Memory limit; 0: unchanged. Docker cannot remove a limit once set."}
     )
     memory_swap: Size = field(
         default=Size(0), metadata={"about": "Memory and swap together; 0: the same as memory, which means no swap."}
@@ -60,11 +52,13 @@ class Args:
     def __post_init__(self) -> None:
         given = bool(self.restart_policy or self.memory or self.memory_swap)
         if given != (self.do == "update"):
-            raise ValueError("restart_policy, memory, memory_swap belong to `do: update`, which needs one of them")
+            raise ValueError("restart_policy, memory and memory_swap belong to `do: update`, which needs at least one")
         if self.restart_policy and not _POLICY.fullmatch(self.restart_policy):
-            raise ValueError(f"no restart policy: {self.restart_policy!r} (no, always, unless-stopped, on-failure[:N])")
+            raise ValueError(
+                f"no such restart policy: {self.restart_policy!r} (no, always, unless-stopped, on-failure[:N])"
+            )
         if self.memory_swap and not self.memory_swap >= self.memory > 0:
-            raise ValueError("memory_swap is memory and swap together: give memory too, and not more of it")
+            raise ValueError("memory_swap is memory plus swap: give memory too, not larger than memory_swap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +81,9 @@ def probe(args: Args) -> Probe[State]:
     return State(found=found)
 
 
-def _is_called(it: Container, name: str) -> bool:
+def _is_called(container: Container, name: str) -> bool:
     """Whether that is its name, or enough of its id; docker takes the first letters of an id for it, too."""
-    return it.name == name.removeprefix("/") or (len(name) >= 12 and it.id.startswith(name))
+    return container.name == name.removeprefix("/") or (len(name) >= 12 and container.id.startswith(name))
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -97,14 +91,14 @@ def decide(args: Args, state: State) -> Decision:
     if not state.found:
         if args.do == "stop":
             return NoChange(why=f"there is no container {args.name}")
-        return Blocked(why=f"there is no container {args.name}: `docker ps -a` lists those that there are")
+        return Blocked(why=f"there is no container {args.name}: `docker ps -a` lists all containers")
     (it,) = state.found
     if it.name.startswith("k8s_"):
-        return Blocked(why=f"{it} belongs to Kubernetes, which would undo this: use kubectl")
+        return Blocked(why=f"{it} is managed by Kubernetes, which would undo this change: use kubectl")
     if it.status == "removing":
         return Blocked(why=f"{it} is being removed")
     if it.status == "paused" and args.do in ("start", "restart"):
-        return Blocked(why=f"{it} is paused: `docker unpause {it.name}` lets it go on")
+        return Blocked(why=f"{it} is paused: run `docker unpause {it.name}` first")
     words = tuple(_words(args, it))
     if not words:
         return NoChange(why=f"{it} {_stands(args, it)}")
@@ -116,51 +110,51 @@ def decide(args: Args, state: State) -> Decision:
     )
 
 
-def _words(args: Args, it: Container) -> Iterable[str]:
+def _words(args: Args, container: Container) -> Iterable[str]:
     """The docker command that is needed, without the container; none where it is as it should be."""
     grace = f"--time={args.grace:.0f}"
     match args.do:
         case "stop":
-            yield from () if it.dead else ("stop", grace)
+            yield from () if container.dead else ("stop", grace)
         case "start":
-            yield from () if it.status in ("running", "restarting") else ("start",)
+            yield from () if container.status in ("running", "restarting") else ("start",)
         case "restart":
             yield from ("restart", grace)
         case "update":
-            changes = tuple(_updates(args, it))
+            changes = tuple(_updates(args, container))
             yield from ("update", *changes) if changes else ()
 
 
-def _updates(args: Args, it: Container) -> Iterable[str]:
-    if args.restart_policy and args.restart_policy != _policy(it):
+def _updates(args: Args, container: Container) -> Iterable[str]:
+    if args.restart_policy and args.restart_policy != _policy(container):
         yield f"--restart={args.restart_policy}"
     swap = args.memory_swap or args.memory
-    if args.memory and (it.memory != args.memory or (args.memory_swap and it.memory_swap != swap)):
+    if args.memory and (container.memory != args.memory or (args.memory_swap and container.memory_swap != swap)):
         yield from (f"--memory={args.memory}", f"--memory-swap={swap}")
 
 
-def _policy(it: Container) -> str:
-    return f"{it.restart_policy}:{it.max_retries}" if it.max_retries else it.restart_policy
+def _policy(container: Container) -> str:
+    return f"{container.restart_policy}:{container.max_retries}" if container.max_retries else container.restart_policy
 
 
-def _command(args: Args, it: Container, words: tuple[str, ...]) -> Command:
-    raw = it.seen.split(" ")
-    made = write_script(_DO, it.id, f"{raw[1]} {raw[0]}", *words)
-    return replace(made, timeout=args.grace + 120, stands_for=("docker", "container", *words, "--", it.id))
+def _command(args: Args, container: Container, words: tuple[str, ...]) -> Command:
+    raw = container.seen.split(" ")
+    made = write_script(_DO, container.id, f"{raw[1]} {raw[0]}", *words)
+    return replace(made, timeout=args.grace + 120, stands_for=("docker", "container", *words, "--", container.id))
 
 
-def _stands(args: Args, it: Container) -> str:
+def _stands(args: Args, container: Container) -> str:
     if args.do == "update":
-        limit = f", memory {amount(it.memory)}" if it.memory else ""
-        return f"is as it should be (restart policy {_policy(it)}{limit})"
-    return f"is {it.status} already"
+        limit = f", memory {amount(container.memory)}" if container.memory else ""
+        return f"has these settings already (restart policy {_policy(container)}{limit})"
+    return f"is {container.status} already"
 
 
-def _summary(args: Args, it: Container) -> str:
+def _summary(args: Args, container: Container) -> str:
     if args.do == "update":
-        return f"update {it}: {' '.join(_updates(args, it))}"
-    grace = f" (killed after {seconds(args.grace)})" if args.do in ("stop", "restart") and not it.dead else ""
-    return f"{args.do} {it}, which is {it.status}{grace}"
+        return f"update {container}: {' '.join(_updates(args, container))}"
+    grace = f" (killed after {seconds(args.grace)})" if args.do in ("stop", "restart") and not container.dead else ""
+    return f"{args.do} {container}, which is {container.status}{grace}"
 
 
 def settled(args: Args, before: State, after: State) -> bool:
@@ -178,7 +172,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 def explain(args: Args, before: State, after: State) -> str:
     """How it stands with it."""
     if not after.found:
-        return f"{args.name} is not there any more"
+        return f"the container {args.name} no longer exists"
     (now,) = after.found
     return (
         f"{now} is {now.status}"
@@ -196,6 +190,32 @@ def refused(command: Command, completed: Completed) -> str:
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without this life of it."""
     return State(found=tuple(it for it in state.found if it.identity not in keys))
+
+
+def undo(args: Args, state: State, change: Change) -> Undo:
+    """A stop by a start, an update by the earlier settings; a restart, and a limit that there was not, stay."""
+    (it,) = state.found
+    if args.do == "restart":
+        return Undo(stays=(f"{it} was restarted, which cannot be taken back",))
+    if args.do == "stop" and it.auto_remove:
+        return Undo(stays=(f"{it} is removed once it has stopped (--rm)",))
+    if args.do in ("stop", "start"):
+        back = {"stop": "start", "start": "stop"}[args.do]
+        return Undo(parts=(UndoStep(action="container", args={"name": it.id, "do": back}, say=f"{back} {it}"),))
+    changed, stays = " ".join(_updates(args, it)), []
+    settings: dict[str, Json] = {}
+    if "--restart" in changed:
+        settings["restart_policy"] = _policy(it)
+    if "--memory" in changed and not it.memory:
+        stays.append(f"{it} had no memory limit, and Docker cannot remove one")
+    elif "--memory" in changed:
+        if it.memory_swap < it.memory:
+            stays.append(f"the swap of {it} was not limited, and is limited with its memory")
+        swap = {"memory_swap": it.memory_swap} if it.memory_swap and it.memory_swap >= it.memory else {}
+        settings |= {"memory": it.memory, **swap}
+    words = " ".join(f"{name}={value}" for name, value in settings.items())
+    step = UndoStep(action="container", args={"name": it.id, "do": "update", **settings}, say=f"update {it}: {words}")
+    return Undo(parts=(step,) if settings else (), stays=tuple(stays))
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

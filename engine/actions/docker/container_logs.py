@@ -1,4 +1,4 @@
-"""Read the end of a container's log, both its outputs, and search it for known signatures."""
+"""Read the last lines of a container's log, stdout and stderr, and search them for known signatures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from engine.facts.docker.engine import epoch
 from engine.facts.docker.logs import ask_log, read_log
 from engine.protocols import Absent, Probe
+from engine.text.regexes import fault_in_regex
+from engine.text.signatures import SignatureSearch
 from engine.values.types import Duration, Json, Unknown
 
 LINE = 10_000
@@ -27,9 +29,14 @@ class Args:
     """Whose log, how much of it, and what for."""
 
     container: str = field(
-        metadata={"about": "Name or id; often '{{ look.chosen.id }}' of a `containers` look.", "min_length": 1}
+        metadata={
+            "about": "Name or id; often '{{ ID.chosen.id }}' of a `containers` probe with that id.",
+            "min_length": 1,
+        }
     )
-    tail: int = field(default=50, metadata={"about": "How many of the last lines.", "minimum": 1, "maximum": 100000})
+    tail: int = field(
+        default=50, metadata={"about": "How many of the last lines to read.", "minimum": 1, "maximum": 100000}
+    )
     since: Duration = field(default=Duration(0), metadata={"about": "Only lines younger than this; 0: any age."})
     signatures: Mapping[str, Json] = field(
         default_factory=lambda: dict(SIGNATURES),
@@ -37,16 +44,14 @@ class Args:
             "about": "Name to Python regular expression, searched in each line; by default GPU memory, CUDA, disk."
         },
     )
-    ignore_case: bool = field(default=False, metadata={"about": "Upper and lower case are the same."})
+    ignore_case: bool = field(default=False, metadata={"about": "Do not distinguish upper and lower case."})
 
     def __post_init__(self) -> None:
         for name, pattern in self.signatures.items():
             if not isinstance(pattern, str) or not pattern:
-                raise ValueError(f"signature {name}: a regular expression is wanted")
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"signature {name}: not a regular expression: {error}") from error
+                raise ValueError(f"signature {name}: give a regular expression, as text")
+            if fault := fault_in_regex(pattern, re.IGNORECASE if self.ignore_case else 0):
+                raise ValueError(f"signature {name}: {fault}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +69,8 @@ class State:
     """What was read, and what was in it."""
 
     container: str = field(default="", metadata={"about": "Name of the container."})
-    driver: str = field(default="", metadata={"about": "Its log driver; `none` keeps nothing."})
-    kept: bool = field(default=False, metadata={"about": "Whether there is a log to read: else set up logging."})
+    driver: str = field(default="", metadata={"about": "The container's log driver; `none` keeps no log."})
+    kept: bool = field(default=False, metadata={"about": "Whether there is a log to read; if not, set up logging."})
     lines: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "The lines, oldest first."})
     matches: tuple[ContainerLogMatch, ...] | Unknown = field(
         default=(), metadata={"about": "Lines with a signature (signature, line, text)."}
@@ -111,23 +116,27 @@ def _searched(args: Args, state: State, stamped: Sequence[str], now: float) -> S
     stamps, _, _ = zip(*(it.partition(" ") for it in stamped), strict=True) if stamped else ((), (), ())
     lines = [it.partition(" ")[2] for it in stamped]
     flags = re.IGNORECASE if args.ignore_case else 0
-    patterns = {name: re.compile(str(it), flags) for name, it in args.signatures.items()}
+    search = SignatureSearch(args.signatures, flags)
     matches = tuple(
         ContainerLogMatch(signature=name, line=at - len(lines), text=line[:LINE].strip())
         for at, line in enumerate(lines)
-        for name, pattern in patterns.items()
-        if pattern.search(line[:LINE])
+        for name in args.signatures
+        if search.search(name, line[:LINE])
     )
-    counts: dict[str, int | Unknown] = {name: sum(it.signature == name for it in matches) for name in patterns}
+    counts: dict[str, int | Unknown] = {
+        name: sum(match.signature == name for match in matches) for name in args.signatures
+    }
+    slow = {name: Unknown(why=why) for name, why in search.unknown({match.signature for match in matches}).items()}
+    doubt = next(iter(slow.values()), None)
     last = epoch(stamps[-1]) if stamps else 0.0
     return State(
         container=state.container,
         driver=state.driver,
         kept=True,
-        lines=tuple(it[:LINE] for it in lines),
-        matches=matches,
-        found=tuple(name for name, number in counts.items() if number),
-        counts=counts,
+        lines=tuple(line[:LINE] for line in lines),
+        matches=doubt or matches,
+        found=doubt or tuple(name for name, number in counts.items() if number),
+        counts={**counts, **slow},
         last_age=round(max(0.0, now - last), 3) if last else Unknown(why="there is no line"),
     )
 

@@ -1,4 +1,4 @@
-"""Look at containers: how each one ended, what that means, and whether one is started again and again."""
+"""Report containers: how each one ended, what its exit code means, and whether it is in a restart loop."""
 
 from __future__ import annotations
 
@@ -12,46 +12,37 @@ from engine.facts.docker.engine import ask_docker, epoch, read_docker
 from engine.facts.docker.events import Events, ask_events, read_events
 from engine.facts.processes.exit_codes import explained, sentence
 from engine.protocols import Absent, Probe
+from engine.shell import script
 from engine.values.types import Duration, Unknown
 
-_LOOK = (
-    LIST
-    + r"""
-ask info --format 'clock {{json .SystemTime}}' || fail
-shift
-at=0
-for label in "$@"; do
-    list ps -aq --no-trunc --filter "label=$label"
-    [ -z "$ids" ] || printf '%s\n' "$ids" | sed "s/.*/label$at \"&\"/"
-    at=$((at + 1))
-done
-"""
-)
+_LOOK = LIST + script(__package__, "containers_probe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
     """Which containers, and when one counts as started again and again."""
 
-    name: str = field(default="", metadata={"about": "Only this one: its name, its id or the beginning of that."})
+    name: str = field(
+        default="", metadata={"about": "Only this container: its name, its id or the beginning of its id."}
+    )
     labels: tuple[str, ...] = field(
-        default=(), metadata={"about": "Only those that have all of these labels: NAME or NAME=VALUE."}
+        default=(), metadata={"about": "Only containers that have all of these labels: NAME or NAME=VALUE."}
     )
     choose: Literal["all", "last_died"] = field(
         default="all",
         metadata={
-            "about": "last_died: of those, the one that ended last (not the one made last) with a code other than 0, "
-            "or with something in it killed for lack of memory; where none did, the one that ended last."
+            "about": "last_died: of these, the one that ended last (not created last) with a code other than 0, "
+            "or with a process in it killed for lack of memory; if none did, the one that ended last."
         },
     )
     window: Duration = field(
-        default=Duration(3600), metadata={"about": "How far back starts are counted.", "minimum": 1, "maximum": 604800}
+        default=Duration(3600), metadata={"about": "How far back to count starts.", "minimum": 1, "maximum": 604800}
     )
     loop_starts: int = field(
-        default=3, metadata={"about": "So many starts in the window make a loop ...", "minimum": 2}
+        default=3, metadata={"about": "Number of starts in the window that count as a restart loop ...", "minimum": 2}
     )
     loop_gap: Duration = field(
-        default=Duration(90), metadata={"about": "... if the median of the time between them is not above this."}
+        default=Duration(90), metadata={"about": "... if the median time between them is at most this."}
     )
 
 
@@ -93,6 +84,10 @@ class Report:
     """Limit in bytes; 0: unlimited."""
     cpus: float
     """0: unlimited."""
+    shm_size: int
+    """Bytes of its /dev/shm; 0: not known."""
+    ipc: str
+    """private, shareable, host, container:ID or none: whose /dev/shm it has."""
     log_driver: str
     health: str
     pid: int
@@ -107,21 +102,25 @@ class State:
     )
     chosen: Report | Unknown = field(
         default_factory=lambda: Unknown(why="there is no such container"),
-        metadata={"about": "The first of them; unknown where there is none: see `count`."},
+        metadata={"about": "The first of `containers`; unknown if there is none: see `count`."},
     )
     no_engine: bool = field(default=False, metadata={"about": "There is no Docker on this host."})
-    count: int = field(default=0, metadata={"about": "How many were found."})
-    running: tuple[str, ...] = field(default=(), metadata={"about": "Names of those that run."})
-    failed: tuple[str, ...] = field(default=(), metadata={"about": "Names of the dead that did not end with 0."})
+    count: int = field(default=0, metadata={"about": "How many containers were found."})
+    running: tuple[str, ...] = field(default=(), metadata={"about": "Names of the running containers."})
+    failed: tuple[str, ...] = field(
+        default=(), metadata={"about": "Names of the dead containers whose exit code is not 0."}
+    )
     out_of_memory: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names of those of which Docker knows that memory was short."}
+        default=(), metadata={"about": "Names of the containers that Docker reports as out of memory."}
     )
     looping: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Names of those that are started again and again."}
+        default=(), metadata={"about": "Names of the containers in a restart loop."}
     )
-    unhealthy: tuple[str, ...] = field(default=(), metadata={"about": "Names of those whose health check fails."})
+    unhealthy: tuple[str, ...] = field(
+        default=(), metadata={"about": "Names of the containers whose health check fails."}
+    )
     events_cut: bool = field(
-        default=False, metadata={"about": "Docker has forgotten the older events of the window (it keeps 256)."}
+        default=False, metadata={"about": "Docker no longer has the older events of the window (it keeps 256)."}
     )
 
 
@@ -162,11 +161,17 @@ def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
     state = State(
         containers=tuple(reports),
         count=len(reports),
-        running=names([it for it in reports if it.status == "running"]),
-        failed=names([it for it in reports if it.dead and it.exit_code not in (0,) and isinstance(it.exit_code, int)]),
-        out_of_memory=names([it for it in reports if it.out_of_memory is True]),
-        looping=names([it for it in reports if it.looping is True]),
-        unhealthy=names([it for it in reports if it.health == "unhealthy"]),
+        running=names([report for report in reports if report.status == "running"]),
+        failed=names(
+            [
+                report
+                for report in reports
+                if report.dead and report.exit_code not in (0,) and isinstance(report.exit_code, int)
+            ]
+        ),
+        out_of_memory=names([report for report in reports if report.out_of_memory is True]),
+        looping=names([report for report in reports if report.looping is True]),
+        unhealthy=names([report for report in reports if report.health == "unhealthy"]),
         events_cut=isinstance(events, Events) and events.cut,
     )
     if isinstance(events, Unknown) and reports and not state.looping:
@@ -174,69 +179,77 @@ def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
     return replace(state, chosen=reports[0]) if reports else state
 
 
-def _report(it: Container, events: Events | Unknown, args: Args, now: float) -> Report:
-    code = _exit_code(it)
-    short = _short_of_memory(it, events)
-    evidence = [word for word, so in (("Docker says OOMKilled", it.oom_killed), ("an oom event", short is True)) if so]
+def _report(container: Container, events: Events | Unknown, args: Args, now: float) -> Report:
+    code = _exit_code(container)
+    short = _short_of_memory(container, events)
+    evidence = [
+        word for word, so in (("Docker says OOMKilled", container.oom_killed), ("an oom event", short is True)) if so
+    ]
     blind = events.why if isinstance(events, Unknown) else ""
     known = isinstance(code, int)
-    starts = len(events.starts.get(it.id, ())) if isinstance(events, Events) else events
-    gap = events.gap(it.id) if isinstance(events, Events) else events
-    ended = epoch(it.finished_at) if it.dead else now
-    began = epoch(it.started_at)
+    starts = len(events.starts.get(container.id, ())) if isinstance(events, Events) else events
+    gap = events.gap(container.id) if isinstance(events, Events) else events
+    ended = epoch(container.finished_at) if container.dead else now
+    began = epoch(container.started_at)
     return Report(
-        id=it.id,
-        name=it.name,
-        image=it.image,
-        status=it.status,
-        dead=it.dead,
+        id=container.id,
+        name=container.name,
+        image=container.image,
+        status=container.status,
+        dead=container.dead,
         exit_code=code,
         meaning=sentence(code, tuple(evidence), blind) if isinstance(code, int) else "",
         cause=explained(code).cause if isinstance(code, int) else "",
         out_of_memory=short,
-        oom_killed=it.oom_killed,
-        signals=events.signals.get(it.id, ()) if isinstance(events, Events) else events,
-        error=it.error,
-        created_at=it.created_at,
-        started_at=it.started_at,
-        finished_at=it.finished_at,
-        ran=round(max(0.0, ended - began), 3) if began and ended else Unknown(why="it was never started"),
-        died_ago=round(max(0.0, now - it.died), 3) if it.dead and known else Unknown(why="it has not ended"),
-        restart_count=it.restart_count,
-        restart_policy=it.restart_policy,
+        oom_killed=container.oom_killed,
+        signals=events.signals.get(container.id, ()) if isinstance(events, Events) else events,
+        error=container.error,
+        created_at=container.created_at,
+        started_at=container.started_at,
+        finished_at=container.finished_at,
+        ran=round(max(0.0, ended - began), 3) if began and ended else Unknown(why="the container was never started"),
+        died_ago=round(max(0.0, now - container.died), 3)
+        if container.dead and known
+        else Unknown(why="the container has not ended"),
+        restart_count=container.restart_count,
+        restart_policy=container.restart_policy,
         starts=starts,
         median_gap=gap,
-        looping=_looping(it, starts, gap, args, now - began),
-        memory=it.memory,
-        cpus=it.cpus,
-        log_driver=it.log_driver,
-        health=it.health,
-        pid=it.pid,
+        looping=_looping(container, starts, gap, args, now - began),
+        memory=container.memory,
+        cpus=container.cpus,
+        shm_size=container.shm_size,
+        ipc=container.ipc,
+        log_driver=container.log_driver,
+        health=container.health,
+        pid=container.pid,
     )
 
 
-def _exit_code(it: Container) -> int | Unknown:
-    if it.status in ("running", "paused"):
-        return Unknown(why=f"{it.name} has not ended: it is {it.status}")
-    if it.status == "created" and not it.error:
-        return Unknown(why=f"{it.name} was never started")
-    return it.exit_code
+def _exit_code(container: Container) -> int | Unknown:
+    if container.status in ("running", "paused"):
+        return Unknown(why=f"{container.name} has not ended: it is {container.status}")
+    if container.status == "created" and not container.error:
+        return Unknown(why=f"{container.name} was never started")
+    return container.exit_code
 
 
-def _short_of_memory(it: Container, events: Events | Unknown) -> bool | Unknown:
-    if it.oom_killed:
+def _short_of_memory(container: Container, events: Events | Unknown) -> bool | Unknown:
+    if container.oom_killed:
         return True
-    return events if isinstance(events, Unknown) else it.id in events.out_of_memory
+    return events if isinstance(events, Unknown) else container.id in events.out_of_memory
 
 
-def _looping(it: Container, starts: int | Unknown, gap: float | Unknown, args: Args, since: float) -> bool | Unknown:
+def _looping(
+    container: Container, starts: int | Unknown, gap: float | Unknown, args: Args, since: float
+) -> bool | Unknown:
     """By its starts; or by Docker's own count, where it waits for the next start right now.
 
     One that has run for longer than the gap, *since* seconds, is over it.
     """
-    if it.status in ("running", "paused") and since > args.loop_gap:
+    if container.status in ("running", "paused") and since > args.loop_gap:
         return False
-    if it.status == "restarting" and it.restart_count >= args.loop_starts:
+    if container.status == "restarting" and container.restart_count >= args.loop_starts:
         return True
     if isinstance(starts, Unknown):
         return starts

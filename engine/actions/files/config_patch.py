@@ -1,9 +1,9 @@
-"""Set single values in a configuration file (YAML, TOML, JSON, INI), and leave every other byte of it as it is.
+"""Set single values in a configuration file (YAML, TOML, JSON, INI), and leave every other byte of the file unchanged.
 
-The new text is parsed and compared before it is sent. It takes the file's place in one stroke, with its mode, owner,
-ACL and label, and only if the file is still as it was inspected. A copy of the old one stays beside it. Through a
-symbolic link the file behind it is changed. Where a change would touch something else too (an alias, a merge key,
-an array of tables), nothing is done, and the reason is given. Also a look: what is there, and what it `needs`.
+The new text is parsed and compared before it is sent. It replaces the file atomically, with the same mode, owner, ACL
+and label, and only if the file is still as it was inspected. A copy of the old file stays beside it. Through a symbolic
+link, the target of the link is changed. If a change would affect something else too (an alias, a merge key, an array
+of tables), nothing is done, and the reason is given. As a probe it shows the present values, and what it `needs`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.codec import from_host, to_json
 from engine.errors import ProbeError
 from engine.facts.config_edit import DesiredValues, Unparsable, format_of, key_path, key_text, patched
 from engine.facts.config_edit.config_file import HostFile, ask_file, digest_of, octal, read_file, replace_file
@@ -25,6 +26,7 @@ from engine.text.unified_diff import unified
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Json
+from engine.values.undo import Ownership, Undo, UndoFile
 
 SHOWN = 5
 """Keys that a summary names."""
@@ -34,9 +36,11 @@ SHOWN = 5
 class Args:
     """Which file, and what is to be in it."""
 
-    path: str = field(metadata={"about": "An absolute path on the host; ~/ is the home of the user who looks."})
+    path: str = field(
+        metadata={"about": "An absolute path on the host; ~/ is the home of the user that the step runs as."}
+    )
     format: Literal["auto", "yaml", "toml", "json", "ini"] = field(
-        default="auto", metadata={"about": "What is in the file; auto: by its ending."}
+        default="auto", metadata={"about": "The format of the file; auto: by the ending of its name."}
     )
     set: Mapping[str, Json] = field(
         default_factory=dict,
@@ -49,9 +53,9 @@ class Args:
         default_factory=dict,
         metadata={"about": "Key to number: set if the present one is lower, or absent. A higher one stays."},
     )
-    unset: tuple[str, ...] = field(default=(), metadata={"about": "Keys that are taken out."})
-    parents: bool = field(default=False, metadata={"about": "Make the mappings around a key where they are missing."})
-    create: bool = field(default=False, metadata={"about": "Make the file (mode 644) if there is none."})
+    unset: tuple[str, ...] = field(default=(), metadata={"about": "Keys to remove."})
+    parents: bool = field(default=False, metadata={"about": "Create the mappings around a key if they are missing."})
+    create: bool = field(default=False, metadata={"about": "Create the file (mode 644) if there is none."})
     backup: bool = field(
         default=True, metadata={"about": "Keep the old file beside the new, as PATH.backup-YYYYmmdd-HHMMSS."}
     )
@@ -65,9 +69,9 @@ class Args:
 
     def __post_init__(self) -> None:
         if not self.path.startswith(("/", "~/")) or self.path.endswith("/"):
-            raise ValueError(f"`path` is the absolute path of a file, or begins with ~/: {self.path!r}")
+            raise ValueError(f"`path` must be the absolute path of a file, or begin with ~/: {self.path!r}")
         if self.path.startswith(("/proc/", "/sys/", "/dev/")):
-            raise ValueError(f"{self.path} is no configuration file")
+            raise ValueError(f"{self.path} is not a configuration file")
         if "\0" in self.path:
             raise ValueError("`path` holds a zero byte")
         if not (self.set or self.at_least or self.unset):
@@ -78,14 +82,14 @@ class Args:
 
 
 def _distinct(keys: list[str]) -> None:
-    """Raises ValueError for what is no key, and for a key that would be changed twice."""
-    paths = {key_path(it): it for it in keys}
+    """Raises ValueError for what is not a key, and for a key that would be changed twice."""
+    paths = {key_path(key): key for key in keys}
     if len(paths) < len(keys):
         raise ValueError("a key may be named once in `set`, `at_least` and `unset` together")
-    for it in paths:
-        for depth in range(1, len(it)):
-            if it[:depth] in paths:
-                raise ValueError(f"{key_text(it)} is part of {key_text(it[:depth])}, which is named as well")
+    for path in paths:
+        for depth in range(1, len(path)):
+            if path[:depth] in paths:
+                raise ValueError(f"{key_text(path)} is part of {key_text(path[:depth])}, which is named as well")
 
 
 def objection(args: Args) -> str:
@@ -93,7 +97,7 @@ def objection(args: Args) -> str:
     return (
         ""
         if _form(args)
-        else f"what is in {args.path} does not follow from its ending: say `format: yaml`, toml, json or ini"
+        else f"the name of {args.path} does not tell its format: give `format: yaml`, toml, json or ini"
     )
 
 
@@ -107,20 +111,20 @@ class State:
 
     path: str = field(metadata={"about": "The file that was asked for."})
     target: str = field(metadata={"about": "The file that would be changed, where the path is a symbolic link."})
-    exists: bool = field(metadata={"about": "Whether there is such a file."})
+    exists: bool = field(metadata={"about": "Whether the file exists."})
     format: str = field(metadata={"about": "yaml, toml, json or ini."})
-    values: Mapping[str, Json] = field(metadata={"about": "The values that are there, by the keys as they were asked."})
-    missing: tuple[str, ...] = field(metadata={"about": "Keys that are to be set, and are not there."})
-    differing: tuple[str, ...] = field(metadata={"about": "Keys that have another value, or too low a number."})
-    surplus: tuple[str, ...] = field(metadata={"about": "Keys that are to be taken out, and are there."})
-    needs: tuple[str, ...] = field(metadata={"about": "All keys that are to be changed."})
+    values: Mapping[str, Json] = field(metadata={"about": "The present values, by the keys as given."})
+    missing: tuple[str, ...] = field(metadata={"about": "Keys to set that are absent."})
+    differing: tuple[str, ...] = field(metadata={"about": "Keys with another value, or with too low a number."})
+    surplus: tuple[str, ...] = field(metadata={"about": "Keys to remove that are present."})
+    needs: tuple[str, ...] = field(metadata={"about": "All keys to change."})
     conflict: str = field(metadata={"about": "Why the change cannot be made; empty: it can, or none is needed."})
     diff: str = field(metadata={"about": "The change, as `diff -u` shows it."})
     mode: str = field(metadata={"about": "The file's mode: 644."})
     owner: str = field(metadata={"about": "The file's owner."})
     group: str = field(metadata={"about": "The file's group."})
-    digest: str = field(metadata={"about": "sha256:..., of what is in it."})
-    new_digest: str = field(metadata={"about": "The same of what would be in it after the change."})
+    digest: str = field(metadata={"about": "sha256:..., of the present content."})
+    new_digest: str = field(metadata={"about": "sha256:..., of the content after the change."})
     file: HostFile = field(repr=False, metadata={"private": True})
     text: str = field(repr=False, metadata={"private": True})
     """The new one."""
@@ -137,14 +141,14 @@ def probe(args: Args) -> Probe[State]:
     try:
         found = patched(file.text, form, wanted, file.path)
     except Unparsable as error:
-        raise ProbeError(f"{file.path} is no {form.upper()} that can be understood: {error}") from error
+        raise ProbeError(f"{file.path} is not valid {form.upper()}: {error}") from error
     needs = (*found.missing, *found.differing, *found.surplus)
     return State(
         path=file.path,
         target=file.target,
         exists=file.exists,
         format=form,
-        values={key: _shown(key, it) for key, it in found.values.items()},
+        values={key: to_json(from_host(_shown(key, value))) for key, value in found.values.items()},
         missing=found.missing,
         differing=found.differing,
         surplus=found.surplus,
@@ -165,15 +169,15 @@ def _conflict(args: Args, file: HostFile) -> str:
     """Why no other file can take the place of this one; empty: one can."""
     folder = file.target.rpartition("/")[0] or "/"
     if not file.exists and not args.create:
-        return f"there is no {file.path}; say `create: true` to have it made"
+        return f"there is no {file.path}; give `create: true` to create it"
     if not file.folder:
-        return f"there is no folder {folder}"
+        return f"there is no directory {folder}"
     if file.refusal:
         return file.refusal
     if file.links > 1:
-        return f"{file.path} has {file.links} names (hard links), which a new file would part; edit it by hand"
+        return f"{file.path} has {file.links} hard links, which a new file would separate; edit it by hand"
     if not file.writable:
-        return f"{folder} may not be written to by {file.user}, or is read-only; does the step need `become: true`?"
+        return f"{folder} is not writable for {file.user}, or is read-only; does the step need `become: true`?"
     return ""
 
 
@@ -214,7 +218,9 @@ def decide(args: Args, state: State) -> Decision:
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
     """The same, with the name that the copy of the old file has got."""
-    reported = (line for it in outputs for line in it.splitlines() if line.startswith("to put it back by hand: "))
+    reported = (
+        line for output in outputs for line in output.splitlines() if line.startswith("to put it back by hand: ")
+    )
     back = next(reported, "")
     return (
         f"{summary.rpartition('; to put it back: ')[0]}; {back}"
@@ -228,12 +234,13 @@ def _summary(args: Args, state: State) -> str:
     parts = [
         f"{key} to {_short(_shown(key, wanted[key]))} (was {_was(state, key)})" for key in state.needs if key in wanted
     ]
-    parts += [f"{key} away" for key in state.surplus]
+    parts += [f"remove {key}" for key in state.surplus]
     more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
     where = state.path if state.path == state.target else f"{state.path} (a link to {state.target})"
-    words = f"set {', '.join([*parts[:SHOWN], *more])} in {where}"
+    verb = "" if len(state.surplus) == len(parts) else "set "
+    words = f"{verb}{', '.join([*parts[:SHOWN], *more])} in {where}"
     if not state.exists:
-        return f"make {where}, and {words.removesuffix(f' in {where}')}"
+        return f"create {where}, and {words.removesuffix(f' in {where}')}"
     if not args.backup:
         return f"{words}, without a backup"
     old = shlex.quote(f"{state.target}.backup-DATE-TIME")
@@ -250,17 +257,32 @@ def _short(value: Any, most: int = 60) -> str:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Which values a second look does not find."""
+    """Which values a second probe does not find."""
     if after.conflict:
-        return f"done, but a second look finds: {after.conflict}"
+        return f"done, but a second probe finds: {after.conflict}"
     names = ", ".join(f"{key} is {_was(after, key)}" for key in after.needs[:SHOWN])
-    return f"done, but a second look finds: {names}; something may write {after.path} anew"
+    return f"done, but a second probe finds: {names}; another program may be rewriting {after.path}"
 
 
 def refused(command: Command, completed: Completed) -> str:
     """What the host said, where it has left the file as it was."""
-    said = [it.strip() for it in completed.stderr.splitlines() if it.strip()]
+    said = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
     return " / ".join(said[-6:]) if said and "nothing was written" in completed.stderr else ""
+
+
+def undo(args: Args, state: State, change: Change) -> Undo:
+    """The whole earlier file; or none, where the change makes it."""
+    if not state.digest.startswith("sha256:"):
+        return Undo(stays=(f"{state.target} was not copied before: this host has no sha256sum",))
+    was = Ownership(mode=state.mode, owner=state.owner, group=state.group)
+    file = UndoFile(
+        path=state.target,
+        before=state.digest.removeprefix("sha256:") if state.exists else "",
+        after=state.new_digest.removeprefix("sha256:"),
+        was=was if state.exists else Ownership(),
+        left=was if state.exists else Ownership(mode="644"),
+    )
+    return Undo(parts=(file,))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
@@ -274,8 +296,8 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def by_hand(args: Args) -> tuple[str, ...]:
     """Copy, edit, compare."""
     path = args.path if re.fullmatch(r"[\w./~+-]+", args.path) else shlex.quote(args.path)
-    edits = [f"{key}: {_short(_shown(key, it))}" for key, it in args.set.items()]
-    edits += [f"{key}: {it}, unless it is higher" for key, it in args.at_least.items()]
+    edits = [f"{key}: {_short(_shown(key, value))}" for key, value in args.set.items()]
+    edits += [f"{key}: {value}, unless it is higher" for key, value in args.at_least.items()]
     edits += [f"no {key}" for key in args.unset]
     check = [shlex.join(args.validate).replace("'{}'", path).replace("{}", path)] if args.validate else []
     lines = (f"cp -p -- {path} {path}.old", f"vi {path}  # {'; '.join(edits)}", *check, f"diff -u {path}.old {path}")

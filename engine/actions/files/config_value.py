@@ -1,6 +1,6 @@
-"""Look up values in configuration files (YAML, TOML, JSON, INI), and compare them with each other.
+"""Read values from configuration files (YAML, TOML, JSON, INI), and compare them with each other.
 
-The files are parsed on this side.  A value of a secret name (a token, a password) is compared, and shown as ***.
+The files are parsed on this side. A value with a secret name (a token, a password) is compared, and shown as ***.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.codec import from_host
 from engine.errors import ProbeError
 from engine.facts.config_edit import ABSENT, Conflict, Unparsable, format_of, key_path, text_of
 from engine.facts.config_edit.config_file import HostFile, ask_file, read_file
@@ -26,19 +27,19 @@ class ValueLocation:
     """Where one value stands."""
 
     file: str = field(metadata={"about": "The file: absolute, or ~/ for the home of the login user."})
-    key: str = field(metadata={"about": 'Words with dots between them; "a.b" is one word. '})
+    key: str = field(metadata={"about": 'The path of the key, with dots: a.b.c; a part with dots is quoted: a."b.c".'})
     default: Json = field(
         default=None,
-        metadata={"about": "What the program takes where the key, or the file, is not there; null: nothing."},
+        metadata={"about": "The program's own default, used if the key or the file is absent; null: none."},
     )
     format: Form = field(default="auto", metadata={"about": "yaml, toml, json, ini; auto: by the ending of its name."})
 
     def __post_init__(self) -> None:
         if not self.file.startswith(("/", "~/")):
-            raise ValueError(f"`file`: {self.file!r} is no absolute path")
+            raise ValueError(f"`file`: {self.file!r} is not an absolute path")
         key_path(self.key)
         if not self.form:
-            raise ValueError(f"{self.file}: its name does not say its format: give `format`")
+            raise ValueError(f"the name of {self.file} does not tell its format: give `format`")
 
     @property
     def form(self) -> str:
@@ -61,9 +62,9 @@ class Args:
             raise ValueError("`read`: name at least one value")
         for name in (*self.same, *self.expect):
             if name not in self.read:
-                raise ValueError(f"there is no {name!r} under `read`")
+                raise ValueError(f"{name!r} is not a name under `read`")
         if len(self.same) == 1:
-            raise ValueError("`same`: one value has nothing to be equal to")
+            raise ValueError("`same`: give at least two names to compare")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +73,12 @@ class State:
 
     values: Mapping[str, Json | Unknown] = field(metadata={"about": "Each value, by its name."})
     missing: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names whose key is nowhere, and without a default."}
+        default=(), metadata={"about": "Names whose key is absent, and that have no default."}
     )
-    defaulted: tuple[str, ...] = field(default=(), metadata={"about": "Names that have their default."})
-    missing_files: tuple[str, ...] = field(default=(), metadata={"about": "Files that are not there."})
+    defaulted: tuple[str, ...] = field(default=(), metadata={"about": "Names whose default was used."})
+    missing_files: tuple[str, ...] = field(default=(), metadata={"about": "Files that do not exist."})
     problems: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "File to why it could not be read, or understood."}
+        default_factory=dict, metadata={"about": "Path of a file to why it could not be read, or parsed."}
     )
     consistent: bool | Unknown = field(metadata={"about": "Whether the values under `same` are all equal."})
     differing: tuple[str, ...] = field(
@@ -109,12 +110,12 @@ def _state(args: Args, files: Mapping[str, HostFile], problems: dict[str, str]) 
             defaulted.append(name)
             value = place.default
         found[name] = value
-    missing = tuple(name for name, it in found.items() if it is ABSENT)
+    missing = tuple(name for name, value in found.items() if value is ABSENT)
     return State(
-        values={name: _shown(args.read[name], it) for name, it in found.items()},
+        values={name: _shown(args.read[name], value) for name, value in found.items()},
         missing=missing,
         defaulted=tuple(defaulted),
-        missing_files=tuple(path for path, it in files.items() if not it.exists),
+        missing_files=tuple(path for path, file in files.items() if not file.exists),
         problems=problems,
         consistent=_consistent([found[it] for it in args.same]),
         differing=_differing(args, found),
@@ -132,14 +133,12 @@ def _found(place: ValueLocation, files: Mapping[str, HostFile], problems: dict[s
         parsed: ConfigText = text_of(file.text, place.form)
         value = parsed.value(key_path(place.key))
     except Unparsable as error:
-        problems[place.file] = f"{file.path} is no {place.form.upper()} that can be understood: {error}"
+        problems[place.file] = f"{file.path} is not valid {place.form.upper()}: {error}"
         return Unknown(why=problems[place.file])
     except Conflict as error:
         return Unknown(why=f"{file.path}: {error}")
     if isinstance(value, Ambiguous):
-        return Unknown(
-            why=f"{file.path}: {place.key} is {str(value)!r}, which readers of YAML take for different things"
-        )
+        return Unknown(why=f"{file.path}: {place.key} is {str(value)!r}, which YAML parsers read differently")
     return value
 
 
@@ -148,7 +147,7 @@ def _shown(place: ValueLocation, value: Any) -> Json | Unknown:
         return Unknown(why=f"there is no {place.key} in {place.file}")
     if isinstance(value, Unknown):
         return value
-    return MASK if is_secret(key_path(place.key)[-1], value) else _as_json(value)
+    return MASK if is_secret(key_path(place.key)[-1], value) else from_host(_as_json(value))
 
 
 def _as_json(value: Any) -> Json:
@@ -165,13 +164,13 @@ def _as_json(value: Any) -> Json:
 
 
 def _consistent(values: list[Any]) -> bool | Unknown:
-    known = [it for it in values if not isinstance(it, Unknown) and it is not ABSENT]
+    known = [value for value in values if not isinstance(value, Unknown) and value is not ABSENT]
     if any(not alike(known[0], it) for it in known[1:]):
         return False
-    blind = next((it for it in values if isinstance(it, Unknown)), None)
+    blind = next((value for value in values if isinstance(value, Unknown)), None)
     if blind is not None:
         return blind
-    return True if len(known) == len(values) else Unknown(why="not all of them are set anywhere")
+    return True if len(known) == len(values) else Unknown(why="not all values under `same` are set")
 
 
 def _differing(args: Args, found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -197,10 +196,10 @@ def holds(args: Args, state: State) -> Holds | Fails:
         said.append(f"{place.key} in {place.file} is {state.values[name]!r}" + ("" if hidden else f", {other}"))
     if said:
         return Fails(why="; ".join(said))
-    for it in (*state.values.values(), state.consistent):
-        if isinstance(it, Unknown):
-            raise ProbeError(it.why)
-    return Holds(why=", ".join(f"{name} is {it!r}" for name, it in state.values.items())[:500])
+    for value in (*state.values.values(), state.consistent):
+        if isinstance(value, Unknown):
+            raise ProbeError(value.why)
+    return Holds(why=", ".join(f"{name} is {value!r}" for name, value in state.values.items())[:500])
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

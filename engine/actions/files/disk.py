@@ -1,9 +1,9 @@
-"""Look at the file systems behind paths: space, inodes, and whether they can be written to."""
+"""Check the file systems behind paths: space, inodes, and whether they are mounted read-only."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
@@ -22,20 +22,30 @@ class Args:
         default=("/",), metadata={"about": "Absolute, or ~/ for the home of the login user.", "min_items": 1}
     )
     below: float = field(
-        default=90, metadata={"about": "Full is so much used (percent) or more.", "minimum": 1, "maximum": 100}
+        default=90,
+        metadata={
+            "about": "A file system is full if this much (percent) or more is used.",
+            "minimum": 1,
+            "maximum": 100,
+        },
     )
     inodes_below: float = field(
-        default=90, metadata={"about": "The same for the number of files.", "minimum": 1, "maximum": 100}
+        default=90,
+        metadata={
+            "about": "A file system is also full if this many of its inodes (percent) or more are used.",
+            "minimum": 1,
+            "maximum": 100,
+        },
     )
     avail_at_least: Size = field(
-        default=Size(0), metadata={"about": "Full is also less than this free; 0 does not check."}
+        default=Size(0), metadata={"about": "A file system is also full if less than this is free; 0: not checked."}
     )
-    writable: bool = field(default=False, metadata={"about": "Hold also that no file system is mounted read-only."})
+    writable: bool = field(default=False, metadata={"about": "Require also that no file system is mounted read-only."})
 
     def __post_init__(self) -> None:
-        for it in self.paths:
-            if not (it.startswith(("/", "~/")) or it == "~"):
-                raise ValueError(f"`paths`: {it!r} is no absolute path")
+        for path in self.paths:
+            if not (path.startswith(("/", "~/")) or path == "~"):
+                raise ValueError(f"`paths`: {path!r} is not an absolute path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +57,20 @@ class State:
         metadata={"about": "Each: path, mount, device, kind, size, used, avail (bytes), percent, inodes_percent ..."},
     )
     full: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "Paths whose file system is full: of data, or of files."}
+        default=(), metadata={"about": "Paths whose file system is full, by space or by inodes."}
     )
     read_only: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "Paths whose file system is mounted read-only."}
     )
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Paths that are not there."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Paths that do not exist."})
     unknown: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Path to why nothing is known of its file system."}
+        default_factory=dict, metadata={"about": "Path to why its file system could not be examined."}
     )
-    percent: float | Unknown = field(metadata={"about": "Used, in percent, on the fullest of them."})
-    inodes_percent: float | Unknown = field(metadata={"about": "Inodes used, in percent, on the fullest of them."})
-    avail: int | Unknown = field(metadata={"about": "Bytes free on the one with the fewest."})
+    percent: float | Unknown = field(metadata={"about": "Space used, in percent, on the fullest file system."})
+    inodes_percent: float | Unknown = field(
+        metadata={"about": "Inodes used, in percent, on the file system with the highest share."}
+    )
+    avail: int | Unknown = field(metadata={"about": "Bytes free on the file system with the least."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -66,31 +78,41 @@ def probe(args: Args) -> Probe[State]:
     done: Completed = yield ask_disks(args.paths)
     seen = read_disks(done, args.paths)
     lost = next((Unknown(why=f"{path}: {why}") for path, why in seen.unknown.items()), None)
-    full = tuple(it.path for it in seen.disks if _troubles(it, args))
-    vague = lost or next((it.percent for it in seen.disks if isinstance(it.percent, Unknown)), None)
-    read_only = tuple(it.path for it in seen.disks if it.read_only is True)
-    untold = lost or next((it.read_only for it in seen.disks if isinstance(it.read_only, Unknown)), None)
-    absent = Unknown(why=f"not there: {', '.join(seen.missing)}")
+    none = lost or Unknown(why=f"does not exist: {', '.join(seen.missing)}")
     return State(
         disks=seen.disks,
-        full=full or vague or (),
-        read_only=read_only or untold or (),
+        full=_full(seen.disks, args, lost),
+        read_only=_read_only(seen.disks, lost),
         missing=seen.missing,
         unknown=seen.unknown,
-        percent=_worst([it.percent for it in seen.disks], lost or absent),
-        inodes_percent=_worst([it.inodes_percent for it in seen.disks], lost or absent),
-        avail=_least([it.avail for it in seen.disks], lost or absent),
+        percent=_worst([disk.percent for disk in seen.disks], none),
+        inodes_percent=_worst([disk.inodes_percent for disk in seen.disks], none),
+        avail=_least([disk.avail for disk in seen.disks], none),
     )
 
 
+def _full(disks: Sequence[Disk], args: Args, lost: Unknown | None) -> tuple[str, ...] | Unknown:
+    """The paths of those that are too full; unknown where none is seen to be, and not all is known."""
+    full = tuple(disk.path for disk in disks if _troubles(disk, args))
+    vague = next((disk.percent for disk in disks if isinstance(disk.percent, Unknown)), None)
+    return full or lost or vague or ()
+
+
+def _read_only(disks: Sequence[Disk], lost: Unknown | None) -> tuple[str, ...] | Unknown:
+    """The paths of those that are mounted read-only; unknown where none is seen to be, and not all is known."""
+    read_only = tuple(disk.path for disk in disks if disk.read_only is True)
+    vague = next((disk.read_only for disk in disks if isinstance(disk.read_only, Unknown)), None)
+    return read_only or lost or vague or ()
+
+
 def _worst(values: list[float | Unknown], otherwise: Unknown) -> float | Unknown:
-    blind = next((it for it in values if isinstance(it, Unknown)), None)
-    return blind or max((it for it in values if not isinstance(it, Unknown)), default=otherwise)
+    blind = next((value for value in values if isinstance(value, Unknown)), None)
+    return blind or max((value for value in values if not isinstance(value, Unknown)), default=otherwise)
 
 
 def _least(values: list[int | Unknown], otherwise: Unknown) -> int | Unknown:
-    blind = next((it for it in values if isinstance(it, Unknown)), None)
-    return blind or min((it for it in values if not isinstance(it, Unknown)), default=otherwise)
+    blind = next((value for value in values if isinstance(value, Unknown)), None)
+    return blind or min((value for value in values if not isinstance(value, Unknown)), default=otherwise)
 
 
 def _troubles(disk: Disk, args: Args) -> list[str]:
@@ -101,15 +123,15 @@ def _troubles(disk: Disk, args: Args) -> list[str]:
     if not isinstance(disk.inodes_percent, Unknown) and disk.inodes_percent >= args.inodes_below:
         said.append(f"{disk.inodes_percent:g} % of the inodes of {disk.mount} are used")
     if args.avail_at_least and not isinstance(disk.avail, Unknown) and disk.avail < args.avail_at_least:
-        said.append(f"{bytes_of(disk.avail)} are free on {disk.mount}")
+        said.append(f"only {bytes_of(disk.avail)} are free on {disk.mount}")
     return said
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """Every path is there, and no file system is too full."""
-    said = [f"{it} is not there" for it in state.missing]
-    said += [word for it in state.disks for word in _troubles(it, args)]
-    said += [f"{it.mount} is mounted read-only" for it in state.disks if args.writable and it.read_only is True]
+    said = [f"{it} does not exist" for it in state.missing]
+    said += [word for disk in state.disks for word in _troubles(disk, args)]
+    said += [f"{disk.mount} is mounted read-only" for disk in state.disks if args.writable and disk.read_only is True]
     if said:
         return Fails(why="; ".join(dict.fromkeys(said)))
     for value in (state.full, state.read_only if args.writable else ()):

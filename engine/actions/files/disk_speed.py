@@ -1,7 +1,7 @@
-"""Measure how fast a directory's disk writes and reads: once through a file of our own, past the memory if it can be.
+"""Measure how fast a directory's disk writes and reads: once, with a temporary file, past the page cache if possible.
 
-The file has no name while it is used, so that nothing is left of it however the measuring ends; where a file system
-does not allow that, it is deleted on every way out.  A file system that compresses (zfs, btrfs) is faster here.
+The file has no name while it is used, so that nothing remains however the measurement ends; where a file system does
+not allow that, the file is always deleted at the end. A file system that compresses (zfs, btrfs) appears faster here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from engine.facts.files.dd_output import rate
 from engine.facts.files.filesystems import Disk, ask_disks, read_disks
 from engine.facts.files.scratch_script import SCRATCH_HEAD, errno_of, must_not_be_refused
 from engine.protocols import Probe
+from engine.shell import script
 from engine.text.sizes import bytes_of
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Duration, Size, Unknown
@@ -35,34 +36,37 @@ class Args:
         metadata={"about": "How much to write and to read; whole MiB.", "minimum": MIB, "maximum": 1 << 40},
     )
     leave: Size = field(
-        default=Size(1 << 30), metadata={"about": "It is not begun unless so much stays free beside it."}
+        default=Size(1 << 30), metadata={"about": "Do not start unless this much stays free beside the file."}
     )
     slow_below: Size = field(
-        default=Size(100_000_000), metadata={"about": "Slow is less than this a second.", "minimum": 1}
+        default=Size(100_000_000), metadata={"about": "Less than this per second is slow.", "minimum": 1}
     )
     at_most: Duration = field(
-        default=Duration(120), metadata={"about": "After this long it is given up.", "minimum": 1, "maximum": 3600}
+        default=Duration(120),
+        metadata={"about": "Stop the measurement after this time.", "minimum": 1, "maximum": 3600},
     )
 
     def __post_init__(self) -> None:
         if not (self.path.startswith(("/", "~/")) or self.path == "~"):
-            raise ValueError(f"`path`: {self.path!r} is no absolute path")
+            raise ValueError(f"`path`: {self.path!r} is not an absolute path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """How fast it was; bytes a second."""
+    """How fast the disk was; bytes per second."""
 
-    write: float | Unknown = field(metadata={"about": "Writing."})
+    write: float | Unknown = field(metadata={"about": "Bytes written per second."})
     read: float | Unknown = field(
-        metadata={"about": "Reading; unknown where it could only be read from memory, which says nothing of the disk."}
+        metadata={"about": "Bytes read per second; unknown if only the page cache could be read, not the disk."}
     )
-    slow: bool | Unknown = field(metadata={"about": "Whether one of them is below `slow_below`."})
+    slow: bool | Unknown = field(metadata={"about": "Whether `write` or `read` is below `slow_below`."})
     how: str = field(
         default="",
-        metadata={"about": "direct: past the memory; fsync: that was refused, and writing was flushed at its end."},
+        metadata={
+            "about": "direct: past the page cache; fsync: O_DIRECT was refused, and the data was flushed at the end."
+        },
     )
-    avail: int | Unknown = field(metadata={"about": "Bytes that were free before."})
+    avail: int | Unknown = field(metadata={"about": "Bytes that were free before the measurement."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -75,7 +79,7 @@ def probe(args: Args) -> Probe[State]:
     if done.timed_out:
         return _late(args, reported, disk)
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the measuring ended with exit code {done.exit_code}")
+        raise ProbeError(done.stderr.strip() or f"the measurement ended with exit code {done.exit_code}")
     must_not_be_refused({**reported, "become": reported.get("become head", "")})
     if "failed" in reported:
         words = reported["failed"]
@@ -87,7 +91,7 @@ def _room(args: Args) -> Generator[Command, Any, Disk]:
     """The disk, if there is room on it."""
     seen = read_disks((yield ask_disks((args.path,))), (args.path,))
     if not seen.disks:
-        raise ProbeError(f"{args.path}: {seen.unknown.get(args.path) or 'it is not there'}")
+        raise ProbeError(f"{args.path}: {seen.unknown.get(args.path) or 'the path does not exist'}")
     (disk,) = seen.disks
     if not isinstance(disk.avail, Unknown) and disk.avail - args.size < args.leave:
         raise ProbeError(
@@ -97,32 +101,7 @@ def _room(args: Args) -> Generator[Command, Any, Disk]:
     return disk
 
 
-_MEASURE = (
-    SCRATCH_HEAD
-    + r"""
-settle
-file=./$made/file
-words=$( { true >"$file"; } 2>&1) || { echo failed; said "$words"; exit 0; }
-exec 9<>"$file"
-rm -f -- "$file"
-if { true >>/proc/self/fd/9; } 2>/dev/null; then
-    file=/proc/self/fd/9
-    rmdir -- "./$made" 2>/dev/null && work=
-fi
-go() {  # what is measured, how, dd's words for it
-    name=$1 how=$2; shift 2
-    began=$(uptime)
-    words=$(dd bs=1M "$@" 2>&1); rc=$?
-    echo "$name $how $rc $began $(uptime)"; said "$words"
-    return $rc
-}
-go write direct if=/dev/zero of="$file" count="$2" oflag=direct conv=notrunc && direct=yes ||
-    go write fsync if=/dev/zero of="$file" count="$2" conv=notrunc,fsync || exit 0
-[ -n "$direct" ] || exit 0
-go read direct if="$file" of=/dev/null count="$2" iflag=direct
-exit 0
-"""
-)
+_MEASURE = SCRATCH_HEAD + script(__package__, "disk_speed_measure")
 
 
 def _told(output: str) -> dict[str, str]:
@@ -141,7 +120,7 @@ def _told(output: str) -> dict[str, str]:
 def _rate(reported: dict[str, str], name: str, count: int) -> float | Unknown:
     if name not in reported:
         if name == "read":
-            return Unknown(why="this file system cannot be read past the memory (O_DIRECT is refused)")
+            return Unknown(why="this file system cannot be read past the page cache (O_DIRECT is refused)")
         return Unknown(why="nothing was written")
     _, code, began, ended = (*reported[f"{name} head"].split(" "), "", "", "")[:4]
     if code != "0":
@@ -151,7 +130,7 @@ def _rate(reported: dict[str, str], name: str, count: int) -> float | Unknown:
         return round(speed)
     if all(re.fullmatch(r"\d+\.\d+", it) for it in (began, ended)) and float(ended) > float(began):
         return round(count * MIB / (float(ended) - float(began)))
-    return Unknown(why="it was over too soon to be timed; raise `size`")
+    return Unknown(why="the measurement ended too soon to be timed; raise `size`")
 
 
 def _late(args: Args, reported: dict[str, str], disk: Disk) -> State:
@@ -159,7 +138,7 @@ def _late(args: Args, reported: dict[str, str], disk: Disk) -> State:
     write = _rate(reported, "write", -(-args.size // MIB))
     spent = 0.0 if isinstance(write, Unknown) else args.size / write
     bound = args.size / max(0.1, args.at_most - spent)
-    why = Unknown(why=f"not done within {args.at_most:g} s: less than {bytes_of(bound)} a second")
+    why = Unknown(why=f"not done within {args.at_most:g} s: less than {bytes_of(bound)} per second")
     slow = bound < args.slow_below or (not isinstance(write, Unknown) and write < args.slow_below)
     how = reported.get("write head", "").split(" ")[0]
     known = why if isinstance(write, Unknown) else write

@@ -1,9 +1,9 @@
-"""See that a file or a directory is there, with its content, mode and owner.
+"""Ensure that a file or a directory exists, with its content, mode and owner.
 
-The content is given in the playbook (`content`, in which templates are filled in), or stands in a file beside it:
-`source` is sent as it is, in a `template` the names of the playbook are filled in. It takes the old one's place in one
-stroke, and only if that is still what was inspected; the old one's other names (hard links) keep it. A symbolic link is
-followed only if `follow` says so.
+The content is given in the playbook (`content`, in which templates are filled in), or is in a file beside the playbook:
+`source` is sent unchanged, `template` is sent with its templates filled in. It replaces the old content atomically,
+and only if the file is still as it was inspected; other hard links of the old file keep the old content. A symbolic
+link is followed only with `follow: true`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from engine.facts.files.writing import DesiredPath, PathState, ask_place, differ
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
+from engine.values.undo import Ownership, Undo, UndoFile
 
 _MODE = re.compile(r"0?[0-7]{3}|[0-7]{4}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
@@ -27,36 +28,45 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
 class Args:
     """Which place, and how it shall be."""
 
-    path: str = field(metadata={"about": "An absolute path on the host; ~/ is the home of the user who looks."})
-    state: Literal["file", "directory"] = field(default="file", metadata={"about": "What is to be there."})
+    path: str = field(
+        metadata={"about": "An absolute path on the host; ~/ is the home of the user that the step runs as."}
+    )
+    state: Literal["file", "directory"] = field(default="file", metadata={"about": "What the path should be."})
     content: str | int | float | bool | None = field(
         default=None,
-        metadata={"about": "What is to stand in it, to the last byte; null: whatever stands there.", "exact": True},
+        metadata={"about": "The content of the file, to the last byte; null: any content.", "exact": True},
     )
-    source: str = field(default="", metadata={"about": "A file beside the playbook, for the content as it is."})
-    template: str = field(default="", metadata={"about": "A file beside the playbook, for the content once filled in."})
-    text: str = field(default="", metadata={"about": "What stands in `source`; read from it.", "content_of": "source"})
+    source: str = field(
+        default="", metadata={"about": "A file beside the playbook, whose text is the content, unchanged."}
+    )
+    template: str = field(
+        default="",
+        metadata={"about": "A file beside the playbook, whose text is the content once its templates are filled in."},
+    )
+    text: str = field(
+        default="", metadata={"about": "The text of `source`; read from the file.", "content_of": "source"}
+    )
     filled: str | int | float | bool | None = field(
         default=None,
-        metadata={"about": "What stands in `template`; read from it.", "content_of": "template", "rendered": True},
+        metadata={"about": "The text of `template`; read from the file.", "content_of": "template", "rendered": True},
     )
     mode: str = field(
         default="",
-        metadata={"about": 'Octal, in quotes: "0644"; empty: as it is, or 644, or 755. Three digits keep setgid.'},
+        metadata={"about": 'Octal, in quotes: "0644"; empty: unchanged (new: 644, or 755). Three digits keep setgid.'},
     )
-    owner: str = field(default="", metadata={"about": "Its user; empty: as it is."})
-    group: str = field(default="", metadata={"about": "Its group; empty: as it is."})
-    parents: bool = field(default=False, metadata={"about": "Make the directories around it where they are missing."})
-    follow: bool = field(default=False, metadata={"about": "Where it is a symbolic link, mean what it leads to."})
+    owner: str = field(default="", metadata={"about": "The owner; empty: unchanged."})
+    group: str = field(default="", metadata={"about": "The group; empty: unchanged."})
+    parents: bool = field(default=False, metadata={"about": "Create the parent directories if they are missing."})
+    follow: bool = field(default=False, metadata={"about": "If the path is a symbolic link, change its target."})
     backup: bool = field(
         default=False, metadata={"about": "Keep the old file beside the new, as PATH.backup-YYYYmmdd-HHMMSS."}
     )
 
     def __post_init__(self) -> None:
         if not self.path.startswith(("/", "~/")) or self.path.endswith("/") or "\0" in self.path:
-            raise ValueError(f"`path` is an absolute path, or begins with ~/, and does not end in /: {self.path!r}")
+            raise ValueError(f"`path` must be an absolute path, or begin with ~/, and must not end in /: {self.path!r}")
         if "/../" in f"{self.path}/" or self.path.startswith(("/proc/", "/sys/", "/dev/")):
-            raise ValueError(f"{self.path} is no place to write to")
+            raise ValueError(f"{self.path} must not be written to")
         given = [name for name in ("source", "template") if getattr(self, name)]
         given += ["content"] if self.content is not None else []
         if len(given) > 1:
@@ -64,10 +74,10 @@ class Args:
         if given and self.state == "directory":
             raise ValueError(f"a directory has no `{given[0]}`")
         if self.mode and not _MODE.fullmatch(self.mode):
-            raise ValueError(f'`mode` is octal, in quotes: "0644", not {self.mode!r}')
-        for it in (self.owner, self.group):
-            if it and not _USER.fullmatch(it):
-                raise ValueError(f"{it!r} is no name of a user or a group")
+            raise ValueError(f'`mode` must be octal, in quotes: "0644", not {self.mode!r}')
+        for name in (self.owner, self.group):
+            if name and not _USER.fullmatch(name):
+                raise ValueError(f"{name!r} is not a valid name of a user or a group")
 
     @property
     def wanted_text(self) -> str | None:
@@ -82,19 +92,19 @@ class Args:
 class State:
     """What is there."""
 
-    path: str = field(metadata={"about": "The path, or with `follow` what it leads to."})
+    path: str = field(metadata={"about": "The path, or with `follow` the target of the link."})
     kind: str = field(metadata={"about": "absent, file, directory, link or other."})
     digest: str = field(default="", metadata={"about": "sha256 of a file's content."})
     mode: str = field(default="", metadata={"about": "Octal: 644."})
-    owner: str = field(default="", metadata={"about": "Its user."})
-    group: str = field(default="", metadata={"about": "Its group."})
-    needs: tuple[str, ...] = field(default=(), metadata={"about": "What is to be changed: content, mode, owner ..."})
+    owner: str = field(default="", metadata={"about": "The owner."})
+    group: str = field(default="", metadata={"about": "The group."})
+    needs: tuple[str, ...] = field(default=(), metadata={"about": "What has to be changed: content, mode, owner ..."})
     diff: str = field(default="", metadata={"about": "The change of its content, as `diff -u` shows it."})
     place: PathState = field(repr=False, metadata={"private": True})
 
 
 def probe(args: Args) -> Probe[State]:
-    """One look."""
+    """Read the path's state."""
     asked = ask_place(args.path, follow=args.follow, owner=args.owner, group=args.group)
     place = read_place(args.path, (yield asked))
     needs = tuple(_needs(args, place))
@@ -142,23 +152,21 @@ def decide(args: Args, state: State) -> Decision:
     if place.kind not in ("absent", args.state):
         return Blocked(why=_in_the_way(args, place))
     if not state.needs:
-        return NoChange(why=f"{place.path} is as it shall be")
+        return NoChange(why=f"{place.path} is as wanted")
     if place.kind == "absent" and place.parent != "yes" and not (place.parent == "no" and args.parents):
         folder = place.path.rpartition("/")[0] or "/"
-        why = f"there is no directory {folder}: `parents: true` makes it" if place.parent == "no" else place.parent
+        why = f"there is no directory {folder}: `parents: true` creates it" if place.parent == "no" else place.parent
         return Blocked(why=f"{place.path}: {why}")
     if place.refusal:
         return Blocked(why=place.refusal)
     if (
         place.links > 1
         and "content" not in state.needs
-        and any(it.startswith(("owner", "group")) for it in state.needs)
+        and any(need.startswith(("owner", "group")) for need in state.needs)
     ):
-        return Blocked(
-            why=f"{place.path} has {place.links} names (hard links), and would be handed over under all of them"
-        )
+        return Blocked(why=f"{place.path} has {place.links} hard links, and all of them would change owner")
     return Change(
-        summary=f"make {', '.join(state.needs)}: {place.path}"
+        summary=f"create {', '.join(state.needs)}: {place.path}"
         if place.kind == "absent"
         else f"change {', '.join(state.needs)} of {place.path}{_parted(state)}",
         commands=(make(place, _wanted(args, state), parents=args.parents, backup=args.backup),),
@@ -176,7 +184,7 @@ def _key(state: State) -> str:
 def _parted(state: State) -> str:
     """What becomes of the other names of a file: a new one takes the place of only one of them."""
     others = state.place.links - 1 if "content" in state.needs else 0
-    return f"; its other names (hard links: {others}) keep the old one" if others else ""
+    return f"; its other hard links ({others}) keep the old content" if others else ""
 
 
 def _wanted(args: Args, state: State) -> DesiredPath:
@@ -188,15 +196,15 @@ def _wanted(args: Args, state: State) -> DesiredPath:
 
 def _in_the_way(args: Args, place: PathState) -> str:
     if place.kind == "link":
-        return f"{place.path} is a symbolic link to {place.leads_to}: `follow: true` means what it leads to"
+        return f"{place.path} is a symbolic link to {place.leads_to}: `follow: true` changes that target"
     what = {"file": "a file", "directory": "a directory"}.get(place.kind, "a device, a pipe or a socket")
-    return f"{place.path} is {what}, and no {args.state}: nothing is put in its place"
+    return f"{place.path} is {what}, not a {args.state}, and is not replaced"
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second look still misses."""
+    """What a second probe still misses."""
     words = ", ".join(after.needs) or _in_the_way(args, after.place)
-    return f"done, but a second look still wants: {words}; something may write {after.path} anew"
+    return f"done, but a second probe still finds a difference: {words}; another program may be rewriting {after.path}"
 
 
 def without(state: State, keys: frozenset[str]) -> State:
@@ -206,17 +214,40 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 def refused(command: Command, completed: Completed) -> str:
     """What the host said, where it has left everything as it was."""
-    said = [it.strip() for it in completed.stderr.splitlines() if it.strip()]
+    said = [line.strip() for line in completed.stderr.splitlines() if line.strip()]
     return " / ".join(said[-3:]) if "nothing was written" in completed.stderr else ""
 
 
+def undo(args: Args, state: State, change: Change) -> Undo:
+    """The earlier content, mode and owner of a file; a directory stays as it is."""
+    place = state.place
+    if args.state == "directory":
+        left = f" (it was {place.mode} {place.owner}:{place.group})" if place.kind == "directory" else ""
+        return Undo(stays=(f"the directory {place.path} stays{left}",))
+    made = place.parent != "yes"
+    stays = (f"the directories around {place.path} that did not exist stay",) if made else ()
+    rewritten = bool({"content", "a file"} & set(state.needs))
+    after = sha256((args.wanted_text or "").encode()).hexdigest() if rewritten else place.digest
+    if place.kind == "absent":
+        left_as = Ownership(mode=args.mode or "644", owner=args.owner, group=args.group)
+        return Undo(parts=(UndoFile(path=place.path, before="", after=after, left=left_as),), stays=stays)
+    was = Ownership(mode=place.mode, owner=place.owner, group=place.group)
+    left_as = Ownership(
+        mode=args.mode or was.mode, owner=args.owner or was.owner, group=args.group or was.group
+    )  # fmt: skip
+    file = UndoFile(
+        path=place.path, before=place.digest, after=after, was=was, left=left_as, content=rewritten
+    )  # fmt: skip
+    return Undo(parts=(file,))
+
+
 def holds(args: Args, state: State) -> Holds | Fails:
-    """It is there, and as it shall be."""
+    """The path exists, and is as wanted."""
     if state.kind not in ("absent", args.state):
         return Fails(why=_in_the_way(args, state.place))
     if state.needs:
-        return Fails(why=f"{state.path} wants {', '.join(state.needs)}")
-    return Holds(why=f"{state.path} is as it shall be")
+        return Fails(why=f"{state.path} still needs {', '.join(state.needs)}")
+    return Holds(why=f"{state.path} is as wanted")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Look at files: how many there are, how large and old, which is the newest, and whether they grow."""
+"""List files: how many there are, how large and old, which is the newest, and whether they grow."""
 
 from __future__ import annotations
 
@@ -21,26 +21,30 @@ class Args:
         metadata={"about": "Absolute; * ? [] are globs, and ~/ is the home of the login user.", "min_items": 1}
     )
     inside: str = field(
-        default="", metadata={"about": "Look instead at files with such names (*.pt), however deep, in what matches."}
+        default="",
+        metadata={"about": "List instead the files with such names (*.pt), at any depth, in the matching directories."},
     )
     apart: Duration = field(
         default=Duration(0),
         metadata={"about": "Probe twice with this interval to see whether they grow.", "maximum": 600},
     )
-    at_least: int = field(default=1, metadata={"about": "Hold that there are so many.", "minimum": 0})
+    at_least: int = field(default=1, metadata={"about": "Require at least this many files.", "minimum": 0})
     younger_than: Duration = field(
-        default=Duration(0), metadata={"about": "Hold that the newest was written to since then; 0 does not check."}
+        default=Duration(0),
+        metadata={"about": "Require that the newest file was written to within this time; 0: not checked."},
     )
-    growing: bool = field(default=False, metadata={"about": "Hold that they grow between two looks; needs `apart`."})
+    growing: bool = field(
+        default=False, metadata={"about": "Require that the files grow between two probes; needs `apart`."}
+    )
 
     def __post_init__(self) -> None:
-        for it in self.paths:
-            if not it.startswith(("/", "~/")):
-                raise ValueError(f"`paths`: {it!r} is no absolute path")
+        for path in self.paths:
+            if not path.startswith(("/", "~/")):
+                raise ValueError(f"`paths`: {path!r} is not an absolute path")
         if "/" in self.inside:
-            raise ValueError("`inside` is compared with names of files, and no name has a slash in it")
+            raise ValueError("`inside` is compared with names of files, so that it cannot have a slash")
         if self.growing and not self.apart:
-            raise ValueError("`growing` needs two looks: give `apart`, such as 2s")
+            raise ValueError("`growing` needs two probes: give `apart`, such as 2s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +53,26 @@ class State:
 
     files: tuple[File, ...] = field(
         default=(),
-        metadata={"about": "The newest 1000, newest first: path, size, age (seconds), written, kind, number."},
+        metadata={"about": "The newest 1000 files, newest first: path, size, age (seconds), written, kind, number."},
     )
-    count: int | Unknown = field(metadata={"about": "How many there are; unknown where a directory may not be read."})
-    total: int | Unknown = field(metadata={"about": "Bytes of all of them together."})
-    newest: str | Unknown = field(metadata={"about": "The one that was last written to."})
+    count: int | Unknown = field(
+        metadata={"about": "How many files there are; unknown if a directory could not be read."}
+    )
+    total: int | Unknown = field(metadata={"about": "Bytes of all files together."})
+    newest: str | Unknown = field(metadata={"about": "The path of the file last written to."})
     age: float | Unknown = field(
-        metadata={"about": "Seconds since then; unknown where that lies ahead of the host's clock."}
+        metadata={"about": "Seconds since `newest` was written to; unknown if that time is ahead of the host's clock."}
     )
     highest: str | Unknown = field(
-        metadata={"about": "The one with the highest number in its name: step_10, not step_9."}
+        metadata={"about": "The path with the highest number in its name: step_10, not step_9."}
     )
-    number: int | Unknown = field(metadata={"about": "That number."})
+    number: int | Unknown = field(metadata={"about": "The number in the name of `highest`."})
     growing: bool | Unknown = field(
-        metadata={"about": "Whether between the two looks one was added, grew or was written to."}
+        metadata={"about": "Whether a file was added, grew or was written to between the two probes."}
     )
-    grown: int | Unknown = field(metadata={"about": "By how many bytes all of them together grew."})
-    added: tuple[str, ...] | Unknown = field(metadata={"about": "Those that were not there on the first look."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match nothing."})
+    grown: int | Unknown = field(metadata={"about": "By how many bytes all files together grew."})
+    added: tuple[str, ...] | Unknown = field(metadata={"about": "Paths that did not exist at the first probe."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
     unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Directories that could not be read."})
 
 
@@ -79,9 +85,9 @@ def probe(args: Args) -> Probe[State]:
 
 def _state(seen: FilesFound) -> State:
     last = seen.looks[-1]
-    none = Unknown(why="there is none")
-    blind = Unknown(why=f"may not be read: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
-    numbered = [(it.number, it) for it in last.files if not isinstance(it.number, Unknown)]
+    none = Unknown(why="no file matches")
+    blind = Unknown(why=f"could not be read: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
+    numbered = [(file.number, file) for file in last.files if not isinstance(file.number, Unknown)]
     number, highest = max(numbered, key=lambda it: (it[0], it[1].path), default=(none, None))
     growing, grown, added = _growth(seen)
     return State(
@@ -101,18 +107,18 @@ def _state(seen: FilesFound) -> State:
 
 
 def _unnumbered(count: int) -> Unknown:
-    return Unknown(why="no name has a number in it" if count else "there is none")
+    return Unknown(why="no file name has a number in it" if count else "no file matches")
 
 
 def _growth(seen: FilesFound) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...] | Unknown]:
     if len(seen.looks) < 2:
-        once = Unknown(why="inspected only once: give `apart`")
+        once = Unknown(why="probed only once: give `apart`")
         return once, once, once
     first, last = seen.looks
-    before = {it.path: it for it in first.files}
-    added = tuple(it.path for it in last.files if it.path not in before)
-    touched = any(it.path in before and it.size > before[it.path].size for it in last.files)
-    written = any(it.path in before and it.written > before[it.path].written for it in last.files)
+    before = {file.path: file for file in first.files}
+    added = tuple(file.path for file in last.files if file.path not in before)
+    touched = any(file.path in before and file.size > before[file.path].size for file in last.files)
+    written = any(file.path in before and file.written > before[file.path].written for file in last.files)
     return bool(added or touched or written), last.total - first.total, added[:KEPT]
 
 
@@ -126,7 +132,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     if args.younger_than and isinstance(state.age, Unknown):
         if state.files:
             raise ProbeError(state.age.why)
-        return Fails(why=f"{what}: there is none")
+        return Fails(why=f"{what}: no file matches")
     if args.younger_than and not isinstance(state.age, Unknown) and state.age > args.younger_than:
         return Fails(why=f"{what}: last written to {state.age:g} s ago, wanted {args.younger_than:g} s at most")
     if args.growing and state.growing is not True:
@@ -136,7 +142,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Lines that a person would paste; globs stand as they are, so that the shell expands them."""
-    paths = " ".join(_as_glob(it) for it in args.paths)
+    paths = " ".join(_as_glob(path) for path in args.paths)
     if args.inside:
         return (f"find {paths} -type f -name {shlex.quote(args.inside)} -exec ls -ld {{}} +",)
     return (f"ls -ldt -- {paths}",)
@@ -146,4 +152,4 @@ def _as_glob(path: str) -> str:
     """*path* quoted, but for what makes it a glob and for a leading ``~/``."""
     home, rest = ("~/", path[2:]) if path.startswith("~/") else ("", path)
     parts = re.split(r"([*?\[\]]+)", rest)
-    return home + "".join(it if at % 2 else shlex.quote(it) if it else "" for at, it in enumerate(parts))
+    return home + "".join(part if at % 2 else shlex.quote(part) if part else "" for at, part in enumerate(parts))

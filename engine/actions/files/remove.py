@@ -1,8 +1,8 @@
 """Remove files and directories below roots that the playbook allows.
 
-Whatever matches is listed beforehand with its size, and removed only if it is still the same (inode and time of its
-last change) when its turn comes. Symbolic links are removed themselves, never what they lead to; roots, mount points,
-home directories and directories of the system are never removed. One match that may not go, and nothing goes.
+All matches are listed beforehand with their sizes, and each is removed only if it is still the same (inode and time of
+last change) when its turn comes. Symbolic links are removed, never their targets; roots, mount points, home directories
+and system directories are never removed. If one match must not be removed, nothing is removed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Duration, plural
 
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is made there
+"""Of the directories below /dev, the only one that may be a root (shm_overview(7))."""
+
 NAMED = 5
 """Entries that a summary names."""
 
@@ -28,31 +31,53 @@ class Args:
 
     paths: tuple[str, ...] = field(
         metadata={
-            "about": "Absolute paths; * ? [] are globs, and never stand for a / or a leading dot.",
+            "about": "Absolute paths; * ? [] are globs, and never match a / or a leading dot.",
             "min_items": 1,
         }
     )
     allowed_roots: tuple[str, ...] = field(
-        metadata={"about": "Absolute directories; only what lies below one of them is removed.", "min_items": 1}
+        metadata={"about": "Absolute directories; only what is below one of them is removed.", "min_items": 1}
     )
-    directories: bool = field(default=False, metadata={"about": "Remove directories too, with all that is in them."})
+    directories: bool = field(default=False, metadata={"about": "Remove directories too, with all their content."})
     keep_newest: int = field(
         default=0,
-        metadata={"about": "Keep so many of each path's matches, of each owner those that changed last.", "minimum": 0},
+        metadata={
+            "about": "How many of each path's matches to keep: of each owner, those that changed last.",
+            "minimum": 0,
+        },
     )
     older_than: Duration = field(
-        default=Duration(0), metadata={"about": "Keep what changed within this time.", "minimum": 0}
+        default=Duration(0), metadata={"about": "Keep matches that changed within this time.", "minimum": 0}
+    )
+    unused: bool = field(
+        default=False,
+        metadata={
+            "about": "Only plain files that no process has open or mapped into its memory, as root sees it; needed "
+            "for /dev/shm."
+        },
     )
 
     def __post_init__(self) -> None:
-        for it in self.allowed_roots:
-            if not _plain(it) or re.search(r"[*?\[]", it):
-                raise ValueError(f"allowed_roots: {it!r} is no absolute path that is written out")
-            if it.rstrip("/") in TOO_WIDE or not it.strip("/") or it.startswith(("/proc/", "/sys/", "/dev/")):
-                raise ValueError(f"allowed_roots: {it} is too much to be a root: name a directory of your own below it")
-        for it in self.paths:
-            if not _plain(it) or it.endswith("/"):
-                raise ValueError(f"paths: {it!r} is no absolute path (~ and .. are not filled in, and no / at the end)")
+        if self.unused and self.directories:
+            raise ValueError("`unused` is about plain files: leave out `directories`")
+        for allowed_root in self.allowed_roots:
+            if not _plain(allowed_root) or re.search(r"[*?\[]", allowed_root):
+                raise ValueError(f"allowed_roots: {allowed_root!r} is not an absolute path without globs, ~ and ..")
+            if (
+                allowed_root.rstrip("/") in TOO_WIDE
+                or not allowed_root.strip("/")
+                or (allowed_root.startswith(("/proc/", "/sys/", "/dev/")) and not self._is_shared_memory(allowed_root))
+            ):
+                raise ValueError(
+                    f"allowed_roots: {allowed_root} is too wide to be a root: name a directory of your own below it"
+                )
+        for path in self.paths:
+            if not _plain(path) or path.endswith("/"):
+                raise ValueError(f"paths: {path!r} is not an absolute path (without ~, .. and a / at the end)")
+
+    def _is_shared_memory(self, allowed_root: str) -> bool:
+        """Whether it is the directory of POSIX shared memory, and what is in use there stays."""
+        return self.unused and allowed_root.rstrip("/") == SHARED_MEMORY
 
 
 def _plain(path: str) -> bool:
@@ -64,23 +89,37 @@ def _plain(path: str) -> bool:
 class State:
     """What matches."""
 
-    entries: tuple[Entry, ...] = field(metadata={"about": "What would go (path, kind, bytes, modified)."})
-    kept: tuple[Entry, ...] = field(default=(), metadata={"about": "What matches, and is too new to go."})
-    bytes: int = field(default=0, metadata={"about": "What the entries take on disk, together."})
-    forbidden: tuple[str, ...] = field(default=(), metadata={"about": "What matches, and must not go, and why."})
+    entries: tuple[Entry, ...] = field(
+        metadata={"about": "Matches that would be removed (path, kind, bytes, modified)."}
+    )
+    kept: tuple[Entry, ...] = field(default=(), metadata={"about": "Matches that are kept because they are new."})
+    in_use: tuple[Entry, ...] = field(
+        default=(), metadata={"about": "With `unused`: matches that are kept because a process uses them."}
+    )
+    bytes: int = field(default=0, metadata={"about": "Disk space of `entries`, in bytes."})
+    forbidden: tuple[str, ...] = field(
+        default=(), metadata={"about": "Matches that must not be removed, each with the reason."}
+    )
 
 
 def probe(args: Args) -> Probe[State]:
-    """One look."""
-    found = read_entries((yield ask_entries(args.paths, args.allowed_roots)))
-    going = _going(args, found)
+    """List the matches."""
+    found = read_entries((yield ask_entries(args.paths, args.allowed_roots, unused=args.unused)))
+    in_use = tuple(it for it in found.entries if args.unused and (it.in_use or not _is_plain(it)))
+    going = tuple(it for it in _going(args, found) if it not in in_use)
     reasons = (forbidden(it, found, directories=args.directories) for it in going)
     return State(
         entries=going,
-        kept=tuple(it for it in found.entries if it not in going),
+        kept=tuple(entry for entry in found.entries if entry not in (*going, *in_use)),
+        in_use=in_use,
         bytes=sum(it.bytes for it in going),
-        forbidden=tuple(it for it in reasons if it),
+        forbidden=tuple(reason for reason in reasons if reason),
     )
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether its name and kind let it be compared with what processes have open."""
+    return entry.kind == "file" and entry.path.isprintable()
 
 
 def _going(args: Args, found: Found) -> tuple[Entry, ...]:
@@ -88,29 +127,33 @@ def _going(args: Args, found: Found) -> tuple[Entry, ...]:
 
     The newest of each owner are kept: nobody's new entries make another user's go.
     """
-    ordered = sorted(found.entries, key=lambda it: (it.modified, it.moment, it.path))
+    ordered = sorted(found.entries, key=lambda entry: (entry.modified, entry.moment, entry.path))
     kept: set[str] = {it.path for it in ordered if args.older_than and found.now - it.modified < args.older_than}
     for number in range(len(args.paths)) if args.keep_newest else ():
         matches = [it for it in ordered if number in it.patterns]
-        for owner in {it.owner for it in matches}:
-            kept |= {it.path for it in [it for it in matches if it.owner == owner][-args.keep_newest :]}
+        for owner in {match.owner for match in matches}:
+            kept |= {match.path for match in [match for match in matches if match.owner == owner][-args.keep_newest :]}
     return tuple(it for it in ordered if it.path not in kept)
 
 
 def decide(args: Args, state: State) -> Decision:
     """Remove it all, if all of it may go."""
-    spared = f" ({plural(len(state.kept), 'newer one')} kept)" if state.kept else ""
+    kept = [f"{plural(len(state.kept), 'newer one')} kept"] if state.kept else []
+    kept += [f"{len(state.in_use)} in use kept"] if state.in_use else []
+    spared = f" ({', '.join(kept)})" if kept else ""
     if not state.entries:
         return NoChange(why=f"nothing to remove matches {', '.join(args.paths)}{spared}")
     if state.forbidden:
         more = f"; and {len(state.forbidden) - NAMED} more" if len(state.forbidden) > NAMED else ""
         return Blocked(why="; ".join(state.forbidden[:NAMED]) + more)
-    names = ", ".join(f"{it.path} ({bytes_of(it.bytes)})" for it in state.entries[:NAMED])
+    names = ", ".join(f"{entry.path} ({bytes_of(entry.bytes)})" for entry in state.entries[:NAMED])
     more = f" and {len(state.entries) - NAMED} more" if len(state.entries) > NAMED else ""
     return Change(
         summary=f"remove {plural(len(state.entries), 'match')}, {bytes_of(state.bytes)}{spared}: {names}{more}",
-        commands=(remove(state.entries),),
-        targets=tuple(Target(kind="file", key=it.key, say=f"{it.path} ({bytes_of(it.bytes)})") for it in state.entries),
+        commands=(remove(state.entries, unused=args.unused),),
+        targets=tuple(
+            Target(kind="file", key=entry.key, say=f"{entry.path} ({bytes_of(entry.bytes)})") for entry in state.entries
+        ),
         risk=Risk.DELETES_DATA,
     )
 
@@ -127,19 +170,20 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def _still(before: State, after: State) -> list[str]:
-    wanted = {(it.path, it.inode) for it in before.entries}
-    return sorted(it.path for it in (*after.entries, *after.kept) if (it.path, it.inode) in wanted)
+    wanted = {(entry.path, entry.inode) for entry in before.entries}
+    left = (*after.entries, *after.kept, *after.in_use)
+    return sorted(entry.path for entry in left if (entry.path, entry.inode) in wanted)
 
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the entries of *keys*."""
-    left = tuple(it for it in state.entries if it.key not in keys)
+    left = tuple(entry for entry in state.entries if entry.key not in keys)
     return replace(state, entries=left, bytes=sum(it.bytes for it in left))
 
 
 def refused(command: Command, completed: Completed) -> str:
     """What was left alone, and why."""
-    lines = [it.strip() for it in completed.stderr.splitlines() if "left alone" in it]
+    lines = [line.strip() for line in completed.stderr.splitlines() if "left alone" in line]
     more = f"; and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
     return "; ".join(lines[:NAMED]) + more
 
@@ -147,12 +191,13 @@ def refused(command: Command, completed: Completed) -> str:
 def holds(args: Args, state: State) -> Holds | Fails:
     """Nothing is left that would go."""
     if state.entries:
-        return Fails(why=f"{plural(len(state.entries), 'match')} there: {state.entries[0].path} ...")
+        return Fails(why=f"{plural(len(state.entries), 'match')} to remove: {state.entries[0].path} ...")
     return Holds(why=f"nothing to remove matches {', '.join(args.paths)}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Look first; what is newest is kept by hand."""
-    globs = " ".join(re.sub(r"\\([*?\[\]])", r"\1", re.sub(r"([^\w./*?\[\]-])", r"\\\1", it)) for it in args.paths)
+    globs = " ".join(re.sub(r"\\([*?\[\]])", r"\1", re.sub(r"([^\w./*?\[\]-])", r"\\\1", path)) for path in args.paths)
     flags = "-rf" if args.directories else "-f"
-    return (f"ls -ldtr -- {globs}", f"rm {flags} -- {shlex.quote('THE OLD ONES')}")
+    users = ("ls -l /proc/[0-9]*/fd | grep NAME", "grep -l NAME /proc/[0-9]*/maps   # as root; nothing may be found")
+    return (f"ls -ldtr -- {globs}", *(users if args.unused else ()), f"rm {flags} -- {shlex.quote('THE OLD ONES')}")

@@ -1,1 +1,1 @@
-"""Actions that wait, or tell a person something."""
+"""Actions that wait, or show a text to a person."""

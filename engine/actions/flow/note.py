@@ -1,4 +1,4 @@
-"""Tell a person something: advice, or a step that only a person can take."""
+"""Show a text to the person who runs the playbook: advice, or a step that only a person can do."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from engine.protocols import Probe
 class Args:
     """What to say."""
 
-    text: str = field(metadata={"about": "What to tell the person who runs this.", "min_length": 1})
+    text: str = field(metadata={"about": "The text to show to the person who runs the playbook.", "min_length": 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What was said."""
 
-    text: str = field(metadata={"about": "What was shown."})
+    text: str = field(metadata={"about": "The text that was shown."})
 
 
 def probe(args: Args) -> Probe[State]:

@@ -1,4 +1,4 @@
-"""Wait for a fixed time; prefer a look with `within`, which ends as soon as it holds."""
+"""Wait for a fixed time; prefer a probe with `within`, which ends as soon as its condition holds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Args:
 class State:
     """What was waited."""
 
-    seconds: float = field(metadata={"about": "How long it waited, in seconds."})
+    seconds: float = field(metadata={"about": "How long the step waited, in seconds."})
 
 
 def probe(args: Args) -> Probe[State]:
     """Sleep on the host, so that a lost line and an interrupt are noticed meanwhile."""
     done = yield Command(argv=("sleep", f"{args.seconds:g}"), effect=Effect.READ, timeout=args.seconds + 10)
     if done.timed_out or done.exit_code != 0:
-        raise ProbeError(f"sleep did not end as it should (exit code {done.exit_code}) {done.stderr.strip()}".rstrip())
+        raise ProbeError(f"sleep failed (exit code {done.exit_code}) {done.stderr.strip()}".rstrip())
     return State(seconds=args.seconds)
 
 

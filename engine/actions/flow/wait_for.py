@@ -1,4 +1,4 @@
-"""Wait until a path is there (or gone), or until a local TCP port accepts connections (or no longer does)."""
+"""Wait until a path exists (or is gone), or until a local TCP port accepts connections (or no longer does)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import ceil
 
 from engine.errors import NotInTime, ProbeError
 from engine.protocols import Probe
+from engine.shell import script
 from engine.values.command import Completed, read_script
 from engine.values.types import Duration, seconds
 
@@ -21,15 +22,17 @@ class Args:
         default=0,
         metadata={"about": "A TCP port on the host's own localhost.", "minimum": 0, "maximum": 65535},
     )
-    gone: bool = field(default=False, metadata={"about": "Wait until it is no longer there."})
+    gone: bool = field(
+        default=False, metadata={"about": "Wait until the path no longer exists, or the port no longer listens."}
+    )
     at_most: Duration = field(
         default=Duration(60),
         metadata={
-            "about": "How long to wait before that is a failure; or the `within` or `timeout` of its step, if less.",
+            "about": "Longest wait, after which the step fails; or the step's `within` or `timeout`, if less.",
             "maximum": 86400,
         },
     )
-    every: Duration = field(default=Duration(1), metadata={"about": "How often to look.", "minimum": 0.1})
+    every: Duration = field(default=Duration(1), metadata={"about": "Interval between two probes.", "minimum": 0.1})
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.port):
@@ -42,52 +45,25 @@ class Args:
 class State:
     """What was waited for has come about."""
 
-    waited: float = field(metadata={"about": "How long it took, in seconds."})
+    waited: float = field(metadata={"about": "How long the wait took, in seconds."})
 
 
 def probe(args: Args) -> Probe[State]:
-    """One script that looks until it is so, or time is up."""
+    """One script that checks until the condition holds, or the time is up."""
     wanted = "gone" if args.gone else "there"
     kind, what = ("path", args.path) if args.path else ("port", f"{args.port:04X}")
     script = read_script(_WAIT, kind, what, wanted, str(ceil(args.at_most)), f"{args.every:g}", accepts=(0, 1))
     done: Completed = yield replace(script, timeout=args.at_most + args.every + 10)
     if done.timed_out:
-        raise ProbeError(f"{_what(args)}: not seen when its command was ended after {seconds(round(done.seconds))}")
+        raise ProbeError(f"{_what(args)}: not observed when the command was ended after {seconds(round(done.seconds))}")
     if done.exit_code == 1:
-        raise NotInTime(f"{_what(args)}: not so after {seconds(args.at_most)}")
+        raise NotInTime(f"{_what(args)}: not the case after {seconds(args.at_most)}")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the wait ended with exit code {done.exit_code}")
     return State(waited=round(done.seconds, 3))
 
 
-_WAIT = r"""
-kind=$1 what=$2 wanted=$3 most=$4 every=$5
-there() {
-    if [ $kind = path ]; then [ -e "$what" ] || [ -L "$what" ]; return; fi
-    seen=
-    for table in /proc/net/tcp /proc/net/tcp6; do  # columns: slot, local address:port, remote, state (0A: listening)
-        [ -r $table ] || continue
-        seen=yes
-        while read -r slot local remote state rest; do
-            [ "$state" = 0A ] || continue
-            case $local in
-                00000000:"$what"|??????7F:"$what") return 0 ;;
-                00000000000000000000000000000000:"$what"|00000000000000000000000001000000:"$what") return 0 ;;
-                0000000000000000FFFF0000??????7F:"$what"|0000000000000000FFFF000000000000:"$what") return 0 ;;
-            esac
-        done <$table
-    done
-    [ -n "$seen" ] || { echo 'cannot read /proc/net/tcp, so listening ports are not known' >&2; exit 3; }
-    return 1
-}
-began=$(date +%s)
-while :; do
-    if there; then now=there; else now=gone; fi
-    [ $now = "$wanted" ] && exit 0
-    [ $(($(date +%s) - began)) -ge "$most" ] && exit 1
-    sleep "$every"
-done
-"""
+_WAIT = script(__package__, "wait_for")
 
 
 def waits(args: Args) -> str:
@@ -97,7 +73,7 @@ def waits(args: Args) -> str:
 
 def _what(args: Args) -> str:
     if args.path:
-        return f"{args.path} is {'gone' if args.gone else 'there'}"
+        return f"{args.path} {'is gone' if args.gone else 'exists'}"
     return f"{'nothing listens' if args.gone else 'something listens'} on localhost:{args.port}"
 
 

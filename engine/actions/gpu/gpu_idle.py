@@ -1,4 +1,4 @@
-"""Hold that GPUs are idle: at most so busy, and with at most so much memory in use."""
+"""Check that GPUs are idle: utilization, and optionally memory in use, at or below a limit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class Args:
 
     below: float = field(
         default=5,
-        metadata={"about": "Idle is at most this busy (percent).", "minimum": 0, "maximum": 100},
+        metadata={"about": "A GPU is idle at this utilization (percent) or less.", "minimum": 0, "maximum": 100},
     )
     gpus: tuple[str, ...] = field(
-        default=(), metadata={"about": "UUID, PCI bus id or index, as text; none: every GPU of the host."}
+        default=(), metadata={"about": "UUIDs, PCI bus ids or indexes, as text; none: every GPU of the host."}
     )
     memory_below_mib: float = field(
-        default=0, metadata={"about": "Also at most this much memory in use (MiB); 0 does not check.", "minimum": 0}
+        default=0,
+        metadata={"about": "Require also at most this much memory in use (MiB); 0: not checked.", "minimum": 0},
     )
 
 
@@ -32,21 +33,21 @@ class State:
     """The GPUs that were asked for."""
 
     gpus: tuple[Gpu, ...] = field(default=(), metadata={"about": "Each GPU, as `nvidia_smi` shows it."})
-    idle: tuple[str, ...] = field(default=(), metadata={"about": "UUIDs of those that are idle."})
-    busy: tuple[str, ...] = field(default=(), metadata={"about": "UUIDs of those that are not."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names that no GPU of this host has."})
-    errors: tuple[str, ...] = field(default=(), metadata={"about": "What nvidia-smi complained about."})
+    idle: tuple[str, ...] = field(default=(), metadata={"about": "UUIDs of the idle GPUs."})
+    busy: tuple[str, ...] = field(default=(), metadata={"about": "UUIDs of the GPUs that are not idle."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names in `gpus` that match no GPU of this host."})
+    errors: tuple[str, ...] = field(default=(), metadata={"about": "Errors that nvidia-smi reported."})
 
 
 def probe(args: Args) -> Probe[State]:
-    """Look once.  A GPU of which it is not known how busy it is makes the look fail: unknown is never idle."""
+    """Probe once.  A GPU whose utilization is not known makes the probe fail: unknown is never idle."""
     present, smi = yield ask_presence(), ask_gpus()
     presence = read_presence(present)
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.gpus))
     reading = read_gpus(smi)
     names = chosen(reading.gpus, args.gpus)
-    asked = tuple(dict.fromkeys(it for it in names.values() if it)) if args.gpus else reading.gpus
+    asked = tuple(dict.fromkeys(name for name in names.values() if name)) if args.gpus else reading.gpus
     for gpu in asked:
         _must_be_known(gpu, args)
     resting = tuple(it.key for it in asked if _rests(it, args) is True)
@@ -71,15 +72,15 @@ def _rests(gpu: Gpu, args: Args) -> bool | Unknown:
 def _must_be_known(gpu: Gpu, args: Args) -> None:
     answer = _rests(gpu, args)
     if isinstance(answer, Unknown):
-        raise ProbeError(f"GPU {gpu.index} ({gpu.key}): it is not known whether it is idle ({answer.why})")
+        raise ProbeError(f"GPU {gpu.index} ({gpu.key}): not known whether this GPU is idle ({answer.why})")
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Every GPU that was asked for is there, and idle."""
-    troubles = [f"GPU {it.index} ({it.key}) {_work(it)}" for it in state.gpus if it.key in state.busy]
-    troubles += [f"no GPU {it} on this host any more" for it in state.missing]
+    """Every GPU that was asked for exists, and is idle."""
+    troubles = [f"GPU {gpu.index} ({gpu.key}) {_work(gpu)}" for gpu in state.gpus if gpu.key in state.busy]
+    troubles += [f"no GPU {it} on this host" for it in state.missing]
     if not args.gpus:
-        troubles += [f"nvidia-smi reports: {it}" for it in state.errors]
+        troubles += [f"nvidia-smi reports: {error}" for error in state.errors]
     if troubles:
         return Fails(why="; ".join(troubles))
     return Holds(why=f"{plural(len(state.gpus), 'GPU')} at {args.below:g} % or less")

@@ -1,4 +1,9 @@
-"""Reset GPUs that are wedged, one by one, where nothing holds them and nothing else would be torn down."""
+"""Reset wedged GPUs one by one, only if no process holds them and nothing else would be affected.
+
+What a reset takes away is set again on every way out: persistence mode, compute mode, power limit, application clocks.
+MIG instances and locked clocks (`nvidia-smi -lgc`) are not. The driver must say everything about the GPU again; then a
+line in the logs says that it was reset, by which `kernel_log` knows that the faults before it are over.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,17 @@ from engine.facts.gpu.driver_services import NAME, Service, ask_services, read_s
 from engine.facts.gpu.driver_services import TIMEOUT as STOP_TIMEOUT
 from engine.facts.gpu.nvlink import Links, ask_links, obstacle, read_links, together
 from engine.facts.gpu.reset import TIMEOUT as RESET_TIMEOUT
-from engine.facts.gpu.reset import refusal, reset, set_persistence
+from engine.facts.gpu.reset import (
+    GpuSettings,
+    answers,
+    ask_settings,
+    mark,
+    read_settings,
+    refusal,
+    reset,
+    set_again,
+    set_persistence,
+)
 from engine.facts.gpu.smi_query import Gpu, SmiReading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
 from engine.facts.gpu.utilisation import chosen, listed_on, wedged
 from engine.protocols import Absent, Probe
@@ -21,13 +36,13 @@ from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Unknown, plural
 
 BUSY_ABOVE = 5.0
-"""Percent; what is busier than this on two looks, for nobody, is wedged."""
+"""Percent; a GPU that is busier than this on two probes, although no process holds it, is wedged."""
 
 SPARE = 180.0
 """Seconds for everything else between stopping services and starting them again."""
 
 APART = 2.0
-"""Seconds between the two looks."""
+"""Seconds between the two probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,53 +51,62 @@ class Args:
 
     gpus: tuple[str, ...] = field(
         default=(),
-        metadata={"about": "UUID, PCI bus id or index, as text; the word all for every GPU. None: nothing is reset."},
+        metadata={"about": "UUIDs, PCI bus ids or indexes, as text; `all`: every GPU. Empty: nothing is reset."},
     )
     only: Literal["wedged", "any"] = field(
-        default="wedged", metadata={"about": "wedged: leave out those that are in order; any: reset whatever is named."}
+        default="wedged", metadata={"about": "wedged: only the wedged ones of `gpus`; any: all of `gpus`."}
     )
     force: bool = field(
         default=False,
-        metadata={"about": "Also in MIG mode (instances are destroyed), and without NVLink peers that belong to it."},
+        metadata={"about": "Reset also in MIG mode (instances are destroyed), and without its NVLink peers."},
     )
     stop: tuple[str, ...] = field(
         default=(),
         metadata={
-            "about": "Services of systemd that may be stopped for the reset where they hold a GPU; exactly those are "
-            "started again, also when it fails."
+            "about": "systemd services that may be stopped for the reset if they hold a GPU; exactly those are "
+            "started again, also if the reset fails."
         },
     )
 
     def __post_init__(self) -> None:
         if wrong := [it for it in self.stop if not NAME.fullmatch(it)]:
-            raise ValueError(f"`stop`: {wrong[0]!r} is no name of a service")
+            raise ValueError(f"`stop`: {wrong[0]!r} is not a valid name of a service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The GPUs that were asked for, and what stands in the way."""
 
-    gpus: tuple[Gpu, ...] = field(default=(), metadata={"about": "The GPUs that were asked for and are there."})
+    gpus: tuple[Gpu, ...] = field(default=(), metadata={"about": "The GPUs of `gpus` that this host has."})
     there: int = field(default=0, metadata={"about": "How many GPUs the host has."})
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names that no GPU of this host has."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Names in `gpus` that match no GPU of this host."})
     lost: tuple[str, ...] = field(default=(), metadata={"about": "Bus ids of GPUs that have fallen off the bus."})
     wedged: Mapping[str, bool | Unknown] = field(
-        default_factory=dict, metadata={"about": "UUID to whether it wants a reset, or is busy for nobody."}
+        default_factory=dict,
+        metadata={"about": "UUID to whether the GPU requires a reset, or is busy although no process holds it."},
     )
     holders: Mapping[str, tuple[str, ...] | Unknown] = field(
-        default_factory=dict, metadata={"about": "UUID to the processes that have its device node open."}
+        default_factory=dict, metadata={"about": "UUID to the processes that have the GPU's device node open."}
     )
     stops: tuple[str, ...] = field(
         default=(), metadata={"about": "Services that hold a GPU, and would be stopped and started again."}
     )
-    running: tuple[str, ...] = field(default=(), metadata={"about": "Those of `stop` that run."})
+    running: tuple[str, ...] = field(default=(), metadata={"about": "The services of `stop` that run."})
     pulled: tuple[str, ...] = field(
-        default=(), metadata={"about": "Other units that run, and that systemd would stop with `stops`."}
+        default=(), metadata={"about": "Other running units that systemd would stop together with `stops`."}
     )
-    root: bool = field(default=False, metadata={"about": "Whether we are root there."})
-    joined: str = field(default="", metadata={"about": "Why NVLink forbids to reset just these; empty: it does not."})
+    root: bool = field(default=False, metadata={"about": "Whether the step runs as root."})
+    joined: str = field(
+        default="", metadata={"about": "Why NVLink does not allow resetting only these GPUs; empty: it allows it."}
+    )
+    settings: Mapping[str, GpuSettings] = field(
+        default_factory=dict,
+        metadata={
+            "about": "UUID to what a reset takes away and is set again after it: compute_mode, power_limit, clocks."
+        },
+    )
     groups: tuple[tuple[str, ...], ...] = field(
-        default=(), metadata={"about": "UUIDs that must be reset by one command."}
+        default=(), metadata={"about": "UUIDs of GPUs that must be reset together, by one command."}
     )
 
 
@@ -99,18 +123,20 @@ def probe(args: Args) -> Probe[State]:
     state = _state(args, read_gpus(smi), read_users(users, presence), whoami, services)
     if not _wanted(args, state):
         return state
+    wanted = _wanted(args, state)
+    linked, settings = yield (ask_links(), ask_settings(wanted))
     try:
-        links = read_links((yield ask_links()))
+        links = read_links(linked)
     except ProbeError as error:
         links = Links(linked=Unknown(why=str(error)), capability={}, switches=True, fabric_manager=False)
-    return _with_links(args, state, links)
+    return replace(_with_links(args, state, links), settings=read_settings(settings, wanted))
 
 
 def _state(args: Args, reading: SmiReading, users: Users, whoami: Completed, services: tuple[Service, ...]) -> State:
-    holding = [it for it in services if it.pid in users.pids()]
+    holding = [service for service in services if service.pid in users.pids()]
     stopped = {it.pid for it in holding}
     names = {} if "all" in args.gpus else chosen(reading.gpus, args.gpus)
-    asked = reading.gpus if "all" in args.gpus else tuple(dict.fromkeys(it for it in names.values() if it))
+    asked = reading.gpus if "all" in args.gpus else tuple(dict.fromkeys(name for name in names.values() if name))
     return State(
         gpus=asked,
         there=len(reading.gpus),
@@ -119,8 +145,8 @@ def _state(args: Args, reading: SmiReading, users: Users, whoami: Completed, ser
         wedged={it.key: wedged(it, BUSY_ABOVE, users.held(it), listed_on(it, reading.apps)) for it in asked},
         holders={it.key: users.of(it, stopped) for it in asked},
         stops=tuple(it.unit for it in holding),
-        running=tuple(it.unit for it in services),
-        pulled=tuple(sorted({name for it in holding for name in it.pulls} - {it.unit for it in services})),
+        running=tuple(service.unit for service in services),
+        pulled=tuple(sorted({name for it in holding for name in it.pulls} - {service.unit for service in services})),
         root=whoami.exit_code == 0 and whoami.stdout.strip() == "0",
     )
 
@@ -133,13 +159,13 @@ def _with_links(args: Args, state: State, links: Links) -> State:
 
 def _wanted(args: Args, state: State) -> tuple[Gpu, ...]:
     """The GPUs that are to be reset, if nothing stands in the way."""
-    return tuple(it for it in state.gpus if args.only == "any" or state.wedged[it.key] is True)
+    return tuple(gpu for gpu in state.gpus if args.only == "any" or state.wedged[gpu.key] is True)
 
 
 def decide(args: Args, state: State) -> Decision:
     """Reset what is asked for and wedged; every obstacle is named at once."""
     if not args.gpus:
-        return NoChange(why="no GPU was asked for")
+        return NoChange(why="`gpus` names no GPU")
     obstacles = [*_not_there(state), *_not_told(args, state)]
     wanted = _wanted(args, state)
     if wanted:
@@ -151,16 +177,20 @@ def decide(args: Args, state: State) -> Decision:
     groups = _grouped(wanted, state)
     targets = (*(_target(it) for it in wanted), *map(_service, state.stops))
     on = tuple(it for it in wanted if it.persistence is True)
-    words = f"; {', '.join(state.stops)} stopped for it, and started again whatever comes of it" if state.stops else ""
+    words = (
+        f"; {', '.join(state.stops)} stopped for the reset, and started again even if it fails" if state.stops else ""
+    )
+    words += _set_again_words(wanted, state)
     return Change(
         summary=f"reset {plural(len(wanted), 'GPU')}: {_said(wanted)}{words}",
         commands=(
             *([stop(state.stops, state.running, _longest(state, len(groups)))] if state.stops else []),
-            *(it for group in groups for it in _commands(group)),
+            *(command for group in groups for command in _commands(group)),
         ),
         finally_=(
             *([start_again(state.running)] if state.stops else []),  # some of them may be stopped with others
             *(set_persistence(it, on=True) for it in on),
+            *(command for it in wanted for command in set_again(it, state.settings.get(it.key, GpuSettings()))),
         ),
         targets=targets,
         risk=Risk.RESETS_HARDWARE,
@@ -175,12 +205,20 @@ def _longest(state: State, resets: int) -> float:
 def _grouped(wanted: tuple[Gpu, ...], state: State) -> tuple[tuple[Gpu, ...], ...]:
     by_key = {it.key: it for it in wanted}
     groups = [tuple(by_key[key] for key in group if key in by_key) for group in state.groups]
-    return tuple(it for it in groups if it)
+    return tuple(group for group in groups if group)
 
 
 def _commands(group: tuple[Gpu, ...]) -> tuple[Command, ...]:
     off = tuple(set_persistence(it, on=False) for it in group if it.persistence is True)
-    return (*off, reset(group))
+    return (*off, reset(group), answers(group), mark(group))
+
+
+def _set_again_words(wanted: tuple[Gpu, ...], state: State) -> str:
+    """What is set again, and what is not."""
+    kept = [f"GPU {it.index}: {said}" for it in wanted if (said := str(state.settings.get(it.key, "")))]
+    lost = [str(it.index) for it in wanted if it.mig == "Enabled"]
+    words = f"; set again: {'; '.join(kept)}" if kept else ""
+    return words + (f"; the MIG instances of GPU {', '.join(lost)} are lost, and not made again" if lost else "")
 
 
 def _not_there(state: State) -> list[str]:
@@ -189,19 +227,19 @@ def _not_there(state: State) -> list[str]:
     others = [it for it in state.missing if it not in fallen]
     if others and state.lost:
         found.append(
-            f"GPU {', '.join(others)} does not answer, and {', '.join(state.lost)} has fallen off the bus: "
-            "only a reboot of the host brings that back"
+            f"GPU {', '.join(others)} does not respond, and {', '.join(state.lost)} has fallen off the bus: "
+            "only a reboot of the host brings it back"
         )
     elif others:
-        found.append(f"no GPU of this host is called {', '.join(others)} ({plural(state.there, 'GPU')} there)")
+        found.append(f"this host has no GPU {', '.join(others)} (it has {plural(state.there, 'GPU')})")
     return found
 
 
 def _not_told(args: Args, state: State) -> list[str]:
     if args.only == "any":
         return []
-    answers = [(it, state.wedged[it.key]) for it in state.gpus]
-    words = "not known whether it is wedged"
+    answers = [(gpu, state.wedged[gpu.key]) for gpu in state.gpus]
+    words = "not known whether this GPU is wedged"
     return [f"{_said((it,))}: {words} ({answer.why})" for it, answer in answers if isinstance(answer, Unknown)]
 
 
@@ -209,20 +247,22 @@ def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
     found = [] if state.root else ["a reset needs root: give the step `become: true`"]
     for gpu in wanted:
         if not gpu.uuid and not gpu.bus_id:
-            found.append(f"{_said((gpu,))} shows neither UUID nor bus id, and its index may be another GPU's by then")
+            found.append(
+                f"{_said((gpu,))} shows neither UUID nor bus id, and by the reset its index may mean another GPU"
+            )
         if gpu.bus_id in state.lost:
             found.append(f"{_said((gpu,))} has fallen off the bus: only a reboot of the host brings it back")
         if gpu.recovery_action == "Reboot":
             found.append(f"{_said((gpu,))}: the driver asks for a reboot of the host; a reset does not help")
         match state.holders[gpu.key]:
             case Unknown(why=why):
-                found.append(f"{_said((gpu,))}: not known whether a process holds it ({why})")
+                found.append(f"{_said((gpu,))}: not known whether a process holds this GPU ({why})")
             case held if held:
-                found.append(f"{_said((gpu,))} is held by {', '.join(held)}: end that first")
+                found.append(f"{_said((gpu,))} is held by {', '.join(held)}: end those processes first")
         if gpu.mig == "Enabled" and not args.force:
-            found.append(f"{_said((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` does it")
+            found.append(f"{_said((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` allows it")
     if state.pulled:
-        found.append(f"to stop {', '.join(state.stops)} would also stop {', '.join(state.pulled)}: end that first")
+        found.append(f"stopping {', '.join(state.stops)} would also stop {', '.join(state.pulled)}: stop that first")
     if state.joined and not args.force:
         found.append(f"{state.joined}: name them too, or give `force: true`")
     return found
@@ -234,23 +274,31 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second look still sees."""
+    """What a second probe still finds."""
     return f"reset, but {'; '.join(_unsettled(args, before, after))}"
 
 
 def _unsettled(args: Args, before: State, after: State) -> list[str]:
-    now = {it.key: it for it in after.gpus}
-    found = [f"{it} ran before, and does not now" for it in before.running if it not in after.running]
+    now = {gpu.key: gpu for gpu in after.gpus}
+    fewer = f"the host has {plural(after.there, 'GPU')}, and had {before.there}" if after.there < before.there else ""
+    found = [fewer] if fewer else []
+    found += [f"{it} ran before the reset, and does not run now" for it in before.running if it not in after.running]
     for gpu in _wanted(args, before):
         again = now.get(gpu.key)
         if again is None:
-            found.append(f"{_said((gpu,))} is not there any more")
+            found.append(f"{_said((gpu,))} is no longer listed")
         elif again.requires_reset is True:
-            found.append(f"{_said((gpu,))} still wants a reset")
+            found.append(f"{_said((gpu,))} still requires a reset")
         elif after.wedged[gpu.key] is not False:
-            found.append(f"{_said((gpu,))} is still busy for nobody, or does not say")
+            found.append(f"{_said((gpu,))} is still busy although no process holds it, or its state is not known")
         elif again.persistence != gpu.persistence and not isinstance(gpu.persistence, Unknown):
-            found.append(f"{_said((gpu,))}: persistence mode was {'on' if gpu.persistence else 'off'}, and is not now")
+            found.append(
+                f"{_said((gpu,))}: persistence mode was {'on' if gpu.persistence else 'off'} before, and is not now"
+            )
+        elif again.compute_mode != gpu.compute_mode and not isinstance(gpu.compute_mode, Unknown):
+            found.append(
+                f"{_said((gpu,))}: compute mode was {gpu.compute_mode} before, and is {again.compute_mode} now"
+            )
     return found
 
 
@@ -262,8 +310,11 @@ def reach(args: Args, state: State) -> tuple[Target, ...]:
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the GPUs of *keys*; a service of *keys* is not stopped, and so stands in the way."""
     kept = tuple(it for it in state.stops if _service(it).key in keys)
-    held = {key: it if isinstance(it, Unknown) or not kept else (*it, *kept) for key, it in state.holders.items()}
-    gpus = tuple(it for it in state.gpus if it.key not in keys)
+    held = {
+        key: value if isinstance(value, Unknown) or not kept else (*value, *kept)
+        for key, value in state.holders.items()
+    }
+    gpus = tuple(gpu for gpu in state.gpus if gpu.key not in keys)
     return replace(state, gpus=gpus, holders=held, stops=tuple(it for it in state.stops if it not in kept))
 
 
@@ -274,7 +325,7 @@ def refused(command: Command, completed: Completed) -> str:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """The lines that a person would paste."""
-    return tuple(f"nvidia-smi --gpu-reset -i {it}" for it in args.gpus if it != "all")
+    return tuple(f"nvidia-smi --gpu-reset -i {gpu}" for gpu in args.gpus if gpu != "all")
 
 
 def _service(unit: str) -> Target:
@@ -286,4 +337,4 @@ def _target(gpu: Gpu) -> Target:
 
 
 def _said(gpus: tuple[Gpu, ...]) -> str:
-    return ", ".join(f"GPU {it.index} ({it.key})" for it in gpus)
+    return ", ".join(f"GPU {gpu.index} ({gpu.key})" for gpu in gpus)

@@ -1,4 +1,4 @@
-"""Look at the GPUs: how busy they are on two looks, which are wedged, and what nvidia-smi complains about."""
+"""Report the GPUs: how busy they are on two probes, which are wedged, and which errors nvidia-smi reports."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ class Args:
 
     busy_above: float = field(
         default=5,
-        metadata={"about": "Busy is more than this (percent), on both looks.", "minimum": 0, "maximum": 100},
+        metadata={
+            "about": "A GPU is busy above this utilization (percent), on both probes.",
+            "minimum": 0,
+            "maximum": 100,
+        },
     )
     apart: Duration = field(
-        default=Duration(2), metadata={"about": "Time between the two looks.", "minimum": 0.1, "maximum": 20}
+        default=Duration(2), metadata={"about": "Time between the two probes.", "minimum": 0.1, "maximum": 20}
     )
     expect_gpus: int = field(
-        default=0, metadata={"about": "How many GPUs there should be; 0 does not check.", "minimum": 0}
+        default=0, metadata={"about": "How many GPUs the host should have; 0: not checked.", "minimum": 0}
     )
 
 
@@ -45,19 +49,22 @@ class State:
         default=(),
         metadata={"about": "Each GPU: index, uuid, bus_id, name, memory_used, memory_total (MiB), utilization (%) ..."},
     )
-    count: int = field(default=0, metadata={"about": "How many GPUs nvidia-smi shows."})
-    missing: int = field(default=0, metadata={"about": "How many of `expect_gpus` it does not show."})
-    names: tuple[str, ...] = field(default=(), metadata={"about": "The models that are there, each once."})
-    busy: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that were busy on both looks."})
-    idle: tuple[str, ...] = field(default=(), metadata={"about": "GPUs that were idle on both looks."})
+    count: int = field(default=0, metadata={"about": "How many GPUs nvidia-smi lists."})
+    missing: int = field(default=0, metadata={"about": "How many of `expect_gpus` nvidia-smi does not list."})
+    names: tuple[str, ...] = field(default=(), metadata={"about": "The GPU models of the host, each once."})
+    busy: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that were busy on both probes."})
+    idle: tuple[str, ...] = field(default=(), metadata={"about": "GPUs that were idle on both probes."})
     requires_reset: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that the driver wants reset; unknown where it does not say."}
+        default=(),
+        metadata={
+            "about": "GPUs that require a reset according to the driver; unknown if the driver does not report it."
+        },
     )
     wedged: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that want a reset, or are busy although no process has them."}
+        default=(), metadata={"about": "GPUs that require a reset, or are busy although no process holds them."}
     )
     apps: tuple[ComputeProcess, ...] | Unknown = field(
-        default=(), metadata={"about": "What nvidia-smi lists: gpu_uuid, pid, name, memory_mib."}
+        default=(), metadata={"about": "The processes that nvidia-smi lists: gpu_uuid, pid, name, memory_mib."}
     )
     listed: tuple[int, ...] | Unknown = field(default=(), metadata={"about": "The pids that nvidia-smi lists."})
     exclusive: tuple[str, ...] | Unknown = field(
@@ -68,14 +75,14 @@ class State:
         default_factory=dict, metadata={"about": "Free memory of each GPU, by UUID."}
     )
     errors: tuple[str, ...] = field(
-        default=(), metadata={"about": "What nvidia-smi complained about, and what its rows say is broken."}
+        default=(), metadata={"about": "Errors that nvidia-smi reported, and faults that its rows show."}
     )
     waiting_for_reset: tuple[str, ...] | Unknown = field(
         default=(),
         metadata={"about": "GPUs whose memory waits for a reset (rows to be remapped, pages to be retired)."},
     )
     faulty: tuple[str, ...] = field(
-        default=(), metadata={"about": "GPUs of which a value is missing that every healthy one has; see `errors`."}
+        default=(), metadata={"about": "GPUs that lack a value which every healthy GPU has; see `errors`."}
     )
     lost: tuple[str, ...] = field(
         default=(), metadata={"about": "Bus ids of GPUs that are lost or have fallen off the bus."}
@@ -83,11 +90,11 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Ask sysfs, nvidia-smi (twice) and /proc in one round."""
-    present, smi, users = yield ask_presence(), ask_gpus(args.apart, apps=True), ask_users()
-    presence = read_presence(present)
+    """Ask sysfs, and then nvidia-smi (twice) and /proc: where processes are classified, that shares its two samples."""
+    presence = read_presence((yield ask_presence()))
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus))
+    smi, users = yield ask_gpus(args.apart, apps=True), ask_users()
     reading = read_gpus(smi)
     return _state(args, reading, read_users(users, presence), presence)
 
@@ -98,16 +105,16 @@ def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence)
         gpus=gpus,
         count=len(gpus),
         missing=max(0, args.expect_gpus - len(gpus)),
-        names=tuple(dict.fromkeys(it.name for it in gpus if it.name)),
+        names=tuple(dict.fromkeys(gpu.name for gpu in gpus if gpu.name)),
         busy=selected(gpus, lambda it: busy(it, args.busy_above)),
-        idle=tuple(it.key for it in gpus if idle(it, args.busy_above) is True),
+        idle=tuple(gpu.key for gpu in gpus if idle(gpu, args.busy_above) is True),
         requires_reset=selected(gpus, lambda it: it.requires_reset),
         wedged=selected(gpus, lambda it: wedged(it, args.busy_above, users.held(it), listed_on(it, apps))),
         apps=apps,
         listed=_pids(apps),
         exclusive=selected(gpus, _exclusive),
-        mig=tuple(it.key for it in gpus if it.mig == "Enabled"),
-        memory_free_mib={it.key: _free(it) for it in gpus},
+        mig=tuple(gpu.key for gpu in gpus if gpu.mig == "Enabled"),
+        memory_free_mib={gpu.key: _free(gpu) for gpu in gpus},
         waiting_for_reset=selected(gpus, lambda gpu: gpu.waits_for_reset),
         faulty=tuple(gpu.key for gpu in gpus if gpu.faults),
         errors=(*complaints(reading), *unseen(reading, presence)),
@@ -118,8 +125,8 @@ def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence)
 def _pids(apps: tuple[ComputeProcess, ...] | Unknown) -> tuple[int, ...] | Unknown:
     if isinstance(apps, Unknown):
         return apps
-    known = tuple(dict.fromkeys(it.pid for it in apps if not isinstance(it.pid, Unknown)))
-    return known or next((it.pid for it in apps if isinstance(it.pid, Unknown)), ())
+    known = tuple(dict.fromkeys(app.pid for app in apps if not isinstance(app.pid, Unknown)))
+    return known or next((app.pid for app in apps if isinstance(app.pid, Unknown)), ())
 
 
 def _exclusive(gpu: Gpu) -> bool | Unknown:
@@ -138,4 +145,4 @@ def _free(gpu: Gpu) -> float | Unknown:
 def by_hand(args: Args) -> tuple[str, ...]:
     """The table, then the numbers, twice."""
     query = "index,uuid,pci.bus_id,utilization.gpu,memory.used,compute_mode,persistence_mode"
-    return ("nvidia-smi", f"nvidia-smi --query-gpu={query} --format=csv      # twice: one look can mislead")
+    return ("nvidia-smi", f"nvidia-smi --query-gpu={query} --format=csv      # twice: a single reading can mislead")

@@ -1,7 +1,7 @@
 """Find every process that has a GPU's device node open, whether nvidia-smi lists it or not.
 
-Read from /proc, which takes neither fuser nor lsof, and joined with what nvidia-smi lists. What cannot be seen (other
-users' processes without root, other pid namespaces) is unknown, or counted, and never taken for nobody.
+Holders are read from /proc, without fuser or lsof, and joined with what nvidia-smi lists. What cannot be read (other
+users' processes without root, other pid namespaces) is unknown, or counted, and never taken as "no process".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Args:
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
+            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -36,8 +36,8 @@ class Args:
     lost: tuple[str, ...] = field(
         default=(),
         metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
-            "open is not left over."
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
+            "these open is not a leftover."
         },
     )
 
@@ -48,18 +48,16 @@ def objection(args: Args) -> str:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; then look at the GPUs twice, and walk /proc again, if somebody holds one."""
+    """Walk /proc; then probe the GPUs twice, and walk /proc again, if a process holds one."""
     return (yield from probe_by_open_files(args.paths, (), args.busy_above, classified=True, lost=args.lost))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
-    """Nobody holds them, but for what is protected."""
+    """No process holds them, except protected ones."""
     if isinstance(state.processes, Unknown):
         raise ProbeError(state.processes.why)
     if state.misplaced:
-        return Fails(
-            why=f"held by what has no use for it: {'; '.join(f'pid {it.pid}: {it.why}' for it in state.misplaced)}"
-        )
+        return Fails(why=f"held without use: {'; '.join(f'pid {it.pid}: {it.why}' for it in state.misplaced)}")
     if not state.processes:
         return Holds(why=f"no process holds {' or '.join(args.paths)}")
     return Fails(why=f"held by {plural(len(state.processes), 'process')}: {named(state.processes)}")

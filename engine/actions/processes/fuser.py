@@ -1,7 +1,7 @@
 """End the processes that have a device, or a file, open.
 
-Who that is, is read from /proc: no fuser and no lsof is needed. A process is ended by pid and start time, read again
-right before each signal. PID 1, what our own connection hangs on, and protected daemons are left alone.
+Holders are read from /proc: neither fuser nor lsof is needed. A process is ended by pid and start time, read again
+right before each signal. PID 1, the processes of our own connection, and protected daemons are left alone.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Args:
         metadata={"about": "Devices or files, as globs of absolute paths; directories are left out.", "min_items": 1}
     )
     only: Literal["leftover", "all"] = field(
-        default="all", metadata={"about": "leftover spares every process whose job keeps a GPU busy."}
+        default="all", metadata={"about": "leftover: spare every process whose job keeps a GPU busy."}
     )
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
+            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -50,8 +50,8 @@ class Args:
     lost: tuple[str, ...] = field(
         default=(),
         metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
-            "open is not left over."
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
+            "these open is not a leftover."
         },
     )
     signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
@@ -59,14 +59,20 @@ class Args:
     )
     grace: Duration = field(
         default=Duration(10.0),
-        metadata={"about": "How long the first signal may take; it is over as soon as all are gone.", "minimum": 0},
+        metadata={
+            "about": "How long to wait after the first signal; the wait ends as soon as all are gone.",
+            "minimum": 0,
+        },
     )
-    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "The signal for those that remain."})
+    then: Literal["KILL", "nothing"] = field(
+        default="KILL", metadata={"about": "The signal for the processes that remain."}
+    )
     allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected programs that may be ended after all, by name."}
+        default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
     )
     max_victims: int = field(
-        default=0, metadata={"about": "With more victims than this, none is ended; 0: any number.", "minimum": 0}
+        default=0,
+        metadata={"about": "If more processes than this would be ended, none is; 0: any number.", "minimum": 0},
     )
 
 
@@ -76,7 +82,7 @@ def objection(args: Args) -> str:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Walk /proc; look at the GPUs only if somebody holds a path and it matters."""
+    """Walk /proc; probe the GPUs only if a process holds a path and it matters."""
     return (
         yield from probe_by_open_files(
             args.paths, args.allow, args.busy_above, classified=args.only == "leftover", lost=args.lost

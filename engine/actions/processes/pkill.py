@@ -1,8 +1,8 @@
-"""End processes by what their command lines say: a signal, some time, then another.
+"""End processes by their command lines: a signal, a grace period, then a second signal.
 
-Patterns are Python regular expressions, searched in the arguments joined by spaces, on this side: none ever stands on
-the host's command line. A process is ended by pid and start time, read again right before each signal. PID 1, what our
-own connection hangs on, and protected daemons are left alone.
+Patterns are Python regular expressions, searched on this side in the arguments joined by spaces: no pattern ever
+appears on a command line of the host. A process is ended by pid and start time, read again right before each signal.
+PID 1, the processes of our own connection, and protected daemons are left alone.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ class Args:
     """Who is ended, and how."""
 
     patterns: tuple[ProcessPattern, ...] = field(
-        metadata={"about": "Searched in command lines; one that matches everything is refused.", "min_items": 1}
+        metadata={
+            "about": "Patterns to search in command lines; a pattern that matches everything is refused.",
+            "min_items": 1,
+        }
     )
     only: Literal["leftover", "all"] = field(
-        default="all", metadata={"about": "leftover spares every process whose job keeps a GPU busy."}
+        default="all", metadata={"about": "leftover: spare every process whose job keeps a GPU busy."}
     )
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
+            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -51,8 +54,8 @@ class Args:
     lost: tuple[str, ...] = field(
         default=(),
         metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
-            "open is not left over."
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
+            "these open is not a leftover."
         },
     )
     signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
@@ -60,19 +63,25 @@ class Args:
     )
     grace: Duration = field(
         default=Duration(10.0),
-        metadata={"about": "How long the first signal may take; it is over as soon as all are gone.", "minimum": 0},
+        metadata={
+            "about": "How long to wait after the first signal; the wait ends as soon as all are gone.",
+            "minimum": 0,
+        },
     )
-    then: Literal["KILL", "nothing"] = field(default="KILL", metadata={"about": "The signal for those that remain."})
+    then: Literal["KILL", "nothing"] = field(
+        default="KILL", metadata={"about": "The signal for the processes that remain."}
+    )
     allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected programs that may be ended after all, by name."}
+        default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
     )
     max_victims: int = field(
-        default=0, metadata={"about": "With more victims than this, none is ended; 0: any number.", "minimum": 0}
+        default=0,
+        metadata={"about": "If more processes than this would be ended, none is; 0: any number.", "minimum": 0},
     )
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read /proc; look at the GPUs only if somebody matches and it matters."""
+    """Read /proc; probe the GPUs only if a process matches and it matters."""
     return (
         yield from probe_by_command_line(
             args.patterns, args.allow, args.busy_above, classified=args.only == "leftover", lost=args.lost
@@ -85,7 +94,8 @@ def decide(args: Args, state: State) -> Decision:
     spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
     spared += [f"pid {it.pid}: {it.why}" for it in (*state.beyond_help, *state.protected)]
     what = f"{'that is left over ' if args.only == 'leftover' else ''}matches {' or '.join(args.patterns)}"
-    return decision(_victims(args, state), _manner(args), what, spared)
+    unsearched = [f"pid {it.pid} ({it.user}): {it.why}" for it in state.unsearched]
+    return decision(_victims(args, state), _manner(args), what, spared, unsearched)
 
 
 def settled(args: Args, before: State, after: State) -> bool:
@@ -105,7 +115,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Look first; then signal the pids that were inspected, not the pattern."""
-    lines = [f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns]
+    lines = [f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns]
     if args.only == "leftover":
         lines.append(AT_WORK_BY_HAND)
     lines.append(f"kill -s {args.signal} PID...")

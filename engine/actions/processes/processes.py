@@ -1,7 +1,7 @@
-"""Find processes by what their command lines say, and tell those left over from those at work.
+"""Find processes by their command lines, and tell leftovers from jobs at work.
 
-Patterns are Python regular expressions, searched in the arguments joined by spaces, on this side: none ever stands on
-the host's command line. The GPUs are asked only if somebody matches.
+Patterns are Python regular expressions, searched on this side in the arguments joined by spaces: no pattern ever
+appears on a command line of the host. The GPUs are probed only if a process matches.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ class Args:
     """Who is searched for."""
 
     patterns: tuple[ProcessPattern, ...] = field(
-        metadata={"about": "Searched in command lines; one that matches everything is refused.", "min_items": 1}
+        metadata={
+            "about": "Patterns to search in command lines; a pattern that matches everything is refused.",
+            "min_items": 1,
+        }
     )
     busy_above: float = field(
         default=5,
         metadata={
-            "about": "A job on a GPU that was busier (percent) on one of two probes with 2 s between them is at work.",
+            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
             "minimum": 0,
             "maximum": 100,
         },
@@ -36,14 +39,14 @@ class Args:
     lost: tuple[str, ...] = field(
         default=(),
         metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus): what has no other GPU "
-            "open is not left over."
+            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
+            "these open is not a leftover."
         },
     )
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read /proc; look at the GPUs, and again at /proc, only if somebody matches."""
+    """Read /proc; probe the GPUs, and /proc again, only if a process matches."""
     return (yield from probe_by_command_line(args.patterns, (), args.busy_above, classified=True, lost=args.lost))
 
 
@@ -59,4 +62,4 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """The lines that a person would paste."""
-    return tuple(f"pgrep -af -- {shlex.quote(it)}" for it in args.patterns)
+    return tuple(f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns)

@@ -1,7 +1,7 @@
-"""See that a git repository is checked out at a path, at a branch, a tag or a commit.
+"""Ensure that a git repository is checked out at a path, at a branch, a tag or a commit.
 
-A work tree with changes of its own is left alone. What is broken, or is no work tree at all, is replaced by a fresh
-clone only below `allowed_roots`, and only once the clone is there.
+A work tree with local changes is left alone. A broken work tree, or a directory that is no work tree, is replaced by a
+fresh clone only below `allowed_roots`, and only after the clone is complete.
 """
 
 from __future__ import annotations
@@ -24,31 +24,36 @@ _REF = re.compile(r"(?!.*(?:\.\.|//|@\{|\.lock$|/$))[A-Za-z0-9][A-Za-z0-9._/@+-]
 class Args:
     """Which repository, where, and at what."""
 
-    repo: str = field(metadata={"about": "Its address, as `git clone` takes it; without a password in it."})
+    repo: str = field(metadata={"about": "The address of the repository, as for `git clone`; without a password."})
     path: str = field(metadata={"about": "The absolute path of the work tree."})
-    ref: str = field(metadata={"about": "A branch, a tag, or a commit with all its 40 digits."})
+    ref: str = field(metadata={"about": "A branch, a tag, or a commit with all 40 digits."})
     allowed_roots: tuple[str, ...] = field(
-        default=(), metadata={"about": "Directories below which something broken may be replaced."}
+        default=(), metadata={"about": "Directories below which a broken or foreign directory may be replaced."}
     )
 
     def __post_init__(self) -> None:
         if not self.repo or self.repo.startswith("-") or "::" in self.repo or re.search(r"[\s\0]", self.repo):
-            raise ValueError(f"`repo`: {self.repo!r} is no address of a repository")
+            raise ValueError(f"`repo`: {self.repo!r} is not the address of a repository")
         if not re.match(r"/|[^/:]+:", self.repo):
             raise ValueError(f"`repo`: {self.repo!r} is neither an address nor an absolute path")
         if re.match(r"[a-z+]+://[^/@]*:[^/@]*@", self.repo):
             raise ValueError(
-                "`repo`: a password in the address would be seen by everybody: use a key or a helper of git"
+                "`repo`: a password in the address would be visible to every user: use a key or a git credential helper"
             )
         if not self.path.startswith("/") or {"..", "."} & set(self.path.split("/")) or self.path.endswith("/"):
             raise ValueError(f"`path` must be absolute, without .. and without / at its end: {self.path!r}")
         if re.search(r"[*?\[\0\n]", self.path) or self.path.rstrip("/") in TOO_WIDE:
-            raise ValueError(f"`path`: {self.path!r} is no place for a work tree")
+            raise ValueError(f"`path`: {self.path!r} is not allowed for a work tree")
         if not _REF.fullmatch(self.ref):
-            raise ValueError(f"`ref`: {self.ref!r} is no name of a branch, a tag or a commit")
-        for it in self.allowed_roots:
-            if not it.startswith("/") or it.rstrip("/") in TOO_WIDE or not it.strip("/") or re.search(r"[*?\[]", it):
-                raise ValueError(f"allowed_roots: {it!r} must be an absolute directory of your own")
+            raise ValueError(f"`ref`: {self.ref!r} is not a valid name of a branch, a tag or a commit")
+        for allowed_root in self.allowed_roots:
+            if (
+                not allowed_root.startswith("/")
+                or allowed_root.rstrip("/") in TOO_WIDE
+                or not allowed_root.strip("/")
+                or re.search(r"[*?\[]", allowed_root)
+            ):
+                raise ValueError(f"allowed_roots: {allowed_root!r} must be an absolute directory of your own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +62,10 @@ class State:
 
     kind: str = field(metadata={"about": "absent, empty, tree, broken, foreign (no work tree), other, or no git."})
     head: str = field(default="", metadata={"about": "The commit that is checked out."})
-    branch: str = field(default="", metadata={"about": "The branch that is checked out; empty: none."})
-    wanted: str = field(default="", metadata={"about": "The commit that `ref` means in the repository now."})
-    changes: tuple[str, ...] = field(default=(), metadata={"about": "Files that were changed, as `git status` says."})
-    kept: str = field(default="", metadata={"about": "Why what is there must not be replaced."})
+    branch: str = field(default="", metadata={"about": "The branch that is checked out; empty: detached."})
+    wanted: str = field(default="", metadata={"about": "The commit that `ref` resolves to in the repository now."})
+    changes: tuple[str, ...] = field(default=(), metadata={"about": "Changed files, as `git status` lists them."})
+    kept: str = field(default="", metadata={"about": "Why the present directory must not be replaced."})
     tree: Tree = field(repr=False, metadata={"private": True})
 
 
@@ -69,11 +74,11 @@ def probe(args: Args) -> Probe[State]:
     tree = read_tree((yield ask_tree(args.path, args.repo, args.ref)))
     kept = ""
     if tree.kind in ("broken", "foreign"):
-        kept = "only below `allowed_roots` it would be replaced, and none is given"
+        kept = "it is only replaced below `allowed_roots`, and none is given"
         if args.allowed_roots:
             found = read_entries((yield ask_entries((args.path,), args.allowed_roots)))
-            reasons = [forbidden(it, found, directories=True) for it in found.entries]
-            kept = next((it for it in reasons if it), "") if found.entries else "it has gone meanwhile"
+            reasons = [forbidden(entry, found, directories=True) for entry in found.entries]
+            kept = next((reason for reason in reasons if reason), "") if found.entries else "it was removed meanwhile"
     return State(
         kind=tree.kind,
         head=tree.head,
@@ -102,7 +107,7 @@ def decide(args: Args, state: State) -> Decision:
         command = clone(state.tree, args.path, args.repo, args.ref)
         summary = f"clone {args.repo} to {args.path}, at {at}"
         if state.kind in ("broken", "foreign"):
-            summary = f"replace {args.path}, which is {_what(state)}, by a clone of {args.repo} at {at}"
+            summary = f"replace {args.path}, which is {_what(state)}, with a clone of {args.repo} at {at}"
     identity = state.head or state.tree.inode or state.kind
     return Change(
         summary=summary,
@@ -113,27 +118,27 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _what(state: State) -> str:
-    return "a broken work tree" if state.kind == "broken" else "no work tree"
+    return "a broken work tree" if state.kind == "broken" else "not a work tree"
 
 
 def _obstacle(args: Args, state: State) -> str:
     tree = state.tree
     if state.kind == "no git":
-        return "there is no git on this host: the action `package` installs it"
+        return "git is not installed on this host: the action `package` installs it"
     if not state.wanted:
-        return f"{args.repo} has no branch and no tag {args.ref}"
+        return f"{args.repo} has no branch or tag {args.ref}"
     if state.kind == "other":
-        return f"{args.path} is a symbolic link or no directory: nothing is put in its place"
+        return f"{args.path} is a symbolic link or not a directory, and is not replaced"
     if state.kept:
         return f"{args.path} is {_what(state)}: {state.kept}"
     if state.kind != "tree" or state.head == state.wanted:
         return ""
     if _bare(tree.origin) != _bare(args.repo):
-        return f"{args.path} comes from {_no_password(tree.origin) or 'nowhere'}, not from {args.repo}"
+        return f"{args.path} has the origin {_no_password(tree.origin) or '(none)'}, not {args.repo}"
     if state.changes:
-        names = ", ".join(it[3:] for it in state.changes[:5])
+        names = ", ".join(change[3:] for change in state.changes[:5])
         return f"{args.path} has local changes, which are left alone: {names}"
-    return f"{args.path} has commits of its own on top of {args.ref}, which are left alone" if tree.ahead else ""
+    return f"{args.path} has local commits on top of {args.ref}, which are left alone" if tree.ahead else ""
 
 
 def _bare(address: str) -> str:
@@ -150,14 +155,14 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second look sees instead."""
+    """What a second probe finds instead."""
     return f"done, but {args.path} is at {after.head[:12] or after.kind}, not at {before.wanted[:12]}"
 
 
 def refused(command: Command, completed: Completed) -> str:
     """git's own words."""
-    lines = [" ".join(it.split()) for it in completed.stderr.split("\n") if it.strip()]
-    telling = [it for it in lines if it.startswith(("fatal:", "error:"))] or lines[-2:]
+    lines = [" ".join(line.split()) for line in completed.stderr.split("\n") if line.strip()]
+    telling = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines[-2:]
     return f"exit code {completed.exit_code}: {'; '.join(telling[:3])}" if telling and not completed.timed_out else ""
 
 
@@ -165,7 +170,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     """It is checked out at what is wanted."""
     if state.kind == "tree" and state.wanted and state.head == state.wanted:
         return Holds(why=f"{args.path} is at {args.ref} ({state.wanted[:12]})")
-    return Fails(why=f"{args.path} is {state.head[:12] or state.kind}; wanted is {state.wanted[:12] or args.ref}")
+    return Fails(why=f"{args.path} is {state.head[:12] or state.kind}, wanted {state.wanted[:12] or args.ref}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

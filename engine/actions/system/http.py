@@ -1,10 +1,10 @@
-"""Ask a web service from the host itself, or tell it something: a GET looks, everything else is a change with a check.
+"""Send an HTTP request from the host itself: GET and HEAD as a probe, other methods as a change with a check.
 
-Headers, bodies and addresses never stand in a list of processes.  A service that does not answer is an answer: it is
-not `reachable`.  No redirect is followed, unless `follow` says so and it stays on the same host.  A change is sent
-once, if its `check` (a GET) says that it is needed; afterwards its check is asked again.  Of what it is answered, only
-status, size, and the first words of an error are kept.  On a host without curl, wget asks, and only for an address
-without headers.
+Headers, bodies and addresses never appear in a list of processes. A service that does not answer is a result: it is not
+`reachable`. Redirects are followed only with `follow: true`, and only on the same host and port. A change is sent once,
+if its `check` (a GET) says that it is needed; afterwards the check is sent again. Of the answer to a change, only the
+status, the size, and the first words of an error are kept. On a host without curl, wget is used for probes, and only
+for addresses without headers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from engine.codec import NOT_THEIRS
 from engine.errors import ProbeError
 from engine.facts.commands.output_parsing import parsed
 from engine.facts.system.http import (
@@ -39,15 +40,18 @@ SHOWN = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A GET whose answer says that nothing is to be done."""
+    """A GET whose answer says that there is nothing to do."""
 
     url: str = field(default="", metadata={"about": "http:// or https://, as seen from the host."})
-    headers: Mapping[str, Json] = field(default_factory=dict, metadata={"about": "Header to value."})
+    headers: Mapping[str, Json] = field(
+        default_factory=dict, metadata={"about": "Header to value.", "carries_secrets": True}
+    )
     status: tuple[int, ...] = field(
-        default=(), metadata={"about": "Status codes that say so; none: 2xx, and anything else says nothing."}
+        default=(), metadata={"about": "Status codes for: nothing to do; empty: 2xx, and any other status is unknown."}
     )
     expect: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Path within the JSON body (a.b, a[0].b) to the value that says so."}
+        default_factory=dict,
+        metadata={"about": "Path within the JSON body (a.b, a[0].b) to its value if there is nothing to do."},
     )
 
     def __bool__(self) -> bool:
@@ -60,19 +64,24 @@ class Args:
 
     url: str = field(metadata={"about": "http:// or https://, as seen from the host."})
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = field(
-        default="GET", metadata={"about": "GET and HEAD look; the others are changes, and need a `check`."}
+        default="GET", metadata={"about": "GET and HEAD are probes; the others are changes, and need a `check`."}
     )
-    headers: Mapping[str, Json] = field(default_factory=dict, metadata={"about": "Header to value."})
-    body: Json = field(default=None, metadata={"about": "Text as it is; a mapping or a list is sent as JSON."})
-    status: tuple[int, ...] = field(default=(), metadata={"about": "Status codes that are right; none: 2xx."})
+    headers: Mapping[str, Json] = field(
+        default_factory=dict, metadata={"about": "Header to value.", "carries_secrets": True}
+    )
+    body: Json = field(
+        default=None,
+        metadata={"about": "Text is sent unchanged; a mapping or a list is sent as JSON.", "carries_secrets": True},
+    )
+    status: tuple[int, ...] = field(default=(), metadata={"about": "Status codes that count as success; empty: 2xx."})
     expect: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Path within the JSON body (a.b, a[0].b) to the value wanted there."}
+        default_factory=dict, metadata={"about": "Path within the JSON body (a.b, a[0].b) to its wanted value."}
     )
     present: tuple[str, ...] = field(
-        default=(), metadata={"about": "Paths within the JSON body where something must stand that is not empty."}
+        default=(), metadata={"about": "Paths within the JSON body whose value must exist and not be empty."}
     )
     values: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Name to path within the JSON body; they become `.values`."}
+        default_factory=dict, metadata={"about": "Name to path within the JSON body; the values become `.values`."}
     )
     at_most: Duration = field(
         default=Duration(10), metadata={"about": "How long to wait for the answer.", "minimum": 0.1, "maximum": 600}
@@ -81,10 +90,12 @@ class Args:
         default=Size(1 << 20), metadata={"about": "How much of the body to read.", "minimum": 1, "maximum": 1 << 22}
     )
     follow: bool = field(default=False, metadata={"about": "Follow redirects, on the same host and port only."})
-    check: Check = field(default_factory=Check, metadata={"about": "Of a change: asked before it, and after it."})
+    check: Check = field(
+        default_factory=Check, metadata={"about": "For a change: the request sent before and after it."}
+    )
     settle: Duration = field(
         default=Duration(0),
-        metadata={"about": "Of a change: how long to wait before its check is asked again.", "maximum": 600},
+        metadata={"about": "For a change: how long to wait before the check is sent again.", "maximum": 600},
     )
 
     def __post_init__(self) -> None:
@@ -95,33 +106,43 @@ class Args:
             raise ValueError(why)
         for path in (*self.expect, *self.present, *self.values.values(), *self.check.expect):
             keys_of(path)
-        looks = self.method in ("GET", "HEAD")
-        if looks and (self.check or self.body is not None or self.settle):
-            raise ValueError(f"a {self.method} only looks: `check`, `body` and `settle` belong to a change")
-        if not looks and not self.check:
-            raise ValueError(f"a {self.method} changes something: give a `check` that says when nothing is to be done")
-        if not looks and (self.expect or self.present or self.values or self.follow):
-            raise ValueError(f"of a {self.method} the `check` says what is wanted; a look of its own can say more")
-        if self.method == "HEAD" and (self.expect or self.present or self.values):
-            raise ValueError("a HEAD has no body to look into")
+        if why := self._objection_to_method():
+            raise ValueError(why)
+
+    def _objection_to_method(self) -> str:
+        """Why what is given does not go with the method; empty: it does."""
+        asserts = bool(self.expect or self.present or self.values)
+        if self.method in ("GET", "HEAD"):
+            if self.check or self.body is not None or self.settle:
+                return f"a {self.method} is a probe: `check`, `body` and `settle` belong to a change"
+            return (
+                "a HEAD has no body: use GET for `expect`, `present`, `values`"
+                if self.method == "HEAD" and asserts
+                else ""
+            )
+        if not self.check:
+            return f"a {self.method} changes something: give a `check` that says when there is nothing to do"
+        if asserts or self.follow:
+            return f"for a {self.method}, give the wanted state in `check`; use another step with GET for more"
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """What came back (of a change: for its check)."""
 
-    reachable: bool = field(metadata={"about": "Whether anybody answered."})
-    why: str = field(default="", metadata={"about": "Why nobody did, or why not all of the answer came."})
-    ok: bool | Unknown = field(metadata={"about": "Whether status and body are as the step wants them."})
+    reachable: bool = field(metadata={"about": "Whether a service answered."})
+    why: str = field(default="", metadata={"about": "Why no service answered, or why the answer is incomplete."})
+    ok: bool | Unknown = field(metadata={"about": "Whether status and body are as given."})
     status: int | Unknown = field(metadata={"about": "The status code."})
     body: str = field(default="", metadata={"about": "The body's first 10000 characters."})
     json: Json | Unknown = field(default=None, metadata={"about": "The body, read as JSON."})
     values: Mapping[str, Json | Unknown] = field(
-        default_factory=dict, metadata={"about": "What stands at the paths under `values`, by name."}
+        default_factory=dict, metadata={"about": "The values at the paths under `values`, by name."}
     )
     seconds: float | Unknown = field(metadata={"about": "How long the answer took."})
-    location: str = field(default="", metadata={"about": "Where a redirect leads that was not followed."})
-    tool: str = field(default="", metadata={"about": "What asked: curl, wget, busybox wget."})
+    location: str = field(default="", metadata={"about": "The target of a redirect that was not followed."})
+    tool: str = field(default="", metadata={"about": "The program that sent the request: curl, wget, busybox wget."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -134,7 +155,7 @@ def probe(args: Args) -> Probe[State]:
     answer = read_answer((yield ask(asked)), asked)
     if args.follow:
         answer = yield from _followed(asked, answer)
-    document: Json | Unknown = Unknown(why=answer.why or "nobody answered")
+    document: Json | Unknown = Unknown(why=answer.why or "no service answered")
     if answer.reachable:
         document = _document(answer)
     return State(
@@ -166,7 +187,7 @@ def _document(answer: HttpResponse) -> Json | Unknown:
     if not answer.whole:
         return Unknown(why=answer.why or "the body is larger than `max_size`")
     made = parsed(answer.body, "json")
-    if isinstance(made, Unknown):
+    if isinstance(made, Unknown) and made.why != NOT_THEIRS:
         return Unknown(why="the body is not JSON" if answer.body.strip() else "the body is empty")
     return made
 
@@ -221,7 +242,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     url = args.check.url if args.check else args.url
     took = "" if isinstance(state.seconds, Unknown) else f" in {seconds(state.seconds)}"
     if state.ok is True:
-        return Holds(why=f"{url} answers {state.status}{took} as it should")
+        return Holds(why=f"{url} answers {state.status}{took} as expected")
     if not state.reachable:
         return Fails(why=f"{url}: {state.why}")
     return Fails(why=f"{url} answers {state.status}; {_difference(args, state)}")
@@ -247,11 +268,11 @@ def decide(args: Args, state: State) -> Decision:
     if not args.check:
         return NoChange(why=f"a {args.method} changes nothing")
     if isinstance(state.ok, Unknown):
-        return Blocked(why=f"its check gives no answer: {state.ok.why}")
+        return Blocked(why=f"the check gave no answer: {state.ok.why}")
     if state.ok:
-        return NoChange(why=f"{args.check.url} says that nothing is to be done")
+        return NoChange(why=f"{args.check.url} says that there is nothing to do")
     if state.tool != "curl":
-        return Blocked(why="curl is not on this host; nothing else sends without showing what it sends")
+        return Blocked(why="curl is not installed; other programs would show the request in the list of processes")
     command = send(_request(args), args.status, args.settle)
     line = f"{args.method} {args.url}"
     return Change(
@@ -261,7 +282,7 @@ def decide(args: Args, state: State) -> Decision:
 
 def explain(args: Args, before: State, after: State) -> str:
     """The words for a check that still sees what was to be changed."""
-    return f"sent and accepted, but {args.check.url} does not say so: {_difference(args, after)}"
+    return f"sent and accepted, but {args.check.url} does not confirm it: {_difference(args, after)}"
 
 
 def refused(command: Command, completed: Completed) -> str:

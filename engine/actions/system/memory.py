@@ -1,4 +1,4 @@
-"""Look at how much memory is left: the host's, or the container's where it has less."""
+"""Report how much memory is left: the host's, or the container's if that is less."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Args:
 
     below: float = field(
         default=90,
-        metadata={"about": "Too little is left when so much (percent) is used.", "minimum": 1, "maximum": 100},
+        metadata={"about": "Memory is low if this much (percent) or more is used.", "minimum": 1, "maximum": 100},
     )
     available_at_least: Size = field(
-        default=Size(0), metadata={"about": "Too little is also less than this; 0 does not check."}
+        default=Size(0), metadata={"about": "Memory is also low if less than this is left; 0: not checked."}
     )
     top: int = field(
-        default=5, metadata={"about": "How many of the greatest processes to name.", "minimum": 1, "maximum": 100}
+        default=5, metadata={"about": "How many of the largest processes to name.", "minimum": 1, "maximum": 100}
     )
 
 
@@ -31,25 +31,26 @@ class Args:
 class State:
     """What is there and what is left, in bytes."""
 
-    total: int = field(metadata={"about": "What can be used at most: the host's memory, or the lowest limit."})
-    available: int | Unknown = field(metadata={"about": "What programs can still get without swapping."})
-    percent: float | Unknown = field(metadata={"about": "Used, in percent of what can be used."})
-    low: bool | Unknown = field(metadata={"about": "Whether too little is left."})
+    total: int = field(metadata={"about": "Usable memory: the host's memory, or the lowest limit."})
+    available: int | Unknown = field(metadata={"about": "Memory that programs can still get without swapping."})
+    percent: float | Unknown = field(metadata={"about": "Memory in use, in percent of `total`."})
+    low: bool | Unknown = field(metadata={"about": "Whether memory is low."})
     host_total: int = field(metadata={"about": "The host's memory."})
-    host_available: int | Unknown = field(metadata={"about": "What is left of it."})
+    host_available: int | Unknown = field(metadata={"about": "The host's available memory."})
     limited_by: str = field(
-        default="", metadata={"about": "The control group that leaves least (`container` at its top); empty: none."}
+        default="",
+        metadata={"about": "The control group with the least memory left (`container`: the top one); empty: none."},
     )
     limits: tuple[Limit, ...] | Unknown = field(
-        metadata={"about": "Control groups of ours with a limit below the host's memory: group, bytes, used."}
+        metadata={"about": "Our control groups with a limit below the host's memory: group, bytes, used."}
     )
     swap_total: int | Unknown = field(metadata={"about": "The swap space."})
-    swap_used: int | Unknown = field(metadata={"about": "What of it is used."})
+    swap_used: int | Unknown = field(metadata={"about": "The swap space in use."})
     top: tuple[Hungry, ...] | Unknown = field(
-        metadata={"about": "The processes that hold most: pid, name, resident (bytes)."}
+        metadata={"about": "The processes with the most memory: pid, name, resident (bytes)."}
     )
     oom_kills: int | Unknown = field(
-        metadata={"about": "How often the kernel has killed for a limit of our own control group."}
+        metadata={"about": "How often the kernel has killed a process at the limit of our own control group."}
     )
 
 
@@ -84,7 +85,7 @@ def _least(seen: Memory) -> tuple[int, int | Unknown, str]:
     """What can be used, what is left of it, and the control group that says so: wherever least is left."""
     if isinstance(seen.limits, Unknown) or isinstance(seen.available, Unknown) or not seen.limits:
         return seen.total, seen.available, ""
-    tight = min(seen.limits, key=lambda it: it.bytes - it.used)
+    tight = min(seen.limits, key=lambda limit: limit.bytes - limit.used)
     left = max(0, tight.bytes - tight.used)
     if left > seen.available:
         return tight.bytes, seen.available, tight.group or "container"
@@ -120,7 +121,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def _named(top: tuple[Hungry, ...] | Unknown) -> str:
     if isinstance(top, Unknown):
         return ""
-    return "; most hold " + ", ".join(f"{it.name} ({it.pid}, {bytes_of(it.resident)})" for it in top[:3])
+    return "; most memory: " + ", ".join(f"{it.name} ({it.pid}, {bytes_of(it.resident)})" for it in top[:3])
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""Install packages that are missing, with the host's own package manager.
+"""Install missing packages with the host's own package manager.
 
-apt-get, dnf, yum and apk are known. Nothing is upgraded for its own sake, nothing is removed, and what is only
-recommended is left out. On a host where that may fail (no network), give the step `ignore_failure: true`.
+apt-get, dnf, yum and apk are supported. Installed packages are not upgraded, nothing is removed, and recommended
+packages are not installed. On a host where the installation may fail (no network), give the step
+`ignore_failure: true`.
 """
 
 from __future__ import annotations
@@ -31,37 +32,37 @@ from engine.values.types import plural
 class Args:
     """What has to be there."""
 
-    names: tuple[str, ...] = field(default=(), metadata={"about": "Packages, by the names that the manager knows."})
+    names: tuple[str, ...] = field(default=(), metadata={"about": "Packages, by their names in the package manager."})
     programs: Mapping[str, str] = field(
         default_factory=dict,
-        metadata={"about": "Program to package: the package is wanted only where the program is not on PATH."},
+        metadata={"about": "Program to package: the package is installed only if the program is not on PATH."},
     )
     called: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict,
-        metadata={"about": "Names that differ, by manager (apt, dnf, yum, apk): {dnf: {procps: procps-ng}}."},
+        metadata={"about": "Package names that differ, by manager (apt, dnf, yum, apk): {dnf: {procps: procps-ng}}."},
     )
     state: Literal["present"] = field(default="present", metadata={"about": "Packages are never removed."})
     refresh: Literal["if_needed", "always", "never"] = field(
         default="if_needed",
-        metadata={"about": "Whether apt-get fetches its lists first; it is needed where they do not offer a package."},
+        metadata={"about": "Whether apt-get fetches its lists first; needed if they do not offer a package."},
     )
 
     def __post_init__(self) -> None:
         if not self.names and not self.programs:
-            raise ValueError("give `names` of packages, or `programs` with the packages that they come in")
+            raise ValueError("give `names` of packages, or `programs` with their packages")
         for manager in self.called:
             if manager not in MANAGERS:
                 raise ValueError(f"called: {manager!r} is none of: {', '.join(MANAGERS)}")
-        renamed = [it for names in self.called.values() for it in names.values()]
+        renamed = [name for names in self.called.values() for name in names.values()]
         for name in (*self.names, *self.programs.values(), *renamed):
             if not NAME.fullmatch(name):
                 raise ValueError(
-                    f"{name!r} is no name of a package: letters, digits and + . _ - only, without a version; "
-                    "it begins with a letter or digit, and does not end in -"
+                    f"{name!r} is not a valid name of a package: letters, digits and + . _ - only, without a version; "
+                    "it must begin with a letter or digit, and must not end in -"
                 )
         for program in self.programs:
             if not program or program.startswith("-"):
-                raise ValueError(f"programs: {program!r} is no name of a program")
+                raise ValueError(f"programs: {program!r} is not a valid name of a program")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +71,16 @@ class State:
 
     manager: str = field(metadata={"about": "apt, dnf, yum or apk; empty: this host has none of them."})
     installed: Mapping[str, str] = field(
-        default_factory=dict, metadata={"about": "Version of each package that is there, by name; apk tells none."}
+        default_factory=dict, metadata={"about": "Version of each installed package, by name; apk reports none."}
     )
-    missing: tuple[str, ...] = field(default=(), metadata={"about": "Packages that are wanted, and not there."})
+    missing: tuple[str, ...] = field(default=(), metadata={"about": "Wanted packages that are not installed."})
     unlisted: tuple[str, ...] = field(
-        default=(), metadata={"about": "Missing packages that apt's lists do not offer before they are fetched anew."}
+        default=(), metadata={"about": "Missing packages that apt's present lists do not offer."}
     )
     lacking: tuple[str, ...] = field(
-        default=(), metadata={"about": "Programs that are not on PATH although their package is there."}
+        default=(), metadata={"about": "Programs that are not on PATH although their package is installed."}
     )
-    root: bool = field(default=False, metadata={"about": "Whether we may install: the step runs as root."})
+    root: bool = field(default=False, metadata={"about": "Whether the step runs as root, and so may install."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -89,8 +90,8 @@ def probe(args: Args) -> Probe[State]:
     if not ground.manager:
         return State(manager="", missing=tuple(dict.fromkeys((*args.names, *homes.values()))), root=ground.root)
     there = args.called.get(ground.manager, {})
-    homes = {program: there.get(it, it) for program, it in homes.items()}
-    wanted = tuple(dict.fromkeys((*(there.get(it, it) for it in args.names), *homes.values())))
+    homes = {program: there.get(home, home) for program, home in homes.items()}
+    wanted = tuple(dict.fromkeys((*(there.get(name, name) for name in args.names), *homes.values())))
     packages = Packages(installed={}, missing=(), unlisted=())
     if wanted:
         packages = read_packages((yield ask_packages(ground.manager, wanted)))
@@ -113,11 +114,15 @@ def decide(args: Args, state: State) -> Decision:
         return NoChange(why=f"installed: {there}" if there else f"on PATH: {', '.join(args.programs)}")
     names = ", ".join(state.missing)
     if not state.manager:
-        return Blocked(why=f"{names}: none of {', '.join(MANAGERS.values())} is on this host to install with")
+        return Blocked(
+            why=f"{names}: cannot be installed, because this host has none of {', '.join(MANAGERS.values())}"
+        )
     if not state.root:
-        return Blocked(why=f"{names}: an installation needs root: give the step `become: true`")
+        return Blocked(why=f"{names}: installing needs root: give the step `become: true`")
     if state.unlisted and args.refresh == "never":
-        return Blocked(why=f"apt's lists do not offer {', '.join(state.unlisted)}, and `refresh` is never")
+        return Blocked(
+            why=f"apt's lists do not offer {', '.join(state.unlisted)}, and `refresh: never` forbids fetching them"
+        )
     refresh = state.manager == "apt" and (args.refresh == "always" or bool(state.unlisted))
     first = ", after fetching its package lists" if refresh else ""
     return Change(
@@ -129,7 +134,7 @@ def decide(args: Args, state: State) -> Decision:
 
 
 def _lacking(state: State) -> str:
-    return f"the package is installed, and there is no program {', '.join(state.lacking)} on PATH"
+    return f"the package is installed, but there is no program {', '.join(state.lacking)} on PATH"
 
 
 def explain(args: Args, before: State, after: State) -> str:

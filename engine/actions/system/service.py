@@ -1,7 +1,8 @@
-"""Start, stop, restart or reload a service of systemd, and have it start at boot or not.
+"""Start, stop, restart or reload a systemd service, and enable or disable it at boot.
 
-A restart is done when the service is up under a new invocation, start time or process. Where systemd does not run the
-host (most containers) the step is skipped. What the way into the host hangs on is not stopped unless `allow` names it.
+A restart is done when the service is up with a new invocation, start time or process. If the host does not run systemd
+(most containers), the step is skipped. Units that the connection to the host depends on are not stopped unless `allow`
+names them.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from engine.facts.system.systemd_units import (
 from engine.protocols import Absent, Fails, Holds, Probe
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
-from engine.values.types import Duration, Unknown
+from engine.values.types import Duration, Json, Unknown
+from engine.values.undo import Undo, UndoStep
 
 NO_SYSTEMD = "systemd does not run this host (no /run/systemd/system)"
 
 _DONE = {"started": "started", "stopped": "stopped", "restarted": "restarted", "reloaded": "reloaded", "": "done"}
+_REVERSE = {"stop": "start", "start": "stop", "disable": "enable", "enable": "disable"}
 _VERBS = {"started": "start", "stopped": "stop", "restarted": "restart", "reloaded": "reload"}
 
 
@@ -40,18 +43,22 @@ class Args:
 
     name: str = field(metadata={"about": "A service, or with its ending a .socket, .timer or .path."})
     state: Literal["", "started", "stopped", "restarted", "reloaded"] = field(
-        default="", metadata={"about": "What it shall be; restarted and reloaded are done anew every time."}
+        default="", metadata={"about": "The wanted state; restarted and reloaded are done on every run."}
     )
-    enabled: bool | None = field(default=None, metadata={"about": "Whether it starts at boot; null: as it is."})
+    enabled: bool | None = field(default=None, metadata={"about": "Whether the unit starts at boot; null: unchanged."})
     steady: Duration = field(
         default=Duration(1.0),
-        metadata={"about": "How long a service must run before it is probed again.", "minimum": 0, "maximum": 300},
+        metadata={
+            "about": "How long to wait after a start before the service is probed again.",
+            "minimum": 0,
+            "maximum": 300,
+        },
     )
     daemon_reload: bool = field(
-        default=False, metadata={"about": "Have systemd read its files anew first, if this unit's has changed."}
+        default=False, metadata={"about": "Run systemctl daemon-reload first, if this unit's file has changed."}
     )
     allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected units that may be stopped after all, by name."}
+        default=(), metadata={"about": "Protected units, by name, that may be stopped all the same."}
     )
 
     def __post_init__(self) -> None:
@@ -66,15 +73,17 @@ class State:
     """How the unit stands."""
 
     unit: Unit | Unknown = field(
-        metadata={"about": "What systemd says of it (id, active, sub, pid, enabled, result, restarts, since ...)."}
+        metadata={
+            "about": "The unit as systemd reports it (id, active, sub, pid, enabled, result, restarts, since ...)."
+        }
     )
-    active: bool | Unknown = field(metadata={"about": "Whether it runs."})
+    active: bool | Unknown = field(metadata={"about": "Whether the unit runs."})
     enabled: str | Unknown = field(metadata={"about": "enabled, disabled, static, masked ..."})
-    root: bool = field(default=False, metadata={"about": "Whether we may steer it: the step runs as root."})
+    root: bool = field(default=False, metadata={"about": "Whether the step runs as root, and so may control units."})
 
 
 def probe(args: Args) -> Probe[State]:
-    """One look."""
+    """Read the unit's state."""
     look = read_unit(args.name, (yield ask_unit(args.name)))
     if look.unit is None:
         unknown = Unknown(why=NO_SYSTEMD)
@@ -94,7 +103,7 @@ def decide(args: Args, state: State) -> Decision:
     if not verbs:
         return NoChange(why=condition(unit) + (f", {unit.enabled}" if args.enabled is not None else ""))
     if not state.root:
-        return Blocked(why=f"{unit.id}: to {' and '.join(verbs)} it needs root: give the step `become: true`")
+        return Blocked(why=f"{unit.id}: {' and '.join(verbs)} needs root: give the step `become: true`")
     return Change(
         summary=_summary(args, unit, verbs),
         commands=tuple(_commands(args, unit, verbs)),
@@ -124,13 +133,13 @@ def _obstacles(args: Args, unit: Unit, verbs: tuple[str, ...]) -> Iterator[str]:
         yield f"there is no unit {full_name(args.name)} on this host{near}"
         return
     if unit.load == "masked" and {"start", "restart", "enable"} & set(verbs):
-        yield f"{unit.id} is masked: somebody has forbidden it to start (systemctl unmask {unit.id})"
+        yield f"{unit.id} is masked and cannot start: `systemctl unmask {unit.id}` allows it"
     elif unit.load not in ("loaded", "masked"):
-        yield f"systemd cannot use {unit.file or unit.id}: it is {unit.load} (systemctl status {unit.id} says why)"
+        yield f"systemd cannot use {unit.file or unit.id}: it is {unit.load} (see: systemctl status {unit.id})"
     why = protected(unit, args.allow)
     careful = {"stop", "restart", "disable"} | ({"start"} if "systemd" in why else set())
     if why and careful & set(verbs):
-        yield f"{unit.id} is left alone: {why} (`allow: [{unit.id}]` does it all the same)"
+        yield f"{unit.id} is left alone: {why} (`allow: [{unit.id}]` overrides this)"
     if args.enabled is True and unit.enabled in ("static", "generated"):
         yield f"{unit.id} is {unit.enabled}: it cannot be enabled, other units start it"
     if "reload" in verbs and not is_up(unit):
@@ -144,7 +153,7 @@ def _summary(args: Args, unit: Unit, verbs: tuple[str, ...]) -> str:
     if "stop" in verbs and unit.triggered_by:
         words += f" ({', '.join(unit.triggered_by)} may start it again)"
     if unit.stale and not args.daemon_reload and {"start", "restart"} & set(verbs):
-        words += " (its file has changed, and systemd has not read it since: `daemon_reload: true` has it read)"
+        words += " (its file has changed since systemd read it: `daemon_reload: true` reads it)"
     return words
 
 
@@ -163,26 +172,37 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """What a second look still sees."""
+    """What a second probe still finds."""
     return f"{_DONE[args.state]}, but {'; '.join(_unsettled(args, before, after))}"
 
 
 def _unsettled(args: Args, before: State, after: State) -> list[str]:
+    """Why it is not as it shall be, or was not done anew; empty: it is."""
     old, new = before.unit, after.unit
     if isinstance(old, Unknown) or isinstance(new, Unknown):
-        return ["systemd does not say how it stands"]
-    found = []
-    ran = new.kind == "oneshot" and not new.remains and new.active == "inactive" and new.result in ("", "success")
-    left = [it for it in _verbs(args, new) if it not in ("restart", "reload") and not (it == "start" and ran)]
-    if left or (args.state in ("restarted", "reloaded") and not is_up(new) and not ran):
-        found.append(condition(new) + (f", and {new.enabled}" if {"enable", "disable"} & set(left) else ""))
-    elif args.state in ("started", "restarted") and _falls_over(old, new):
-        found.append(f"it does not stay up: {condition(new)}")
-    elif args.state == "restarted" and not ran and not came_anew(old, new):
-        found.append(f"{new.id} is the same as before: neither invocation, start time nor process is new")
-    elif args.state == "reloaded" and (new.moved == old.moved or isinstance(new.moved, Unknown)):
-        found.append(f"systemd has no record that {new.id} was reloaded")
-    return found
+        return ["systemd does not report the unit's state"]
+    completed = _has_completed(new)
+    left = {verb for verb in _verbs(args, new) if verb not in ("restart", "reload")} - (
+        {"start"} if completed else set()
+    )
+    if left or (args.state in ("restarted", "reloaded") and not is_up(new) and not completed):
+        return [condition(new) + (f", and {new.enabled}" if {"enable", "disable"} & left else "")]
+    if args.state in ("started", "restarted") and _falls_over(old, new):
+        return [f"the service does not stay up: {condition(new)}"]
+    return list(_not_done_anew(args, old, new))
+
+
+def _has_completed(unit: Unit) -> bool:
+    """Whether it is a oneshot unit that did its work and is down since, as it should be."""
+    return unit.kind == "oneshot" and not unit.remains and unit.active == "inactive" and unit.result in ("", "success")
+
+
+def _not_done_anew(args: Args, old: Unit, new: Unit) -> Iterator[str]:
+    """That a restart or a reload, which has no fixed state, left no trace."""
+    if args.state == "restarted" and not _has_completed(new) and not came_anew(old, new):
+        yield f"{new.id} was not restarted: invocation, start time and process are the same as before"
+    if args.state == "reloaded" and (new.moved == old.moved or isinstance(new.moved, Unknown)):
+        yield f"systemd has no record that {new.id} was reloaded"
 
 
 def _falls_over(old: Unit, new: Unit) -> bool:
@@ -194,13 +214,30 @@ def refused(command: Command, completed: Completed) -> str:
     """systemctl's own words, without its advice."""
     if completed.timed_out or completed.exit_code is None or command.argv[:1] != ("systemctl",):
         return ""
-    lines = [" ".join(it.split()) for it in completed.stderr.split("\n") if it.strip()]
-    said = [it for it in lines if not it.startswith(("See ", "Warning: "))][:2]
-    return (
-        f"{'; '.join(said)} (exit code {completed.exit_code}; journalctl -u {command.argv[-1]} says why)"
-        if said
-        else ""
-    )
+    lines = [" ".join(line.split()) for line in completed.stderr.split("\n") if line.strip()]
+    said = [line for line in lines if not line.startswith(("See ", "Warning: "))][:2]
+    return f"{'; '.join(said)} (exit code {completed.exit_code}; see: journalctl -u {command.argv[-1]})" if said else ""
+
+
+def undo(args: Args, state: State, change: Change) -> Undo:
+    """A start by a stop, an enable by a disable, and the other way round; a restart and a reload stay."""
+    unit = state.unit
+    if isinstance(unit, Unknown):
+        return Undo(stays=(unit.why,))
+    verbs = set(_verbs(args, unit))
+    again = sorted(verbs & {"restart", "reload"})
+    stays = [f"{unit.id} stays as its {verb} has left it: what is restored counts after its next one" for verb in again]
+    back: dict[str, Json] = {"name": unit.id, "allow": list(args.allow)}
+    if {"start", "stop"} & verbs:
+        back["state"] = "stopped" if "start" in verbs else "started"
+    if ("enable" in verbs and unit.enabled in ("disabled", "")) or ("disable" in verbs and unit.enabled == "enabled"):
+        back["enabled"] = "disable" in verbs
+    elif {"enable", "disable"} & verbs:
+        stays.append(f"{unit.id} was {unit.enabled} at boot")
+    if not {"state", "enabled"} & back.keys():
+        return Undo(stays=tuple(stays))
+    words = " and ".join(it for it in ("stop", "start", "disable", "enable") if _REVERSE[it] in verbs)
+    return Undo(parts=(UndoStep(action="service", args=back, say=f"{words} {unit.id}"),), stays=tuple(stays))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
@@ -208,7 +245,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     unit = state.unit
     if isinstance(unit, Unknown):
         return Fails(why=unit.why)
-    wanted = [it for it in _verbs(args, unit) if it not in ("restart", "reload")]
+    wanted = [verb for verb in _verbs(args, unit) if verb not in ("restart", "reload")]
     down = args.state in ("restarted", "reloaded") and not is_up(unit)
     words = condition(unit) + (f", {unit.enabled}" if args.enabled is not None else "")
     return Fails(why=words) if wanted or down or unit.load == "not-found" else Holds(why=words)
@@ -219,4 +256,4 @@ def by_hand(args: Args) -> tuple[str, ...]:
     verbs = ([] if args.enabled is None else ["enable" if args.enabled else "disable"]) + (
         [_VERBS[args.state]] if args.state else []
     )
-    return tuple(f"systemctl {it} {full_name(args.name)}" for it in verbs)
+    return tuple(f"systemctl {verb} {full_name(args.name)}" for verb in verbs)

@@ -1,6 +1,6 @@
-"""Count the rows of a table in an SQLite database, and see whether they become more.
+"""Count the rows of a table in an SQLite database, and check whether the number grows.
 
-The database is opened for reading only, and no file is made beside it.
+The database is opened read-only, and no file is created beside it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ class Args:
     apart: Duration = field(
         default=Duration(0), metadata={"about": "Count twice with this interval to see growth.", "maximum": 600}
     )
-    at_least: int = field(default=0, metadata={"about": "Hold that there are so many rows.", "minimum": 0})
-    growing: bool = field(
-        default=False, metadata={"about": "Hold that there are more on the second count; needs `apart`."}
-    )
+    at_least: int = field(default=0, metadata={"about": "Require at least this many rows.", "minimum": 0})
+    growing: bool = field(default=False, metadata={"about": "Require more rows on the second count; needs `apart`."})
 
     def __post_init__(self) -> None:
         if not self.database.startswith(("/", "~/")):
-            raise ValueError(f"`database`: {self.database!r} is no absolute path")
+            raise ValueError(f"`database`: {self.database!r} is not an absolute path")
         if "\n" in self.table or "\0" in self.table:
-            raise ValueError("`table`: a name on one line is wanted")
+            raise ValueError("`table` must be a name on one line")
         if self.growing and not self.apart:
             raise ValueError("`growing` needs two counts: give `apart`, such as 10s")
 
@@ -45,14 +43,15 @@ class Args:
 class State:
     """What was counted."""
 
-    rows: int | Unknown = field(metadata={"about": "How many rows there are, on the last count."})
+    rows: int | Unknown = field(metadata={"about": "How many rows the last count found."})
     problem: Problem = field(
-        default="", metadata={"about": "Why it is not known: no database, no table, locked, not a database, other."}
+        default="",
+        metadata={"about": "Why the number is not known: no database, no table, locked, not a database, other."},
     )
-    why: str = field(default="", metadata={"about": "The same in sqlite3's words."})
-    size: int | Unknown = field(metadata={"about": "Bytes of the file."})
-    grown: int | Unknown = field(metadata={"about": "How many more rows there are than on the first count."})
-    growing: bool | Unknown = field(metadata={"about": "Whether there are more."})
+    why: str = field(default="", metadata={"about": "The reason as sqlite3 reports it."})
+    size: int | Unknown = field(metadata={"about": "Size of the file, in bytes."})
+    grown: int | Unknown = field(metadata={"about": "How many more rows the last count found than the first."})
+    growing: bool | Unknown = field(metadata={"about": "Whether the number of rows grew."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -83,7 +82,7 @@ def _problem(words: str) -> Problem:
         "is not a database": "not a database",
         "malformed": "not a database",
     }
-    return next((it for text, it in known.items() if text in words), "other")
+    return next((value for text, value in known.items() if text in words), "other")
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
@@ -96,7 +95,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     if state.rows < args.at_least:
         return Fails(why=f"{what} has {plural(state.rows, 'row')}, wanted {args.at_least}")
     if args.growing and state.growing is not True:
-        return Fails(why=f"{what} has {plural(state.rows, 'row')}, and not one more after {args.apart:g} s")
+        return Fails(why=f"{what} has {plural(state.rows, 'row')}, and no more after {args.apart:g} s")
     return Holds(why=f"{what} has {plural(state.rows, 'row')}")
 
 

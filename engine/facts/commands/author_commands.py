@@ -1,4 +1,4 @@
-"""What came back from a program of the playbook's author, and what it means where it is the check of a change."""
+"""The result of a command that a playbook author wrote, and what it means as the check of a change."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from engine.values.command import Command, Completed
 from engine.values.excerpts import excerpt
 from engine.values.types import Json, Unknown, seconds
 
-_STATUS: dict[int, str] = {126: "it may not be started", 127: "there is no such program"}
+_STATUS: dict[int, str] = {126: "the program cannot be executed", 127: "the program was not found"}
 
 
 MOST = 1024 * 1024
 """Characters of each stream that an expression may use, and that may be parsed."""
 
-TOO_MUCH = f"it printed more than {MOST // 1024} KiB, and the middle is missing"
+TOO_MUCH = f"the output exceeds {MOST // 1024} KiB, and its middle is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandAnswer:
     """What the look, or the check of a change, gave."""
 
-    exit_code: int | Unknown = field(metadata={"about": "What it exited with (of a change: its check)."})
-    stdout: str = field(default="", metadata={"about": "What it printed."})
-    stderr: str = field(default="", metadata={"about": "What it complained about."})
-    value: Json | Unknown = field(default=None, metadata={"about": "What `parse` makes of stdout."})
+    exit_code: int | Unknown = field(metadata={"about": "The exit code (of a change: that of its check)."})
+    stdout: str = field(default="", metadata={"about": "Standard output."})
+    stderr: str = field(default="", metadata={"about": "Standard error."})
+    value: Json | Unknown = field(default=None, metadata={"about": "Standard output as `parse` reads it."})
 
 
-UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check looks at nothing"))
+UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check probes nothing"))
 """Of a change without a check."""
 
 
@@ -52,9 +52,9 @@ def _fault(command: Command, done: Completed, *, checking: bool) -> str:
     if done.timed_out:
         return f"{what} did not end within {seconds(done.seconds)}"
     if done.exit_code is None:
-        return f"{what} gave no exit code"
+        return f"{what} returned no exit code"
     wanted = "0 (nothing to do) or 1 (needed)" if checking else " or ".join(map(str, command.accepts))
-    said = [it.strip() for it in (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]]
+    said = [line.strip() for line in (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]]
     why = [_STATUS[done.exit_code]] if done.exit_code in _STATUS and not said else said
     return f"{what} exited with {done.exit_code}, wanted {wanted}" + (f": {' / '.join(why)}" if why else "")
 

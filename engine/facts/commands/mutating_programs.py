@@ -1,4 +1,4 @@
-"""Programs that are known to change a host, so that a look which runs one can be refused before it does."""
+"""Programs that are known to change a host, so that a probe that would run one is refused."""
 
 from __future__ import annotations
 
@@ -118,32 +118,52 @@ def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
         return
     program, rest = argv[0].rpartition("/")[2], argv[1:]
     if program in _SHELLS:
-        flags = [at for at, it in enumerate(rest) if re.fullmatch(r"-[a-z]*c[a-z]*", it)]
-        if flags and len(rest) > flags[0] + 1:
-            yield from _in_script(rest[flags[0] + 1])
+        yield from _in_shell(rest)
         return
-    words = [it for it in rest if not it.startswith("-")]
+    words = [word for word in rest if not word.startswith("-")]
     if program in _PLAIN and not _only_asks(program, rest):
         yield MutatingCommand(words=program, risk=_PLAIN[program])
     elif program.startswith("mkfs."):
         yield MutatingCommand(words=program, risk=Risk.DELETES_DATA)
-    if program in _VERBS:
-        verbs, risk = _VERBS[program]
-        said = [it for it in _verbs(program, words) if it in verbs.split()]
-        yield from (
-            MutatingCommand(words=f"{program} {it}", risk=risk) for it in said if not (it == "run" and "--rm" in rest)
-        )
-    if program in _OPTIONS:
-        pattern, risk = _OPTIONS[program]
-        yield from (MutatingCommand(words=f"{program} {it}", risk=risk) for it in rest if re.fullmatch(pattern, it))
-    if program == "curl" and _SENDS.search(" ".join(rest)):
-        yield MutatingCommand(words="curl -X", risk=Risk.UNKNOWN)
+    yield from _by_verb(program, rest, words)
+    yield from _by_option(program, rest)
     if program == "find":
-        for at, it in enumerate(rest):
-            if it in ("-exec", "-execdir", "-ok"):
-                yield from _in_argv(rest[at + 1 :])
+        yield from _in_find(rest)
     if program in ("docker", "podman", "kubectl") and "exec" in words[:2]:
         yield from _inside(rest)
+
+
+def _in_shell(rest: list[str]) -> Iterator[MutatingCommand]:
+    """The text after the option -c of a shell."""
+    flags = [at for at, word in enumerate(rest) if re.fullmatch(r"-[a-z]*c[a-z]*", word)]
+    if flags and len(rest) > flags[0] + 1:
+        yield from _in_script(rest[flags[0] + 1])
+
+
+def _by_verb(program: str, rest: list[str], words: list[str]) -> Iterator[MutatingCommand]:
+    """What *program* is asked to do by one of its *words*: ``git push``; a container of ``--rm`` leaves nothing."""
+    verbs, risk = _VERBS.get(program, ("", Risk.UNKNOWN))
+    for verb in _verbs(program, words):
+        if verb in verbs.split() and not (verb == "run" and "--rm" in rest):
+            yield MutatingCommand(words=f"{program} {verb}", risk=risk)
+
+
+def _by_option(program: str, rest: list[str]) -> Iterator[MutatingCommand]:
+    """What *program* is asked to do by an option: ``sed -i``."""
+    if program in _OPTIONS:
+        pattern, risk = _OPTIONS[program]
+        yield from (
+            MutatingCommand(words=f"{program} {word}", risk=risk) for word in rest if re.fullmatch(pattern, word)
+        )
+    if program == "curl" and _SENDS.search(" ".join(rest)):
+        yield MutatingCommand(words="curl -X", risk=Risk.UNKNOWN)
+
+
+def _in_find(rest: list[str]) -> Iterator[MutatingCommand]:
+    """The commands that find runs: ``-exec`` and the like."""
+    for at, word in enumerate(rest):
+        if word in ("-exec", "-execdir", "-ok", "-okdir"):
+            yield from _in_argv(rest[at + 1 :])
 
 
 def _verbs(program: str, words: list[str]) -> list[str]:
@@ -201,10 +221,10 @@ def _in_script(script: str) -> Iterator[MutatingCommand]:
     for inner in _SUBSTITUTIONS.findall(script):
         yield from _in_script(inner[0] or inner[1])
     for words in _simple_commands(_SUBSTITUTIONS.sub("x", script)):
-        yield from _in_argv([it for it in words if it != ">"])
-        for at, it in enumerate(words):
+        yield from _in_argv([word for word in words if word != ">"])
+        for at, word in enumerate(words):
             target = words[at + 1] if at + 1 < len(words) else ""
-            if it == ">" and target and not _HARMLESS.fullmatch(target):
+            if word == ">" and target and not _HARMLESS.fullmatch(target):
                 yield MutatingCommand(words=f"> {target}", risk=Risk.EDITS_FILES)
 
 
@@ -230,6 +250,6 @@ def _simple_commands(script: str) -> Iterator[list[str]]:
 
 def _tidied(script: str) -> str:
     """*script* with a ``;`` at each end of a line and without comments."""
-    lines = (re.sub(r"(?:^|(?<=\s))#.*", "", it) if it.count("'") % 2 == 0 and it.count('"') % 2 == 0 else it
-             for it in script.replace("\\\n", " ").split("\n"))  # fmt: skip
+    lines = (re.sub(r"(?:^|(?<=\s))#.*", "", line) if line.count("'") % 2 == 0 and line.count('"') % 2 == 0 else line
+             for line in script.replace("\\\n", " ").split("\n"))  # fmt: skip
     return " ;\n".join(lines)

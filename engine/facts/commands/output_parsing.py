@@ -1,4 +1,4 @@
-"""Make a value of what a program printed; what does not parse is Unknown, never empty."""
+"""Parse the output of a program into a value; output that does not parse is Unknown, never empty."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from engine.codec import from_host
 from engine.text.host_json import loads
-from engine.text.regexes import fault_in_regex, too_long_for
+from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from engine.values.types import Json, Unknown
 
 FORMS = ("text", "lines", "json", "csv")
@@ -32,13 +33,13 @@ def parsed(text: str, form: Json) -> Json | Unknown:
     ``text``: without the newlines at its end.  ``lines``: those that are not blank.  ``json``: what it is.
     ``csv``: one mapping for each row after the first, which names the columns.  ``{regex}``: the first match in
     the text (``^`` and ``$`` are at lines): its named groups as a mapping, else its one group or the list of them,
-    else all of it.
+    else all of it.  A mapping with our own key ``$unknown`` is Unknown (``from_host``).
     """
     match form:
         case "text":
             return text.rstrip("\r\n")
         case "lines":
-            return [it.rstrip("\r") for it in text.split("\n") if it.strip()]
+            return [line.rstrip("\r") for line in text.split("\n") if line.strip()]
         case "json":
             return _json(text)
         case "csv":
@@ -52,33 +53,33 @@ def _json(text: str) -> Json | Unknown:
     try:
         value: Any = loads(text)
     except ValueError as error:
-        return Unknown(why=f"what it printed is not JSON: {error}" if text.strip() else "it printed nothing, not JSON")
-    return value  # type: ignore[no-any-return] # json.loads gives nothing else
+        return Unknown(why=f"the output is not JSON: {error}" if text.strip() else "the output is empty, not JSON")
+    return from_host(value)
 
 
 def _csv(text: str) -> Json | Unknown:
     try:
         rows = [it for it in csv.reader(io.StringIO(text), skipinitialspace=True) if any(map(str.strip, it))]
     except csv.Error as error:
-        return Unknown(why=f"what it printed is not CSV: {error}")
+        return Unknown(why=f"the output is not CSV: {error}")
     if not rows:
-        return Unknown(why="it printed nothing, not even a row of column names")
+        return Unknown(why="the output is empty: it lacks even the row of column names")
     names = [it.strip() for it in rows[0]]
     if len(set(names)) != len(names):
         return Unknown(why="two columns have the same name")
     for number, values in enumerate(rows[1:], 2):
         if len(values) != len(names):
             return Unknown(why=f"row {number} has {len(values)} columns, the first row has {len(names)}")
-    return [dict(zip(names, map(str.strip, it), strict=True)) for it in rows[1:]]
+    return from_host([dict(zip(names, map(str.strip, row), strict=True)) for row in rows[1:]])
 
 
 def _match(text: str, pattern: str) -> Json | Unknown:
-    compiled = re.compile(pattern, re.MULTILINE)
-    if why := too_long_for(compiled, text):
-        return Unknown(why=f"what it printed cannot be searched: {why}")
-    found = compiled.search(text)
+    try:
+        found = SearchBudget().search(compile_regex(pattern, re.MULTILINE), text)
+    except SearchTimeout as error:
+        return Unknown(why=f"the output {error}")
     if found is None:
-        return Unknown(why=f"what it printed does not match {pattern}")
+        return Unknown(why=f"the output does not match {pattern}")
     if named := found.groupdict():
         return dict(named)
     groups = found.groups()

@@ -64,7 +64,7 @@ def without_entry(text: str, braces: Braces, number: int) -> str:
         if last and number and not comma:
             before = _COMMA.match(text, braces.entries[number - 1][1], begin)
             if before is None:
-                raise Conflict("the commas in this file stand where an entry cannot be taken out")
+                raise Conflict("the entry cannot be removed because of where the commas in this file are")
             kept = kept[: before.end() - 1] + kept[before.end() :]
         return kept + text[end_of_line(text, end) :]
     if not last:

@@ -1,4 +1,4 @@
-"""Read one configuration file of the host whole, and put another text in its place in one stroke."""
+"""Read a whole configuration file of the host, and replace it atomically."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.files.path_safety import REFUSED, STAT_PATH, refusal, refused
-from engine.shell import SAFE, VIEW
+from engine.shell import SAFE, VIEW, script
 from engine.values.command import Command, Completed, Effect, write_script
 
 LARGEST = 1 << 20
@@ -79,7 +79,7 @@ def read_file(path: str, done: Completed) -> HostFile:
             digest=digest,
         )
     if parts[0] != "file" or len(parts) != 15:
-        raise ProbeError(f"{path}: the answer of the host is cut off")
+        raise ProbeError(f"{path}: the output from the host is truncated")
     _, real, target, folder, writable, user, why, by, mode, links, owner, group, digest, size, text = parts
     _must_be_whole(real, text, digest, size)
     return HostFile(
@@ -102,13 +102,13 @@ def read_file(path: str, done: Completed) -> HostFile:
 def _must_be_whole(path: str, text: str, digest: str, size: str) -> None:
     raw = text.encode("utf-8", "surrogateescape")
     if "\0" in text:
-        raise ProbeError(f"{path} holds zero bytes: it is no text")
+        raise ProbeError(f"{path} contains NUL bytes: it is not text")
     if digest_of(raw, digest) == digest and not _SURROGATE.search(text):
         return
     if _broken(text):
         line = next(number for number, it in enumerate(text.split("\n"), 1) if _broken(it))
         raise ProbeError(f"{path}: line {line} is not UTF-8 text")
-    raise ProbeError(f"{path} was changed while it was read ({len(raw)} of {size} bytes came)")
+    raise ProbeError(f"{path} was changed while it was read ({len(raw)} of {size} bytes were read)")
 
 
 def _broken(line: str) -> bool:
@@ -157,7 +157,7 @@ def replace_file(file: HostFile, text: str, validate: tuple[str, ...], *, backup
 
 
 def octal(mode: str) -> str:
-    """``-rw-r--r--`` as ``644``; empty for what is no mode."""
+    """``-rw-r--r--`` as ``644``; empty for what is not a mode."""
     if len(mode) < 10:
         return ""
     bits = 0
@@ -167,130 +167,10 @@ def octal(mode: str) -> str:
     return f"{special or ''}{bits:03o}"
 
 
-_LOOK = (
-    VIEW
-    + STAT_PATH
-    + r"""
-set -f
-path=$1 most=$2
-peek "$path" follow
-if [ "$kind" = absent ]; then
-    nothing_there
-    if command -v sha256sum >/dev/null 2>&1; then digest=sha256:absent; else digest=cksum:absent; fi
-    printf '%s\0' absent "$path" "$target" $there $writable "$user" "$unsafe" "$become" $digest
-    exit 0
-fi
-[ "$kind" != directory ] || fail "$path is a folder"
-[ "$kind" = file ] || fail "$path is no regular file"
-[ -r "./$name" ] || fail "$path may not be read by $user"
-size=$(bytes) && size=$((size)) || fail "$path could not be read"
-[ $size -le $most ] || fail "$path has $size bytes; a configuration file has at most $most"
-set -- $(ls -ldn "./$name") || fail "$path: ls does not show it"
-mode=$1 links=$2
-set -- $(ls -ld "./$name")
-owner=$3 group=$4
-if command -v sha256sum >/dev/null 2>&1; then digest=$(content | sha256sum) && digest=sha256:${digest%% *}
-else digest=$(content | cksum) && set -- $digest && digest=cksum:$1:$2
-fi || fail "$path could not be read"
-printf '%s\0' file "$path" "$target" $there $writable "$user" "$unsafe" "$become"
-printf '%s\0' "$mode" "$links" "$owner" "$group" "$digest" $size
-content
-"""
-)
+_LOOK = VIEW + STAT_PATH + script(__package__, "config_file_read")
 """``$1`` path, ``$2`` the most bytes.  Fields end with zero bytes; the text comes last, as it is."""
 
-_WRITE = (
-    SAFE
-    + r"""
-LC_ALL=C; export LC_ALL
-umask 077
-path=$1 target=$2 seen=$3 wanted=$4 backup=$5 bits=$6; shift 6
-there=yes kept='' work=''
-case $seen in *:absent) there=no ;; esac
-fail() { code=$1; shift; printf '%s\n' "$*" >&2; exit "$code"; }
-not() { fail 12 "$path: nothing was written: $*"; }
-digest() {
-    case $wanted in
-        sha256:*) sum=$(sha256sum <"$1") && printf 'sha256:%s' "${sum%% *}" ;;
-        *) sum=$(cksum <"$1") && set -- $sum && printf 'cksum:%s:%s' "$1" "$2" ;;
-    esac
-}
-unchanged() {
-    now=$path
-    if [ -L "$path" ]; then now=$(readlink -f "$path"; echo x); now=${now%x}; now=${now%?}; fi
-    [ "$now" = "$target" ] || fail 10 "$path leads to another file than when it was inspected: nothing was written"
-    if [ $there = no ]; then
-        [ ! -e "./$name" ] && [ ! -L "./$name" ] ||
-            fail 10 "$path has appeared since it was inspected: nothing was written"
-    else
-        [ -f "./$name" ] && [ ! -L "./$name" ] && [ "$(digest "./$name" 2>/dev/null)" = "$seen" ] ||
-            fail 10 "$path has changed since it was inspected: nothing was written"
-    fi
-}
-copy() { cp --preserve=all -- "$1" "$2" 2>/dev/null || cp -p -- "$1" "$2"; }
-attributes() {
-    label=$(stat -c %C -- "$1" 2>/dev/null)
-    list=$(getfacl -cp -- "$1" 2>/dev/null)
-    set -- $(ls -ldn "$1")
-    printf '%s\n' "$1 $3 $4" "$label" "$list"
-}
-quoted() { printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
-safe_beside "$path" last || not "$why${owner:+ (become: $owner)}"
-dir=${real%/*}
-unchanged
-safe_tidy
-set -f
-trap '[ -z "$kept" ] || rm -f -- "./$kept"; [ -z "$work" ] || rm -rf -- "./$work"' EXIT
-trap 'exit 12' HUP INT TERM
-safe_workshop && why=$(mkdir -- "./$work/new" "./$work/old" 2>&1) || not "$why"
-new=./$work/new/$name was=./$work/old/$name
-if [ $there = yes ]; then
-    why=$(copy "./$name" "$new" 2>&1) || not "$why"
-    [ -w "$new" ] || chmod u+w "$new" 2>/dev/null
-fi
-why=$(cat 2>&1 >"$new") || not "${why:-there is no room for it}"
-[ "$(digest "$new")" = "$wanted" ] || not 'the new text did not come whole'
-why=$(chmod "$bits" "$new" 2>&1) || fail 13 "$path: nothing was written: $why"
-if [ $there = yes ]; then
-    if command -v chcon >/dev/null 2>&1; then chcon --reference="./$name" -- "$new" 2>/dev/null; fi
-    [ "$(attributes "$new")" = "$(attributes "./$name")" ] ||
-        fail 13 "$path: nothing was written: its owner, mode, ACL or label cannot be given to a new file by $(id -un)"
-fi
-sync "$new" 2>/dev/null
-if [ $# -gt 0 ]; then
-    left=$#
-    while [ $left -gt 0 ]; do
-        word=$1; shift
-        case $word in *'{}'*) word=${word%%'{}'*}$dir${new#.}${word#*'{}'} ;; esac
-        set -- "$@" "$word"; left=$((left - 1))
-    done
-    why=$(cd / && "$@" 2>&1 </dev/null) ||
-        fail 11 "$path: nothing was written: $1 refuses the new text (exit code $?): $why"
-    [ "$(digest "$new")" = "$wanted" ] || fail 11 "$path: nothing was written: $1 has changed the new text"
-fi
-put_beside() {  # the copy, under the name $place, unless there is something of that name
-    if [ -e "./$place" ] || [ -L "./$place" ]; then return 1; fi
-    if [ "$shared" = no ] && ln -- "$was" "./$place" 2>/dev/null; then return 0; fi
-    safe_put "$was" "$place" || not "no backup: $why"
-}
-if [ "$backup" = yes ] && [ $there = yes ]; then
-    why=$(copy "./$name" "$was" 2>&1) || not "no backup: $why"
-    [ "$(digest "$was")" = "$seen" ] || fail 10 "$path has changed since it was inspected: nothing was written"
-    moment=$(date +%Y%m%d-%H%M%S) number=1 place=$name.backup-$moment
-    until put_beside; do number=$((number + 1)); place=$name.backup-$moment-$number; done
-    kept=$place
-    sync "./$kept" 2>/dev/null
-fi
-unchanged
-safe_put "$new" "$name" || not "$why"
-sync . 2>/dev/null
-if [ -n "$kept" ]; then
-    printf 'to put it back by hand: cp -p -- %s %s\n' "$(quoted "${target%/*}/$kept")" "$(quoted "$path")"
-fi
-kept=
-exit 0
-"""
-)
+_WRITE = SAFE + script(__package__, "config_file_write")
 """``$1`` path, ``$2`` file, ``$3`` digest seen, ``$4`` digest wanted, ``$5`` backup, ``$6`` mode, then the validation.
 
 The new text is read from stdin into a folder beside the file, so that it keeps its name and is moved in one stroke.

@@ -106,7 +106,7 @@ def as_text(value: Any) -> Any:
             return value
         case int() | float():
             return repr(value)
-    raise Conflict(f"this format knows only text, and {kind(value)} is wanted")
+    raise Conflict(f"this format holds only text, but {kind(value)} is wanted")
 
 
 def number(value: Any, *, typed: bool) -> int | float:
@@ -114,7 +114,7 @@ def number(value: Any, *, typed: bool) -> int | float:
     if not typed and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", value):
         return float(value) if "." in value else int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Conflict(f"it is {kind(value)}, which cannot be compared with a number")
+        raise Conflict(f"the value is {kind(value)}, which cannot be compared with a number")
     return value
 
 
@@ -132,7 +132,7 @@ def edited(data: Any, path: KeyPath, value: Any) -> Any:
 
 
 def walk(data: Any, path: KeyPath) -> Any:
-    """What is at *path* in plain *data*; ABSENT.  Raises Conflict where something on the way is no mapping."""
+    """What is at *path* in plain *data*; ABSENT.  Raises Conflict where something on the way is not a mapping."""
     for depth, word in enumerate(path):
         if data is None:
             return ABSENT

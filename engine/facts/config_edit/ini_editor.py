@@ -55,7 +55,7 @@ class IniText:
         if found is ABSENT:
             self._refuse_other_letters(path)
         elif isinstance(found, list):
-            raise Conflict(f"{key_text(path)} stands there {len(found)} times; edit it by hand")
+            raise Conflict(f"{key_text(path)} occurs {len(found)} times; edit it by hand")
         return found
 
     def put(self, path: KeyPath, value: Any) -> str:
@@ -72,7 +72,7 @@ class IniText:
             return self._new_line(section, path[-1], line)
         if _COMMENT_BEHIND.search(self.text[option.value : option.end]):
             raise Conflict(
-                f"{key_text(path)} may have a comment behind its value, or it is part of it; edit it by hand"
+                f"{key_text(path)} has text after its value that may be a comment or part of it; edit it by hand"
             )
         if not option.between:
             return f"{self.text[: option.end]}{self._between(section)}{line}{self.text[option.end :]}"
@@ -126,7 +126,7 @@ class IniText:
         for section in self._sections:
             keys = made if not section.name else made.setdefault(section.name, {})
             if not isinstance(keys, dict):
-                raise Unparsable(f"{section.name!r} is a section, and a key before the first one")
+                raise Unparsable(f"{section.name!r} is both a section and a key before the first section")
             for it in section.options:
                 value = self.text[it.value : it.end]
                 before = keys.get(it.key, ABSENT)
@@ -140,7 +140,7 @@ class IniText:
         name = path[0] if len(path) == 2 else ""
         found = [it for it in self._sections if it.name == name]
         if len(found) > 1:
-            raise Conflict(f"the section [{name}] stands there {len(found)} times; edit it by hand")
+            raise Conflict(f"the section [{name}] occurs {len(found)} times; edit it by hand")
         return found[0] if found else None
 
     def _refuse_other_letters(self, path: KeyPath) -> None:
@@ -148,7 +148,7 @@ class IniText:
         names = around if isinstance(around, dict) else self.data
         for it in names:
             if it != path[-1] and it.lower() == path[-1].lower():
-                raise Conflict(f"there is {it}, and {path[-1]} is asked for; capital letters matter to some programs")
+                raise Conflict(f"the file has {it}, not {path[-1]}; capital letters matter to some programs")
 
     def _between(self, section: _Section) -> str:
         options = [it for one in (section, *self._sections) for it in one.options if it.between]
@@ -164,7 +164,7 @@ class IniText:
 
     def _new_section(self, path: KeyPath, values: dict[str, Any]) -> str:
         if len(path) != 1 or walk(self.data, path) is not ABSENT:
-            raise Conflict(f"{key_text(path)} cannot hold keys of its own: INI has sections with keys, and no more")
+            raise Conflict(f"{key_text(path)} cannot hold keys: INI has only sections with keys")
         between = self._between(self._sections[-1])
         lines = [f"{_name(key)}{between}{_one_line(it, (*path, key))}" for key, it in values.items()]
         gap = [""] if self.text.strip() and not self.text.endswith("\n\n") else []
@@ -174,7 +174,7 @@ class IniText:
 def _know_depth(path: KeyPath) -> None:
     if len(path) > 2:
         raise Conflict(
-            f"{key_text(path)}: INI has sections with keys, and no more; "
+            f"{key_text(path)}: INI has only sections with keys; "
             f'a section or a key with dots is written as "{".".join(path[:-1])}".{path[-1]}'
         )
 

@@ -132,7 +132,7 @@ def _loads(text: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for number, (key, _) in enumerate(pairs):
             if any(key == it for it, _ in pairs[:number]):
-                raise Unparsable(f"the key {key!r} stands twice in one object")
+                raise Unparsable(f"the key {key!r} occurs twice in one object")
         return dict(pairs)
 
     try:
@@ -140,8 +140,10 @@ def _loads(text: str) -> Any:
     except json.JSONDecodeError as error:
         what = f"line {error.lineno}, column {error.colno}: {error.msg}"
         if re.match(r"\s*(//|/\*|#)", text[error.pos :]) or re.search(r"^\s*(//|/\*|#)", text, re.MULTILINE):
-            what = f"line {error.lineno}: it has comments in it, which JSON does not know; edit it by hand"
+            what = f"line {error.lineno}: the file has comments, which JSON does not allow; edit it by hand"
         raise Unparsable(what) from error
+    except Unparsable:
+        raise
     except RecursionError as error:
         raise Unparsable(f"nested deeper than {DEEPEST} levels") from error
     except ValueError as error:  # a whole number of thousands of digits

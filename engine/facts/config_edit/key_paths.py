@@ -11,13 +11,13 @@ _BARE = re.compile(r"[^\s.\"'][^.\"']*")
 
 
 def key_path(text: str) -> KeyPath:
-    """The words of ``rollout.request_timeout`` or ``tool."a.b".x``.  Raises ValueError when it is no key."""
+    """The words of ``rollout.request_timeout`` or ``tool."a.b".x``.  Raises ValueError when it is not a key."""
     words: list[str] = []
     at = 0
     while True:
         found = _WORD.match(text, at)
         if found is None:
-            raise ValueError(f'{text!r} is no key: write words with dots between them, as in a.b or a."b.c"')
+            raise ValueError(f'{text!r} is not a key: write words with dots between them, as in a.b or a."b.c"')
         double, single, bare = found[1], found[2], found[3]
         words.append(
             re.sub(r"\\(.)", r"\1", double) if double is not None else single if bare is None else bare.strip()

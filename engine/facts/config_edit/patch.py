@@ -1,4 +1,4 @@
-"""Hold the values that are wanted against those in a text, and make the text that has them."""
+"""Compare the desired values with those in a configuration text, and produce the text that has them."""
 
 from __future__ import annotations
 
@@ -189,12 +189,12 @@ def _put(now: ConfigText, path: KeyPath, value: Any, parents: bool) -> ConfigTex
     if isinstance(found, dict):
         keys = ", ".join(list(found)[:3]) or "none"
         raise Conflict(
-            f"{key_text(path)} is a mapping (its keys: {keys}), and {kind(value)} is wanted in its place: "
-            "set its keys one by one, or unset it in a step before"
+            f"{key_text(path)} is a mapping (its keys: {keys}), but {kind(value)} is to replace it: "
+            "set its keys one by one, or unset it in an earlier step"
         )
     if isinstance(value, dict) and found is not ABSENT and found is not None:
         raise Conflict(
-            f"{key_text(path)} is {kind(found)}, and a mapping is wanted in its place: unset it in a step before"
+            f"{key_text(path)} is {kind(found)}, but a mapping is to replace it: unset it in an earlier step"
         )
     if found is ABSENT and not parents:
         _need_parent(now, path)
@@ -207,7 +207,7 @@ def _need_parent(now: ConfigText, path: KeyPath) -> None:
         if now.data and now.value(path[:depth]) is ABSENT:
             raise Conflict(
                 f"there is no {key_text(path[:depth])} to put {key_text(path[depth:])} into; "
-                "say `parents: true` to have it made"
+                "set `parents: true` to create it"
             )
 
 
@@ -217,9 +217,7 @@ def _dropped(now: ConfigText, path: KeyPath) -> ConfigText:
 
 def _checked(before: ConfigText, path: KeyPath, value: Any, text: str) -> ConfigText:
     """*text*, parsed: the old data with that one change, or a Conflict."""
-    words = (
-        f"{key_text(path)} cannot be changed without touching something else, as this file is laid out; edit it by hand"
-    )
+    words = f"{key_text(path)} cannot be changed without changing something else in this file; edit it by hand"
     try:
         after = type(before)(text)  # type: ignore[call-arg] # every Text is made from its text
     except Unparsable as error:

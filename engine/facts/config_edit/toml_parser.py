@@ -142,7 +142,7 @@ class _Reading:
             return self._collection(start, opened, depth)
         found = (_STRING if opened in "\"'" else _BARE).match(self._text, start)
         if found is None:
-            raise Unparsable(f"line {line_of(self._text, start)}: a value that cannot be understood")
+            raise Unparsable(f"line {line_of(self._text, start)}: a value that cannot be parsed")
         self._at = found.end()
         return Value(start=start, end=self._at)
 
@@ -167,7 +167,7 @@ class _Reading:
         while True:
             found = _KEY.match(self._text, self._at)
             if found is None:
-                raise Unparsable(f"line {line_of(self._text, self._at)}: a key that cannot be understood")
+                raise Unparsable(f"line {line_of(self._text, self._at)}: a key that cannot be parsed")
             self._at = found.end()
             words.append(_word(found[1]))
             if self._text[self._at : self._at + 1] != ".":

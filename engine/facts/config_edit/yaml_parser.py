@@ -62,7 +62,7 @@ def parse(text: str) -> YamlNode | None:
         if isinstance(event, yaml.DocumentStartEvent):
             roots.append(reading.node(next(events), 0))
     if len(roots) > 1:
-        raise Unparsable("there are several YAML documents in it")
+        raise Unparsable("the file contains several YAML documents")
     return roots[0] if roots and not (roots[0].empty and not roots[0].tag and not roots[0].anchor) else None
 
 
@@ -100,8 +100,8 @@ def _gist(event: Any) -> tuple[object, ...]:
 def _read_otherwise(text: str) -> str:
     at, name = first_break(text)
     return (
-        f"line {line_of(text, at)}: {name} ends a line for readers of YAML 1.1 and not for those of 1.2, so that they "
-        "read different things there; take it out first"
+        f"line {line_of(text, at)}: {name} ends a line in YAML 1.1 and not in YAML 1.2, so that programs read "
+        "different things there; remove it first"
     )
 
 
@@ -116,7 +116,7 @@ class _Reading:
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise Unparsable(f"line {line_of(self._text, start)}: no anchor is called {event.anchor!r}")
+                raise Unparsable(f"line {line_of(self._text, start)}: there is no anchor {event.anchor!r}")
             return YamlNode(kind="alias", start=start, end=end, value=event.anchor)
         if event.anchor:
             self._anchors.add(event.anchor)
@@ -150,7 +150,7 @@ class _Reading:
             if key.kind == "scalar":
                 here = line_of(self._text, key.start)
                 if key.value in seen and key.value != MERGE:
-                    raise Unparsable(f"the key {key.value!r} stands twice, on lines {seen[key.value]} and {here}")
+                    raise Unparsable(f"the key {key.value!r} occurs twice, on lines {seen[key.value]} and {here}")
                 seen[key.value] = here
         made.end = _end(event) if made.flow else max(made.end, self._behind(made))
 

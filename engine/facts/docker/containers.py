@@ -19,10 +19,19 @@ FORMAT = (
     '"started":{{json .State.StartedAt}},"finished":{{json .State.FinishedAt}},"restarts":{{json .RestartCount}},'
     '"health":{{with index .State "Health"}}{{json .Status}}{{else}}""{{end}},'
     '"memory":{{json .HostConfig.Memory}},"swap":{{json .HostConfig.MemorySwap}},"nano":{{json .HostConfig.NanoCpus}},'
+    '"shm":{{json .HostConfig.ShmSize}},"ipc":{{json .HostConfig.IpcMode}},'
     '"policy":{{json .HostConfig.RestartPolicy}},"log":{{json .HostConfig.LogConfig.Type}},'
     '"log_path":{{json .LogPath}},"auto_remove":{{json .HostConfig.AutoRemove}},"mounts":{{json .Mounts}}}'
 )
 """For ``docker container inspect --format``.  The environment and the command line may hold secrets: not asked for."""
+
+GPU_FORMAT = (
+    'container {"id":{{json .Id}},"name":{{json .Name}},"image":{{json .Config.Image}},"pid":{{json .State.Pid}},'
+    '"started":{{json .State.StartedAt}},"auto_remove":{{json .HostConfig.AutoRemove}},'
+    '"runtime":{{json .HostConfig.Runtime}},"privileged":{{json .HostConfig.Privileged}},'
+    '"requests":{{json .HostConfig.DeviceRequests}},"devices":{{json .HostConfig.Devices}},"end":"end"}'
+)
+"""For ``docker container inspect --format``: how a container was given devices."""
 
 LIST = r"""
 list ps -aq --no-trunc
@@ -60,6 +69,10 @@ class Container:
     """Bytes of memory and swap together; 0: not set, -1: unlimited."""
     cpus: float = 0.0
     """0: unlimited."""
+    shm_size: int = 0
+    """Bytes of its /dev/shm; 0: not known."""
+    ipc: str = ""
+    """private, shareable, host, container:ID or none: whose /dev/shm it has."""
     log_driver: str = ""
     log_path: str = ""
     auto_remove: bool = False
@@ -117,10 +130,14 @@ def container(row: Mapping[str, Any]) -> Container:
         memory=row["memory"] or 0,
         memory_swap=row["swap"] or 0,
         cpus=(row["nano"] or 0) / 1e9,
+        shm_size=row.get("shm") or 0,
+        ipc=row.get("ipc") or "",
         log_driver=row["log"],
         log_path=row["log_path"] or "",
         auto_remove=bool(row["auto_remove"]),
-        volumes=tuple(it["Name"] for it in row["mounts"] or () if it.get("Type") == "volume" and it.get("Name")),
+        volumes=tuple(
+            mount["Name"] for mount in row["mounts"] or () if mount.get("Type") == "volume" and mount.get("Name")
+        ),
     )
 
 

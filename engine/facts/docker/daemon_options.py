@@ -78,10 +78,10 @@ def refusals(
     options = options if isinstance(options, Mapping) else {}
     for key, value in options.items():
         if value is not None and not isinstance(value, str):
-            yield f"log option {key}: a text is wanted, in quotes, and {_called(value)} stands there"
+            yield f"log option {key}: must be a text in quotes, but is {_called(value)}"
     name = driver if isinstance(driver, str) and driver else running
     if drivers and name not in drivers and name not in ("none", running):
-        yield f"log driver {name}: this Docker has no such driver (there are: {', '.join(sorted(drivers))}, none)"
+        yield f"log driver {name}: this Docker has no such driver (available: {', '.join(sorted(drivers))}, none)"
         return
     usual = before if name == running else ()
     yield from _options(name, {key: str(value) for key, value in options.items()}, {*usual, *allowed})
@@ -91,7 +91,7 @@ def _wrong_types(config: Mapping[str, Any]) -> Iterator[str]:
     for key, value in config.items():
         wanted = _WANTED.get(key)
         if wanted and value is not None and _called(value) != wanted:
-            yield f"{key}: {wanted} is wanted, and {_called(value)} stands there"
+            yield f"{key}: must be {wanted}, but is {_called(value)}"
 
 
 def _called(value: object) -> str:
@@ -114,17 +114,17 @@ def _options(driver: str, options: Mapping[str, str], usual: Collection[str]) ->
         return
     mode = options.get("mode", "")
     if mode not in ("", "blocking", "non-blocking"):
-        yield "log option mode: blocking or non-blocking is wanted"
+        yield "log option mode: must be blocking or non-blocking"
     if "max-buffer-size" in options and mode != "non-blocking":
-        yield "log option max-buffer-size: it counts with mode=non-blocking only"
+        yield "log option max-buffer-size: allowed with mode=non-blocking only"
     known = LOG_OPTIONS.get(driver)
     if known is None:
         return
     if driver == "gelf" and not options.get("gelf-address"):
-        yield "log driver gelf: it does not start without gelf-address"
+        yield "log driver gelf: gelf-address is required"
     for key in sorted(options):
         whose = sorted(name for name, theirs in LOG_OPTIONS.items() if key in theirs)
         if key in known | _EVERY or (key in usual and not whose):
             continue
-        hint = f" (it is one of {', '.join(whose)})" if whose else ""
-        yield f"log option {key}: log driver {driver} does not know it{hint}"
+        hint = f" (it is an option of {', '.join(whose)})" if whose else ""
+        yield f"log option {key}: log driver {driver} does not support it{hint}"

@@ -1,4 +1,4 @@
-"""What Docker's things take of a disk: containers, layers of images, build cache, volumes."""
+"""Disk space that Docker uses: containers, layers of images, build cache, volumes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.facts.docker.containers import FORMAT, LIST, Container, container
 from engine.facts.docker.engine import DockerAnswer, ask_docker, bytes_of, epoch, read_docker
+from engine.shell import script
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
@@ -25,23 +26,7 @@ _ENGINE = (
     'about {"root":{{json .DockerRootDir}},"driver":{{json .DriverStatus}},"now":{{json .SystemTime}},'
     '"version":{{json .ServerVersion}}}'
 )
-_THINGS = (
-    LIST
-    + r"""
-images=$2 about=$3
-list images -aq --no-trunc
-inspect image inspect --format "$images"
-ask info --format "$about" || fail
-ask context inspect --format 'endpoint {{json .Endpoints.docker.Host}}' || :
-shift 3
-for it in "$@"; do
-    for verb in ps images; do
-        list $verb -aq --no-trunc --filter "label=${it#*:}"
-        [ -z "$ids" ] || printf '%s\n' "$ids" | sed "s/.*/${it%%:*} \"&\"/"
-    done
-done
-"""
-)
+_THINGS = LIST + script(__package__, "disk_usage_list")
 _USAGE = (
     '{{range .BuildCache}}record {"id":{{json .ID}},"parents":{{json .Parent}},"kind":{{json .CacheType}},'
     '"size":{{json .Size}},"used":{{json .LastUsedAt}},"in_use":{{json .InUse}},'
@@ -50,47 +35,11 @@ _USAGE = (
     'usage ""'
 )
 _VOLUME = 'named {"name":{{json .Name}},"created":{{json .CreatedAt}}}'
-_WALK = r"""
-tries=0
-until ask system df -v --format "$1"; do
-    case $said in *"already running"*) ;; *) fail ;; esac
-    tries=$((tries + 1))
-    [ $tries -le 60 ] || fail
-    sleep 1
-done
-"""
+_WALK = script(__package__, "disk_usage_total")
 """Older engines refuse to count for two at once."""
 
-_VOLUMES = r"""
-format=$1; shift
-for it in "$@"; do
-    said=$(docker volume ls -q ${it:+--filter "label=${it#*:}"} 2>&1 </dev/null) || fail
-    names=$said
-    [ -z "$names" ] || printf '%s\n' "$names" | sed "s/.*/${it%%:*} \"&\"/"
-done
-said=$(docker volume ls -q 2>&1 </dev/null) || fail
-ids=$said
-inspect volume inspect --format "$format"
-"""
-_SIZES = r"""
-while [ "$1" != -- ]; do ids="${ids:-}$1
-"; shift; done
-shift
-ids=$(printf %s "${ids:-}")
-inspect container inspect --size --format 'written {"id":{{json .Id}},"size":{{json .SizeRw}}}'
-while [ "$1" != -- ]; do
-    ask history --no-trunc --human=false --format 'layer {"id":"'"$1"'","size":{{json .Size}}}' "$1" || vanished || fail
-    shift
-done
-shift
-for it in "$@"; do
-    for file in "$it" "$it".*; do
-        [ -e "$file" ] || continue
-        size=$(stat -c %s -- "$file" 2>/dev/null) && printf 'log {"path":"%s","size":%s}\n' "$it" "$size"
-    done
-done
-exit 0
-"""
+_VOLUMES = script(__package__, "disk_usage_volumes")
+_SIZES = script(__package__, "disk_usage_sizes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,13 +152,15 @@ def _having(answer: DockerAnswer, only: Sequence[str]) -> frozenset[str] | None:
 
 def _image(row: Mapping[str, Any]) -> Image:
     chain: list[str] = []
-    for it in row["layers"] or ():
-        chain.append(f"{chain[-1] if chain else ''}/{it.removeprefix('sha256:')[:16]}")
+    for layer in row["layers"] or ():
+        chain.append(f"{chain[-1] if chain else ''}/{layer.removeprefix('sha256:')[:16]}")
     return Image(
         id=row["id"],
         tags=tuple(row["tags"] or ()),
         digests=tuple(row["digests"] or ()),
-        seen="".join(f"{it} " for it in row["tags"] or ()) + "|" + "".join(f" {it}" for it in row["digests"] or ()),
+        seen="".join(f"{tag} " for tag in row["tags"] or ())
+        + "|"
+        + "".join(f" {digest}" for digest in row["digests"] or ()),
         since=max(row["created"] or "", row["tagged"] or "", key=epoch),
         size=row["size"],
         parent=row["parent"] or "",
@@ -232,7 +183,7 @@ def read_usage(done: Completed) -> tuple[tuple[Record, ...], tuple[Volume, ...]]
 def _record(row: Mapping[str, str]) -> Record:
     return Record(
         id=row["id"].strip("*"),
-        parents=tuple(it for it in re.split(r",\s*", row["parents"]) if it),
+        parents=tuple(part for part in re.split(r",\s*", row["parents"]) if part),
         kind=row["kind"],
         size=bytes_of(row["size"]),
         last_used=row["used"],
@@ -251,18 +202,18 @@ def with_volumes(
 ) -> tuple[Things, tuple[Volume, ...]]:
     """*things* that know the labels of volumes too, and *volumes* that know their age.  Raises ProbeError."""
     answer = read_docker(done)
-    made = {it["name"]: it["created"] or "" for it in answer.all("named")}
+    made = {named["name"]: named["created"] or "" for named in answer.all("named")}
     having = _having(answer, only)
     wider = replace(
         things,
         only=None if things.only is None or having is None else things.only | having,
         keep=things.keep | frozenset(answer.all("keep")),
     )
-    return wider, tuple(replace(it, created_at=made.get(it.name, "")) for it in volumes)
+    return wider, tuple(replace(volume, created_at=made.get(volume.name, "")) for volume in volumes)
 
 
 def _volume(row: Mapping[str, str]) -> Volume:
-    size = Unknown(why="docker does not say its size") if "N/A" in row["size"] else bytes_of(row["size"])
+    size = Unknown(why="docker does not report its size") if "N/A" in row["size"] else bytes_of(row["size"])
     return Volume(name=row["name"], size=size, links=int(row["links"]) if row["links"].isdigit() else 1)
 
 
@@ -293,7 +244,7 @@ def read_sizes(done: Completed) -> Sizes:
     for row in answer.all("log"):
         logs[row["path"]] = logs.get(row["path"], 0) + row["size"]
     return Sizes(
-        written={it["id"]: it["size"] or 0 for it in answer.all("written")},
-        layers={key: tuple(it) for key, it in layers.items()},
+        written={written["id"]: written["size"] or 0 for written in answer.all("written")},
+        layers={key: tuple(layer) for key, layer in layers.items()},
         logs=logs,
     )

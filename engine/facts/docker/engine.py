@@ -1,4 +1,4 @@
-"""How the Docker engine of a host is asked, and what its refusals mean."""
+"""Query the Docker engine of a host, and explain its errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.errors import ProbeError
 from engine.facts.processes.known_daemons import REALLY
+from engine.shell import script
 from engine.text.host_json import finite, loads
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import seconds
@@ -17,43 +18,7 @@ from engine.values.types import seconds
 NEVER = "never"
 """Stands for Docker's 0001-01-01T00:00:00Z: a time that has not come."""
 
-PRELUDE = (
-    REALLY
-    + r"""
-LC_ALL=C; export LC_ALL
-PATH=$PATH:/usr/local/bin:/usr/bin:/bin:/snap/bin
-if ! command -v docker >/dev/null 2>&1; then
-    found=
-    for it in "${DOCKER_HOST:-}" /var/run/docker.sock /run/docker.sock "/run/user/$(id -u)/docker.sock"; do
-        [ -n "$it" ] && [ -S "${it#unix://}" ] && found="the socket ${it#unix://}" && break
-    done
-    [ -n "$found" ] || for it in /proc/[0-9]*/comm; do
-        { IFS= read -r name <"$it"; } 2>/dev/null && [ "$name" = dockerd ] || continue
-        pid=${it#/proc/}; if really "${pid%/comm}"; then found='a dockerd process'; break; fi
-    done
-    if [ -n "$found" ]; then printf 'no_client "%s"\n' "$found"; else echo 'no_docker ""'; fi
-    exit 0
-fi
-case $(docker --version 2>/dev/null </dev/null) in *[Pp]odman*) echo 'podman ""'; exit 0 ;; esac
-said=
-ask() {  # docker, with its complaints kept in $said
-    { said=$(docker "$@" 2>&1 >&3 3>&- </dev/null); } 3>&1
-}
-fail() { printf '%s\n' "$said" >&2; exit 1; }
-vanished() {  # whether all that docker complained about is that something is gone by now
-    ! printf '%s\n' "$said" | grep -v -e 'No such' -e 'no such volume' -e '^WARNING' | grep -q .
-}
-list() {  # the ids that docker prints, in $ids
-    ids=$(docker "$@" 2>&1 </dev/null) || { said=$ids; fail; }
-    ids=$(printf '%s\n' "$ids" | grep -E '^(sha256:)?[0-9a-f]{64}$' | sort -u)
-}
-inspect() {  # the kind of thing, and what to print of each of $ids; one that vanishes meanwhile is no fault
-    [ -n "$ids" ] || return 0
-    { said=$(printf '%s\n' "$ids" | xargs docker "$@" 2>&1 >&3 3>&-); } 3>&1 || vanished || fail
-}
-ask version --format 'engine {"version":{{json .Server.Version}}}' || fail
-"""
-)
+PRELUDE = REALLY + script(__package__, "docker_prelude")
 """Says where there is no docker to ask; else defines ``ask``, ``list`` and ``inspect``, and has seen the engine answer.
 
 Every line of an answer is a word and JSON, so that no name that a container has can pass for another answer.
@@ -76,7 +41,7 @@ class DockerAnswer:
         """What stands on the only such line.  Raises ProbeError where there is none."""
         found = self.all(kind)
         if not found:
-            raise ProbeError(f"Docker did not say what was asked ({kind})")
+            raise ProbeError(f"the output of docker is incomplete ({kind} is missing)")
         return found[0]
 
 
@@ -97,16 +62,16 @@ def read_docker(done: Completed) -> DockerAnswer:
         try:
             rows.setdefault(kind, []).append(loads(text))
         except ValueError as error:
-            raise ProbeError(f"what docker printed cannot be read: {line[:100]!r}") from error
+            raise ProbeError(f"the output of docker could not be parsed: {line[:100]!r}") from error
     if "no_docker" in rows:
-        return DockerAnswer(absent="no Docker here: no docker command, no socket, no dockerd process")
+        return DockerAnswer(absent="no Docker on this host: no docker command, no socket, no dockerd process")
     if "no_client" in rows:
-        raise ProbeError(f"there is {rows['no_client'][0]}, but no docker command to ask it: install Docker's client")
+        raise ProbeError(f"found {rows['no_client'][0]}, but no docker command: install the Docker client")
     if "podman" in rows:
         raise ProbeError(
-            "the docker command here is podman's, which keeps its containers elsewhere: use podman by hand"
+            "the docker command on this host is podman, which keeps its containers elsewhere: use podman by hand"
         )
-    return DockerAnswer(rows={kind: tuple(it) for kind, it in rows.items()})
+    return DockerAnswer(rows={kind: tuple(row) for kind, row in rows.items()})
 
 
 _UNREACHABLE = re.compile(
@@ -125,11 +90,11 @@ def fault(done: Completed) -> str:
     if _FORBIDDEN.search(said):
         return "no permission to talk to Docker: give the step `become: true`, or log in as a member of group docker"
     if found := _UNREACHABLE.search(said):
-        place = f", or not at {found[1].rstrip('.')}" if found[1] else ""
-        return f"the Docker daemon does not run{place}; {_LOOK_THERE}"
-    lines = [it.strip() for it in said.splitlines() if not _NOISE.match(it)]
+        place = f", or does not listen at {found[1].rstrip('.')}" if found[1] else ""
+        return f"the Docker daemon is not running{place}; {_LOOK_THERE}"
+    lines = [line.strip() for line in said.splitlines() if not _NOISE.match(line)]
     words = lines[0].removeprefix("Error response from daemon: ").removeprefix("Error: ") if lines else ""
-    return f"docker failed: {words}" if words else f"docker failed with exit code {done.exit_code}, and said nothing"
+    return f"docker failed: {words}" if words else f"docker failed with exit code {done.exit_code} and no message"
 
 
 _GO_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) ([+-]\d{4}).*")
@@ -157,7 +122,7 @@ def bytes_of(text: str) -> int:
     """Bytes of ``1.98MB`` as docker prints it, in decimal units.  Raises ProbeError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([kMGTP]?B)", text.strip())
     if not found:
-        raise ProbeError(f"not a size as docker prints it: {text!r}")
+        raise ProbeError(f"a size that docker printed could not be parsed: {text!r}")
     return round(finite(found[1]) * _UNITS[found[2]])
 
 

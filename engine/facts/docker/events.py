@@ -1,4 +1,4 @@
-"""What Docker remembers of the starts and ends of containers."""
+"""Recent events of the Docker engine: containers that were started, ended or sent a signal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Events:
         """The median of the seconds between two starts: one long pause in between says nothing."""
         times = self.starts.get(key, ())
         gaps = [later - earlier for earlier, later in pairwise(times)]
-        return round(median(gaps), 3) if gaps else Unknown(why="it was not started twice in this time")
+        return round(median(gaps), 3) if gaps else Unknown(why="the container was not started twice in this time")
 
 
 def ask_events(window: float) -> Command:
@@ -57,14 +57,14 @@ def read_events(done: Completed) -> Events:
     answer = read_docker(done)
     answer.one("listed")
     rows = answer.all("event")
-    own = sorted((it for it in rows if it["type"] == "container"), key=lambda it: finite(str(it["at"])))
+    own = sorted((row for row in rows if row["type"] == "container"), key=lambda row: finite(str(row["at"])))
     times: dict[str, dict[str, tuple[float, ...]]] = {"start": {}, "die": {}}
     signals: dict[str, tuple[str, ...]] = {}
-    for it in own:
-        if (known := times.get(it["what"])) is not None:
-            known[it["id"]] = (*known.get(it["id"], ()), it["at"] / 1e9)
-        elif it["what"] == "kill":
-            signals[it["id"]] = (*signals.get(it["id"], ()), str(it["signal"] or ""))
+    for event in own:
+        if (known := times.get(event["what"])) is not None:
+            known[event["id"]] = (*known.get(event["id"], ()), event["at"] / 1e9)
+        elif event["what"] == "kill":
+            signals[event["id"]] = (*signals.get(event["id"], ()), str(event["signal"] or ""))
     return Events(
         starts=times["start"],
         deaths=times["die"],

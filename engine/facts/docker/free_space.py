@@ -1,20 +1,15 @@
-"""How full the disk is that Docker keeps its files on."""
+"""Free space and inodes of the disk that holds Docker's files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.shell import script
 from engine.text.host_json import finite
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
 
-_ROOM = r"""
-root=$1
-said=$(df -Pk -- "$root" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
-printf '%s\n' "$said" | tail -n 1
-df -Pi -- "$root" 2>/dev/null | tail -n 1
-exit 0
-"""
+_ROOM = script(__package__, "free_space")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +23,7 @@ class Room:
     """Bytes that may still be written by those who are not root."""
     used_percent: float
     """As df counts: of what may be used at all."""
-    inodes_percent: float | Unknown = field(default_factory=lambda: Unknown(why="df does not say"))
+    inodes_percent: float | Unknown = field(default_factory=lambda: Unknown(why="df does not report inodes"))
     """Inodes used: with none left a disk is as full as without a byte."""
     fullest: float = 0.0
     """The higher of the two percentages, as far as df says."""
@@ -46,17 +41,17 @@ def ask_room(root: str) -> Command:
 def read_room(done: Completed, root: str, endpoint: str) -> Room | Unknown:
     """What df says of *root*, where the engine's files are on this host at all."""
     if endpoint and not endpoint.startswith("unix://"):
-        return Unknown(why=f"the docker command here talks to an engine elsewhere: {endpoint}")
+        return Unknown(why=f"the docker command talks to the engine at {endpoint}, which may be on another host")
     if done.timed_out or done.exit_code != 0:
-        return Unknown(why=f"df did not say how full {root} is: {done.stderr.strip() or 'no answer'}")
-    rows = [it.split(None, 5) for it in done.stdout.splitlines()]
+        return Unknown(why=f"df did not report how full {root} is: {done.stderr.strip() or 'no answer'}")
+    rows = [line.split(None, 5) for line in done.stdout.splitlines()]
     try:
         _, _, used, available, percent, _ = rows[0][-6:]
         size = (int(used) + int(available)) * 1024
         known = finite(percent.rstrip("%"))
     except (IndexError, ValueError):
-        return Unknown(why=f"what df printed of {root} cannot be read: {done.stdout[:100]!r}")
-    inodes: float | Unknown = Unknown(why="df does not say")
+        return Unknown(why=f"the output of df for {root} could not be parsed: {done.stdout[:100]!r}")
+    inodes: float | Unknown = Unknown(why="df does not report inodes")
     if len(rows) > 1 and rows[1][-2:-1] and rows[1][-2].rstrip("%").isdigit():
         inodes = float(rows[1][-2].rstrip("%"))
     return Room(

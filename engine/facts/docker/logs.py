@@ -1,4 +1,4 @@
-"""How the end of a container's log is asked for, and what the answer says."""
+"""Read the end of a container's log."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ from dataclasses import dataclass
 
 from engine.facts.docker.containers import FORMAT, Container, container
 from engine.facts.docker.engine import ask_docker, epoch, read_docker
+from engine.shell import script
 from engine.values.command import Command, Completed
 
 BYTES = 4 << 20
 """What is read at most, from the end."""
 
-_LOOK = r"""
-name=$1 lines=$2 since=$3 most=$4
-ask container inspect --format "$5" -- "$name" || { vanished && { echo 'missing ""'; exit 0; }; fail; }
-ask info --format 'clock {{json .SystemTime}}' || fail
-echo 'log ""'
-if [ "$since" -gt 0 ]; then set -- --since "${since}s"; else set --; fi
-{ code=$({ { docker logs --timestamps --tail "$lines" "$@" -- "$name" 2>&1 </dev/null; echo $? >&4; } |
-    tail -c "$most" | sed 's/^/ /' >&3; } 4>&1); } 3>&1
-echo
-printf 'code %s\n' "$code"
-"""
+_LOOK = script(__package__, "logs_read")
 """Lines of the log are indented by one space, so that none of them can pass for one of ours."""
 
 
@@ -54,7 +45,7 @@ def read_log(done: Completed) -> Log:
     if answer.all("missing"):
         return Log()
     whose, now = container(answer.one("container")), epoch(answer.one("clock"))
-    text = tuple(it[1:].removesuffix("\r") for it in done.stdout.split("\n") if it.startswith(" "))
+    text = tuple(line[1:].removesuffix("\r") for line in done.stdout.split("\n") if line.startswith(" "))
     if answer.one("code") != 0:
         return Log(whose=whose, refused=_refusal(whose, text), now=now)
     return Log(whose=whose, lines=text, now=now)
@@ -62,6 +53,6 @@ def read_log(done: Completed) -> Log:
 
 def _refusal(whose: Container, text: tuple[str, ...]) -> str:
     if whose.log_driver == "none":
-        return f"{whose.name} keeps no log: its log driver is none; create it anew with json-file, local or journald"
-    said = text[-1].removeprefix("Error response from daemon: ") if text else "docker said nothing"
+        return f"{whose.name} has no log: its log driver is none; recreate it with json-file, local or journald"
+    said = text[-1].removeprefix("Error response from daemon: ") if text else "docker gave no reason"
     return f"the log of {whose.name} (driver {whose.log_driver}) cannot be read here: {said}"

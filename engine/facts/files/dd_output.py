@@ -1,4 +1,4 @@
-"""What dd says of how fast it was."""
+"""The throughput that dd reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How full and how writable the file systems behind some paths are."""
+"""Usage of the file systems behind given paths, and whether they are read-only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.shell import script
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
 
@@ -50,26 +51,7 @@ def ask_disks(paths: tuple[str, ...]) -> Command:
     return read_script(_ASK, *paths)
 
 
-_ASK = r"""
-LC_ALL=C; export LC_ALL
-limit=; timeout 1 true >/dev/null 2>&1 && limit='timeout 8'
-echo table
-sed 's/^/ /' /proc/self/mountinfo 2>/dev/null
-at=0
-for path in "$@"; do
-    case $path in '~') path=$HOME ;; '~/'*) path=$HOME/${path#??} ;; esac
-    printf 'path %s\n' "$at"; at=$((at + 1))
-    $limit ls -d -- "$path" >/dev/null 2>&1; rc=$?
-    case $rc in 124|137|143) echo 'late'; continue ;; esac
-    if [ ! -e "$path" ]; then
-        [ $rc = 0 ] || ls -d -- "$path" 2>&1 | sed 's/^/ /'
-        echo missing; continue
-    fi
-    echo blocks; $limit df -P -k -- "$path" 2>&1 | sed 's/^/ /'
-    echo inodes; $limit df -P -i -- "$path" 2>&1 | sed 's/^/ /'
-done
-exit 0
-"""
+_ASK = script(__package__, "filesystems_probe")
 
 
 def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
@@ -77,7 +59,7 @@ def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
     if done.timed_out:
         raise ProbeError("the file systems did not answer in time: a network mount may hang")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"df could not be asked (exit code {done.exit_code})")
+        raise ProbeError(done.stderr.strip() or f"df failed (exit code {done.exit_code})")
     table, parts = _parts(done.stdout)
     disks: list[Disk] = []
     missing: list[str] = []
@@ -95,7 +77,7 @@ def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
             disks.append(_disk(path, found, _row(part.get("inodes", "")), table))
         else:
             unknown[path] = (
-                part.get("blocks", "").strip().splitlines()[-1:][0] if part.get("blocks") else "df is silent"
+                part.get("blocks", "").strip().splitlines()[-1:][0] if part.get("blocks") else "df printed nothing"
             )
     return Disks(disks=tuple(disks), missing=tuple(missing), unknown=unknown)
 
@@ -137,15 +119,15 @@ def _disk(path: str, blocks: re.Match[str], inodes: re.Match[str] | None, table:
         size=_bytes(size),
         used=_bytes(used),
         avail=_bytes(avail),
-        percent=_percent(used, avail, f"{device} has no size of its own"),
+        percent=_percent(used, avail, f"{device} has no size"),
         inodes_percent=_inodes(inodes),
-        inodes_free=_number(inodes[4]) if inodes else Unknown(why="df does not count inodes here"),
+        inodes_free=_number(inodes[4]) if inodes else Unknown(why="df does not report inodes here"),
         read_only=read_only,
     )
 
 
 def _number(text: str) -> int | Unknown:
-    return Unknown(why="df says -") if text == "-" else int(text)
+    return Unknown(why="df prints -") if text == "-" else int(text)
 
 
 def _bytes(text: str) -> int | Unknown:
@@ -161,10 +143,10 @@ def _percent(used: str, avail: str, why: str) -> float | Unknown:
 
 def _inodes(found: re.Match[str] | None) -> float | Unknown:
     if found is None:
-        return Unknown(why="df does not count inodes here")
+        return Unknown(why="df does not report inodes here")
     if found[2] in ("0", "-"):
         return 0.0
-    return _percent(found[3], found[4], "df does not count inodes here")
+    return _percent(found[3], found[4], "df does not report inodes here")
 
 
 def _mounted(mount: str, table: str | None) -> tuple[str | Unknown, bool | Unknown]:

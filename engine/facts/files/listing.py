@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
+from engine.shell import script
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown, seconds
 
@@ -64,47 +65,7 @@ def ask_files(paths: tuple[str, ...], inside: str, interval: float) -> Command:
     return read_script(_ASK, inside, f"{interval:g}" if interval else "", str(MOST), *paths)
 
 
-_ASK = r"""
-LC_ALL=C; export LC_ALL
-inside=$1 interval=$2 most=$3; shift 3
-IFS= read -r end </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
-end=$(printf '\001')$end
-list() {
-    for glob in "$@"; do
-        case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
-        any=
-        IFS=
-        for one in $glob; do
-            [ -e "$one" ] || [ -L "$one" ] || continue
-            any=yes
-            if [ -z "$inside" ]; then
-                stat -L -c "%s %Y %f %n$end" -- "$one" 2>/dev/null || stat -c "%s %Y %f %n$end" -- "$one" 2>/dev/null
-            else
-                find "$one/." -type f -name "$inside" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
-            fi
-        done
-        unset IFS
-        if [ -z "$any" ]; then
-            up=$glob
-            while case $up in *[*?[]*) true ;; *) [ ! -e "$up" ] && [ -n "$up" ] ;; esac; do up=${up%/*}; done
-            if [ -d "${up:-/}" ] && { [ ! -r "${up:-/}" ] || [ ! -x "${up:-/}" ]; }; then
-                printf 'unreadable %s%s\n' "${up:-/}" "$end"
-            else
-                printf 'missing %s%s\n' "$glob" "$end"
-            fi
-        fi
-    done
-}
-look() {
-    printf 'now %s%s\n' "$(date +%s)" "$end"
-    list "$@" | head -c "$most"
-    printf '%s\n' "$end"
-}
-command -v stat >/dev/null || { echo 'stat is not on this host' >&2; exit 3; }
-look "$@"
-if [ -n "$interval" ]; then sleep "$interval"; look "$@"; fi
-exit 0
-"""
+_ASK = script(__package__, "listing_probe")
 """Each record ends with byte 1, a random word and a newline, so that a name with all sorts in it is still one record,
 and none of a file's that its owner has made up for another directory."""
 
@@ -128,6 +89,8 @@ def read_files(done: Completed) -> FilesFound:
             record = record[found.end() :]
         word, _, rest = record.partition(" ")
         if word == "now":
+            if not re.fullmatch(r"[0-9]{1,15}", rest):
+                raise ProbeError(f"the host's time is not known: date printed {rest[:40]!r}")
             now = int(rest)
             looks.append({})
             missing.clear()
@@ -137,8 +100,8 @@ def read_files(done: Completed) -> FilesFound:
             unreadable[rest] = None
         elif looks and (file := _file(record, now)):
             looks[-1][file.path] = file
-    if any(len(it.encode("utf-8", "replace")) >= MOST - 100 for it in done.stdout.split(f"{end}now ")):
-        raise ProbeError("there are more files than can be listed: name fewer of them")
+    if any(len(part.encode("utf-8", "replace")) >= MOST - 100 for part in done.stdout.split(f"{end}now ")):
+        raise ProbeError("there are more files than can be listed: narrow the patterns")
     return FilesFound(looks=tuple(map(_listing, looks)), missing=tuple(missing), unreadable=tuple(unreadable))
 
 
@@ -163,7 +126,7 @@ def age_of(seconds_ago: int, path: str) -> float | Unknown:
     """How old *path* is that was written to so long ago; nobody knows where a clock was set meanwhile, or is wrong."""
     if seconds_ago < -SKEW:
         ahead = seconds(-seconds_ago)
-        return Unknown(why=f"{path} was last written to {ahead} from now: the clock of this host is off, or was")
+        return Unknown(why=f"{path} was last written {ahead} in the future: the clock of this host is wrong, or was")
     return float(max(0, seconds_ago))
 
 
@@ -176,5 +139,5 @@ def number_of(path: str) -> int | Unknown:
 
 
 def _listing(files: dict[str, File]) -> FileListing:
-    newest = sorted(files.values(), key=lambda it: (-it.written, it.path))
+    newest = sorted(files.values(), key=lambda file: (-file.written, file.path))
     return FileListing(files=tuple(newest), count=len(newest), total=sum(it.size for it in newest if it.kind == "file"))

@@ -1,4 +1,4 @@
-"""Which processes of a host have a GPU's device node open, and whether they stand in the way."""
+"""Which processes of a host have a GPU's device node open, and whether they prevent a reset."""
 
 from __future__ import annotations
 
@@ -49,11 +49,20 @@ class Users:
     def of(self, gpu: Gpu, stopped: Collection[int] = ()) -> tuple[str, ...] | Unknown:
         """Everyone who stands in the way of a reset, in words; not the processes *stopped* for it."""
         users = self._on(gpu, _PASSING, stopped)
-        return users if isinstance(users, Unknown) else tuple(str(it) for it in users)
+        return users if isinstance(users, Unknown) else tuple(str(user) for user in users)
 
     def pids(self) -> frozenset[int]:
         """Every process that is seen to have a GPU's node open."""
-        return frozenset(it.pid for users in self.by_number.values() for it in users)
+        return frozenset(user.pid for users in self.by_number.values() for user in users)
+
+    def at_work(self) -> tuple[str, ...] | Unknown:
+        """Every process on any GPU, in words; daemons that only watch are none."""
+        stands = (*_PASSING, *_WATCHING)
+        users = {user for users in self.by_number.values() for user in users}
+        found = sorted((it for it in users if it.name not in stands or not it.believed), key=lambda it: it.pid)
+        if not found and self.blind:
+            return Unknown(why=self.blind)
+        return tuple(str(it) for it in found)
 
     def held(self, gpu: Gpu) -> bool | Unknown:
         """Whether a process may be at work on it; daemons that only watch are none."""
@@ -62,7 +71,9 @@ class Users:
 
     def _on(self, gpu: Gpu, leave_out: tuple[str, ...], stopped: Collection[int] = ()) -> tuple[User, ...] | Unknown:
         there = {
-            number: tuple(it for it in users if (it.name not in leave_out or not it.believed) and it.pid not in stopped)
+            number: tuple(
+                user for user in users if (user.name not in leave_out or not user.believed) and user.pid not in stopped
+            )
             for number, users in self.by_number.items()
         }
         number = self._number(gpu)
@@ -72,7 +83,7 @@ class Users:
         if self.blind:
             return Unknown(why=self.blind)
         if number is None and any(there.values()):
-            return Unknown(why="the driver does not say which device node is whose")
+            return Unknown(why="the driver does not report which device node belongs to which GPU")
         return ()
 
     def _number(self, gpu: Gpu) -> int | None:
@@ -80,7 +91,7 @@ class Users:
         if self.presence.minors:
             return self.presence.minors.get(gpu.bus_id)
         numbers = sorted(
-            int(it) for it in (it.removeprefix("/dev/nvidia") for it in self.presence.nodes) if it.isdigit()
+            int(it) for it in (node.removeprefix("/dev/nvidia") for node in self.presence.nodes) if it.isdigit()
         )
         return numbers[gpu.index] if gpu.index < len(numbers) else None
 
@@ -100,7 +111,7 @@ def read_users(done: Completed, presence: GpuPresence) -> Users:
     for pid, nodes in walk.open.items():
         row = walk.table.rows[pid]
         user = User(pid=pid, name=row.name, believed=row.names is None or bool(daemon(row)))
-        for number in {it.gpu for it in nodes if it.gpu is not None}:
+        for number in {node.gpu for node in nodes if node.gpu is not None}:
             by_number.setdefault(number, []).append(user)
     return Users(
         by_number={number: tuple(users) for number, users in by_number.items()}, blind=_blind(walk), presence=presence

@@ -9,6 +9,7 @@ from hashlib import sha256
 from math import ceil
 
 from engine.facts.system.systemd_units import BOOTED, full_name
+from engine.shell import script
 from engine.values.command import Command, Completed, read_script, write_script
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]*(\.service)?")
@@ -33,20 +34,7 @@ def ask_services(names: Sequence[str]) -> Command:
     return read_script(_ASK, BOOTED, *map(full_name, names))
 
 
-_ASK = r"""
-LC_ALL=C SYSTEMD_PAGER= SYSTEMD_COLORS=0; export LC_ALL SYSTEMD_PAGER SYSTEMD_COLORS
-[ -d "$1" ] || exit 0
-shift
-command -v systemctl >/dev/null || exit 0
-for one do
-    systemctl --no-pager show -p Id,ActiveState,MainPID -- "$one" || exit 3
-    for other in $(systemctl --no-pager show --value -p RequiredBy,BoundBy,ConsistsOf -- "$one"); do
-        state=$(systemctl --no-pager show --value -p ActiveState -- "$other")
-        case $state in inactive|failed) ;; *) echo "Pulls=$other" ;; esac
-    done
-    echo
-done
-"""
+_ASK = script(__package__, "driver_services_probe")
 
 
 def read_services(done: Completed) -> tuple[Service, ...]:
@@ -92,39 +80,6 @@ def _timer(units: Sequence[str]) -> str:
     return f"runbook-start-again-{sha256(' '.join(units).encode()).hexdigest()[:12]}"
 
 
-_STOP = r"""
-LC_ALL=C; export LC_ALL
-timer=$1 after=$2 count=$3; shift 3
-number=0 again=
-for one do
-    number=$((number + 1))
-    [ "$number" -gt "$count" ] || again="$again $one"
-done
-shift "$count"
-systemctl --no-ask-password --no-pager stop -- "$timer.timer" >/dev/null 2>&1
-systemctl --no-pager reset-failed -- "$timer.service" >/dev/null 2>&1
-# the names are those of services: letters, digits, _ @ . and -, none of them at the beginning
-if ! said=$(systemd-run --quiet --unit="$timer" --on-active="${after}s" --timer-property=AccuracySec=1s \
-        systemctl --no-ask-password start -- $again 2>&1); then
-    echo "nothing was stopped, as systemd does not take on to start it again if nobody does: $said" >&2
-    exit 1
-fi
-for one do
-    systemctl --no-ask-password --no-pager stop -- "$one" && continue
-    echo "$one could not be stopped" >&2
-    exit 1
-done
-"""
+_STOP = script(__package__, "driver_services_stop")
 
-_START = r"""
-LC_ALL=C; export LC_ALL
-timer=$1; shift
-rc=0
-for one do
-    systemctl --no-ask-password --no-pager start -- "$one" && continue
-    echo "$one was stopped for the reset, and could not be started again: systemctl start $one" >&2
-    rc=1
-done
-[ "$rc" != 0 ] || systemctl --no-ask-password --no-pager stop -- "$timer.timer" >/dev/null 2>&1
-exit $rc
-"""
+_START = script(__package__, "driver_services_start")

@@ -1,14 +1,14 @@
-"""What is known of the GPUs of a host; a value that nobody could say is Unknown, never zero."""
+"""The GPUs of a host as nvidia-smi and sysfs report them; a value that could not be read is Unknown, never zero."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.values.types import Unknown
 
-NOT_ASKED = Unknown(why="this nvidia-smi does not know the field")
+NOT_ASKED = Unknown(why="this version of nvidia-smi does not support the field")
 _BUS_ID = re.compile(r"(?:([0-9A-Fa-f]{4,8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})(?:\.([0-7]))?")
 _BUS_ID_WITHIN = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?(?![0-9A-Fa-f])")
 
@@ -62,7 +62,7 @@ class Gpu:
         return (
             False
             if any(it is False for it in reported)
-            else Unknown(why="the driver does not say whether memory waits")
+            else Unknown(why="the driver does not report whether memory waits for a reset")
         )
 
     @property
@@ -117,6 +117,16 @@ class GpuPresence:
     container: bool = False
     """Whether the host is a container: it may see the whole bus, and be given a part of the GPUs."""
 
+    def unlisted(self, listed: Iterable[str]) -> tuple[str, ...]:
+        """Bus ids of GPUs on the bus that are not in *listed*, the bus ids of all rows (empty where a row has none).
+
+        None in a container, which may be given a part of the GPUs.
+        """
+        rows = tuple(listed)
+        if self.container or len(rows) >= len(self.on_bus):
+            return ()
+        return tuple(sorted({*self.on_bus} - {*rows}))
+
     @property
     def absent(self) -> bool:
         """Whether it is proven that there is no NVIDIA GPU."""
@@ -137,4 +147,4 @@ def bus_id(value: str) -> str:
 
 def bus_ids(text: str) -> tuple[str, ...]:
     """Every PCI address in *text*, as sysfs writes it."""
-    return tuple(dict.fromkeys(bus_id(it) for it in _BUS_ID_WITHIN.findall(text)))
+    return tuple(dict.fromkeys(bus_id(found_text) for found_text in _BUS_ID_WITHIN.findall(text)))

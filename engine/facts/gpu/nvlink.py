@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu
 from engine.facts.gpu.smi_output import SCRIPT_HEAD, SMI, hung, number, row, sections
+from engine.shell import script
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
 
@@ -40,30 +41,16 @@ def ask_links() -> Command:
     return replace(read_script(_ASK_LINKS, ",".join(_FIELDS)), hangs=SMI)
 
 
-_ASK_LINKS = (
-    SCRIPT_HEAD
-    + r"""
-gpus kinds "$1"
-case $rc in 0|2|6|14|15) ask links '' nvlink -s ;; esac
-echo "$frame begin fabric"
-for device in /proc/driver/nvidia-nvswitch/devices/*; do [ -e "$device" ] && echo switch; done
-for file in /proc/[0-9]*/comm; do
-    comm=; read -r comm 2>/dev/null <"$file"
-    case $comm in nv-fabricmanage*) pid=${file#/proc/}; if really "${pid%/comm}"; then echo manager; fi ;; esac
-done
-printf '\n%s end 0\n' "$frame"
-exit 0
-"""
-)
+_ASK_LINKS = SCRIPT_HEAD + script(__package__, "nvlink_probe")
 
 
 def read_links(done: Completed) -> Links:
     """What *done* says.  Raises ProbeError when nvidia-smi hung or could not be asked."""
-    found = {it.name: it for it in sections(done)}
+    found = {section.name: section for section in sections(done)}
     if done.timed_out:
         raise ProbeError(hung(done))
     kinds, links, fabric = found.get("kinds"), found.get("links"), found.get("fabric")
-    rows = [row(it, _FIELDS, "") for it in kinds.lines] if kinds else []
+    rows = [row(line, _FIELDS, "") for line in kinds.lines] if kinds else []
     linked: tuple[str, ...] | Unknown = Unknown(why="nvidia-smi does not say which NVLinks are active")
     if links and (links.exit_code == 0 or _NO_LINKS.search(" ".join((*links.lines, *links.stderr)))):
         linked = _linked(links.lines)
@@ -93,20 +80,20 @@ def obstacle(gpus: tuple[Gpu, ...], links: Links) -> str:
     manager runs; Ampere joined directly alone; anything older, and Ampere without its fabric manager, only
     together with every GPU that NVLink joins it to.
     """
-    free = [it for it in gpus if _alone(it, links)]
+    free = [gpu for gpu in gpus if _alone(gpu, links)]
     if len(free) == len(gpus):
         return ""
     if isinstance(links.linked, Unknown):
-        return f"NVLink peers must be reset together, and they are not known ({links.linked.why})"
-    asked = {it.uuid for it in gpus}
+        return f"GPUs joined by NVLink must be reset together, and the joined GPUs are not known ({links.linked.why})"
+    asked = {gpu.uuid for gpu in gpus}
     left = [it for it in links.linked if it not in asked]
-    return f"NVLink joins them to GPUs that must be reset together with them: {', '.join(left)}" if left else ""
+    return f"NVLink joins these GPUs to others that must be reset together with them: {', '.join(left)}" if left else ""
 
 
 def together(gpus: tuple[Gpu, ...], links: Links) -> tuple[tuple[Gpu, ...], ...]:
     """*gpus* in groups, each to be reset by one command."""
-    joined = tuple(it for it in gpus if not _alone(it, links))
-    return (*((it,) for it in gpus if it not in joined), *((joined,) if joined else ()))
+    joined = tuple(gpu for gpu in gpus if not _alone(gpu, links))
+    return (*((gpu,) for gpu in gpus if gpu not in joined), *((joined,) if joined else ()))
 
 
 def _alone(gpu: Gpu, links: Links) -> bool:

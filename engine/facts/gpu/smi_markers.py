@@ -1,4 +1,4 @@
-"""Which words of nvidia-smi in place of a value are normal for a GPU's model or mode; every other one is a fault of it.
+"""Words such as [N/A] in nvidia-smi's output: which are normal for a GPU's model or mode; every other one is a fault.
 
 A GPU is idle, free or well only by numbers. Where a column that every healthy GPU fills holds a marker, that GPU is
 not known to be well, whatever its other columns say. Sources: the man page of nvidia-smi ("[N/A]" is printed where a
@@ -77,5 +77,5 @@ def faults(values: Mapping[str, str]) -> tuple[str, ...]:
         else:
             usual = absent or not value or "deprecated" in value.lower() or "not found" in value.lower()
         if not usual:
-            found.append(f"{column}: {value or 'nothing'}")
+            found.append(f"{column}: {value or 'empty'}")
     return tuple(found)

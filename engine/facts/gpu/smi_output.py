@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.errors import ProbeError
 from engine.facts.processes.known_daemons import REALLY
+from engine.shell import script
 from engine.values.command import Completed
 from engine.values.types import Unknown, seconds
 
@@ -23,59 +24,7 @@ _FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
 SMI = "nvidia-smi"
 """What hangs with a driver that hangs (``Command.hangs``)."""
 
-SCRIPT_HEAD = (
-    REALLY
-    + r"""
-LC_ALL=C; export LC_ALL
-IFS= read -r fence </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
-frame="#: runbook $fence"
-PATH="$PATH:/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib"
-command -v nvidia-smi >/dev/null || { echo 'no nvidia-smi on this host' >&2; exit 127; }
-stuck() {  # the pid of an nvidia-smi of root's or ours that has been in uninterruptible sleep for 30 s; none: status 1
-    IFS=' .' read -r up rest </proc/uptime || return 1
-    for file in /proc/[0-9]*/comm; do
-        comm=; read -r comm 2>/dev/null <"$file" || continue
-        [ "$comm" = nvidia-smi ] || continue
-        line=; read -r line 2>/dev/null <"${file%/comm}/stat" || continue
-        set -- ${line##*) }
-        [ "$1" = D ] && [ $((up - ${20} / 100)) -gt 30 ] && really "${line%% *}" || continue
-        echo "${line%% *}"; return 0
-    done
-    return 1
-}
-if pid=$(stuck); then
-    echo "nvidia-smi (pid $pid) is stuck in the driver" >&2
-    exit 75
-fi
-ask() {  # name, fields, then the words of the query; its exit code is kept in rc
-    echo "$frame begin $1 $2"; echo "$frame begin $1 $2" >&2
-    shift 2
-    nvidia-smi "$@" </dev/null; rc=$?
-    printf '\n%s end %s\n' "$frame" "$rc"
-}
-listed() {  # fields, of which the second is the pid: the processes on GPUs, and what the kernel calls each of them
-    said=$(ask apps "$1" "--query-compute-apps=$1" --format=csv,noheader,nounits)
-    printf '%s\n' "$said"
-    echo "$frame begin names"
-    printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\) *,.*/\1/p' | while IFS= read -r pid; do
-        name=; { IFS= read -r name <"/proc/$pid/comm"; } 2>/dev/null
-        [ -z "$name" ] || printf '%s %s\n' "$pid" "$name"
-    done
-    printf '\n%s end 0\n' "$frame"
-}
-whole() {  # name, then the words of a question about everything; only the lines on resets are kept
-    echo "$frame begin $1"; echo "$frame begin $1" >&2
-    shift
-    said=$(nvidia-smi "$@" </dev/null); rc=$?
-    printf '%s\n' "$said" | awk '
-        /^GPU / { named = 0 }
-        /^ *Processes/ { named = 1 }  # their names come now, with whatever lines are in them
-        /^GPU / || !named && /Reset Required|Drain and Reset Recommended/'
-    printf '\n%s end %s\n' "$frame" "$rc"
-}
-gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }
-"""
-)
+SCRIPT_HEAD = REALLY + script(__package__, "smi_run")
 """Each query runs once, with nothing on stdin; the frame lines let both streams be separated afterwards."""
 
 _MARKER = re.compile(
@@ -83,22 +32,23 @@ _MARKER = re.compile(
     r"|insufficient permissions|requested functionality has been deprecated",
     re.IGNORECASE,
 )
+BLANKS = " \t\r\v\f"
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?\Z")
 
 _REASONS = {
-    2: "it refused the question (exit code 2)",
-    3: "it says that this is not available here (exit code 3)",
+    2: "it rejected the query (exit code 2)",
+    3: "the query is not available on this device (exit code 3)",
     4: "not permitted (exit code 4)",
-    6: "a GPU could not be asked, or none can be used (exit code 6)",
+    6: "a GPU could not be queried, or no GPU is usable (exit code 6)",
     8: "a GPU has no external power (exit code 8)",
     9: "the NVIDIA driver is not loaded or does not answer (exit code 9)",
     10: "the kernel reports a problem with a GPU's interrupts (exit code 10)",
     12: "the NVML library was not found (exit code 12)",
-    13: "the NVML library lacks a function; it does not fit this nvidia-smi (exit code 13)",
+    13: "the NVML library lacks a function: its version does not match this nvidia-smi (exit code 13)",
     14: "a GPU's infoROM is corrupted (exit code 14)",
     15: "a GPU has fallen off the bus or cannot be reached (exit code 15)",
-    18: "the driver and its library are of different versions (exit code 18)",
-    126: "nvidia-smi may not be started (exit code 126)",
+    18: "the versions of the driver and of its library differ (exit code 18)",
+    126: "nvidia-smi cannot be executed (exit code 126)",
     127: "this host has no nvidia-smi on PATH",
 }
 
@@ -144,10 +94,10 @@ def _section(head: str, body: str, complaints: str, frame: str) -> QuerySection:
     digits = code.split("\n", 1)[0].strip()
     return QuerySection(
         name=name,
-        fields=tuple(it for it in fields.split(",") if it),
-        lines=tuple(it for it in map(one_line, whole.split("\n")) if it),
+        fields=tuple(part for part in fields.split(",") if part),
+        lines=tuple(line for line in map(one_line, whole.split("\n")) if line),
         cut=one_line(cut),
-        stderr=tuple(it for it in map(one_line, complaints.split("\n")) if it),
+        stderr=tuple(line for line in map(one_line, complaints.split("\n")) if line),
         exit_code=int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 5 else None,
     )
 
@@ -155,14 +105,14 @@ def _section(head: str, body: str, complaints: str, frame: str) -> QuerySection:
 def _why_nothing(done: Completed) -> str:
     if done.timed_out:
         return hung(done)
-    said = next((it for it in map(one_line, (done.stderr + "\n" + done.stdout).split("\n")) if it), "")
+    said = next((line for line in map(one_line, (done.stderr + "\n" + done.stdout).split("\n")) if line), "")
     if done.exit_code == STUCK:
-        return f"{said}; it is not asked again while that one hangs"
+        return f"{said}; nvidia-smi is not run again while that process hangs"
     if done.exit_code == 127:
         return _REASONS[127]
     if done.exit_code is None:
-        return "nvidia-smi was not heard to the end: the host gave no exit code"
-    return f"nvidia-smi could not be asked (exit code {done.exit_code})" + (f": {said}" if said else "")
+        return "the output of nvidia-smi is incomplete: the host returned no exit code"
+    return f"nvidia-smi could not be queried (exit code {done.exit_code})" + (f": {said}" if said else "")
 
 
 def hung(done: Completed) -> str:
@@ -172,9 +122,9 @@ def hung(done: Completed) -> str:
 
 def reason(exit_code: int | None, said: Sequence[str]) -> str:
     """Why nvidia-smi gave no row, in words; *said* is what it printed instead."""
-    plain = "it was ended before it was done" if exit_code is None else _REASONS.get(exit_code, "")
+    plain = "it was terminated before it finished" if exit_code is None else _REASONS.get(exit_code, "")
     if exit_code == 0:
-        plain = "it printed no row" if not said else "it printed nothing that could be read"
+        plain = "it printed no row" if not said else "its output could not be parsed"
     elif not plain:
         plain = f"exit code {exit_code}"
     return f"nvidia-smi: {plain}" + (f": {'; '.join(said[:3])}" if said else "")
@@ -185,7 +135,7 @@ def row(line: str, fields: Sequence[str], free: str) -> tuple[str, ...] | None:
 
     Values are not quoted, so commas that are too many belong to the one field that may hold any text, *free*.
     """
-    parts = [it.strip() for it in line.split(",")]
+    parts = [part.strip(BLANKS) for part in line.split(",")]
     extra = len(parts) - len(fields)
     if extra and (extra < 0 or free not in fields):
         return None
@@ -212,8 +162,9 @@ def word(value: str) -> str | Unknown:
 
 def missing(value: str) -> Unknown:
     """The Unknown that stands for *value*."""
-    return Unknown(why=f"nvidia-smi prints {value[:60]}" if value else "nvidia-smi prints nothing")
+    return Unknown(why=f"nvidia-smi prints {value[:60]}" if value else "nvidia-smi prints no value")
 
 
 def one_line(line: str) -> str:
-    return " ".join(line.split())
+    """*line* with one space for each run of blanks; other white space is no output of nvidia-smi, and stays."""
+    return re.sub(f"[{BLANKS}]+", " ", line).strip(BLANKS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,8 +24,8 @@ _IS_APP = re.compile(r"GPU-|MIG-|\[")
 _KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
 """Columns that every question has."""
 _UNLISTED = Unknown(why="the driver lists no processes on GPUs of this model")
-_NO_SECOND = Unknown(why="there was no second look")
-_SILENT = Unknown(why="this driver does not say whether a reset is needed")
+_NO_SECOND = Unknown(why="nvidia-smi gave no second sample of this GPU")
+SILENT = Unknown(why="this driver does not report whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
 
 
@@ -35,11 +35,28 @@ def read_gpus(done: Completed) -> SmiReading:
     Raises ProbeError, in plain words, when there is not a single row that can be believed.
     """
     found = sections(done)
-    asked = [it for it in found if it.name == "gpus"]
+    rows, errors = _gpu_rows(done, found)
+    for part in (section for section in found if section.name == "part"):
+        rows = _joined(rows, part)
+    gpus = tuple(map(_gpu, rows))
+    for section in found:
+        if section.name == "status":
+            gpus = _with_status(gpus, section)
+        if section.name == "again" and "utilization.gpu" in section.fields:
+            again, more = _rows(section, "", _IS_GPU)
+            gpus, errors = tuple(_seen_again(gpu, again) for gpu in gpus), (*errors, *more)
+    listed, more = _listed(found, tuple(gpu.uuid for gpu in gpus if gpu.uuid and lists_no_processes(gpu.name)))
+    errors = tuple(dict.fromkeys((*errors, *more)))
+    return SmiReading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
+
+
+def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    """The rows of the question for all GPUs, and its complaints.  Raises ProbeError where there is none to believe."""
+    asked = [section for section in found if section.name == "gpus"]
     if not asked:
         raise ProbeError(reason(done.exit_code, ()))
     if not set(asked[-1].fields) >= _KEYS:
-        raise ProbeError("the answer of the host is cut off")
+        raise ProbeError("the output from the host is truncated")
     rows, errors = _rows(asked[-1], "name", _IS_GPU)
     if done.timed_out:
         if asked[-1].exit_code is None or not rows:
@@ -47,27 +64,23 @@ def read_gpus(done: Completed) -> SmiReading:
         errors = (*errors, hung(done))
     if not rows:
         raise ProbeError(reason(asked[-1].exit_code, errors))
-    for part in (it for it in found if it.name == "part"):
-        rows = _joined(rows, part)
-    gpus = tuple(map(_gpu, rows))
-    for section in found:
-        if section.name == "status":
-            gpus = tuple(_told_by_status(it, _resets(section.lines)) for it in gpus)
-            drains = _resets(section.lines, "Drain and Reset Recommended")
-            gpus = tuple(
-                replace(it, drain_recommended=_yes(drains[it.bus_id]) if it.bus_id in drains else NOT_ASKED)
-                for it in gpus
-            )
-        if section.name == "again" and "utilization.gpu" in section.fields:
-            again, more = _rows(section, "", _IS_GPU)
-            gpus, errors = tuple(_seen_again(it, again) for it in gpus), (*errors, *more)
-    listed, more = _listed(found, tuple(one.uuid for one in gpus if one.uuid and lists_no_processes(one.name)))
-    errors = tuple(dict.fromkeys((*errors, *more)))
-    return SmiReading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
+    return rows, errors
+
+
+def _with_status(gpus: Iterable[Gpu], section: QuerySection) -> tuple[Gpu, ...]:
+    """*gpus* with what nvidia-smi says of the resets and drains that each needs."""
+    resets, drains = _resets(section.lines), _resets(section.lines, "Drain and Reset Recommended")
+    return tuple(
+        replace(
+            _told_by_status(gpu, resets),
+            drain_recommended=_yes(drains[gpu.bus_id]) if gpu.bus_id in drains else NOT_ASKED,
+        )
+        for gpu in gpus
+    )
 
 
 def read_apps(done: Completed) -> tuple[ComputeProcess, ...]:
-    """The processes in the answer to ``ask_apps``.  Raises ProbeError when it is no list."""
+    """The processes in the answer to ``ask_apps``.  Raises ProbeError when it is not a list."""
     found = sections(done)
     if done.timed_out:
         raise ProbeError(hung(done))
@@ -89,7 +102,7 @@ def _rows(section: QuerySection, free: str, is_row: re.Pattern[str]) -> tuple[li
             rows.append(dict(zip(section.fields, values, strict=True)))
     errors.extend(section.stderr)
     if section.cut:
-        errors.append(f"cut off: {section.cut}")
+        errors.append(f"incomplete line: {section.cut}")
     if section.exit_code != 0 and (rows or not errors):
         errors.append(reason(section.exit_code, ()))
     return rows, tuple(dict.fromkeys(errors))
@@ -154,11 +167,11 @@ def _yes(value: str) -> bool | Unknown:
 
 def _needs_reset(values: Mapping[str, str]) -> bool | Unknown:
     """The driver's own word: its marker in any column, else the recovery action that it asks for."""
-    if any(_NEEDS_RESET.search(it) for it in values.values()):
+    if any(_NEEDS_RESET.search(value) for value in values.values()):
         return True
     action = values.get("gpu_recovery_action", "")
     if marker(action):
-        return _SILENT
+        return SILENT
     return "reset" in action.lower()
 
 
@@ -213,12 +226,12 @@ def _listed(
     """
     asked = [it for it in found if it.name == "apps"]
     if not asked:
-        return Unknown(why="the list of processes was not asked for"), ()
+        return Unknown(why="nvidia-smi was not queried for processes"), ()
     rows, errors = _rows(asked[-1], "", _IS_APP)
-    errors = tuple(it for it in errors if it.lower().rstrip(".") not in _NOBODY)
+    errors = tuple(error for error in errors if error.lower().rstrip(".") not in _NOBODY)
     if silent:
         rows = [values for values in rows if not says_nothing(", ".join(values.values()))]
-        errors = tuple(it for it in errors if not says_nothing(it))
+        errors = tuple(error for error in errors if not says_nothing(error))
     if errors and not rows:
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
     unlisted = (ComputeProcess(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)

@@ -1,4 +1,4 @@
-"""Whether a GPU is busy, idle, or wedged: three answers, and the third is Unknown."""
+"""Decide whether a GPU is busy, idle or wedged; the answer is Unknown where its values do not tell."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _only_starting(gpu: Gpu) -> bool:
 
     An idle L40S then shows 100 % with 0 MiB in use; whatever really runs on a GPU uses memory.
     """
-    if gpu.faults or any(isinstance(it, Unknown) for it in (*gpu.samples, gpu.utilization)):
+    if gpu.faults or any(isinstance(sample, Unknown) for sample in (*gpu.samples, gpu.utilization)):
         return False
     return gpu.persistence is False and gpu.memory_used == 0
 
 
 def _not_well(gpu: Gpu) -> Unknown:
-    return Unknown(why=f"nvidia-smi shows no value in {'; '.join(gpu.faults)}")
+    return Unknown(why=f"nvidia-smi shows no value for {'; '.join(gpu.faults)}")
 
 
 def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
@@ -77,19 +77,19 @@ def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown) -> bool | Un
     """Whether nvidia-smi lists a process on *gpu*."""
     if isinstance(apps, Unknown):
         return apps
-    here = [it for it in apps if it.gpu_uuid and it.gpu_uuid == gpu.uuid]
+    here = [app for app in apps if app.gpu_uuid and app.gpu_uuid == gpu.uuid]
     if any(it.name or not isinstance(it.pid, Unknown) for it in here):
         return True
     if unknown := next((it.pid for it in here if isinstance(it.pid, Unknown)), None):
         return unknown
-    if any(not it.gpu_uuid.startswith("GPU-") for it in apps) or not gpu.uuid:
+    if any(not app.gpu_uuid.startswith("GPU-") for app in apps) or not gpu.uuid:
         return Unknown(why="nvidia-smi lists processes without saying on which GPU")
     return False
 
 
 def selected(gpus: Iterable[Gpu], test: Callable[[Gpu], bool | Unknown]) -> tuple[str, ...] | Unknown:
     """The keys of the GPUs that pass *test*; Unknown where none does and one is unknown."""
-    answers = [(it.key, test(it)) for it in gpus]
+    answers = [(gpu.key, test(gpu)) for gpu in gpus]
     found = tuple(key for key, answer in answers if answer is True)
     return found or next((answer for _, answer in answers if isinstance(answer, Unknown)), ())
 
@@ -99,12 +99,12 @@ def complaints(reading: SmiReading) -> tuple[str, ...]:
     reported = list(reading.errors)
     for gpu in reading.gpus:
         if gpu.faults:
-            reported.append(f"GPU {gpu.index} ({gpu.key}) does not answer whole: {'; '.join(gpu.faults)}")
+            reported.append(f"GPU {gpu.index} ({gpu.key}) reports incomplete data: {'; '.join(gpu.faults)}")
         action = gpu.recovery_action
         if not isinstance(action, Unknown) and action != "None" and "reset" not in action.lower():
             reported.append(f"GPU {gpu.index} ({gpu.key}): the driver asks for: {action}")
         if gpu.remap_failed is True:
-            reported.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be replaced; it needs service")
+            reported.append(f"GPU {gpu.index} ({gpu.key}): a memory row could not be remapped; the GPU needs service")
     return tuple(reported)
 
 

@@ -1,4 +1,4 @@
-"""Classify processes as those left over and those at work, by two looks at the GPUs and one more at /proc."""
+"""Classify processes as left over or at work, from two samples of the GPUs and a second read of /proc."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ProbeError
-from engine.facts.gpu.model import bus_id
-from engine.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, read_load
+from engine.facts.gpu.model import Gpu, bus_id
+from engine.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, shown
 from engine.facts.processes.table import Process
 from engine.values.command import Command
 from engine.values.types import Unknown
 
-NOT_ASKED = Unknown(why="not inspected, because all of them are meant, at work or not")
+NOT_ASKED = Unknown(why="not checked, because the step is for all of these processes, at work or left over")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,12 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
         return Classification(leftover=closer.walk, at_work=closer.walk)
     work = at_work(closer.walk, closer.load)
     hopeless = beyond_help(closer.walk, closer.load)
-    answers = [(it, True if it.key not in before else work[it.pid]) for it in processes]
+    answers = [(process, True if process.key not in before else work[process.pid]) for process in processes]
     beyond = tuple(_beyond(it, hopeless[it.pid]) for it, answer in answers if it.pid in hopeless and answer is not True)
     answers = [(it, answer) for it, answer in answers if it.pid not in hopeless or answer is True]
-    for it, answer in answers:
+    for process, answer in answers:
         if isinstance(answer, Unknown):
-            unknown = Unknown(why=f"whether pid {it.pid} is left over is not known: {answer.why}")
+            unknown = Unknown(why=f"whether pid {process.pid} is left over is not known: {answer.why}")
             return Classification(leftover=unknown, at_work=unknown, beyond_help=beyond)
     return Classification(
         leftover=tuple(it for it, answer in answers if answer is False),
@@ -74,9 +74,7 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
 
 
 def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
-    why = (
-        f"it holds GPU {', '.join(buses)}, which is lost: ending it does not bring that back, a reboot of the host does"
-    )
+    why = f"it holds GPU {', '.join(buses)}, which is lost: only a reboot of the host brings the GPU back, not a kill"
     return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
 
 
@@ -85,4 +83,21 @@ def described(pid: int, walk: OpenFileScan, load: Load) -> Process:
     pids = load.pids()
     devices = tuple(it.path for it in walk.open.get(pid, ()))
     listed = pids if isinstance(pids, Unknown) else pid in pids
-    return replace(shown(walk.table.rows[pid]), devices=devices, listed=listed)
+    return replace(shown(walk.table.rows[pid]), devices=devices, listed=listed, gpus=_gpus(pid, walk, load))
+
+
+def _gpus(pid: int, walk: OpenFileScan, load: Load) -> tuple[str, ...]:
+    """The GPUs that the process holds by their indices, each with its memory there; none where that is not known."""
+    held = gpus_of(pid, walk, load)
+    if isinstance(held, Unknown):
+        return ()
+    apps = () if isinstance(load.apps, Unknown) else load.apps
+    used: dict[str, float | None] = {}
+    for app in apps:
+        if app.pid == pid:
+            used[app.gpu_uuid] = None if isinstance(app.memory_mib, Unknown) else app.memory_mib
+    return tuple(_with_memory(gpu, used.get(gpu.uuid)) for gpu in sorted(held, key=lambda it: it.index))
+
+
+def _with_memory(gpu: Gpu, mib: float | None) -> str:
+    return f"GPU {gpu.index}" + ("" if mib is None else f" ({mib:.0f} MiB)")

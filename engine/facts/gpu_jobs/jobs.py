@@ -1,4 +1,4 @@
-"""Which processes belong to one job: what one of them does, all of them are at."""
+"""Group processes into jobs: when one process of a job is at work, all of them are."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _components(table: Table, joined: Iterable[list[int]]) -> dict[int, frozense
         return pid
 
     for first, *others in joined:
-        for it in others:
-            above[top(it)] = top(first)
+        for other in others:
+            above[top(other)] = top(first)
     gathered: dict[int, set[int]] = {}
     for pid in table.rows:
         gathered.setdefault(top(pid), set()).add(pid)
@@ -90,9 +90,9 @@ def _components(table: Table, joined: Iterable[list[int]]) -> dict[int, frozense
 def worst(answers: Iterable[bool | Unknown]) -> bool | Unknown:
     """True where one is; else Unknown where one is; else False."""
     unknown: Unknown | None = None
-    for it in answers:
-        if it is True:
+    for answer in answers:
+        if answer is True:
             return True
-        if isinstance(it, Unknown):
-            unknown = unknown or it
+        if isinstance(answer, Unknown):
+            unknown = unknown or answer
     return unknown or False

@@ -1,6 +1,6 @@
-"""What is left over, and what is at work: a process is at work when a GPU that its job holds is busy.
+"""Decide which processes are left over: a process is at work when a GPU that its job holds is busy.
 
-Where this is not certain, it is said: an unknown is never taken for left over.
+Where this is not certain the answer is Unknown, and an unknown process is never taken for left over.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Load:
         apps = self.apps
         if isinstance(apps, Unknown):
             return apps
-        nameless = next((it.pid for it in apps if isinstance(it.pid, Unknown)), None)
-        return nameless or frozenset(it.pid for it in apps if not isinstance(it.pid, Unknown))
+        nameless = next((app.pid for app in apps if isinstance(app.pid, Unknown)), None)
+        return nameless or frozenset(app.pid for app in apps if not isinstance(app.pid, Unknown))
 
 
 def ask_load() -> tuple[Command, Command]:
@@ -147,13 +147,15 @@ def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unkno
     """The GPUs that a process holds."""
     if isinstance(load.reading, Unknown) and not load.absent:
         return load.reading
-    found = {it.gpu_uuid: None for it in load.apps if it.pid == pid} if not isinstance(load.apps, Unknown) else {}
+    found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
     held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
     nodes = [it for it in walk.open.get(pid, ()) if it.gpu is not None or it.partition]
     for node in nodes:
         gpu = _gpu_of(node, walk, load)
         if isinstance(gpu, Unknown):
-            everything = len({it.gpu for it in nodes if it.gpu is not None}) == len(_gpu_nodes(walk)) == len(load.gpus)
+            everything = (
+                len({node.gpu for node in nodes if node.gpu is not None}) == len(_gpu_nodes(walk)) == len(load.gpus)
+            )
             return load.gpus if everything else gpu
         held[gpu.key] = gpu
     return tuple(held.values())
@@ -164,19 +166,19 @@ def _all_idle(walk: OpenFileScan, load: Load) -> bool:
     if isinstance(load.reading, Unknown) or load.reading.lost or not load.gpus:
         return False
     complete = len(load.gpus) >= len(_gpu_nodes(walk))
-    return complete and all(idle(it, load.above) is True for it in load.gpus)
+    return complete and all(idle(gpu, load.above) is True for gpu in load.gpus)
 
 
 def _gpu_nodes(walk: OpenFileScan) -> set[int]:
-    return {it.gpu for it in walk.nodes if it.gpu is not None}
+    return {node.gpu for node in walk.nodes if node.gpu is not None}
 
 
 def _listed(load: Load) -> dict[int, list[str]]:
     """The UUIDs of the GPUs that nvidia-smi lists each pid on."""
     found: dict[int, list[str]] = {}
-    for it in () if isinstance(load.apps, Unknown) else load.apps:
-        if not isinstance(it.pid, Unknown):
-            found.setdefault(it.pid, []).append(it.gpu_uuid)
+    for app in () if isinstance(load.apps, Unknown) else load.apps:
+        if not isinstance(app.pid, Unknown):
+            found.setdefault(app.pid, []).append(app.gpu_uuid)
     return found
 
 
@@ -188,8 +190,10 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
         return load.reading if any(it.driver for it in walk.open.get(pid, ())) else False
     answers = [_busy_node(it, walk, load) for it in walk.open.get(pid, ())]
     answers += [_busy_uuid(it, load) for it in listed.get(pid, ())]
-    if pid in walk.unseen and not any(it is True for it in answers):
-        answers.append(Unknown(why="its open files could not be inspected, and a GPU is busy, or does not say"))
+    if pid in walk.unseen and not any(answer is True for answer in answers):
+        answers.append(
+            Unknown(why="its open files could not be inspected, and a GPU is busy, or its utilisation is unknown")
+        )
     return worst(answers)
 
 
@@ -200,7 +204,7 @@ def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown
     gpu = _gpu_of(node, walk, load)
     if not isinstance(gpu, Unknown):
         return _busy(gpu, load)
-    answer = worst(_busy(it, load) for it in load.gpus)
+    answer = worst(_busy(gpu, load) for gpu in load.gpus)
     if answer is False and len(load.gpus) < len(_gpu_nodes(walk)):
         return gpu
     return answer
@@ -208,14 +212,14 @@ def _busy_node(node: OpenFile, walk: OpenFileScan, load: Load) -> bool | Unknown
 
 def _busy_uuid(uuid: str, load: Load) -> bool | Unknown:
     """Whether the GPU that nvidia-smi lists a process on is busy; any that is, where it does not say which."""
-    named = [it for it in load.gpus if it.uuid == uuid and uuid]
-    return worst(_busy(it, load) for it in named or load.gpus)
+    named = [gpu for gpu in load.gpus if gpu.uuid == uuid and uuid]
+    return worst(_busy(gpu, load) for gpu in named or load.gpus)
 
 
 def _busy(gpu: Gpu, load: Load) -> bool | Unknown:
     answer = idle(gpu, load.above)
     if isinstance(answer, Unknown):
-        return Unknown(why=f"GPU {gpu.index} does not say how busy it is: {answer.why}")
+        return Unknown(why=f"GPU {gpu.index} does not report how busy it is: {answer.why}")
     return not answer
 
 
@@ -223,11 +227,11 @@ def _gpu_of(node: OpenFile, walk: OpenFileScan, load: Load) -> Gpu | Unknown:
     """The GPU that a node opens, by what the driver says of its number; never by the order of nvidia-smi."""
     numbers = {} if isinstance(load.presence, Unknown) else load.presence.minors
     buses = [bus for bus, number in numbers.items() if number == node.gpu and node.gpu is not None]
-    gpu = next((it for it in load.gpus if it.bus_id and it.bus_id in buses), None)
+    gpu = next((gpu for gpu in load.gpus if gpu.bus_id and gpu.bus_id in buses), None)
     if gpu:
         return gpu
     if buses:
         return Unknown(why=f"nvidia-smi does not show the GPU of {node.path}")
     if len(load.gpus) == 1 and len(_gpu_nodes(walk)) == 1:
         return load.gpus[0]
-    return Unknown(why=f"which GPU {node.path} opens is not known")
+    return Unknown(why=f"it is not known which GPU {node.path} belongs to")

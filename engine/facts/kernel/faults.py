@@ -1,14 +1,15 @@
-"""What else a kernel says of a node that is not well: drivers that fail, lockups, panics, broken hardware."""
+"""Faults of a node that kernel messages report: drivers that fail, lockups, panics, broken hardware."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from engine.facts.gpu.model import bus_ids
-from engine.facts.gpu.xids import NOT_KNOWN_WHEN, GpuNeed, Need
-from engine.facts.kernel.events import when
+from engine.facts.gpu.gpu_needs import NOT_KNOWN_WHEN, GpuNeed
+from engine.facts.gpu.model import bus_id, bus_ids
+from engine.facts.gpu.xids import Need
+from engine.facts.kernel.events import Xid, when, xids
 from engine.facts.kernel.messages import Message
 from engine.facts.kernel.patterns import KINDS
 from engine.values.types import Unknown
@@ -61,27 +62,72 @@ class OomdKill:
 
 def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
     """GPUs that the driver lost, cannot start or wants reset; what has a number stands among the Xids."""
-    found: list[GpuFault] = []
+    return tuple(gpu_fault for _, gpu_fault in _numbered_faults(messages))
+
+
+def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
+    """Those of ``gpu_faults`` with the numbers of their messages."""
+    found: list[tuple[int, GpuFault]] = []
     for number, message in enumerate(messages):
         if KINDS["xid"].find(message.text):
             continue
         kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
         if kind:
             bus = _bus_of(messages, number)
-            found.append(GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip()))
-    return tuple(found)
+            found.append((number, GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip())))
+    return found
+
+
+_CLOCKS = 300.0
+"""Seconds by which the time of a message may differ from the boot's: a clock is set anew after a boot."""
+
+
+def since_boot(messages: Sequence[Message], boot: float | None) -> tuple[Message, ...]:
+    """Those of *messages* from the last boot on.
+
+    The kernel's own first line says where that is; where the log does not hold it, the time of the *boot* does.
+    """
+    begun = [number for number, message in enumerate(messages) if KINDS["booted"].find(message.text)]
+    if begun or boot is None:
+        return tuple(messages[begun[-1] if begun else 0 :])
+    return tuple(it for it in messages if it.since_boot is not None or it.at is None or it.at >= boot - _CLOCKS)
 
 
 def last_loaded(messages: Sequence[Message]) -> int:
     """The number of the message by which the driver was loaded last; 0 where none says so."""
-    return max((number for number, it in enumerate(messages) if KINDS["driver_loaded"].find(it.text)), default=0)
+    return max(
+        (number for number, message in enumerate(messages) if KINDS["driver_loaded"].find(message.text)), default=0
+    )
+
+
+def last_resets(messages: Sequence[Message]) -> Mapping[str, int]:
+    """The number of the message by which each GPU was reset last, by its bus id; the kernel itself does not say it.
+
+    These are lines of ours, which root alone can write.
+    """
+    found = ((number, KINDS["gpu_reset"].find(message.text)) for number, message in enumerate(messages))
+    return {bus_id(one[1]): number for number, one in found if one and bus_id(one[1])}
+
+
+def xids_by_mending(messages: Sequence[Message]) -> tuple[tuple[Xid, ...], tuple[Xid, ...]]:
+    """Xids from before the driver was loaded last, or the GPU was reset last; and those since."""
+    loaded, resets = last_loaded(messages), last_resets(messages)
+    found = [(number, xid) for number, message in enumerate(messages) for xid in xids((message,))]
+    since = [number >= max(loaded, resets.get(xid.bus_id, 0)) for number, xid in found]
+    return (
+        tuple(xid for (_, xid), later in zip(found, since, strict=True) if not later),
+        tuple(xid for (_, xid), later in zip(found, since, strict=True) if later),
+    )
 
 
 def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
-    """Those of ``gpu_faults`` that loading the driver anew has not mended."""
-    loaded = last_loaded(messages)
-    before = (it for it in gpu_faults(messages[:loaded]) if it.kind not in MENDED_BY_LOADING)
-    return (*before, *gpu_faults(messages[loaded:]))
+    """Those of ``gpu_faults`` that neither loading the driver anew nor a reset of the GPU has mended."""
+    loaded, resets = last_loaded(messages), last_resets(messages)
+    return tuple(
+        gpu_fault
+        for number, gpu_fault in _numbered_faults(messages)
+        if gpu_fault.kind not in MENDED_BY_LOADING or number >= max(loaded, resets.get(gpu_fault.bus_id, 0))
+    )
 
 
 def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str, ...]:

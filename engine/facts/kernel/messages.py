@@ -109,8 +109,8 @@ def messages(lines: Iterable[str], clock: HostClock) -> tuple[Message, ...]:
     for line in lines:
         if not line.strip():
             continue
-        it = message(line, clock)
-        if it.at is None and it.since_boot is None and made:
-            it = Message(text=it.text, at=made[-1].at)
-        made.append(it)
+        read = message(line, clock)
+        if read.at is None and read.since_boot is None and made:
+            read = Message(text=read.text, at=made[-1].at)
+        made.append(read)
     return tuple(made)

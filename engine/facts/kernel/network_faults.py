@@ -1,4 +1,4 @@
-"""What a kernel says of network cards that are not well: links that are down, firmware that hangs, power and heat."""
+"""Faults of network cards that kernel messages report: links that are down, hanging firmware, power and heat."""
 
 from __future__ import annotations
 

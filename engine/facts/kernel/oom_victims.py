@@ -1,4 +1,4 @@
-"""Whose process the kernel ended for want of memory: one of the job in question, or of somebody else on this host."""
+"""Classify processes killed for lack of memory: those of the job in question, and all others on the host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.facts.kernel.events import OomKill
-from engine.text.regexes import found_anywhere
+from engine.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
 from engine.values.types import Unknown
 
 _SERVICE = re.compile(r"/system\.slice/(?:.*/)?([^/]+)\.service(?:/|$)")
@@ -24,27 +24,31 @@ _CARRIERS = re.compile(
 class Sorted:
     """Kills, classified by whose process died; all in order."""
 
-    job: tuple[OomKill, ...]
+    job: tuple[OomKill, ...] | Unknown
     """By name a process of the job, and in no other service's control group."""
-    others: tuple[OomKill, ...]
+    others: tuple[OomKill, ...] | Unknown
     """Of somebody else, and those of which the log does not say who died."""
 
 
 def sort_kills(kills: Iterable[OomKill], names: Sequence[str]) -> Sorted:
     """Classify *kills*; *names* are regular expressions, searched in the names of processes."""
-    patterns = tuple(re.compile(name) for name in names)
-    reported = [(kill, _whose(kill, patterns)) for kill in kills]
+    patterns, budget = tuple(map(compile_regex, names)), SearchBudget()
+    try:
+        reported = [(kill, _whose(kill, patterns, budget)) for kill in kills]
+    except SearchTimeout as error:
+        blind = Unknown(why=f"the name of a killed process {error}")
+        return Sorted(job=blind, others=blind)
     return Sorted(
         job=tuple(kill for kill, whose in reported if whose == "job"),
         others=tuple(kill for kill, whose in reported if whose == "other"),
     )
 
 
-def _whose(kill: OomKill, patterns: Sequence[re.Pattern[str]]) -> Literal["job", "other"]:
+def _whose(kill: OomKill, patterns: Sequence[SearchPattern], budget: SearchBudget) -> Literal["job", "other"]:
     name, cgroup = kill.name, kill.cgroup
-    if isinstance(name, Unknown) or not any(found_anywhere(pattern, name) for pattern in patterns):
+    if isinstance(name, Unknown) or not any(budget.found(pattern, name) for pattern in patterns):
         return "other"
     service = None if isinstance(cgroup, Unknown) else _SERVICE.search(cgroup)
     if service is None or _CARRIERS.search(service[1]):
         return "job"
-    return "job" if any(found_anywhere(pattern, service[1]) for pattern in patterns) else "other"
+    return "job" if any(budget.found(pattern, service[1]) for pattern in patterns) else "other"

@@ -1,20 +1,20 @@
-"""Which messages of a kernel matter: one list for the filter on the host and for those who read what came through.
+"""Patterns of the kernel messages that matter: one list for the filter on the host and for the parsers.
 
 Each kind has *hints*, plain words in lower case, and a pattern. The host sends the lines that hold a hint, and a
 reader looks only at those, so that the filter cannot drop what a reader would have known.
 
-Any user has words of his own in the kernel's log (law 9): a program that faults is reported with the name of the file
-that did it (``comm[pid]: segfault at ... in FILE[...]``), a mount in a user namespace with its options in quotes, a
-kill for memory with the names of control groups. Such words are never searched: messages of a fixed form count only
-from the beginning of the line on, and longer than the 15 characters that a process may be called; others only up to the
-place where another's words may begin.
+Any user has words of his own in the kernel's log (law 9): names of processes, files, control groups and interfaces
+(``users_words``). They are never searched, but for messages that name a process or a control group: these count only
+from the beginning of the line on, and with a beginning longer than the 15 characters that a process may be called.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from engine.facts.kernel.users_words import begins_with_users, kernels_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,75 +24,32 @@ class Kind:
     hints: tuple[str, ...]
     """Words in lower case; each message of this kind holds one of them."""
     pattern: re.Pattern[str]
-    own: Callable[[str], int] = len
-    """How many characters of a message are the kernel's own words, as far as this kind goes."""
+    names: bool = False
+    """Whether the message names a process or a control group, which its pattern reads."""
 
     def find(self, text: str) -> re.Match[str] | None:
         """Where *text* is of this kind, in the kernel's own words; None if it is not."""
         lower = text.lower()
         if not any(hint in lower for hint in self.hints):
             return None
-        return self.pattern.search(text, 0, self.own(text))
-
-
-_COMPLAINT = re.compile(r"\[\d+\]:? .*?\bin ")
-"""The beginning of a message about a program that faulted; the name of its file follows."""
-
-_QUOTED = re.compile(r"""(?<!\w)['"`]|^(?:oom-kill:|Tasks? in /|Memory cgroup stats|overlayfs: )""")
-"""Where words of others begin that the kernel quotes, and messages with names of control groups and directories."""
-
-
-def _before_a_file(text: str) -> int:
-    """The length of *text* up to the name of the file that a program faulted in."""
-    found = _COMPLAINT.search(text)
-    return found.end() if found else len(text)
-
-
-def _before_others(text: str) -> int:
-    """The length of *text* up to the first words in it that a user may have chosen."""
-    found = _QUOTED.search(text)
-    return min(found.start() if found else len(text), _before_a_file(text))
-
-
-_FAULTED = re.compile(
-    r"(?:traps: )?(.{1,40})\[\d+\]:? (?=segfault |general protection|traps?\b|unhandled |bad frame|.*\bin )"
-)
-_NAMED = re.compile(
-    r"Kill(?:ed)? process \d+(?:, UID \d+,)? \((.*)\)|INFO: task (.+):\d+ |^(.{1,32}?) invoked oom-killer: "
-    r"|,task=(.*),pid=|\bname=(.{0,15}(?=, |,?$)|.*?(?=, |,?$))|reaped process \d+ \((.*)\)"
-)
-"""Where the kernel puts the name of a process."""
-_QUOTES = re.compile(r"""(?<!\w)(['"`])(?:.*['"`]|.*$)""")
-
-
-def users_words(text: str) -> str:
-    """*text* with nothing left but what a user may have written: names of processes and their files, and quoted words.
-
-    The kernel's own words are NUL characters there, which no message has.
-    """
-    spans = [found.span(found.lastindex or 0) for found in _NAMED.finditer(text)]
-    if faulted := _FAULTED.match(text):
-        file = _COMPLAINT.search(text, faulted.end(1))
-        spans += [faulted.span(1), (file.end() if file else len(text), len(text))]
-    elif not spans and (quoted := _QUOTES.search(text)):
-        spans.append(quoted.span())
-    inside = {at for begin, end in spans for at in range(begin, end)}
-    return "".join(letter if at in inside else "\0" for at, letter in enumerate(text))
+        if not self.names:
+            return self.pattern.search(kernels_words(text))
+        return None if begins_with_users(text) else self.pattern.search(text)
 
 
 def _kind(*hints: str, pattern: str) -> Kind:
     """A kind whose messages may begin in many ways."""
-    return Kind(hints, re.compile(pattern, re.IGNORECASE), _before_others)
+    return Kind(hints, re.compile(pattern, re.IGNORECASE))
 
 
 def _driver(*hints: str, pattern: str) -> Kind:
-    """A kind whose messages begin with *pattern*, and may quote others."""
-    return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE), _before_a_file)
-
-
-def _memory(*hints: str, pattern: str) -> Kind:
-    """A kind whose messages begin with *pattern*, with names of processes and control groups only where it has them."""
+    """A kind whose messages begin with *pattern*."""
     return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE))
+
+
+def _names(*hints: str, pattern: str) -> Kind:
+    """A kind whose messages begin with *pattern*, with names of processes and control groups only where it has them."""
+    return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE), names=True)
 
 
 _CARD = (
@@ -102,32 +59,34 @@ _CARD = (
 """The drivers of network cards whose messages are known."""
 _LINK = r"Link(?: is)?"
 
+_RPC = r"(?:nfs|nfs_acl|lockd): server (?P<nfs>[\w.:%-]{1,255})"
+_LUSTRE = r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?[\w.-]{1,120}: Connection"
+"""What the clients of network file systems say of their servers."""
+
 _OUT_OF_MEMORY = r"(?:(?:Memory cgroup )?Out of memory(?: \([^)]*\))?: )?"
 
 KINDS: Mapping[str, Kind] = {
-    "oom_invoked": _memory("invoked oom-killer: ", pattern=r"(.{1,32}?) invoked oom-killer: "),
-    "oom_constraint": _memory("oom-kill:constraint=", pattern=r"oom-kill:constraint=(\w+),(.*)"),
-    "oom_limit": _memory(
+    "oom_invoked": _names("invoked oom-killer: ", pattern=r"(.{1,32}?) invoked oom-killer: "),
+    "oom_constraint": _names("oom-kill:constraint=", pattern=r"oom-kill:constraint=(\w+),(.*)"),
+    "oom_limit": _names(
         "killed as a result of limit of", pattern=r"Task in (\S+) killed as a result of limit of (\S+)"
     ),
-    "oom_group": _memory(
-        "memory.oom.group", pattern=r"Tasks in (\S+) are going to be killed due to memory\.oom\.group"
-    ),
-    "oom_chosen": _memory("kill process ", pattern=_OUT_OF_MEMORY + r"Kill process (\d+) \((.*?)\) score "),
-    "oom_killed": _memory(
+    "oom_group": _names("memory.oom.group", pattern=r"Tasks in (\S+) are going to be killed due to memory\.oom\.group"),
+    "oom_chosen": _names("kill process ", pattern=_OUT_OF_MEMORY + r"Kill process (\d+) \((.*?)\) score "),
+    "oom_killed": _names(
         "killed process ",
         pattern=_OUT_OF_MEMORY + r"Killed process (\d+)(?:, UID \d+,)? \((.*)\)(?:[,.]? ?(.*))?$",
     ),
     "oom_nobody": _kind(
         "no killable process", pattern=r"out of memory and no killable process|no killable process(?:es)?\b"
     ),
-    "oom_reaped": _memory("oom_reaper", pattern=r"oom_reaper: reaped process (\d+) \((.*)\), now "),
-    "oomd": _kind("oomd", pattern=r"systemd-oomd(?:\[\d+\])?: Killed (\S+) due to (.*)"),
-    "xid": _driver(
+    "oom_reaped": _names("oom_reaper", pattern=r"oom_reaper: reaped process (\d+) \((.*)\), now "),
+    "oomd": _names("oomd", pattern=r"(?:\S+ )?systemd-oomd(?:\[\d+\])?: Killed (\S+) due to (.*)"),
+    "xid": _names(
         "xid (",
         pattern=r"(?:NVRM: )?Xid \((?:PCI:)?([0-9a-f:.]{10,})((?:[ ,]+GPU-C?I:[0-9a-f]+)*)\): (\d+)(?:, *(.*))?",
     ),
-    "sxid": _driver("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
+    "sxid": _names("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
     "off_the_bus": _driver("fallen off the bus", pattern=r"(?:NVRM:|GPU).*fallen off the bus"),
     "init_failed": _driver(
         "nvrm",
@@ -144,10 +103,15 @@ KINDS: Mapping[str, Kind] = {
         "nvrm", pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|Memory Subsystem Error detected)"
     ),
     "needs_reset": _driver("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
-    "hung_task": _driver(
+    "hung_task": _names(
         "blocked",
         "can't die",
-        pattern=r"INFO: task (.+):(\d+) (?:(?:is )?blocked (?:.*)?|can't die )for more than (\d+) seconds",
+        pattern=r"INFO: task (.{1,60}?):(\d+) (?:(?:is )?blocked (?:.*)?|can't die )for more than (\d+) seconds",
+    ),
+    "lock_owner": _names(
+        "blocked on a",
+        pattern=r"INFO: task (.{1,60}?):(\d+)(?: <\w+>)? (?:is )?blocked on an? [\w-]+ likely (?:owned|last held) by"
+        r" task (.{1,60}):(\d+)(?: <\w+>)?\.?$",
     ),
     "lockup": _kind(
         "lockup",
@@ -172,7 +136,7 @@ KINDS: Mapping[str, Kind] = {
         "general protection fault, ",
         "list_add corruption",
         "list_del corruption",
-        pattern=r"Kernel panic\b.*|(?:: |, sig: )[0-9a-f]* ?\[#\d+\]|\bPANIC: double fault"
+        pattern=r"Kernel panic\b.*|(?:: |, sig: )[0-9a-f]* ?\[#\d+\](?=\s|$)|\bPANIC: double fault"
         r"|\bOops(?:: [0-9a-f]{4,16}\b| - )|\bunable to handle kernel\b"
         r"|\bBUG: (?!.{0,20}lockup\b)|kernel BUG at .*"
         r"|\bgeneral protection fault, (?:maybe|probably|IS_ERR|0000|in ).*|\blist_(?:add|del) corruption",
@@ -225,9 +189,9 @@ KINDS: Mapping[str, Kind] = {
         r"|remounting filesystem read-only|EXT[234]-fs (?:error|\([^)]*\): .*\berror\b)|JBD2: .*error"
         r"|Aborting journal on device|Directory (?:\(.*\) )?index full"
         r"|\bXFS(?: \(.*)?: .*(?:error|shut(?:ting)? down|corrupt|fail|xfs_repair)|\bxfs_\w+: error"
-        r"|BTRFS.*(?:error|critical|forced readonly|\berrs: wr \d)"
-        r"|BTRFS warning.*(?:csum|corrupt|abort|unable|lost page|missing)|F2FS-fs.*error"
-        r"|nvme.*(?:timeout|controller is down|removing after probe|abort status|faulty power saving mode"
+        r"|BTRFS\S*\s.*(?:error|critical|forced readonly|\berrs: wr \d)"
+        r"|BTRFS warning.*(?:csum|corrupt|abort|unable|lost page|missing)|F2FS-fs\s.*error"
+        r"|nvme\S*\s.*(?:timeout|controller is down|removing after probe|abort status|faulty power saving mode"
         r"|Disabling device after reset failure)"
         r"|\bmd/\S* .*(?:disk failure|not correctable|read error|write error|cannot continue|continuing on \d+ device)"
         r"|\bmd/\S* active with (?P<active>\d+) out of (?!(?P=active) )\d+ "
@@ -235,7 +199,12 @@ KINDS: Mapping[str, Kind] = {
         r"|ata[\d.]+: (?:exception Emask|failed command|S?error:|.*interface fatal error)"
         r"|(?:attempt to )?access beyond end of device|\bnfs: server \S+ not responding",
     ),
+    "booted": _driver("linux version ", pattern=r"Linux version \d+\.\d+\S* \("),
     "driver_loaded": _driver("nvrm", pattern=r"NVRM: loading NVIDIA UNIX "),
+    "gpu_reset": _driver(  # what `gpu_reset` writes to /dev/kmsg, which only root can
+        "runbook: gpu reset executed",
+        pattern=r"(?:[\w.-]+ )?runbook: GPU reset executed: ([0-9a-f:.]+) \S+ success: true$",
+    ),
     "network": _driver(
         "health compromised",
         "insufficient power on the pcie slot",
@@ -266,7 +235,24 @@ KINDS: Mapping[str, Kind] = {
         "link is down", "link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"
     ),
     "link_up": _driver("link is up", "link up", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Up\b"),
-    "missed": _kind("kernel messages", pattern=r"\bsystemd-journald?(?:\[\d+\])?: Missed (\d+) kernel messages"),
+    "server_silent": _driver(
+        "nfs: server ",
+        "nfs_acl: server ",
+        "lockd: server ",
+        ": connection to ",
+        pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
+        rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost",
+    ),
+    "server_back": _driver(
+        "nfs: server ",
+        "nfs_acl: server ",
+        "lockd: server ",
+        ": connection restored to ",
+        pattern=rf"{_RPC} OK$|{_LUSTRE} restored to (?P<lustre>[\w.-]+) \(at ",
+    ),
+    "missed": _names(
+        "kernel messages", pattern=r"(?:\S+ )?systemd-journald?(?:\[\d+\])?: Missed (\d+) kernel messages"
+    ),
 }
 """Every kind, by name.  Sources: Linux `Documentation/admin-guide` (OOM, RAS, lockup-watchdogs), the drivers' texts."""
 

@@ -1,8 +1,9 @@
-"""How a host is asked for its kernel's messages."""
+"""The shell script that reads the kernel messages of a host."""
 
 from __future__ import annotations
 
 from engine.facts.kernel.patterns import worth_sending
+from engine.shell import script
 from engine.values.command import Command, read_script
 
 KEPT = 20_000
@@ -14,75 +15,7 @@ def ask_kernel(since: str, *, all_lines: bool) -> Command:
     return read_script(_ASK, "" if all_lines else worth_sending(), since, str(KEPT))
 
 
-_ASK = r"""
-LC_ALL=C; export LC_ALL
-worth=$1 since=$2 kept=$3
-now=$(date +%s)
-printf 'clock %s %s %s\n' "$now" "$(awk '$1 == "btime" { print $2 }' /proc/stat 2>/dev/null || echo -)" "$(date +%z)"
-case $since in
-    ago*) from=$((now - ${since#ago })) ;;
-    at*) from=${since#at } ;;
-    *) from= ;;
-esac
-show() {  # stdin: a log and, as its last line, how the program that wrote it ended; $1: what a line begins with
-    awk 'BEGIN { worth = ARGV[1]; kept = ARGV[2]; begins = ARGV[3]; ARGC = 1 }
-        held { line(last) }
-        { last = substr($0, 1, 1000); held = 1 }
-        function line(it,    stamp, text) {
-            if (it ~ /^-- / || it !~ begins) { if (note == "") note = it; return }
-            text = it
-            if (match(it, /^([^[]* kernel: )?\[ *[0-9]+[.][0-9]+\]/)) {
-                stamp = substr(it, 1, RLENGTH); text = substr(it, RLENGTH + 1); stamped = 1
-            }
-            sub(/^(\[[^]]*\])? */, "", text)
-            if (stamp == "" && stamped && begins == "") { if (!drivers) return }
-            else if (stamp != "" && stamp == before && carries) return
-            else {
-                before = stamp
-                faulted = text ~ /\[[0-9]+\]:? .* in /
-                drivers = text ~ /^NVRM/ && !faulted
-                carries = faulted || text ~ /^overlayfs/ || !drivers && text ~ /[\042\047\140]/
-            }
-            total++
-            if (total == 1) first = it
-            final = it
-            if (worth == "" || tolower(it) ~ worth) chosen[n++ % kept] = it
-        }
-        END {
-            print "end " last
-            if (note != "") print "note " note
-            if (!total) exit
-            print "lines " total
-            print "first " first
-            print "last " final
-            if (n > kept) print "dropped " n - kept
-            for (i = n > kept ? n - kept : 0; i < n; i++) print " " chosen[i % kept]
-        }' "$worth" "$kept" "$1"
-}
-if command -v journalctl >/dev/null 2>&1; then
-    echo 'source journal'
-    # the kernel's own messages, what the journal says of itself (that it missed some), and kills by systemd-oomd: no
-    # program can forge a field that begins with an underscore
-    whose='_TRANSPORT=kernel + _TRANSPORT=driver + _SYSTEMD_UNIT=systemd-oomd.service'
-    if [ -n "$from" ]; then
-        journalctl _TRANSPORT=kernel -o short-unix --no-pager 2>/dev/null |
-            head -n 2 | sed -n '/^[0-9]/{s/^/start /p;q;}'
-        { journalctl $whose -o short-unix --no-pager --since "@$from" 2>&1; echo "$?"; } | show '^[0-9]+[.]'
-    else
-        { journalctl -b $whose -o short-unix --no-pager 2>&1; echo "$?"; } | show '^[0-9]+[.]'
-    fi
-fi
-echo 'source dmesg'
-if command -v dmesg >/dev/null 2>&1; then { dmesg 2>&1; echo "$?"; } | show ''; else echo 'end 127'; fi
-dmesg >/dev/null 2>&1 && exit 0
-file=/var/log/kern.log
-[ -e "$file" ] || exit 0
-echo "source $file"
-if [ ! -r "$file" ]; then echo 'end 13'; exit 0; fi
-{ tail -c 4194304 "$file" | grep -aE '^([A-Z][a-z][a-z] [ 0-9][0-9] [0-9:]{8}|[0-9T:.+Z-]+) [^ ]+ kernel: '; echo 0; } |
-    show ' kernel: '
-exit 0
-"""
+_ASK = script(__package__, "kernel_log_query")
 """Lines of logs are indented by one space, so that none can pass for one of ours.
 
 A message may hold newlines, and with them a line that a user made up (the name of a file that faulted, an option of a

@@ -1,4 +1,4 @@
-"""What the sources of a kernel's messages gave, and how far back they go."""
+"""Merge the sources of kernel messages (journal, dmesg, kern.log), and determine how far back they go."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def read_kernel(output: str) -> KernelLog:
 
 def read_text(text: str) -> KernelLog:
     """What a log that was handed to us says; no clock goes with it."""
-    found = messages((it[:LINE] for it in text.split("\n")), HostClock())
+    found = messages((line[:LINE] for line in text.split("\n")), HostClock())
     times = [it.at for it in found if it.at is not None]
     return KernelLog(
         messages=found,
@@ -123,53 +123,57 @@ def _why_not(source: Source, end: str, note: str) -> str:
     if end == "127":
         return "not on this host"
     if end == "13":
-        return "may not be read"
+        return "no permission to read it"
     if end != "0":
         said = (source.last.text if source.last else note).strip() or "failed"
-        hint = "; kernel.dmesg_restrict may keep it for root" if said.endswith("not permitted") else ""
+        hint = "; kernel.dmesg_restrict may limit it to root" if said.endswith("not permitted") else ""
         return f"{said} (exit code {end or 'unknown'}{hint})"
     if source.name == "journal" and note.startswith("Hint:"):
-        return "the journal shows this user only messages of their own"
+        return "the journal shows this user only their own messages"
     if not source.lines and not (source.name == "journal" and source.start is not None):
         return note.strip("- ") or "it is empty"
     if source.first and "gVisor" in source.first.text:
-        return "it is a sandbox's own, not the kernel's"
+        return "it is the log of a gVisor sandbox, not of the kernel"
     return ""
 
 
 def _merged(sources: list[Source], clock: HostClock) -> KernelLog:
-    read = [it for it in sources if not it.why_not]
+    read = [source for source in sources if not source.why_not]
     if not read:
-        why = "; ".join(f"{it.name}: {it.why_not}" for it in sources)
-        return KernelLog(why_not=why or "neither journalctl nor dmesg is there", clock=clock)
+        why = "; ".join(f"{source.name}: {source.why_not}" for source in sources)
+        return KernelLog(why_not=why or "neither journalctl nor dmesg was found", clock=clock)
     first, *others = read
     drift = _drift(first, others[0]) if others else None
-    others = [_shifted(it, drift or 0.0) for it in others]
-    lost_at, lost = missed(first.found)
-    found = list(first.found)
-    for it in others:
-        found += _later(it, found, first, everything=lost > 0)
-        if lost_at is not None and it.first and it.first.at is not None and it.first.at < lost_at:
-            lost = 0  # what the journal missed is in the ring buffer
-    if len(found) > len(first.found):
-        found.sort(key=lambda it: float("-inf") if it.at is None else it.at)
-    begins = _begins(first, clock)
-    if others:
-        begins = min((it for it in (begins, _begins(others[0], clock)) if it is not None), default=None)
-    ends = [it.last.at for it in read if it.last and it.last.at is not None]
+    others = [_shifted(other, drift or 0.0) for other in others]
+    found, lost = _combined(first, others)
+    begins = (_begins(source, clock) for source in (first, *others[:1]))
+    ends = (source.last.at for source in read if source.last)
     return KernelLog(
-        messages=tuple(found),
-        sources=tuple(it.name for it in read),
-        begins=begins,
-        ends=max(ends, default=None),
-        lines=max(it.lines for it in read),
+        messages=found,
+        sources=tuple(source.name for source in read),
+        begins=min((moment for moment in begins if moment is not None), default=None),
+        ends=max((moment for moment in ends if moment is not None), default=None),
+        lines=max(source.lines for source in read),
         missed=lost,
         drift=drift,
         clock=clock,
     )
 
 
-def since_boot(reading: KernelLog) -> bool:
+def _combined(first: Source, others: Iterable[Source]) -> tuple[tuple[Message, ...], int]:
+    """The messages of *first* with what only *others* have, and how many are missing in all of them."""
+    lost_at, lost = missed(first.found)
+    found = list(first.found)
+    for other in others:
+        found += _later(other, found, first, everything=lost > 0)
+        if lost_at is not None and other.first and other.first.at is not None and other.first.at < lost_at:
+            lost = 0  # what the journal missed is in the ring buffer
+    if len(found) > len(first.found):
+        found.sort(key=lambda one: float("-inf") if one.at is None else one.at)
+    return tuple(found), lost
+
+
+def reaches_boot(reading: KernelLog) -> bool:
     """Whether everything is there that the kernel has said since the host was booted."""
     boot = reading.clock.boot
     return boot is not None and reading.begins is not None and reading.begins <= boot + _BOOTED
@@ -178,8 +182,8 @@ def since_boot(reading: KernelLog) -> bool:
 def _shifted(source: Source, seconds: float) -> Source:
     """*source* by a clock that is so much ahead: that of the journal, which was set by the time of day."""
 
-    def moved(it: Message) -> Message:
-        return it if it.at is None else replace(it, at=it.at + seconds)
+    def moved(one: Message) -> Message:
+        return one if one.at is None else replace(one, at=one.at + seconds)
 
     found = tuple(map(moved, source.found))
     return replace(source, found=found, last=moved(source.last) if source.last else None)
@@ -196,9 +200,12 @@ def _later(other: Source, found: Iterable[Message], first: Source, *, everything
     begin = first.first.at if first.first and first.first.at is not None else float("inf")
     end = first.last.at if first.last and first.last.at is not None else float("-inf")
     outside = (
-        it
-        for it in other.found
-        if everything or it.at is None or it.at > end - _OVERLAP or it.at < min(begin, end) + _OVERLAP
+        candidate
+        for candidate in other.found
+        if everything
+        or candidate.at is None
+        or candidate.at > end - _OVERLAP
+        or candidate.at < min(begin, end) + _OVERLAP
     )
     return [it for it in outside if not _is_known(it, known.get(it.text.strip(), ()))]
 
@@ -222,12 +229,12 @@ def _drift(journal: Source, ring: Source) -> float | None:
         return None
     both = [it for it in (journal.last, *journal.found[-50:]) if it and it.at is not None]
     times: dict[str, list[float]] = {}
-    for it in both:
-        times.setdefault(it.text.strip(), []).append(it.at or 0.0)
+    for journal_message in both:
+        times.setdefault(journal_message.text.strip(), []).append(journal_message.at or 0.0)
     clock_offset: list[float] = [
-        other - it.at
-        for it in (ring.last, *reversed(ring.found[-50:]))
-        if it and it.at is not None
-        for other in times.get(it.text.strip(), ())
+        other - ring_message.at
+        for ring_message in (ring.last, *reversed(ring.found[-50:]))
+        if ring_message and ring_message.at is not None
+        for other in times.get(ring_message.text.strip(), ())
     ]  # a message that came again and again has several partners: the nearest is the same one
     return round(sorted(clock_offset, key=lambda seconds: seconds * seconds)[0], 1) if clock_offset else None

@@ -1,20 +1,23 @@
-"""Processes chosen by what stands on their command lines."""
+"""Select processes by patterns in their command lines."""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
-from engine.facts.processes.protected import Protected, protection, shown
+from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
-from engine.text.regexes import found_anywhere
+from engine.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
 from engine.values.command import Command
 from engine.values.types import Unknown
 
 NOTHING: tuple[Process, ...] = ()
+
+STRIKES = 3
+"""So many command lines of one user may be too slow to search; the rest of his are not searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,27 +28,31 @@ class CommandLineMatch:
         default=(), metadata={"about": "Every process that matches and is not protected: pid, user, command ..."}
     )
     leftover: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be asked."}
+        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
     )
     at_work: tuple[Process, ...] | Unknown = field(
         default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
     )
     protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Matching processes that are never ended, each with its why."}
+        default=(), metadata={"about": "Matching processes that are never ended, each with the reason."}
     )
     beyond_help: tuple[Protected, ...] = field(
         default=(),
-        metadata={"about": "Those that hold only GPUs which are lost: left alone, as ending them brings none back."},
+        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
     )
     zombies: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Defunct ones, by name or parent: they hold only a pid, until it is collected."}
+        default=(), metadata={"about": "Defunct processes that match, or whose parent does: they hold only a pid."}
     )
     unkillable: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Matching ones in state D on every look: they hang in the kernel."}
+        default=(), metadata={"about": "Matching processes in state D in every sample: they hang in the kernel."}
     )
     shortened: tuple[str, ...] = field(
         default=(),
-        metadata={"about": "Whose processes could not be read whole, and why: too many, or too long command lines."},
+        metadata={"about": "Users whose processes could not all be read: too many, or too long command lines."},
+    )
+    unsearched: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Processes left alone because the search of their command lines takes too long."},
     )
 
 
@@ -53,7 +60,7 @@ def probe_by_command_line(
     patterns: Iterable[str], allow: Collection[str], above: float, *, classified: bool, lost: Iterable[str] = ()
 ) -> Generator[Command | tuple[Command, ...], Any, CommandLineMatch]:
     """Who matches; if somebody does and they are to be *classified*, who of them is left over."""
-    tests = [re.compile(it) for it in patterns]
+    tests = [compile_regex(pattern) for pattern in patterns]
     table = read_processes((yield ask_processes()))
     plain = _chosen(tests, table, allow)
     if isinstance(plain.matches, Unknown) or not plain.matches:
@@ -61,48 +68,87 @@ def probe_by_command_line(
     if not classified:
         return replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
     closer = yield from observe_gpu_use(above=above, lost=lost)
-    before = {it.key for it in plain.matches}
+    before = {match.key for match in plain.matches}
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
     walk = closer.walk
     again = _chosen(tests, walk.table, allow)
     now = () if isinstance(again.matches, Unknown) else again.matches
+    blind = next((Unknown(why=f"pid {it.pid}: {it.why}") for it in again.unsearched), None)
     matches = tuple(described(it.pid, walk, closer.load) for it in now)
     sides = classify(matches, before, closer)
     stuck = {it.key for it in plain.unkillable}
     return replace(
         again,
         matches=again.matches if isinstance(again.matches, Unknown) else matches,
-        leftover=sides.leftover,
-        at_work=sides.at_work,
+        leftover=again.leftover if isinstance(again.matches, Unknown) else sides.leftover or blind or (),
+        at_work=again.at_work if isinstance(again.matches, Unknown) else sides.at_work,
         beyond_help=sides.beyond_help,
         unkillable=tuple(it for it in again.unkillable if it.key in stuck),
     )
 
 
-def _chosen(tests: list[re.Pattern[str]], table: Table, allow: Collection[str]) -> CommandLineMatch:
-    found = [it for it in table.rows.values() if _matches(it, tests)]
-    why = {it.process.pid: protection(it, table, allow) for it in found}
-    open_ = tuple(shown(it) for it in found if why[it.process.pid] == "" and not it.defunct)
-    doubts = (it for it in why.values() if isinstance(it, Unknown))
-    parents = {it.pid for it in open_}
-    defunct = (it for it in table.rows.values() if it.defunct)
-    blind = table.blind() or next(doubts, None)
+def _chosen(tests: list[SearchPattern], table: Table, allow: Collection[str]) -> CommandLineMatch:
+    """The processes in *table* that match, protected or not; nothing is known of the GPUs yet."""
+    found, unsearched = _search(tests, table)
+    split = split_by_protection(found, table, allow)
+    matches = tuple(shown(row) for row in split.free if not row.defunct)
+    blind = None if matches else _blind(table, split.doubt, unsearched)
     return CommandLineMatch(
-        matches=blind if blind and not open_ else open_,
-        leftover=blind if blind and not open_ else NOTHING,
-        at_work=blind if blind and not open_ else NOTHING,
-        protected=tuple(spared(it, said) for it in found if (said := why[it.process.pid]) and isinstance(said, str)),
-        zombies=tuple(it.process for it in defunct if it in found or it.process.ppid in parents),
-        unkillable=tuple(it for it in open_ if it.state == "D"),
+        matches=blind or matches,
+        leftover=blind or NOTHING,
+        at_work=blind or NOTHING,
+        protected=tuple(spared(row, why) for row, why in split.protected),
+        zombies=_zombies(table, found, matches),
+        unkillable=tuple(match for match in matches if match.state == "D"),
         shortened=table.shortened(),
+        unsearched=unsearched,
     )
 
 
-def _matches(row: Row, tests: list[re.Pattern[str]]) -> bool:
-    """Whether one of *tests* is in its arguments, or in its name where it is dying and has no arguments any more."""
+def _blind(table: Table, doubt: Unknown | None, unsearched: tuple[Protected, ...]) -> Unknown | None:
+    """Why finding no process would not mean that there is none."""
+    if blind := table.blind() or doubt:
+        return blind
+    if unsearched:
+        return Unknown(why=f"pid {unsearched[0].pid} ({unsearched[0].user}): {unsearched[0].why}")
+    return None
+
+
+def _zombies(table: Table, found: list[Row], matches: Iterable[Process]) -> tuple[Process, ...]:
+    """The defunct processes that match themselves, or are children of *matches*."""
+    parents = {match.pid for match in matches}
+    defunct = (row for row in table.rows.values() if row.defunct)
+    return tuple(row.process for row in defunct if row in found or row.process.ppid in parents)
+
+
+def _search(tests: list[SearchPattern], table: Table) -> tuple[list[Row], tuple[Protected, ...]]:
+    """The processes that match, and those of which it is not known; each user has a share of the time."""
+    budget, strikes = SearchBudget(), Counter[str]()
+    found: list[Row] = []
+    unsearched: list[Protected] = []
+    for row in table.rows.values():
+        user = row.process.user
+        if strikes[user] >= STRIKES:
+            why = f"its command line was not searched: the searches of {STRIKES} others of {user} took too long"
+            unsearched.append(spared(row, why))
+            continue
+        try:
+            if _matches(row, tests, budget):
+                found.append(row)
+        except SearchTimeout as error:
+            strikes[user] += 1
+            unsearched.append(spared(row, f"its command line {error}"))
+    return found, tuple(unsearched)
+
+
+def _matches(row: Row, tests: list[SearchPattern], budget: SearchBudget) -> bool:
+    """Whether one of *tests* is in its arguments, or in its name where it is dying and has no arguments any more.
+
+    Raises SearchTimeout where none is found, and not all could be searched for.
+    """
     line = row.line or (row.name if row.process.state in "ZXx" else "")
-    return bool(line) and any(found_anywhere(it, line) for it in tests)
+    return bool(line) and budget.any_found(tests, line)
 
 
 def spared(row: Row, why: str) -> Protected:
@@ -117,6 +163,6 @@ def without(state: CommandLineMatch, keys: frozenset[str]) -> CommandLineMatch:
     def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
         if isinstance(processes, Unknown):
             return processes
-        return tuple(it for it in processes if it.key not in keys)
+        return tuple(process for process in processes if process.key not in keys)
 
     return replace(state, matches=less(state.matches), leftover=less(state.leftover), at_work=less(state.at_work))

@@ -1,4 +1,4 @@
-"""Processes chosen by what they have open."""
+"""Select processes by the files and devices that they have open."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described,
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
 from engine.facts.process_selection.by_command_line import spared
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
-from engine.facts.processes.protected import Protected, misplaced, protection, shown
-from engine.facts.processes.table import Process
+from engine.facts.processes.protected import Protected, misplaced, shown, split_by_protection
+from engine.facts.processes.table import Process, Row
 from engine.protocols import Absent
 from engine.values.command import Command
 from engine.values.types import Unknown
@@ -25,43 +25,45 @@ class OpenFileMatch:
 
     processes: tuple[Process, ...] | Unknown = field(
         default=(),
-        metadata={"about": "Every holder that is not protected; unknown if none is seen and some cannot be."},
+        metadata={"about": "Every holder that is not protected; unknown if none is visible and some cannot be read."},
     )
     leftover: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be asked."}
+        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
     )
     at_work: tuple[Process, ...] | Unknown = field(
         default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
     )
     protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Holders that are never ended, each with its why."}
+        default=(), metadata={"about": "Holders that are never ended, each with the reason."}
     )
     beyond_help: tuple[Protected, ...] = field(
         default=(),
-        metadata={"about": "Those that hold only GPUs which are lost: left alone, as ending them brings none back."},
+        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
     )
     misplaced: tuple[Protected, ...] = field(
         default=(),
         metadata={
-            "about": "Those of them that hold a GPU for another user and have no use for it: a terminal, a client."
+            "about": "Protected programs of others that hold a GPU and have no use for it: a terminal, a client."
         },
     )
     unkillable: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Holders in state D on every look: they hang in the kernel."}
+        default=(), metadata={"about": "Holders that every sample shows in state D: they hang in the kernel."}
     )
-    devices: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "The paths that left-over ones hold."})
+    devices: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "The paths that leftover processes hold."}
+    )
     gpus: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "The GPUs (UUIDs) that left-over ones hold, where that can be determined."}
+        default=(), metadata={"about": "The GPUs (UUIDs) that leftover processes hold, where that can be determined."}
     )
     unlisted: tuple[Process, ...] | Unknown = field(
         default=(), metadata={"about": "Holders of a GPU that nvidia-smi does not list."}
     )
     foreign: tuple[int, ...] | Unknown = field(
         default=(),
-        metadata={"about": "Pids that nvidia-smi lists and that hold nothing here: of another pid namespace."},
+        metadata={"about": "Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."},
     )
     unseen: int = field(default=0, metadata={"about": "How many processes could not be read."})
-    present: tuple[str, ...] = field(default=(), metadata={"about": "The files that are there."})
+    present: tuple[str, ...] = field(default=(), metadata={"about": "The given files that exist."})
 
 
 def probe_by_open_files(
@@ -73,11 +75,11 @@ def probe_by_open_files(
     """
     walk = read_holders((yield ask_holders(*paths)))
     if walk.sockets:
-        raise ProbeError(f"who holds a socket cannot be determined: {', '.join(walk.sockets)}; name files or devices")
+        raise ProbeError(f"holders of a socket cannot be determined: {', '.join(walk.sockets)}; name files or devices")
     if walk.forged:
         raise ProbeError(
-            f"{', '.join(walk.forged)} leads through a link that another user of the host may change, to "
-            "anything: name the file itself, or give the step `become: OWNER`"
+            f"{', '.join(walk.forged)} leads through a symbolic link that another user of the host can point "
+            "anywhere: name the file itself, or give the step `become: OWNER`"
         )
     if dull := walk.everybodys():
         raise ProbeError(f"{', '.join(dull)} is a device that any process has open: name the device or the file")
@@ -92,13 +94,13 @@ def probe_by_open_files(
     if isinstance(closer.walk, Unknown):
         why = closer.walk
         return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
-    before = {it.key for it in plain.processes}
+    before = {process.key for process in plain.processes}
     now = _chosen(closer.walk, allow)
     stuck = {it.key for it in plain.unkillable}
     now = replace(now, unkillable=tuple(it for it in now.unkillable if it.key in stuck))
     if isinstance(now.processes, Unknown) or not now.processes:
         return replace(now, foreign=_foreign(closer.walk, closer.load.pids()))
-    holders = tuple(described(it.pid, closer.walk, closer.load) for it in now.processes)
+    holders = tuple(described(process.pid, closer.walk, closer.load) for process in now.processes)
     sides = classify(holders, before, closer)
     return replace(
         now,
@@ -114,15 +116,15 @@ def probe_by_open_files(
 
 
 def _nothing_there(paths: tuple[str, ...]) -> Generator[Command, Any, Absent[OpenFileMatch]]:
-    """Nobody holds what is not there; but a GPU without its nodes is a riddle, not an answer."""
-    if not all(it.startswith("/dev/nvidia") for it in paths):
+    """No process holds what does not exist; a GPU without its device nodes is an error, not an answer."""
+    if not all(path.startswith("/dev/nvidia") for path in paths):
         return Absent(why=f"there is no {' or '.join(paths)}", state=OpenFileMatch())
     presence = read_presence((yield ask_presence()))
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=OpenFileMatch())
     raise ProbeError(
-        f"there is no {' or '.join(paths)}, although something of an NVIDIA GPU is there (on the PCI bus, in /dev, or "
-        "nvidia-smi): its driver is not loaded, or the container was not given it"
+        f"no {' or '.join(paths)}, but an NVIDIA GPU seems to be present (PCI bus, /dev or nvidia-smi): "
+        "the driver is not loaded, or the container was not given the device"
     )
 
 
@@ -132,7 +134,7 @@ def _with_foreign(plain: OpenFileMatch, walk: OpenFileScan) -> Generator[tuple[C
     try:
         if read_presence(presence).absent:
             return plain
-        found = [it.pid for it in read_apps(apps)]
+        found = [app.pid for app in read_apps(apps)]
     except ProbeError as error:
         return replace(plain, foreign=Unknown(why=str(error)))
     nameless = next((it for it in found if isinstance(it, Unknown)), None)
@@ -142,28 +144,28 @@ def _with_foreign(plain: OpenFileMatch, walk: OpenFileScan) -> Generator[tuple[C
 
 def _chosen(walk: OpenFileScan, allow: Collection[str]) -> OpenFileMatch:
     """The holders in *walk*, protected or not; nothing is known of the GPUs yet."""
-    table = walk.table
-    found = [table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)]
-    why = {it.process.pid: protection(it, table, allow) for it in found}
-    holders = tuple(
-        replace(shown(it), devices=tuple(node.path for node in walk.asked(it.process.pid)))
-        for it in found
-        if why[it.process.pid] == ""
-    )
-    doubt = next((it for it in why.values() if isinstance(it, Unknown)), None)
-    kept = [(it, said) for it in found if (said := why[it.process.pid]) and isinstance(said, str)]
+    rows = [walk.table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)]
+    split = split_by_protection(rows, walk.table, allow)
+    holders = tuple(_holder(row, walk) for row in split.free)
     plain = OpenFileMatch(
         processes=holders,
-        protected=tuple(spared(it, said) for it, said in kept),
-        misplaced=tuple(spared(it, said) for it, said in kept if misplaced(it) and _uses_gpu(walk, it.process.pid)),
-        unkillable=tuple(it for it in holders if it.state == "D"),
+        protected=tuple(spared(row, why) for row, why in split.protected),
+        misplaced=tuple(
+            spared(row, why) for row, why in split.protected if misplaced(row) and _uses_gpu(walk, row.process.pid)
+        ),
+        unkillable=tuple(holder for holder in holders if holder.state == "D"),
         unseen=len(walk.unseen),
         present=walk.present(),
     )
-    blind = _blind(walk) or doubt
+    blind = _blind(walk) or split.doubt
     if blind and not holders:
         return replace(plain, processes=blind, leftover=blind, at_work=blind, devices=blind, gpus=blind, unlisted=blind)
     return plain
+
+
+def _holder(row: Row, walk: OpenFileScan) -> Process:
+    """The process of *row* with what it has open of what was asked for."""
+    return replace(shown(row), devices=tuple(node.path for node in walk.asked(row.process.pid)))
 
 
 def _blind(walk: OpenFileScan) -> Unknown | None:
@@ -171,7 +173,7 @@ def _blind(walk: OpenFileScan) -> Unknown | None:
     if walk.table.hidden:
         return Unknown(why=f"{walk.table.hidden}: give the step `become: true`")
     if walk.unseen:
-        return Unknown(why=f"nobody is seen to hold it, but {walk.not_seen()}")
+        return Unknown(why=f"no process holding it is visible, but {walk.not_seen()}")
     return None
 
 
@@ -194,8 +196,8 @@ def _gpus(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Loa
     if isinstance(leftover, Unknown):
         return leftover
     found: dict[str, None] = {}
-    for it in leftover:
-        held = gpus_of(it.pid, walk, load)
+    for process in leftover:
+        held = gpus_of(process.pid, walk, load)
         if isinstance(held, Unknown):
             return held
         found |= dict.fromkeys(gpu.key for gpu in held)
@@ -204,11 +206,11 @@ def _gpus(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Loa
 
 def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
     found: list[Process] = []
-    for it in holders:
-        if any(node.gpu is not None or node.partition for node in walk.open.get(it.pid, ())):
-            if isinstance(it.listed, Unknown):
-                return it.listed
-            found += [] if it.listed else [it]
+    for holder in holders:
+        if any(node.gpu is not None or node.partition for node in walk.open.get(holder.pid, ())):
+            if isinstance(holder.listed, Unknown):
+                return holder.listed
+            found += [] if holder.listed else [holder]
     return tuple(found)
 
 
@@ -216,7 +218,9 @@ def _foreign(walk: OpenFileScan, pids: frozenset[int] | Unknown) -> tuple[int, .
     """Listed pids that hold no node of the driver here."""
     if isinstance(pids, Unknown):
         return pids
-    here = {pid for pid, nodes in walk.open.items() if any(it.driver for it in nodes)} | walk.unseen | walk.table.own
+    here = (
+        {pid for pid, nodes in walk.open.items() if any(node.driver for node in nodes)} | walk.unseen | walk.table.own
+    )
     return tuple(sorted(pids - here))
 
 
@@ -226,7 +230,7 @@ def without(state: OpenFileMatch, keys: frozenset[str]) -> OpenFileMatch:
     def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
         if isinstance(processes, Unknown):
             return processes
-        return tuple(it for it in processes if it.key not in keys)
+        return tuple(process for process in processes if process.key not in keys)
 
     return replace(state, processes=less(state.processes), leftover=less(state.leftover), at_work=less(state.at_work))
 

@@ -18,13 +18,13 @@ EVERYBODYS = (
 
 def objection_to_paths(paths: Iterable[str]) -> str:
     """Why the holders of *paths* (globs) must not be chosen; empty: they may."""
-    for it in paths:
-        if not it.startswith("/") or "/../" in f"{it}/" or "//" in it:
-            return f"{it!r} is no absolute path: write it as /dev/nvidia*"
-        if it.startswith(("/proc/", "/sys/")):
-            return f"{it!r} is no file that a process could hold against anybody"
-        if any(_matches(one, it) for one in EVERYBODYS):
-            return f"{it!r} is held by processes of the system: name the device or the file"
+    for path in paths:
+        if not path.startswith("/") or "/../" in f"{path}/" or "//" in path:
+            return f"{path!r} is not an absolute path: write it as /dev/nvidia*"
+        if path.startswith(("/proc/", "/sys/")):
+            return f"{path!r} is in /proc or /sys, where an open file blocks nobody: name the device or the file"
+        if any(_matches(one, path) for one in EVERYBODYS):
+            return f"{path!r} is a file that processes of the system have open: name the device or the file"
     return ""
 
 

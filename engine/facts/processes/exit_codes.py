@@ -1,4 +1,4 @@
-"""What exit codes of processes and containers mean, and what they are usually due to."""
+"""Exit codes of processes and containers: their meaning and their usual cause."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ class ExitCode:
 
 
 _ROWS = (
-    (0, "ended normally", "its work was done; with restart policy always it is started again and again"),
+    (0, "ended normally", "the program finished; with restart policy always Docker starts it again and again"),
     (1, "a general error", "an exception of the program: its log has the first traceback"),
     (2, "wrong usage", "an argument or a configuration that the program or its shell does not understand"),
-    (124, "timeout(1) ended it", "it hung, or the time that it was given was too short"),
-    (125, "Docker could not start it", "a bad option, no such image, no such runtime: State.Error says which"),
-    (126, "its program cannot be executed", "no execute permission, a mount with noexec, or another architecture"),
-    (127, "there is no such program", "a wrong command or PATH, or a shared library that is missing"),
+    (124, "terminated by timeout(1)", "the program hung, or its time limit was too short"),
+    (125, "Docker could not start the program", "a bad option, a missing image or runtime: State.Error says which"),
+    (126, "the program cannot be executed", "no execute permission, a mount with noexec, or another architecture"),
+    (127, "the program was not found", "a wrong command or PATH, or a shared library that is missing"),
     (128, "an invalid exit argument", "git ended with `fatal:`, or a runtime could not start it: State.Error, the log"),
-    (129, "SIGHUP: its terminal was closed", "an SSH or tmux session ended"),
+    (129, "SIGHUP: the terminal was closed", "an SSH or tmux session ended"),
     (130, "SIGINT: interrupted", "Ctrl-C, or a launcher that stopped its workers"),
-    (131, "SIGQUIT: a dump was asked for", "somebody asked for a stack dump"),
+    (131, "SIGQUIT: a dump was requested", "somebody requested a stack dump"),
     (132, "SIGILL: an illegal instruction", "a CPU without the instructions that the program was built for"),
     (133, "SIGTRAP: a trap", "an assertion or a debugger"),
-    (134, "SIGABRT: it gave up", "NCCL's watchdog, an assertion, a C++ exception or a broken heap: the log above it"),
+    (134, "SIGABRT: aborted", "NCCL's watchdog, an assertion, a C++ exception or a corrupted heap: the log says which"),
     (
         135,
-        "SIGBUS: memory that is not there",
-        "shared memory is full, a mapped file was cut off, or a disk or memory fails",
+        "SIGBUS: access to memory that is not there",
+        "shared memory is full, a mapped file was truncated, or a disk or memory fails",
     ),
-    (136, "SIGFPE: an arithmetic error", "a whole number was divided by zero"),
+    (136, "SIGFPE: an arithmetic error", "an integer was divided by zero"),
     (137, "SIGKILL: killed", "a kill by hand, `docker stop` after its grace, a scheduler, or a lack of memory"),
-    (139, "SIGSEGV: a segmentation fault", "a bad pointer: native extensions and driver libraries that do not fit"),
-    (141, "SIGPIPE: nobody reads its output", "the reader of a pipe ended first"),
-    (143, "SIGTERM: asked to end", "`docker stop`, a scheduler, a spot instance that is taken back, or a drain"),
+    (139, "SIGSEGV: a segmentation fault", "a bad pointer; incompatible native extensions or driver libraries"),
+    (141, "SIGPIPE: nothing reads its output", "the reader of a pipe ended first"),
+    (143, "SIGTERM: asked to terminate", "`docker stop`, a scheduler, a spot instance that is reclaimed, or a drain"),
     (152, "SIGXCPU: too much processor time", "ulimit -t"),
     (153, "SIGXFSZ: a file grew too large", "ulimit -f"),
     (159, "SIGSYS: a system call that is forbidden", "the container's seccomp profile"),
-    (255, "an error of its own, or ssh's", "exit(-1), or the connection of an ssh in it broke"),
+    (255, "an error of the program, or of ssh", "exit(-1), or a connection of ssh in it was lost"),
 )
 TABLE = {code: ExitCode(code=code, meaning=meaning, cause=cause) for code, meaning, cause in _ROWS}
 _SIGNALS = {10: "SIGUSR1", 12: "SIGUSR2", 14: "SIGALRM", 19: "SIGSTOP", 31: "SIGSYS"}
@@ -57,8 +57,9 @@ def explained(code: int) -> ExitCode:
     signal = code - 128
     if 0 < signal <= _LAST_SIGNAL:
         name = _SIGNALS.get(signal, f"signal {signal}")
-        return ExitCode(code=code, meaning=f"{name} ended it", cause="whoever sent it, or the program chose this code")
-    return ExitCode(code=code, meaning="an error of the program's own", cause="its documentation and its log")
+        cause = "somebody sent the signal, or the program chose this code"
+        return ExitCode(code=code, meaning=f"terminated by {name}", cause=cause)
+    return ExitCode(code=code, meaning="an error code of the program", cause="see its documentation and its log")
 
 
 def sentence(code: int, memory: tuple[str, ...], blind: str = "") -> str:
@@ -71,5 +72,5 @@ def sentence(code: int, memory: tuple[str, ...], blind: str = "") -> str:
     if code == 137 and memory:
         return f"137: SIGKILL for lack of memory ({'; '.join(memory)})"
     if code == 137:
-        return f"137: SIGKILL, and Docker knows of no lack of memory: {row.cause}" + (f" ({blind})" if blind else "")
+        return f"137: SIGKILL, and Docker reports no lack of memory: {row.cause}" + (f" ({blind})" if blind else "")
     return f"{code}: {row.meaning}; {row.cause}" if code else f"0: {row.meaning}"

@@ -1,4 +1,4 @@
-"""Who has which files open: device nodes first of all."""
+"""Find the processes that have given files, or device nodes of GPUs, open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from engine.errors import ProbeError
 from engine.facts.processes.open_files_script import HOLDERS
 from engine.facts.processes.protected import protection
-from engine.facts.processes.table import Row, Table, read_processes
+from engine.facts.processes.table import VALID, Row, Table, lines_of, read_processes
 from engine.facts.processes.table_script import PROCESSES
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown, plural
@@ -46,7 +46,7 @@ class OpenFile:
         """The number of the GPU that it is the node of; None where it is none's."""
         kind, _, numbers = self.key.partition(":")
         if kind == "2":
-            major, minor = (int(it, 16) for it in numbers.split(":"))
+            major, minor = (int(part, 16) for part in numbers.split(":"))
             if major == _DRIVER:
                 return minor if minor < 254 else None
         found = _GPU.fullmatch(self.path.rpartition("/")[2])
@@ -58,7 +58,7 @@ class OpenFile:
         kind, _, numbers = self.key.partition(":")
         if kind != "2":
             return False
-        major, minor = (int(it, 16) for it in numbers.split(":"))
+        major, minor = (int(part, 16) for part in numbers.split(":"))
         return (major, minor) in _DULL or major in _TERMINALS
 
     @property
@@ -88,7 +88,7 @@ class OpenFileScan:
 
     def everybodys(self) -> tuple[str, ...]:
         """What was asked for and is a device that any process has open, under whatever name."""
-        return tuple(it.path for it in self.nodes if it.asked and it.dull)
+        return tuple(node.path for node in self.nodes if node.asked and node.dull)
 
     def not_seen(self) -> str:
         """In words, whose processes could not be read, and why."""
@@ -96,9 +96,9 @@ class OpenFileScan:
         for pid in self.unseen:
             user = self.table.rows[pid].process.user
             users[user] = users.get(user, 0) + 1
-        worst = sorted(users, key=lambda it: (-users[it], it))[:3]
+        worst = sorted(users, key=lambda user: (-users[user], user))[:3]
         named = ", ".join(f"{users[it]} of user {it}" for it in worst)
-        why = " in time (their users have too much open)" if self.table.uid == 0 else ": give `become: true`"
+        why = " in time (their users have too many open files)" if self.table.uid == 0 else ": set `become: true`"
         return f"{plural(len(self.unseen), 'process')} ({named}) could not be read{why}"
 
     def asked(self, pid: int) -> tuple[OpenFile, ...]:
@@ -107,36 +107,43 @@ class OpenFileScan:
 
     def present(self) -> tuple[str, ...]:
         """The files that were asked for and are there."""
-        return tuple(it.path for it in self.nodes if it.asked)
+        return tuple(node.path for node in self.nodes if node.asked)
 
 
 def ask_holders(*globs: str) -> Command:
     """Every process, and who has a file open that one of *globs* names (directories are left out), or a GPU's node."""
-    return replace(read_script(PROCESSES + HOLDERS, *globs), private=True)  # as in ask_processes
+    return replace(read_script(PROCESSES + HOLDERS, *globs), private=True, valid_for=VALID)  # as in ask_processes
 
 
 def read_holders(done: Completed) -> OpenFileScan:
     """What *done* shows.  Raises ProbeError when it cannot be believed."""
     table = read_processes(done)
-    reported = [it.partition(" ")[::2] for it in done.stdout.split("\n")]
-    walked = next((rest for kind, rest in reported if kind == "walked"), "")
-    seen = _pids(reported, "seen")
-    if not walked or any(kind == "fault" for kind, _ in reported) or (walked != "none" and int(walked) not in seen):
-        raise ProbeError("the open files of processes could not be listed (it takes ls, awk, grep and stat)")
-    asked = {rest for kind, rest in reported if kind == "asked"}
-    nodes = tuple(_node(rest, asked) for kind, rest in reported if kind == "node")
-    seen = seen | _pids(reported, "over") if walked != "none" else set(table.rows)
-    seen -= _pids(reported, "unsure")
-    unseen = frozenset(pid for pid, row in table.rows.items() if pid not in seen and _may_hold(row, table))
-    sockets = tuple(rest for kind, rest in reported if kind == "socket")
-    forged = tuple(rest for kind, rest in reported if kind == "forged")
+    reported = [line.partition(" ")[::2] for line in done.stdout.split("\n")]
+    inspected = _inspected(reported, table)
+    asked = set(lines_of("asked", reported))
+    nodes = tuple(_node(text, asked) for text in lines_of("node", reported))
     return OpenFileScan(
-        table=table, nodes=nodes, open=_open(reported, table, nodes), unseen=unseen, sockets=sockets, forged=forged
+        table=table,
+        nodes=nodes,
+        open=_open(reported, table, nodes),
+        unseen=frozenset(pid for pid, row in table.rows.items() if pid not in inspected and _may_hold(row, table)),
+        sockets=tuple(lines_of("socket", reported)),
+        forged=tuple(lines_of("forged", reported)),
     )
 
 
+def _inspected(reported: list[tuple[str, str]], table: Table) -> set[int]:
+    """The pids whose open files were read.  Raises ProbeError where not even our own were."""
+    walker = next(iter(lines_of("walked", reported)), "")
+    pids = _pids(reported, "seen")
+    if not walker or lines_of("fault", reported) or (walker != "none" and int(walker) not in pids):
+        raise ProbeError("the open files of processes could not be listed (this needs ls, awk, grep and stat)")
+    pids = pids | _pids(reported, "over") if walker != "none" else set(table.rows)
+    return pids - _pids(reported, "unsure")
+
+
 def _pids(reported: Iterable[tuple[str, str]], wanted: str) -> set[int]:
-    return {int(it) for kind, rest in reported if kind == wanted for it in rest.split() if it.isdigit()}
+    return {int(word) for text in lines_of(wanted, reported) for word in text.split() if word.isdigit()}
 
 
 def _may_hold(row: Row, table: Table) -> bool:
@@ -155,16 +162,16 @@ def _open(
     """What each process has open, or mapped into its memory."""
     held: dict[int, dict[OpenFile, None]] = {}
     by_key: dict[str, list[OpenFile]] = {}
-    for it in nodes:
-        by_key.setdefault(it.key, []).append(it)
+    for node in nodes:
+        by_key.setdefault(node.key, []).append(node)
     for kind, rest in reported:
         words = rest.split()
         if kind == "holds" and len(words) == 2:
             held.setdefault(int(words[0]), {}).update(dict.fromkeys(by_key.get(words[1], ())))
         if kind == "maps" and len(words) == 3:
-            found = [it for it in nodes if _mapped(words[1], words[2]) == it.file]
+            found = [node for node in nodes if _mapped(words[1], words[2]) == node.file]
             held.setdefault(int(words[0]), {}).update(dict.fromkeys(found))
-    return {pid: tuple(it) for pid, it in sorted(held.items(), key=lambda it: it[0]) if it and pid in table.rows}
+    return {pid: tuple(it) for pid, it in sorted(held.items(), key=lambda item: item[0]) if it and pid in table.rows}
 
 
 def _mapped(device: str, inode: str) -> tuple[int, int]:

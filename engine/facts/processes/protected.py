@@ -1,9 +1,9 @@
-"""Processes that are never ended unless somebody names them, and some not even then."""
+"""Protected processes: those never ended unless `allow` names their program, and those never ended at all."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from engine.facts.processes.known_daemons import NAMES
@@ -15,15 +15,18 @@ _INTERPRETED = frozenset(
 )
 """Protected programs that are known by the script that an interpreter runs; a job may call its script anything else."""
 
-_OF_GPUS = ("a daemon of the GPU driver", "a look at the GPU, not a job", "a desktop")
+_OF_GPUS = ("a daemon of the GPU driver", "a GPU monitoring tool, not a job", "a desktop")
 """Why programs are spared that open GPUs as a matter of course."""
 
 _KERNEL = 15
 """Characters that the kernel keeps of a program's name."""
 
-_EXACT = {it[:cut]: why for why, names in NAMES.items() for it in names.split() for cut in (_KERNEL, None)}
+_EXACT = {word[:cut]: why for why, names in NAMES.items() for word in names.split() for cut in (_KERNEL, None)}
 _PREFIXES = tuple(
-    (it.removesuffix("*")[:_KERNEL], why) for why, names in NAMES.items() for it in names.split() if it.endswith("*")
+    (word.removesuffix("*")[:_KERNEL], why)
+    for why, names in NAMES.items()
+    for word in names.split()
+    if word.endswith("*")
 )
 
 
@@ -60,12 +63,12 @@ def daemon(row: Row, allow: Collection[str] = ()) -> str:
         called: tuple[str, ...] = (*programs(row), *(name for name in _script(row) if name in _INTERPRETED))
     else:
         called = () if isinstance(row.names, Unknown) else row.names
-    for it in called:
-        why = _why(it)
-        cut = len(it) == _KERNEL and any(name[:_KERNEL] == it for name in allow)
-        if why and it not in allow and not cut:
-            return f"{it} is {why}"
-    return "it is this tool" if row.names is None and is_this_tool(row) else ""
+    for program in called:
+        why = _why(program)
+        cut = len(program) == _KERNEL and any(name[:_KERNEL] == program for name in allow)
+        if why and program not in allow and not cut:
+            return f"{program} is {why}"
+    return "it is runbook itself" if row.names is None and is_this_tool(row) else ""
 
 
 def _why(name: str) -> str:
@@ -77,8 +80,8 @@ def disguise(row: Row) -> str:
     """``calls itself sshd, runs /tmp/x`` where it has a protected name without being that; else empty."""
     if row.names is None or isinstance(row.names, Unknown) or any(map(_why, row.names)):
         return ""
-    claimed = next((it for it in programs(row) if _why(it)), "")
-    return f"calls itself {claimed}, runs {row.runs or 'a program that could not be seen'}" if claimed else ""
+    claimed = next((program for program in programs(row) if _why(program)), "")
+    return f"calls itself {claimed}, runs {row.runs or 'a program that could not be inspected'}" if claimed else ""
 
 
 def shown(row: Row) -> Process:
@@ -91,7 +94,7 @@ def misplaced(row: Row) -> bool:
     """Whether nothing of a protected program of another user has to do with a GPU: an editor that holds one is odd."""
     if row.names is None or isinstance(row.names, Unknown):
         return False
-    return not any(_why(it) in _OF_GPUS for it in row.names)
+    return not any(_why(name) in _OF_GPUS for name in row.names)
 
 
 def is_this_tool(row: Row) -> bool:
@@ -113,10 +116,31 @@ def protection(row: Row, table: Table, allow: Collection[str] = ()) -> str | Unk
     if pid == 1:
         return "pid 1 keeps the host, or the container, alive"
     if pid in table.way_in or pid in table.own:
-        return "our own connection hangs on it"
-    if isinstance(row.names, Unknown) and any(_why(it) and it not in allow for it in programs(row)):
+        return "our own connection needs it"
+    if isinstance(row.names, Unknown) and any(_why(program) and program not in allow for program in programs(row)):
         return row.names
     return daemon(row, allow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectionSplit:
+    """Processes by whether they may be ended."""
+
+    free: tuple[Row, ...]
+    protected: tuple[tuple[Row, str], ...]
+    """Those that must not be, each with why."""
+    doubt: Unknown | None
+    """Why it cannot be said of one of them, the first; None: there is none such."""
+
+
+def split_by_protection(rows: Iterable[Row], table: Table, allow: Collection[str]) -> ProtectionSplit:
+    """Tell those of *rows* that may be ended from those that are protected."""
+    judged = [(row, protection(row, table, allow)) for row in rows]
+    return ProtectionSplit(
+        free=tuple(row for row, why in judged if why == ""),
+        protected=tuple((row, why) for row, why in judged if why and isinstance(why, str)),
+        doubt=next((why for _, why in judged if isinstance(why, Unknown)), None),
+    )
 
 
 def interactive(row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""The processes of a host, each known by its pid and start time."""
+"""The processes of a host, each identified by its pid and start time."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ class Process:
     """The container's id (12 digits) or the Slurm job (``job_123``), where the host can tell."""
     listed: bool | Unknown = False
     """Whether nvidia-smi lists it."""
+    gpus: tuple[str, ...] = ()
+    """The GPUs that it holds, those that are known, with the memory that nvidia-smi lists: ``GPU 0 (81234 MiB)``."""
     disguise: str = ""
     """``calls itself sshd, runs /tmp/x``: it has the name of a protected program, and is another."""
 
@@ -109,7 +111,7 @@ class Table:
 
     def unread(self) -> tuple[Process, ...]:
         """The processes whose arguments could not be read."""
-        return tuple(it.process for it in self.rows.values() if not it.read)
+        return tuple(row.process for row in self.rows.values() if not row.read)
 
     def shortened(self) -> tuple[str, ...]:
         """In words, whose processes could not be listed whole, and why; the worst first."""
@@ -118,7 +120,7 @@ class Table:
             if row.cut:
                 cut[row.process.user] = cut.get(row.process.user, 0) + 1
         users = sorted({*cut, *self.left_out}, key=lambda it: (-self.left_out.get(it, 0), -cut.get(it, 0), it))
-        return tuple(_shortened(it, self.left_out.get(it, 0), cut.get(it, 0)) for it in users)
+        return tuple(_shortened(user, self.left_out.get(user, 0), cut.get(user, 0)) for user in users)
 
     def blind(self) -> Unknown | None:
         """Why finding nobody by his command line would not mean that there is nobody."""
@@ -126,21 +128,27 @@ class Table:
             return Unknown(why=self.hidden)
         if unread := self.unread():
             one = unread[0]
-            return Unknown(why=f"the arguments of pid {one.pid} {one.command} cannot be read: it hangs in the kernel")
+            return Unknown(
+                why=f"the arguments of pid {one.pid} {one.command} cannot be read: the process hangs in the kernel"
+            )
         if shortened := self.shortened():
-            return Unknown(why=f"what is searched for may stand in what is not read: {'; '.join(shortened[:3])}")
+            return Unknown(why=f"a match may be in what could not be read: {'; '.join(shortened[:3])}")
         return None
 
 
 def _shortened(user: str, left_out: int, cut: int) -> str:
     words = [f"{plural(left_out, 'process')} of user {user} not inspected"] if left_out else []
-    words += [f"the command lines of {plural(cut, 'process')} of user {user} read in part"] if cut else []
+    words += [f"the command lines of {plural(cut, 'process')} of user {user} read only in part"] if cut else []
     return " and ".join(words) + " (too many, or too long)"
+
+
+VALID = 10.0
+"""Seconds for which a plan may rest on what was seen of the processes; before a change they are inspected again."""
 
 
 def ask_processes() -> Command:
     """Every process of the host; their arguments, which may hold anybody's secrets, stay out of the record."""
-    return replace(read_script(PROCESSES), private=True)
+    return replace(read_script(PROCESSES), private=True, valid_for=VALID)
 
 
 def read_processes(done: Completed) -> Table:
@@ -157,32 +165,60 @@ def read_processes(done: Completed) -> Table:
 
 def table_of(lines: list[str]) -> Table:
     """The processes in the lines of the script.  Raises ProbeError when they cannot be believed."""
-    reported = [it.partition(" ")[::2] for it in lines]
-    me, shell, uid, up, hide = next((rest.split() for kind, rest in reported if kind == "self"), (0, 0, -1, "-", "-"))
-    users = dict(rest.split(" ", 1) for kind, rest in reported if kind == "u" and " " in rest)
-    arguments, stuck = _arguments(rest for kind, rest in reported if kind == "a")
-    cut = frozenset(rest for kind, rest in reported if kind == "cut")
-    left_out = {
-        user: int(number) for number, _, user in (rest.partition(" ") for kind, rest in reported if kind == "left")
-    }
-    uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", str(up)) else -1.0
-    found = _rows((rest for kind, rest in reported if kind == "p"), users, arguments, stuck, cut, uptime)
-    rows = dict(sorted(found, key=lambda it: it[0]))  # the shell's glob sorts pids as text: 1200 before 99
-    named = _names_of(rows, str(uid), programs_of(reported))
-    rows = {pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row
-            for pid, row in rows.items()}  # fmt: skip
-    if int(me) not in rows or int(shell) not in (int(me), *_above(rows, int(me))):
-        raise ProbeError("/proc shows the processes of another pid namespace: its pids cannot be trusted here")
-    if not rows[int(shell)].argv:
-        raise ProbeError(
-            "the arguments of processes could not be read (it takes xargs, head, tr, env and awk): not even our own"
-        )
+    reported = [line.partition(" ")[::2] for line in lines]
+    me, shell, uid, up, hide = next((text.split() for text in lines_of("self", reported)), ("0", "0", "-1", "-", "-"))
+    rows = _all_rows(reported, up)
+    rows = _with_names(rows, _names_of(rows, uid, programs_of(reported)))
+    _check_own_rows(rows, int(me), int(shell))
     way_in = _above(rows, int(shell))
     own = _own(rows, int(shell), way_in)
-    seen = 1 in rows and (hide == "-" or int(uid) == 0)
-    hidden = "" if seen else "this user may not see the processes of others (/proc is mounted with hidepid)"
-    kept = {pid: row for pid, row in rows.items() if pid not in own}
-    return Table(rows=kept, way_in=way_in, uid=int(uid), hidden=hidden, own=own, left_out=left_out)
+    sees_all = 1 in rows and (hide == "-" or int(uid) == 0)
+    return Table(
+        rows={pid: row for pid, row in rows.items() if pid not in own},
+        way_in=way_in,
+        uid=int(uid),
+        hidden="" if sees_all else "this user may not see the processes of others (/proc is mounted with hidepid)",
+        own=own,
+        left_out=_left_out(reported),
+    )
+
+
+def lines_of(wanted: str, reported: Iterable[tuple[str, str]]) -> list[str]:
+    """What the lines of the kind *wanted* say."""
+    return [rest for kind, rest in reported if kind == wanted]
+
+
+def _all_rows(reported: list[tuple[str, str]], up: str) -> dict[int, Row]:
+    """Every process, ordered by pid, on a host that has been *up* for so many seconds."""
+    users = dict(text.split(" ", 1) for text in lines_of("u", reported) if " " in text)
+    arguments, stuck = _arguments(lines_of("a", reported))
+    cut = frozenset(lines_of("cut", reported))
+    uptime = float(up) if re.fullmatch(r"[0-9]+\.?[0-9]*", up) else -1.0
+    found = _rows(lines_of("p", reported), users, arguments, stuck, cut, uptime)
+    return dict(sorted(found, key=lambda pair: pair[0]))  # the shell's glob sorts pids as text: 1200 before 99
+
+
+def _with_names(rows: Mapping[int, Row], named: Mapping[int, tuple[tuple[str, ...] | Unknown, str]]) -> dict[int, Row]:
+    """*rows*, those in *named* with what they may be called and the path of what they run."""
+    return {
+        pid: replace(row, names=named[pid][0], runs=named[pid][1]) if pid in named else row for pid, row in rows.items()
+    }
+
+
+def _check_own_rows(rows: Mapping[int, Row], me: int, shell: int) -> None:
+    """Raise ProbeError where our own processes do not stand among *rows* as they should."""
+    if me not in rows or shell not in (me, *_above(rows, me)):
+        raise ProbeError("/proc shows the processes of another pid namespace: its pids cannot be trusted here")
+    if not rows[shell].argv:
+        raise ProbeError(
+            "the arguments of processes, even of our own, could not be read (this needs xargs, head, tr, env and awk)"
+        )
+
+
+def _left_out(reported: list[tuple[str, str]]) -> dict[str, int]:
+    """How many processes were not listed, by user."""
+    counts = (text.partition(" ") for text in lines_of("left", reported))
+    return {user: int(number) for number, _, user in counts}
 
 
 def _arguments(reported: Iterable[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
@@ -218,7 +254,9 @@ def _rows(
             user=users.get(uid, uid),
             state=state,
             command=" ".join(masked_argv(argv))[:COMMAND] or f"[{name}]",
-            seconds=round(age, 2) if age >= 0 else Unknown(why="the host's uptime is not known, or not the kernel's"),
+            seconds=round(age, 2)
+            if age >= 0
+            else Unknown(why="the host's uptime is unknown, or not that of the kernel"),
             container=_container(cgroup),
         )
         read = bool(argv) or state in "ZXx" or pid not in stuck
@@ -250,7 +288,7 @@ def _names_of(
         if program is None:
             unseen = own != "0" and row.process.state not in "ZXx"
             found[pid] = (
-                (Unknown(why=f"which program pid {pid} runs is not known: give `become: true`"), "")
+                (Unknown(why=f"it is not known which program pid {pid} runs: set `become: true`"), "")
                 if unseen
                 else ((), "")
             )

@@ -1,4 +1,4 @@
-"""What is decided about processes that are to be ended, whatever they were chosen by."""
+"""Decide on, describe and verify the termination of processes, however they were selected."""
 
 from __future__ import annotations
 
@@ -39,8 +39,13 @@ class Manner:
         return f"{self.signal}, {self.then} after {seconds(self.grace)}"
 
 
-def decision(victims: Processes, manner: Manner, what: str, spared: Sequence[str]) -> Decision:
-    """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone."""
+def decision(
+    victims: Processes, manner: Manner, what: str, spared: Sequence[str], doubts: Sequence[str] = ()
+) -> Decision:
+    """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone.
+
+    *doubts* are those of whom it is not known whether they are victims: they are left alone, and named.
+    """
     if isinstance(victims, Unknown):
         return Blocked(why=victims.why)
     if not victims:
@@ -48,14 +53,21 @@ def decision(victims: Processes, manner: Manner, what: str, spared: Sequence[str
         return NoChange(why=f"no process {what}{left_alone}")
     if manner.most and len(victims) > manner.most:
         return Blocked(
-            why=f"{plural(len(victims), 'process')} would be ended, and max_victims is {manner.most}: {named(victims)}"
+            why=f"{plural(len(victims), 'process')} would be ended, but max_victims is {manner.most}: {named(victims)}"
         )
     return Change(
-        summary=f"end {plural(len(victims), 'process')} ({manner})",
+        summary=f"end {plural(len(victims), 'process')} ({manner})" + _left_alone(doubts),
         commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
         risk=Risk.KILLS_PROCESSES,
         targets=tuple(map(target, victims)),
     )
+
+
+def _left_alone(doubts: Sequence[str]) -> str:
+    if not doubts:
+        return ""
+    more = f", and {len(doubts) - 2} more" if len(doubts) > 2 else ""
+    return f"; left alone, as it is not known whether they match: {', '.join(doubts[:2])}{more}"
 
 
 def target(process: Process) -> Target:
@@ -91,9 +103,9 @@ def gone(before: ProcessSnapshot, after: ProcessSnapshot) -> bool:
 
 def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner) -> str:
     """Words for a second look that still sees victims of *before*, or new ones."""
-    for it in (before.victims, after.found):
-        if isinstance(it, Unknown):
-            return f"done, but a second look does not know: {it.why}"
+    for processes in (before.victims, after.found):
+        if isinstance(processes, Unknown):
+            return f"done, but the second probe could not verify it: {processes.why}"
     return survival(_left(before, after), _fresh(before, after), manner.last)
 
 

@@ -18,11 +18,13 @@ is this user's own, closed to all others, and holds a file ``.runbook-locks`` of
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
+from engine.errors import ProbeError
 from engine.shell import LOCK, SAFE
-from engine.values.command import Command, Completed, Effect
+from engine.values.command import Command, Completed, Effect, read_script
 
 TIMEOUT = 15.0
 """Seconds that the host may take to answer."""
@@ -34,6 +36,8 @@ class LockHeld:
 
     place: str = ""
     """Its directory; what a write adds to it there keeps it as long as that write runs."""
+    idle: float = math.inf
+    """Seconds for which no run had taken or given back a lock of this user's here; 0 where that cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +56,36 @@ class LockUnavailable:
 
 def ask_lock(run: str, host: str, words: str, become: str = "") -> Command:
     """Take the lock of the user *become* on *host* for *run*; *words* say to people whose it is."""
-    return _lock("take", _name(run, host), run, words, become=become)
+    return _lock("take", lock_name(run, host), run, words, become=become)
 
 
 def ask_unlock(run: str, host: str, become: str = "") -> Command:
     """Give the lock of *run* on *host* back."""
-    return _lock("give", _name(run, host), run, become=become, owed=True)
+    return _lock("give", lock_name(run, host), run, become=become, owed=True)
+
+
+def ask_locks() -> Command:
+    """A line for each lock of the user who asks."""
+    return read_script(SAFE + LOCK, "list")
+
+
+def read_locks(done: Completed) -> tuple[tuple[str, str], ...]:
+    """Each lock as ``held`` or ``asks`` (it is just being taken) and what its run says for people.
+
+    Raises ProbeError where that cannot be seen.
+    """
+    if done.exit_code != 0:
+        said = done.stderr.strip().splitlines()
+        raise ProbeError("no answer in time" if done.timed_out else said[-1] if said else "the host gave no reason")
+    found = (line.partition(" ")[::2] for line in done.stdout.split("\n"))
+    return tuple((kind, words) for kind, words in found if kind in ("held", "asks"))
 
 
 def _lock(*words: str, become: str, owed: bool = False) -> Command:
     return Command(script=SAFE + LOCK, argv=words, effect=Effect.SCRATCH, timeout=TIMEOUT, become=become, owed=owed)
 
 
-def _name(run: str, host: str) -> str:
+def lock_name(run: str, host: str) -> str:
     """One line that distinguishes the locks of a run: hosts of one inventory may be one machine."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{run}-{host}")[:300]
 
@@ -75,10 +96,11 @@ def read_lock(done: Completed) -> LockHeld | LockBusy | LockUnavailable:
     if done.refused:
         return LockUnavailable(why=done.refused)
     if done.exit_code is None:
-        return LockBusy(why="whether another run is changing this host could not be asked: the host gave no answer")
+        return LockBusy(why="it is not known whether another run is changing this host: the host gave no answer")
     if done.exit_code == 0 and word == "held":
-        return LockHeld(place=rest)
+        age, _, place = rest.partition(" ")
+        return LockHeld(place=place, idle=math.inf if age == "-" else float(age) if age.isdigit() else 0.0)
     if done.exit_code == 0 and word == "busy":
-        return LockBusy(why=f"another run is changing this host: {rest}; wait for its end, then look again")
+        return LockBusy(why=f"another run is changing this host: {rest}; wait until it ends, then try again")
     said = (done.stderr.strip() or rest or done.stdout.strip()).splitlines()
-    return LockUnavailable(why=said[-1] if said else "the host did not say why")
+    return LockUnavailable(why=said[-1] if said else "the host gave no reason")

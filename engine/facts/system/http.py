@@ -1,4 +1,4 @@
-"""How a host sends a request over HTTP, and what came back; nothing of it stands in a list of processes."""
+"""Send HTTP requests from a host and read the responses; nothing secret appears in a list of processes."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def objection_to_url(url: str) -> str:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        return f"{url!r} is no address: {error}"
+        return f"{url!r} is not an address: {error}"
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return f"{url!r} is no address: it begins with http:// or https:// and a host"
+        return f"{url!r} is not an address: write http:// or https:// and a host"
     if "@" in parts.netloc:
-        return "a user or password in the address would stand in logs: use `headers`"
+        return "a user or password in the address would appear in logs: use `headers`"
     if re.search(r"[\s\x00-\x1f\x7f\\]", url):
-        return f"{url!r} has a character in it that no address has: write %20 for a space"
+        return f"{url!r} has a character that is not allowed in an address: write %20 for a space"
     return ""
 
 
@@ -75,9 +75,9 @@ def objection_to_headers(headers: Mapping[str, Json]) -> str:
     """Why *headers* are refused; empty: they may be sent."""
     for name, value in headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
-            return f"{name!r} is no name of a header"
+            return f"{name!r} is not a valid header name"
         if not isinstance(value, str | int | float) or isinstance(value, bool) or re.search(r"[\r\n\x00]", str(value)):
-            return f"header {name}: one line of text is wanted"
+            return f"header {name}: the value must be one line of text"
     return ""
 
 
@@ -115,7 +115,7 @@ _SAY = "status %{http_code}\\ntime %{time_total}\\nlocation %{redirect_url}\\n"
 def _config(request: HttpRequest, say: str) -> str:
     """What curl reads from stdin; the first line is for the shell, and a comment to curl."""
     headers = {name: str(value) for name, value in request.headers.items()}
-    named = {it.lower() for it in headers}
+    named = {header.lower() for header in headers}
     if request.body is not None and "content-type" not in named:
         kind = "text/plain; charset=utf-8" if isinstance(request.body, str) else "application/json"
         headers["Content-Type"] = kind
@@ -138,15 +138,15 @@ def _quoted(text: str) -> str:
 def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
     """What *done* says of *request*.  Raises ProbeError where nobody could be asked."""
     if done.timed_out:
-        raise ProbeError(f"{request.url}: the program that asks did not end in time")
+        raise ProbeError(f"{request.url}: curl or wget did not finish in time")
     reported = _told(done.stderr)
     tool = reported.get("tool", "")
     if tool == "none":
         raise ProbeError("neither curl nor wget is on this host")
     if tool == "wget shows":
-        raise ProbeError("curl is not on this host, and wget would show what is to be kept secret in its arguments")
+        raise ProbeError("curl is not on this host, and wget would expose what may be secret in its arguments")
     if done.exit_code != 0 or not tool:
-        raise ProbeError(done.stderr.strip() or f"the program that asks ended with exit code {done.exit_code}")
+        raise ProbeError(done.stderr.strip() or f"curl or wget ended with exit code {done.exit_code}")
     body = done.stdout
     whole = len(body.encode("utf-8", "replace")) <= request.max_size
     plain = HttpResponse(
@@ -158,7 +158,7 @@ def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
 
 def _told(stderr: str) -> dict[str, str]:
     words = ("tool", "status", "time", "location", "exit")
-    pairs = (it.partition(" ")[::2] for it in stderr.splitlines())
+    pairs = (line.partition(" ")[::2] for line in stderr.splitlines())
     return {word: rest.strip() for word, rest in pairs if word in words}
 
 
@@ -166,14 +166,14 @@ def _status(reported: Mapping[str, str], stderr: str) -> int | Unknown:
     if reported.get("status", "").isdigit() and int(reported["status"]):
         return int(reported["status"])
     lines = re.findall(r"^\s*(?:wget: server returned error: )?HTTP/[\d.]+ (\d{3})\b", stderr, re.MULTILINE)
-    return int(lines[-1]) if lines else Unknown(why="no status came back")
+    return int(lines[-1]) if lines else Unknown(why="no HTTP status was returned")
 
 
 def _time(reported: Mapping[str, str]) -> float | Unknown:
     try:
         return round(finite(reported["time"].replace(",", ".")), 3)
     except (KeyError, ValueError):
-        return Unknown(why="wget does not say how long it took")
+        return Unknown(why="wget does not report how long the request took")
 
 
 def _by_curl(answer: HttpResponse, reported: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
@@ -194,8 +194,8 @@ def _by_curl(answer: HttpResponse, reported: Mapping[str, str], done: Completed,
 def _by_wget(answer: HttpResponse, reported: Mapping[str, str], done: Completed, request: HttpRequest) -> HttpResponse:
     here = urlsplit(request.url)
     hops = re.findall(r"^\s*Location:\s*(\S+)", done.stderr, re.MULTILINE | re.IGNORECASE)
-    if answer.tool == "busybox wget" and any(urlsplit(it).netloc not in ("", here.netloc) for it in hops):
-        raise ProbeError(f"{request.url} sends on to another host, and this host's wget followed it: install curl")
+    if answer.tool == "busybox wget" and any(urlsplit(hop).netloc not in ("", here.netloc) for hop in hops):
+        raise ProbeError(f"{request.url} redirects to another host, and this host's wget followed it: install curl")
     answer = replace(answer, location=hops[-1] if hops else "")
     if reported.get("exit") in ("124", "137", "143"):
         why = f"no answer within {seconds(request.at_most)}"
@@ -203,11 +203,13 @@ def _by_wget(answer: HttpResponse, reported: Mapping[str, str], done: Completed,
     if not isinstance(answer.status, Unknown):
         return answer
     if reported.get("exit") == "0":
-        return replace(answer, status=Unknown(why="this wget does not say which status came back"))
+        return replace(answer, status=Unknown(why="this wget does not report the HTTP status"))
     said = [
-        it for it in done.stderr.splitlines() if re.search(r"fail|refused|unable|error|bad address|timed", it, re.I)
+        line
+        for line in done.stderr.splitlines()
+        if re.search(r"fail|refused|unable|error|bad address|timed", line, re.I)
     ]
-    why = said[-1].strip().removeprefix("wget: ") if said else "nobody answered"
+    why = said[-1].strip().removeprefix("wget: ") if said else "no server answered"
     return replace(answer, reachable=False, why=why, status=Unknown(why=why), body="")
 
 
@@ -228,9 +230,9 @@ def words_for(done: Completed) -> str:
     if done.exit_code == 127:
         return "curl is not on this host; nothing was sent"
     if code and int(code[-1]) in _NOTHING_SENT:
-        return f"nothing was sent: {said[-1] if said else 'nobody answered'}"
+        return f"nothing was sent: {said[-1] if said else 'no server answered'}"
     if not status or status[-1] == "000":
-        why = said[-1] if said else "time was up"
-        return f"sent, but no answer came ({why}): it may have been done, and is not sent again"
+        why = said[-1] if said else "the time limit was reached"
+        return f"sent, but no answer came ({why}): it may have taken effect, and is not sent again"
     body = "\n".join(re.findall(r"^body (.*)$", done.stdout, re.MULTILINE)).strip()
     return f"answered {status[-1]}" + (f": {body}" if body else "")

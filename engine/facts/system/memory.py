@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
+from engine.shell import script
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
 
@@ -54,50 +55,7 @@ def ask_memory(most: int) -> Command:
     return read_script(_ASK, str(most))
 
 
-_ASK = r"""
-LC_ALL=C; export LC_ALL
-[ -r /proc/meminfo ] || { echo '/proc/meminfo cannot be read' >&2; exit 3; }
-sed 's/^/mem /' /proc/meminfo
-awk 'BEGIN {
-    for (i = 1; i < ARGC; i++) {
-        f = ARGV[i] "/status"; name = rss = ""
-        while ((getline l < f) > 0) {
-            if (l ~ /^Name:/) name = substr(l, 7)
-            if (l ~ /^VmRSS:/) { split(l, w); rss = w[2] }
-        }
-        close(f)
-        if (rss != "") print rss, substr(ARGV[i], 7), name
-    }
-}' /proc/[0-9]* | sort -rn | head -n "$1" | sed 's/^/top /'
-say() { printf 'group %s %s %s %s %s\n' "${limit:--}" "${used:--}" "${cold:--}" "${kills:--}" "$1"; }
-word() { [ -r "$1" ] && read -r value <"$1" && echo "$value"; }
-count() { [ -r "$1" ] && awk -v key="$2" '$1 == key { print $2; exit }' "$1"; }
-climb() {  # $1: where the groups are, $2: the path of ours
-    path=$2
-    [ -d "$1$path" ] && [ "$path" != / ] || path=
-    echo "groups $3"
-    while :; do
-        here=$1$path
-        if [ "$3" = 2 ]; then
-            limit=$(word "$here/memory.max") used=$(word "$here/memory.current")
-            cold=$(count "$here/memory.stat" inactive_file) kills=$(count "$here/memory.events" oom_kill)
-        else
-            limit=$(word "$here/memory.limit_in_bytes") used=$(word "$here/memory.usage_in_bytes")
-            cold=$(count "$here/memory.stat" total_inactive_file) kills=$(count "$here/memory.oom_control" oom_kill)
-        fi
-        say "$path"
-        [ -n "$path" ] || break
-        path=${path%/*}
-    done
-}
-root=/sys/fs/cgroup
-own=$(sed -n 's/^[0-9]*:\([^:]*,\)*memory\(,[^:]*\)*:\(.*\)$/\3/p' /proc/self/cgroup 2>/dev/null)
-if [ -n "$own" ] && [ -d $root/memory ]; then climb $root/memory "$own" 1
-elif [ -e $root/cgroup.controllers ]; then climb $root "$(sed -n 's/^0:://p' /proc/self/cgroup 2>/dev/null)" 2
-elif [ -e $root/unified/cgroup.controllers ]; then climb $root/unified "$(sed -n 's/^0:://p' /proc/self/cgroup)" 2
-fi
-exit 0
-"""
+_ASK = script(__package__, "memory_probe")
 
 
 def read_memory(done: Completed) -> Memory:
@@ -106,7 +64,7 @@ def read_memory(done: Completed) -> Memory:
         raise ProbeError("/proc could not be read in time")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"/proc could not be read (exit code {done.exit_code})")
-    lines = [it.partition(" ")[::2] for it in done.stdout.split("\n") if it]
+    lines = [line.partition(" ")[::2] for line in done.stdout.split("\n") if line]
     table = dict(_entry(rest) for word, rest in lines if word == "mem")
     total = table.get("MemTotal", 0)
     if not total:
@@ -141,7 +99,7 @@ def _hungry(line: str) -> Hungry:
 
 def _limits(groups: list[str], total: int) -> tuple[Limit, ...] | Unknown:
     if not groups:
-        return Unknown(why="no control group of memory can be seen from here")
+        return Unknown(why="no memory control group is visible")
     found: list[Limit] = []
     for line in groups:
         limit, used, cold, _, path = line.split(" ", 4)
@@ -153,4 +111,4 @@ def _limits(groups: list[str], total: int) -> tuple[Limit, ...] | Unknown:
 
 def _kills(groups: list[str]) -> int | Unknown:
     count = groups[0].split(" ", 4)[3] if groups else ""
-    return int(count) if count.isdigit() else Unknown(why="our control group does not count them")
+    return int(count) if count.isdigit() else Unknown(why="our control group does not count OOM kills")

@@ -1,4 +1,4 @@
-"""Packages of a host's own package manager: which are there, the command that adds some, and why it did not."""
+"""Packages of a host's own package manager: which are installed, the command that installs more, and why it failed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.errors import ProbeError
+from engine.shell import script
 from engine.values.command import Command, Completed, Effect, read_script
 
 MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "apk": "apk"}
@@ -39,28 +40,15 @@ def ask_package_manager(programs: Iterable[str]) -> Command:
     return read_script(_GROUND, *programs)
 
 
-_GROUND = (
-    _PATH
-    + r"""
-has() { command -v "$1" >/dev/null 2>&1; }
-if has apt-get && has dpkg-query; then echo manager apt
-elif has dnf && has rpm; then echo manager dnf
-elif has yum && has rpm; then echo manager yum
-elif has apk; then echo manager apk
-fi
-echo "user $(id -u)"
-for one; do has "$one" || printf 'lacks %s\n' "$one"; done
-exit 0
-"""
-)
+_GROUND = _PATH + script(__package__, "packages_probe")
 
 
 def read_package_manager(done: Completed) -> PackageManager:
     """The answer to ``ask_package_manager``.  Raises ProbeError."""
-    reported = [it.partition(" ")[::2] for it in _lines(done, "what this host installs packages with")]
+    reported = [line.partition(" ")[::2] for line in _lines(done, "the package manager of this host")]
     user = "".join(it for word, it in reported if word == "user")
     if not user:
-        raise ProbeError("not known whether we are root: `id` does not say")
+        raise ProbeError("it is not known whether this user is root: `id` printed nothing")
     return PackageManager(
         manager="".join(it for word, it in reported if word == "manager"),
         root=user == "0",
@@ -84,43 +72,12 @@ def ask_packages(manager: str, names: Iterable[str]) -> Command:
     return read_script(_PATH + _PACKAGES[manager], *names)
 
 
-_APT = r"""
-for one; do
-    if said=$(dpkg-query -W -f '${db:Status-Abbrev}|${Version}\n' -- "$one" 2>&1); then
-        version=$(printf '%s\n' "$said" | sed -n 's/^.i *|//p' | tail -n 1)
-        if [ -n "$version" ]; then printf 'installed %s %s\n' "$one" "$version"; continue; fi
-    else
-        case $said in *'no packages found matching'*) ;; *) printf '%s\n' "$said" >&2; exit 3 ;; esac
-    fi
-    if apt-cache policy -- "$one" 2>/dev/null | grep -q '^  Candidate: [^(]'; then printf 'missing %s\n' "$one"
-    else printf 'unlisted %s\n' "$one"
-    fi
-done
-exit 0
-"""
+_APT = script(__package__, "packages_apt")
 """The second letter of dpkg's status is ``i`` where the package is installed and configured."""
 
-_RPM = r"""
-for one; do
-    if said=$(rpm -q --qf '%{VERSION}-%{RELEASE}\n' -- "$one" 2>&1); then
-        printf 'installed %s %s\n' "$one" "${said##*
-}"
-    else
-        case $said in *'is not installed'*) printf 'missing %s\n' "$one" ;; *) printf '%s\n' "$said" >&2; exit 3 ;; esac
-    fi
-done
-exit 0
-"""
+_RPM = script(__package__, "packages_rpm")
 
-_APK = r"""
-for one; do
-    if said=$(apk info -e -- "$one" 2>&1); then printf 'installed %s \n' "$one"
-    elif [ -z "$said" ]; then printf 'missing %s\n' "$one"
-    else printf '%s\n' "$said" >&2; exit 3
-    fi
-done
-exit 0
-"""
+_APK = script(__package__, "packages_apk")
 
 _PACKAGES = {"apt": _APT, "dnf": _RPM, "yum": _RPM, "apk": _APK}
 
@@ -142,10 +99,10 @@ def read_packages(done: Completed) -> Packages:
 
 def _lines(done: Completed, what: str) -> list[str]:
     if done.timed_out:
-        raise ProbeError(f"not known {what}: the host did not answer in time")
+        raise ProbeError(f"{what} could not be determined: the host did not answer in time")
     if done.exit_code != 0:
-        raise ProbeError(f"not known {what}: {shortened(done) or f'exit code {done.exit_code}'}")
-    return [it for it in done.stdout.split("\n") if it]
+        raise ProbeError(f"{what} could not be determined: {shortened(done) or f'exit code {done.exit_code}'}")
+    return [line for line in done.stdout.split("\n") if line]
 
 
 _QUIET = (("DEBIAN_FRONTEND", "noninteractive"), ("NEEDRESTART_MODE", "l"), ("LC_ALL", "C"))
@@ -163,12 +120,7 @@ _INSTALL: dict[str, tuple[str, ...]] = {
     "apk": ("apk", "add", "-q", "--no-cache", "--"),
 }  # fmt: skip
 
-_REFRESH_FIRST = r"""
-said=$(apt-get -q update 2>&1)
-case $? in 0) said=$(printf '%s\n' "$said" | grep '^[WE]: ') ;; esac
-[ -z "$said" ] || printf 'the package lists were not all refreshed: %s\n' "$said" >&2
-exec "$@"
-"""
+_REFRESH_FIRST = script(__package__, "packages_refresh_first")
 """apt-get leaves with 0 where it could not reach a server, and only says so."""
 
 
@@ -193,7 +145,7 @@ _RETRIES = re.compile(r"^W: (?:Some index files failed|Target .* is configured)"
 
 def shortened(done: Completed) -> str:
     """The lines of what a package manager said that tell why, as far as a person wants to read."""
-    lines = [" ".join(it.split()) for it in f"{done.stderr}\n{done.stdout}".split("\n") if it.strip()]
-    telling = [it for it in lines if _SAYS.search(it) and not _RETRIES.search(it)] or lines[-1:]
+    lines = [" ".join(line.split()) for line in f"{done.stderr}\n{done.stdout}".split("\n") if line.strip()]
+    telling = [line for line in lines if _SAYS.search(line) and not _RETRIES.search(line)] or lines[-1:]
     words = "; ".join(list(dict.fromkeys(telling))[:_WORDS])
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

@@ -1,4 +1,4 @@
-"""Units of systemd: what they are doing, which of them are left alone, and the commands that steer them."""
+"""Units of systemd: their state, which of them are protected, and the commands that control them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from engine.errors import ProbeError
+from engine.shell import script
 from engine.values.command import Command, Completed, Effect, read_script
 from engine.values.types import Unknown
 
@@ -20,13 +21,13 @@ TYPES = ("service", "socket", "timer", "path")
 """The types of units that are steered; starting a target could take the host down."""
 
 STEERED: dict[str, str] = {
-    "it is a way into the host": (
+    "it is a remote access service": (
         "ssh ssh@* sshd sshd@* dropbear tailscaled cloudflared wg-quick@* openvpn* teleport amazon-ssm-agent"
     ),
-    "the network hangs on it": (
+    "the network depends on it": (
         "NetworkManager NetworkManager-* networking network wpa_supplicant* dhcpcd* dhclient* ifup@* connman netplan-*"
     ),
-    "the system hangs on it": "dbus dbus-broker user@* init emergency rescue initrd-* polkit",
+    "the system depends on it": "dbus dbus-broker user@* init emergency rescue initrd-* polkit",
     "it is part of systemd": "systemd-*",
 }
 """Why, and the units without their type; none of them is stopped, restarted or disabled unless somebody names it."""
@@ -73,21 +74,21 @@ def full_name(name: str) -> str:
 def objection_to_name(name: str) -> str:
     """Why no unit of that name is steered; empty: it may be."""
     if not NAME.fullmatch(name):
-        return f"{name!r} is no name of a unit: one name, without globs and paths"
+        return f"{name!r} is not a valid unit name: write one name, without globs and paths"
     kind = name.rpartition(".")[2]
     if "." in name and kind in ("target", "mount", "automount", "swap", "slice", "scope", "device"):
-        return f"{name!r} is a {kind}; only a {', '.join(TYPES[:-1])} or {TYPES[-1]} is steered"
+        return f"{name!r} is a {kind}; only a {', '.join(TYPES[:-1])} or {TYPES[-1]} can be managed"
     return ""
 
 
 def protected(unit: Unit, allow: Collection[str]) -> str:
     """Why it is not stopped; empty: it may be, or *allow* names it."""
     names = tuple(dict.fromkeys((unit.id, *unit.names)))
-    stems = tuple(it.rpartition(".")[0] for it in names)
+    stems = tuple(name.rpartition(".")[0] for name in names)
     if {*names, *stems} & set(allow):
         return ""
     for why, patterns in STEERED.items():
-        if any(fnmatchcase(stem, it) for stem in stems for it in patterns.split()):
+        if any(fnmatchcase(stem, word) for stem in stems for word in patterns.split()):
             return why
     return ""
 
@@ -104,19 +105,7 @@ def ask_unit(name: str) -> Command:
     return read_script(_ASK, BOOTED, full_name(name), _SHOWN)
 
 
-_ASK = r"""
-LC_ALL=C SYSTEMD_PAGER= SYSTEMD_COLORS=0; export LC_ALL SYSTEMD_PAGER SYSTEMD_COLORS
-[ -d "$1" ] || { echo absent; exit 0; }
-command -v systemctl >/dev/null || { echo 'systemd runs here, and there is no systemctl' >&2; exit 3; }
-echo "user=$(id -u)"
-said=$(systemctl --no-pager show -p "$3" -- "$2") || exit 3
-printf '%s\n' "$said"
-case $said in *LoadState=not-found*)
-    systemctl --no-pager --no-legend --plain list-unit-files --type=service,socket,timer,path 2>/dev/null |
-        while read -r one rest; do printf 'there=%s\n' "$one"; done ;;
-esac
-exit 0
-"""
+_ASK = script(__package__, "systemd_units_probe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +125,10 @@ def read_unit(name: str, done: Completed) -> Look:
         raise ProbeError(" ".join(done.stderr.split()) or f"systemctl gave no answer (exit code {done.exit_code})")
     if done.stdout.strip() == "absent":
         return Look(unit=None)
-    lines = [it.partition("=")[::2] for it in done.stdout.split("\n") if "=" in it]
+    lines = [line.partition("=")[::2] for line in done.stdout.split("\n") if "=" in line]
     reported = {key: value for key, value in lines if key != "there"}
     if "LoadState" not in reported or "ActiveState" not in reported:
-        raise ProbeError(f"systemctl says nothing of {full_name(name)}: {' '.join(done.stdout.split())[:200]}")
+        raise ProbeError(f"systemctl reports nothing about {full_name(name)}: {' '.join(done.stdout.split())[:200]}")
     there = [value for key, value in lines if key == "there"]
     return Look(unit=_unit(name, reported, there), root=reported.get("user") == "0")
 
@@ -171,7 +160,7 @@ def _unit(name: str, reported: Mapping[str, str], there: list[str]) -> Unit:
 
 def _number(reported: Mapping[str, str], key: str) -> int | Unknown:
     value = reported.get(key, "")
-    return int(value) if value.isdigit() else Unknown(why=f"this systemd does not say {key}")
+    return int(value) if value.isdigit() else Unknown(why=f"this systemd does not report {key}")
 
 
 def steer(verb: str, *names: str) -> Command:
@@ -204,5 +193,5 @@ def condition(unit: Unit) -> str:
     if faults and isinstance(unit.exit_status, int) and unit.exit_status:
         faults.append(f"exit status {unit.exit_status}")
     if isinstance(unit.restarts, int) and unit.restarts:
-        faults.append(f"started anew by systemd {unit.restarts}x")
+        faults.append(f"restarted by systemd {unit.restarts}x")
     return words + (f", {', '.join(faults)}: journalctl -u {unit.id} says why" if faults else "")

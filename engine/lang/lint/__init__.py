@@ -1,1 +1,1 @@
-"""Warnings about playbooks that load: the rules, what they look at, and the comments that allow an exception."""
+"""Warnings about playbooks that load: the rules, what they see, and the comments that allow an exception."""

@@ -1,4 +1,4 @@
-"""A playbook with its file, as the rules of the linter look at it."""
+"""A playbook with its file, as the lint rules see it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ from engine.values.sampling import Sampling
 from engine.values.types import ProcessPattern
 
 
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """Something that a rule objects to."""
+
+    path: Path
+    message: str
+    hint: str = ""
+
+
 @dataclass(frozen=True)
 class LintContext:
     """A playbook, and where everything in it stands."""
@@ -36,25 +45,25 @@ class LintContext:
             for section in ("diagnose", "remediate", "verify")
             for number in range(len(self.document.value.get(section) or ()))
         }
-        return tuple((it, by_place[it.where]) for it in self.book.steps if not it.part)
+        return tuple((step, by_place[step.where]) for step in self.book.steps if not step.part)
 
     @cached_property
     def findings(self) -> tuple[tuple[FindingRule, Path], ...]:
         """The findings of this file, each with its path."""
-        own = [it for it in self.book.findings if not it.part]
+        own = [finding for finding in self.book.findings if not finding.part]
         return tuple((it, ("findings", number)) for number, it in enumerate(own))
 
     @cached_property
     def drivers(self) -> tuple[FindingRule, ...]:
         """The findings that drive remediation."""
-        return tuple(it for it in self.book.findings if it.severity.drives)
+        return tuple(finding for finding in self.book.findings if finding.severity.drives)
 
     def action(self, step: Step) -> Action:
         """The action of *step*."""
         return self.actions[step.action]
 
     def sampling(self, step: Step) -> Sampling | None:
-        """How often *step* looks, with every input at its default; None: once, or that is not known."""
+        """How often *step* probes, with every input at its default; None: once, or that is not known."""
         inputs = {it.name: it.default for it in self.book.inputs if not it.required}
         try:
             return sampling(step.samples, Scope(inputs=inputs)) if step.samples else None
@@ -80,9 +89,9 @@ class LintContext:
             if found:
                 value = next((it.default for it in self.book.inputs if it.name == found[1]), None)
                 at = ("inputs", found[1], "default")
-            for number, it in enumerate(value if isinstance(value, list) else ()):
-                if isinstance(it, str) and not is_template(it):
-                    yield it, (*at, number)
+            for number, pattern in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(pattern, str) and not is_template(pattern):
+                    yield pattern, (*at, number)
 
     def texts(self) -> Iterator[str]:
         """Every text of the file outside of ``inputs``."""
@@ -139,22 +148,26 @@ def _texts(tree: Any) -> Iterator[str]:
         case str():
             yield tree
         case Mapping():
-            for it in tree.values():
-                yield from _texts(it)
+            for inner in tree.values():
+                yield from _texts(inner)
         case list():
-            for it in tree:
-                yield from _texts(it)
+            for inner in tree:
+                yield from _texts(inner)
 
 
 def pattern_arguments(action: Action) -> list[str]:
     """The arguments of *action* that are patterns of processes."""
     hints = hints_of(action.Args)
-    return [it.name for it in fields(action.Args) if ProcessPattern in (hints[it.name], *get_args(hints[it.name]))]
+    return [
+        field.name
+        for field in fields(action.Args)
+        if ProcessPattern in (hints[field.name], *get_args(hints[field.name]))
+    ]
 
 
 def ends_processes(action: Action) -> bool:
     """Whether *action* ends processes that something may start again."""
-    return action.decide is not None and "signal" in {it.name for it in fields(action.Args)}
+    return action.decide is not None and "signal" in {field.name for field in fields(action.Args)}
 
 
 def follows(step: Step) -> bool:

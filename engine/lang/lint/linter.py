@@ -1,4 +1,4 @@
-"""What a good playbook can still be warned about, and the comments that allow it."""
+"""Run the lint rules on a valid playbook, and apply the comments that allow exceptions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _allowed(text: str) -> dict[tuple[int, str], int]:
     above: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         found = ALLOW.search(line)
-        own = {it.strip(): number for it in found[1].split(",")} if found else {}
+        own = {part.strip(): number for part in found[1].split(",")} if found else {}
         allowed |= {(number, name): at for name, at in {**above, **own}.items()}
         above = {**above, **own} if line.lstrip().startswith("#") else {}
     return allowed
@@ -67,7 +67,7 @@ def _idle_comments(
     document: Document, allowed: Mapping[tuple[int, str], int], used: set[tuple[int, str]]
 ) -> Iterator[LintWarning]:
     """Comments that allow nothing: the rule is not known, or nothing is there to be allowed any more."""
-    known = [it.id for it in RULES]
+    known = [rule.id for rule in RULES]
     for line, name in sorted({(at, name) for (_, name), at in allowed.items()} - used):
         near = get_close_matches(name, known, n=1)
         if name in known:
@@ -80,8 +80,9 @@ def _idle_comments(
 
 def rule_texts() -> Iterator[tuple[Rule, str]]:
     """Every rule with its words."""
-    for it in RULES:
+    for rule in RULES:
         yield (
-            it,
-            f"{it.id}\n  {it.why}\n  for example:\n" + "\n".join(f"    {line}" for line in it.example.splitlines()),
+            rule,
+            f"{rule.id}\n  {rule.why}\n  for example:\n"
+            + "\n".join(f"    {line}" for line in rule.example.splitlines()),
         )

@@ -8,20 +8,11 @@ from dataclasses import dataclass
 
 from engine.expressions.templates import over_samples
 from engine.lang.lenient_read import unraw
-from engine.lang.lint.context import LintContext, constant, ends_processes, follows, programs
+from engine.lang.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs
+from engine.lang.lint.secret_rules import literal_secrets, undeclared_secrets, unused_secrets
 from engine.lang.name_resolution import broken
-from engine.lang.yaml_source import Path
 from engine.values.types import seconds
 from engine.values.units import duration
-
-
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
-    """Something that a rule objects to."""
-
-    path: Path
-    message: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +60,10 @@ _BOUNDED = re.compile(
 )
 
 
-def wide_patterns(it: LintContext) -> Iterator[RuleMatch]:
+def wide_patterns(context: LintContext) -> Iterator[RuleMatch]:
     """Patterns that would end processes of others."""
-    for step, path in it.steps:
-        for pattern, at in it.patterns(step, path) if it.action(step).decide else ():
+    for step, path in context.steps:
+        for pattern, at in context.patterns(step, path) if context.action(step).decide else ():
             word = re.sub(r"^(\.\*)+|(\.\*|\.|\?)+$", "", pattern)
             plain = re.sub(r"^\\b|\\b$|^\^|\$$", "", word)
             if plain.rstrip("?").lower() in GENERIC:
@@ -83,9 +74,9 @@ def wide_patterns(it: LintContext) -> Iterator[RuleMatch]:
                 yield RuleMatch(at, f"the pattern {pattern!r} also matches where it is part of a longer word", hint)
 
 
-def no_timeouts(it: LintContext) -> Iterator[RuleMatch]:
+def no_timeouts(context: LintContext) -> Iterator[RuleMatch]:
     """Commands that wait for a network, a GPU or a mount."""
-    for step, path in it.steps:
+    for step, path in context.steps:
         for text, inner in programs(step) if not step.timeout else ():
             found = _HANGS.search(text)
             if found and not _BOUNDED.search(text):
@@ -95,69 +86,71 @@ def no_timeouts(it: LintContext) -> Iterator[RuleMatch]:
                 )
 
 
-def unchecked_changes(it: LintContext) -> Iterator[RuleMatch]:
+def unchecked_changes(context: LintContext) -> Iterator[RuleMatch]:
     """A ``do`` without ``check``."""
-    for step, path in it.steps:
+    for step, path in context.steps:
         if step.action == "command" and "do" in step.args and "check" not in step.args:
-            what = "a change without a check is done every time, and nobody can tell whether it was needed or worked"
+            what = "a change without a check is made on every run, and nothing shows whether it was needed or worked"
             yield RuleMatch(
                 (*path, "command", "do"), what, "give a `check` that exits with 0 when nothing is to be done"
             )
 
 
-def idle_endings(it: LintContext) -> Iterator[RuleMatch]:
-    """Actions that end processes, where they can only look."""
-    for step, path in it.steps:
-        if path[0] == "diagnose" and ends_processes(it.action(step)):
+def idle_endings(context: LintContext) -> Iterator[RuleMatch]:
+    """Actions that end processes, where they can only read."""
+    for step, path in context.steps:
+        if path[0] == "diagnose" and ends_processes(context.action(step)):
             what = f"`{step.action}` under diagnose ends nothing, it only reads"
             yield RuleMatch((*path, step.action), what, "to find them: processes; to end them: a step of remediate")
 
 
-def no_advice(it: LintContext) -> Iterator[RuleMatch]:
-    """Findings that leave a person alone."""
-    for rule, path in it.findings:
+def no_advice(context: LintContext) -> Iterator[RuleMatch]:
+    """Findings without advice."""
+    for rule, path in context.findings:
         if rule.severity.drives and not rule.advise:
             yield RuleMatch(
-                path, f"{rule.id} says nothing to the person for whom it stays", "advise: [what to do by hand]"
+                path,
+                f"{rule.id} has no advice for the person to whom it is reported if it stays",
+                "advise: [what to do by hand]",
             )
 
 
-def volume_prunes(it: LintContext) -> Iterator[RuleMatch]:
+def volume_prunes(context: LintContext) -> Iterator[RuleMatch]:
     """Volumes hold data that nothing brings back."""
     asked = re.compile(r"(docker|podman)\s+(volume\s+prune|system\s+prune\b.*--volumes)")
-    for step, path in it.steps:
+    for step, path in context.steps:
         named = [text for text, _ in programs(step) if asked.search(text)]
         what = unraw(step.args.get("what"))
         volumes = unraw(step.args.get("volumes")) or (isinstance(what, list) and "volumes" in what) or what == "volumes"
         if named or (step.action.endswith("prune") and volumes):
             yield RuleMatch(
-                path, "it removes volumes, and what is in them is gone", "keep them, or allow this with a reason"
+                path, "it removes volumes, and the data in them is lost", "keep them, or allow this with a reason"
             )
 
 
-def never_run(it: LintContext) -> Iterator[RuleMatch]:
+def never_run(context: LintContext) -> Iterator[RuleMatch]:
     """Steps and findings that nothing can call for."""
-    dead = {rule.id for rule, _ in it.findings if constant(rule.when) is False}
-    for rule, path in it.findings:
+    dead = {rule.id for rule, _ in context.findings if constant(rule.when) is False}
+    for rule, path in context.findings:
         if rule.id in dead:
-            yield RuleMatch((*path, "when"), f"{rule.id} is never there: `{rule.when}` is always false", "")
-    drivers = [rule for rule in it.drivers if rule.id not in dead]
-    for step, path in it.steps:
+            yield RuleMatch((*path, "when"), f"{rule.id} is never present: `{rule.when}` is always false", "")
+    drivers = [rule for rule in context.drivers if rule.id not in dead]
+    for step, path in context.steps:
         if constant(step.when) is False:
             yield RuleMatch((*path, "when"), "it never runs: its `when` is always false", "remove it")
         if step.for_ and dead.issuperset(step.for_):
-            yield RuleMatch((*path, "for"), f"it never runs: {' and '.join(step.for_)} is never there", "")
-        if path[0] == "remediate" and it.book.findings and not (step.for_ or follows(step) or drivers):
-            what = "it never runs: no finding is an error, and it says `for` none"
+            yield RuleMatch((*path, "for"), f"it never runs: {' and '.join(step.for_)} is never present", "")
+        if path[0] == "remediate" and context.book.findings and not (step.for_ or follows(step) or drivers):
+            what = "it never runs: no finding has severity error, and the step has no `for`"
             yield RuleMatch(path, what, "for: FINDING, or severity: error")
-    yield from _never_followed(it)
+    yield from _never_followed(context)
 
 
-def _never_followed(it: LintContext) -> Iterator[RuleMatch]:
+def _never_followed(context: LintContext) -> Iterator[RuleMatch]:
     """Steps that depend on an end that no earlier step can come to."""
-    still = {step.id for step, _ in it.steps if step.action == "note" or constant(step.when) is False}
-    waits = {step.id for step, _ in it.steps if it.action(step).decide is None}
-    for step, path in it.steps:
+    still = {step.id for step, _ in context.steps if step.action == "note" or constant(step.when) is False}
+    waits = {step.id for step, _ in context.steps if context.action(step).decide is None}
+    for step, path in context.steps:
         if step.if_failed and still.issuperset(step.if_failed):
             yield RuleMatch((*path, "if_failed"), f"it never runs: {' and '.join(step.if_failed)} cannot fail", "")
         if step.if_changed and (still | waits).issuperset(step.if_changed):
@@ -166,50 +159,50 @@ def _never_followed(it: LintContext) -> Iterator[RuleMatch]:
             )
 
 
-def unlinked_tags(it: LintContext) -> Iterator[RuleMatch]:
+def unlinked_tags(context: LintContext) -> Iterator[RuleMatch]:
     """Steps that follow each other, and are never chosen together."""
-    tags = {step.id: set(step.tags) for step, _ in it.steps}
-    for step, path in it.steps:
+    tags = {step.id: set(step.tags) for step, _ in context.steps}
+    for step, path in context.steps:
         for key, named in (("after", step.after), ("if_changed", step.if_changed), ("if_failed", step.if_failed)):
             for other in named:
                 if step.tags and tags.get(other) and not tags[other] & set(step.tags):
-                    what = f"--tags {step.tags[0]} leaves out {other!r}, on which it hinges"
+                    what = f"--tags {step.tags[0]} leaves out {other!r}, on which it depends"
                     yield RuleMatch((*path, key), what, "give both a tag in common")
 
 
-def unused_inputs(it: LintContext) -> Iterator[RuleMatch]:
-    """Knobs that turn nothing."""
-    for one in it.book.inputs:
-        if one.name not in it.inputs_named:
-            yield RuleMatch(("inputs", one.name), f"the input {one.name!r} is named nowhere", "use it, or remove it")
+def unused_inputs(context: LintContext) -> Iterator[RuleMatch]:
+    """Inputs that nothing uses."""
+    for one in context.book.inputs:
+        if one.name not in context.inputs_named:
+            yield RuleMatch(("inputs", one.name), f"the input {one.name!r} is not used", "use it, or remove it")
 
 
-def unused_looks(it: LintContext) -> Iterator[RuleMatch]:
-    """Looks that no finding and no step rests on."""
-    if not it.book.findings and not it.book.remediate:
+def unused_looks(context: LintContext) -> Iterator[RuleMatch]:
+    """Probes that no finding and no step rests on."""
+    if not context.book.findings and not context.book.remediate:
         return
-    for step, path in it.steps:
-        waits = it.action(step).waits is not None
-        if path[0] == "diagnose" and not waits and not it.words.get(step.id, set()) - {path}:
+    for step, path in context.steps:
+        waits = context.action(step).waits is not None
+        if path[0] == "diagnose" and not waits and not context.words.get(step.id, set()) - {path}:
             yield RuleMatch(path, f"no finding and no step names the probe {step.id!r}", "use it, or remove it")
 
 
-def ignored_last_rungs(it: LintContext) -> Iterator[RuleMatch]:
+def ignored_last_rungs(context: LintContext) -> Iterator[RuleMatch]:
     """The last that is tried, and nobody learns that it failed."""
-    for rule in it.drivers:
-        rung = it.rungs.last(rule)
+    for rule in context.drivers:
+        rung = context.rungs.last(rule)
         if rung and rung[0].ignore_failure:
             step, path = rung
-            what = f"{step.id} is the last that is tried for {rule.id}, and its failure is ignored"
+            what = f"{step.id} is the last step tried for {rule.id}, and its failure is ignored"
             yield RuleMatch(
                 (*path, "ignore_failure"), what, "leave it out: a failed step harms nothing if the finding goes"
             )
 
 
-def no_gone_for(it: LintContext) -> Iterator[RuleMatch]:
+def no_gone_for(context: LintContext) -> Iterator[RuleMatch]:
     """Processes come back where a supervisor starts them."""
-    for rule, path in it.findings:
-        first = it.killers.first(rule)
+    for rule, path in context.findings:
+        first = context.killers.first(rule)
         if rule.severity.drives and first and not rule.gone_for:
             what = (
                 f"{first[0].id} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
@@ -217,82 +210,84 @@ def no_gone_for(it: LintContext) -> Iterator[RuleMatch]:
             yield RuleMatch(path, what, "gone_for: 5s")
 
 
-def batches_without_end(it: LintContext) -> Iterator[RuleMatch]:
-    """Batches that go on whatever happens."""
-    if it.book.limits.batches and it.book.limits.stop_after is None:
-        what = "batches without stop_after: the next begins however badly the one before went"
+def batches_without_end(context: LintContext) -> Iterator[RuleMatch]:
+    """Batches without ``stop_after``."""
+    if context.book.limits.batches and context.book.limits.stop_after is None:
+        what = "batches without stop_after: the next batch starts unless every host of the one before failed"
         yield RuleMatch(("limits", "batches"), what, 'stop_after: "10%"')
 
 
-def short_samples(it: LintContext) -> Iterator[RuleMatch]:
+def short_samples(context: LintContext) -> Iterator[RuleMatch]:
     """Samples over less time than is asked about: the answer is never known."""
-    taken = {step.id: made for step, _ in it.steps if (made := it.sampling(step))}
-    for rule, path in it.findings:
+    taken = {step.id: made for step, _ in context.steps if (made := context.sampling(step))}
+    for rule, path in context.findings:
         for use in over_samples(rule.when) if not broken(rule.when) else ():
             span = use.given[1] if use.filter == "sustained" and len(use.given) > 1 else None
             if use.look in taken and span is not None and taken[use.look].seconds < duration(span):
                 own = seconds(taken[use.look].seconds)
-                what = f"{rule.id} asks about {seconds(duration(span))}, and the samples of {use.look} take {own}"
-                yield RuleMatch((*path, "when"), f"{what}: it is never known", f"samples: {{for: {span}, every: ...}}")
+                what = f"{rule.id} asks about {seconds(duration(span))}, but the samples of {use.look} take {own}"
+                yield RuleMatch(
+                    (*path, "when"), f"{what}: the answer is always unknown", f"samples: {{for: {span}, every: ...}}"
+                )
 
 
-def long_samples(it: LintContext) -> Iterator[RuleMatch]:
-    """Samples that a run has no time for."""
-    deadline = it.book.limits.deadline
-    for step, path in it.steps:
-        made = it.sampling(step)
+def long_samples(context: LintContext) -> Iterator[RuleMatch]:
+    """Samples that take longer than the deadline."""
+    deadline = context.book.limits.deadline
+    for step, path in context.steps:
+        made = context.sampling(step)
         if made and deadline and made.seconds >= deadline:
-            what = f"the samples take {seconds(made.seconds)}, and the whole run ends after {seconds(deadline)}"
+            what = f"the samples take {seconds(made.seconds)}, but the whole run ends after {seconds(deadline)}"
             yield RuleMatch((*path, "samples"), what, "limits: {deadline: ...}")
 
 
 RULES = (
     Rule(
         id="wide-pattern",
-        why="A short or general word is on the command lines of processes that nobody meant.",
+        why="A short or general word also matches the command lines of unrelated processes.",
         example="pkill: {patterns: [ray]}               # also xray, array\n"
         "pkill: {patterns: ['(^|[ /])ray(::|let)']}   # better",
         look=wide_patterns,
     ),
     Rule(
         id="no-timeout",
-        why="What waits for a network, a GPU or a mount may wait for ever; say how long it may take.",
+        why="A command that waits for a network, a GPU or a mount may wait forever; set how long it may take.",
         example="- {id: disk, timeout: 10s, command: {argv: [df, -P, /mnt/data]}}",
         look=no_timeouts,
     ),
     Rule(
         id="unchecked-change",
-        why="Without a check a change is made on every run, has the risk `unknown`, and is never seen to have worked.",
+        why="Without a check a change is made on every run, has the risk `unknown`, and is never verified.",
         example="command: {check: {argv: [test, -e, /run/x]}, do: {argv: [touch, /run/x]}}",
         look=unchecked_changes,
     ),
     Rule(
         id="idle-ending",
-        why="Under diagnose every action only reads; who sees `pkill` there believes that something is ended.",
+        why="Under diagnose every action only reads; a reader who sees `pkill` there expects that processes are ended.",
         example="- {id: left, processes: {patterns: ['train\\.py']}}   # and pkill under remediate",
         look=idle_endings,
     ),
     Rule(
         id="no-advice",
-        why="A finding that stays ends with a person; tell them what to do next.",
+        why="If a finding stays, a person has to act; tell them what to do next.",
         example='advise: ["Stop and start the whole pod."]',
         look=no_advice,
     ),
     Rule(
         id="volume-prune",
-        why="A volume has data, and nothing brings it back.",
+        why="A volume contains data, which cannot be restored.",
         example="docker_prune: {what: [containers, images]}   # not volumes",
         look=volume_prunes,
     ),
     Rule(
         id="never-runs",
-        why="A step that nothing can call for gives a false feeling of safety.",
+        why="A step that can never run gives a false sense of safety.",
         example="- {id: stop, for: held, ...}   # where held has severity: error",
         look=never_run,
     ),
     Rule(
-        id="tags-apart",
-        why="A step that hinges on another does nothing when --tags leaves the other out.",
+        id="unlinked-tags",
+        why="A step that depends on another does nothing when --tags leaves the other out.",
         example="- {id: restart, if_changed: patch, tags: [config], ...}   # and patch has it too",
         look=unlinked_tags,
     ),
@@ -304,13 +299,13 @@ RULES = (
     ),
     Rule(
         id="unused-look",
-        why="A probe costs time on every host, and nothing rests on its answer.",
+        why="A probe costs time on every host, and nothing uses its answer.",
         example="- {id: disk_full, when: disk.percent > 90, ...}   # names the probe disk",
         look=unused_looks,
     ),
     Rule(
         id="ignored-last-rung",
-        why="When the last that can be tried fails, somebody has to know.",
+        why="When the last step that can be tried fails, a person has to know.",
         example="- {id: reset, for: wedged, gpu_reset: {...}}   # without ignore_failure",
         look=ignored_last_rungs,
     ),
@@ -322,20 +317,38 @@ RULES = (
     ),
     Rule(
         id="batches-without-end",
-        why="The first small batch is there to be believed when it fails.",
+        why="The first, small batch is a test: if it fails, the run should stop.",
         example='limits: {batches: [1, "10%", "100%"], stop_after: "10%"}',
         look=batches_without_end,
     ),
     Rule(
         id="samples-too-short",
-        why="What was so for ten minutes can only be known from samples over ten minutes.",
+        why="Whether something held for ten minutes can only be known from samples over ten minutes.",
         example="samples: {for: 10m, every: 10s}   # and when: gpus | sustained('not busy', '10m')",
         look=short_samples,
     ),
     Rule(
         id="samples-too-long",
-        why="Samples that the deadline of the run cuts short leave every host without an answer.",
+        why="If the deadline of the run cuts the samples short, no host has an answer.",
         example="samples: {for: 10m, every: 10s}   # and limits: {deadline: 30m}",
         look=long_samples,
+    ),
+    Rule(
+        id="literal-secret",
+        why="Everybody who can read the playbook, or its history in git, can read the secret; name its place instead.",
+        example="secrets: {token: {env: API_TOKEN}}   # and env: {TOKEN: '{{ secrets.token }}'}",
+        look=literal_secrets,
+    ),
+    Rule(
+        id="undeclared-secret",
+        why="A reader of the playbook should learn which secrets it needs, and a mistyped name should be found early.",
+        example="secrets: {token: {description: Of the leader's API.}}   # the inventory says where it is",
+        look=undeclared_secrets,
+    ),
+    Rule(
+        id="unused-secret",
+        why="A reference that nothing uses misleads whoever has to provide the secret.",
+        example="env: {TOKEN: '{{ secrets.token }}'}",
+        look=unused_secrets,
     ),
 )

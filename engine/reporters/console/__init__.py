@@ -1,4 +1,4 @@
-"""For people: each host as it ends, then everything once, hosts that are alike together; live on a terminal."""
+"""The console output: each host as it ends, then a recap grouped by result; with live progress on a terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol, TextIO
 
 from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.recap import plans
+from engine.reporters.console.repeated_lines import RepeatedLines
 from engine.text.printable import printable_line
 from engine.values.event import Event
 from engine.values.result import HostPlan
@@ -20,10 +21,11 @@ class Reporter:
 
     def __init__(self, stream: TextIO) -> None:
         self._screen = _screen(stream)
+        self._repeated = RepeatedLines(progress=isinstance(self._screen, PlainDisplay))
 
     def on(self, event: Event) -> None:
         """Say what is worth a line."""
-        self._screen.on(event, lines_of(event))
+        self._screen.on(event, self._repeated.without(event, lines_of(event)))
 
     def aside(self, line: str) -> bool:
         """Take care of *line*, which is for the terminal and none of the run's; False: write it yourself."""
@@ -50,8 +52,8 @@ class PlainDisplay:
 
     def on(self, event: Event, lines: Sequence[str]) -> None:
         """Write *lines* at once."""
-        for it in lines:
-            self._stream.write(printable_line(it) + "\n")
+        for line in lines:
+            self._stream.write(printable_line(line) + "\n")
         if lines:
             self._stream.flush()
 

@@ -1,17 +1,16 @@
-"""The lines that each event is worth, the same on a terminal and without one."""
+"""The lines that are printed for each event, the same on a terminal and without one."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from engine.reporters.console.evidence import short
 from engine.reporters.console.recap import recap
-from engine.reporters.console.summary import SHOWN_CAUSE, next_line, not_well
-from engine.reporters.console.wording import cause, grouped, step_line
 from engine.text.name_ranges import fold
 from engine.values.event import (
     Answered,
     Asked,
+    BatchFinished,
+    ChangeStarted,
     Event,
     HostFinished,
     HostPlanned,
@@ -25,6 +24,9 @@ from engine.values.event import (
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, Mode, Status
 from engine.values.types import plural, seconds
+from engine.wording.evidence import short
+from engine.wording.host_lines import cause, grouped, owed_lines, step_line
+from engine.wording.summary import SHOWN_CAUSE, next_line, not_well
 
 
 def lines_of(event: Event) -> list[str]:
@@ -32,13 +34,16 @@ def lines_of(event: Event) -> list[str]:
     match event:
         case RunStarted():
             return _beginning(event)
-        case HostPlanned() | HostStarted() | StepStarted() | Asked() | Answered():
+        case HostPlanned() | HostStarted() | StepStarted() | ChangeStarted() | Asked() | Answered():
             return []
         case StepFinished(host=host, result=result):
             quiet = result.status in (Status.OK, Status.SKIPPED) or result.phase is Phase.DIAGNOSE
             return [] if quiet else [f"{host}: {step_line(result)}"]
         case Waiting(host=host, why=why):
             return [f"{host}: {why}"]
+        case BatchFinished(number=number, hosts=hosts, pause=pause):
+            rest = f"; the next one begins in {seconds(pause)}" if pause else ""
+            return [f"batch {number} has ended: {plural(len(hosts), 'host')} ({fold(hosts)}){rest}"]
         case HostFinished(result=result):
             return _ended(result)
         case RunFinished(result=result):
@@ -54,7 +59,7 @@ def _ended(host: HostResult) -> list[str]:
         head += f": {host.error}"
     elif not_well(host):
         head += f": {short(cause(host), SHOWN_CAUSE)}"
-    return [head, *(f"  {it}" for it in [next_line(host)] if it)]
+    return [head, *(f"  {it}" for it in [next_line(host), *owed_lines(host)] if it)]
 
 
 def _beginning(event: RunStarted) -> list[str]:

@@ -1,4 +1,4 @@
-"""A few lines at the bottom of a terminal that follow the run, below the lines that stay."""
+"""A region of a few lines at the bottom of a terminal that shows the progress of the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from engine.values.event import Event
 
 TICK = 0.1
 EVERY = 1.0
-"""Seconds between two looks at whether anything is new, and between two frames while nothing is."""
+"""Seconds between two checks whether anything is new, and between two frames while nothing is."""
+SHARE = 20
+"""Drawing may take one part in so many of the time: what is to be written in between waits for the next frame."""
 STOPPED = 3.0
 """Seconds without a tick after which the program was stopped, and others have written to the terminal."""
 MOST_LINES = 8
@@ -61,6 +63,9 @@ class LiveDisplay:
         self._asides: deque[str] = deque()
         self._fault: Exception | None = None
         self._drawn = self._ticked = time.monotonic()
+        self._cost = 0.0
+        """CPU seconds of the last frame."""
+        self._above: list[str] = []
         self._ticker: threading.Thread | None = None
 
     def on(self, event: Event, lines: Sequence[str]) -> None:
@@ -69,7 +74,9 @@ class LiveDisplay:
             if self._fault:
                 raise self._fault
             self._progress.on(event, time.monotonic())
-            self._draw([printable_line(it) for it in lines])
+            self._above += [printable_line(line) for line in lines]
+            if self._may_draw(time.monotonic()):
+                self._draw()
             if self._progress.shown and self._ticker is None:
                 self._ticked = time.monotonic()
                 self._ticker = threading.Thread(target=self._tick, name="console", daemon=True)
@@ -87,7 +94,7 @@ class LiveDisplay:
         while True:
             time.sleep(TICK)
             with self._lock:
-                if not self._progress.shown and not self._asides:
+                if not (self._progress.shown or self._asides or self._above):
                     self._ticker = None
                     return
                 now = time.monotonic()
@@ -95,25 +102,32 @@ class LiveDisplay:
                     self._frame = []
                 self._ticked = now
                 try:
-                    if self._asides or now - self._drawn >= EVERY or self._resized():
-                        self._draw([])
+                    fresh = self._asides or self._above or now - self._drawn >= EVERY or self._resized()
+                    if fresh and self._may_draw(now):
+                        self._draw()
                 except Exception as error:  # reported to whoever sends us the next event
                     self._fault, self._ticker = error, None
                     return
 
-    def _draw(self, above: list[str]) -> None:
-        """Take the region back, write *above* to stay, and put the region below it: in one go."""
+    def _may_draw(self, now: float) -> bool:
+        return not self._progress.shown or now - self._drawn >= self._cost * SHARE
+
+    def _draw(self) -> None:
+        """Take the region back, write what is to stay, and put the region below it: in one go."""
+        began = time.thread_time()
+        above, self._above = self._above, []
         asides = [self._asides.popleft() for _ in range(len(self._asides))]
         width, height = self._size()
         now = time.monotonic()
         most = max(2, min(MOST_LINES, height // 3))
         lines = self._progress.lines(most, width - 1, now) if self._progress.shown else []
-        frame = [self._cut(it, width - 1) for it in lines]
+        frame = [self._cut(line, width - 1) for line in lines]
         if frame == self._frame and not above and not asides and width == self._width:
             return
         text = self._taken_back(width)
         text += self._painted([*asides, *above], frame)
         self._frame, self._width, self._drawn = frame, width, now
+        self._cost = time.thread_time() - began
         self._stream.write(text)
         self._stream.flush()
 
@@ -136,7 +150,7 @@ class LiveDisplay:
         return captured.get()
 
     def _size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal, at this moment."""
+        """Columns and rows of the terminal, now."""
         try:
             width, height = os.get_terminal_size(self._stream.fileno())
         except OSError:

@@ -1,4 +1,4 @@
-"""Where every host of a run stands at this moment, in a few lines of text."""
+"""The progress of every host of a run, in a few lines of text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from engine.text.name_ranges import fold
 from engine.values.event import (
     Answered,
     Asked,
+    BatchFinished,
+    ChangeStarted,
     Event,
     HostFinished,
     HostPlanned,
@@ -26,7 +28,7 @@ from engine.values.types import plural, seconds
 
 NOT_BEGUN, LOOKING, LOOKED, LOOKING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
 RESTING = (LOOKED, NOT_BEGUN)
-"""What hosts do that have nothing done to them at the moment."""
+"""What hosts do that have nothing done to them now."""
 
 folded = lru_cache(maxsize=256)(fold)
 
@@ -49,14 +51,14 @@ class Progress:
         self._pending: dict[str, Doing] = {}
         self._ended: Counter[Verdict] = Counter()
         self.shown = False
-        """There is something to be followed: the run is on, and nobody is being asked."""
+        """Whether progress is shown: the run is on, and no question is open."""
 
     def on(self, event: Event, now: float) -> None:
         """Take note of *event*, which happened at *now*."""
         match event:
             case RunStarted(playbook=name, hosts=hosts):
                 self._name, self._began, self._all, self.shown = name, now, len(hosts), True
-                self._pending = {it: Doing(NOT_BEGUN, now) for it in hosts}
+                self._pending = {host: Doing(NOT_BEGUN, now) for host in hosts}
             case HostStarted(host=host):
                 self._at(host, LOOKING, now)
             case HostPlanned(plan=plan):
@@ -70,6 +72,8 @@ class Progress:
             case HostFinished(result=result):
                 if self._pending.pop(result.host, None):
                     self._ended[result.verdict] += 1
+            case BatchFinished() | ChangeStarted():
+                pass
             case Asked() | RunFinished():
                 self.shown = False
             case Answered(answer=answer):
@@ -105,7 +109,9 @@ class Progress:
         for host, doing in self._pending.items():
             hosts.setdefault(doing.what, []).append(host)
             since[doing.what] = min(doing.since, since.get(doing.what, doing.since))
-        order = sorted(hosts, key=lambda it: (it in RESTING, RESTING.index(it) if it in RESTING else 0, since[it], it))
+        order = sorted(
+            hosts, key=lambda host: (host in RESTING, RESTING.index(host) if host in RESTING else 0, since[host], host)
+        )
         return [(it, since[it], tuple(hosts[it])) for it in order]
 
 

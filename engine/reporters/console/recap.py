@@ -1,18 +1,19 @@
-"""The end of a run for people: the worst first, what is alike shown once, and all causes on the last screen."""
+"""The recap at the end of a run: the worst first, equal results grouped, all causes on the last screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.reporters.console.evidence import short
-from engine.reporters.console.grouping import together
-from engine.reporters.console.summary import FINE, headlines, rank, reasons
-from engine.reporters.console.wording import host_lines, plan_lines
 from engine.text.name_ranges import fold
 from engine.values.plan import Presence
-from engine.values.result import HostPlan, HostResult, Mode, RunResult
+from engine.values.result import HostPlan, HostResult, Mode, RunResult, Verdict
 from engine.values.types import plural, seconds
+from engine.wording.evidence import short
+from engine.wording.grouping import together
+from engine.wording.host_lines import host_lines, plan_lines
+from engine.wording.limits import limit_lines
+from engine.wording.summary import FINE, headlines, rank, reasons
 
 SHOWN_GROUPS = 40
 """Groups of hosts that are shown in full; the rest is counted."""
@@ -36,12 +37,14 @@ class HostGroup:
 def recap(result: RunResult) -> list[str]:
     """Every host once, the worst first, those that are alike together; then the counts, and an exit code but 0."""
     groups = _groups(result.hosts)
-    shown = groups if result.playbook == "exec" else sorted(groups, key=lambda it: it.rank)[:SHOWN_GROUPS]
+    shown = groups if result.playbook == "exec" else sorted(groups, key=lambda group: group.rank)[:SHOWN_GROUPS]
     reported = [
-        line for it in shown for line in (f"{fold(it.hosts)}: {it.lines[0]}", *(f"  {it}" for it in it.lines[1:]))
+        line
+        for group in shown
+        for line in (f"{fold(group.hosts)}: {group.lines[0]}", *(f"  {group}" for group in group.lines[1:]))
     ]
     if len(shown) < len(groups):
-        rest = [name for it in groups if it not in shown for name in it.hosts]
+        rest = [name for group in groups if group not in shown for name in group.hosts]
         more = plural(len(groups) - len(shown), "more group")
         reported.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
@@ -49,7 +52,8 @@ def recap(result: RunResult) -> list[str]:
     counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
     if result.mode is Mode.PLAN and result.exit_code == INTERRUPTED:  # the plan was declined, or Ctrl-C came first
         counted += "; nothing was changed"
-    lines = ["", *head, *([""] if head else []), *reported, "", counted]
+    held = limit_lines(result.limits) if result.limits and Verdict.PLANNED in result.totals else []
+    lines = ["", *head, *([""] if head else []), *reported, "", *held, counted]
     if len(reported) > ONE_SCREEN:
         lines += reasons(result.hosts)
     if result.left_out:
@@ -61,20 +65,20 @@ def recap(result: RunResult) -> list[str]:
 
 def plans(hosts: Iterable[HostPlan]) -> list[str]:
     """The plans of all hosts for whom something would be done, those that are alike together."""
-    blocks = [(it.host, plan_lines(it)) for it in hosts]
+    blocks = [(host.host, plan_lines(host)) for host in hosts]
     reported = []
     for names, lines in together([(host, (), lines, False) for host, lines in blocks if lines]):
-        reported += [f"{fold(names)}:", *(f"  {it}" for it in lines)]
+        reported += [f"{fold(names)}:", *(f"  {line}" for line in lines)]
     return reported
 
 
 def _groups(hosts: Sequence[HostResult]) -> list[HostGroup]:
-    said = [(it.host, _identity(it), host_lines(it), it.verdict not in FINE) for it in hosts]
-    ranks = {it.host: rank(it) for it in hosts}
+    said = [(host.host, _identity(host), host_lines(host), host.verdict not in FINE) for host in hosts]
+    ranks = {host.host: rank(host) for host in hosts}
     return [HostGroup(hosts=names, lines=lines, rank=ranks[names[0]]) for names, lines in together(said)]
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:
     """What is never shown together when it differs, however alike the words are."""
-    there = (it for it in host.findings if it.status is not Presence.ABSENT)
+    there = (finding for finding in host.findings if finding.status is not Presence.ABSENT)
     return (host.verdict, *(f"{it.id} {it.severity} {it.status}" for it in there))

@@ -8,10 +8,13 @@ from engine.errors import Unreachable
 from engine.protocols import Connection, ConnectOptions, Interrupt
 from engine.sessions.connection import SessionConnection
 from engine.transports.ssh.connection import SshConnection
-from engine.transports.ssh.error_translation import NextAddress
+from engine.transports.ssh.error_translation import GatewayFailed, GatewayLost, NextAddress
+from engine.transports.ssh.gateway_connection import BehindGateway
+from engine.transports.ssh.gateways import GatewayPool
 from engine.transports.ssh.interruptible import waited_for
 from engine.transports.ssh.private_keys import locked
-from engine.transports.ssh.route import Route, opened
+from engine.transports.ssh.route import Route, Router
+from engine.values.command import Command, Completed
 from engine.values.inventory import Address, Host
 
 __all__ = ["connect", "locked"]
@@ -20,27 +23,68 @@ __all__ = ["connect", "locked"]
 def connect(host: Host, options: ConnectOptions, interrupt: Interrupt) -> Connection:
     """A connection to the first address that answers.  Raises Unreachable with the reason of each that does not.
 
-    The next address is tried on connection failures only, never after a refused login or a wrong host key.
+    The next address is tried on connection failures only, never after a refused login or a wrong host key.  Gateways
+    are shared with the other hosts of the run (``options.shared``).
     """
     logging.getLogger("paramiko").setLevel(logging.CRITICAL)
-    reasons: list[str] = []
+    if options.shared:
+        return _connected(host, options, interrupt, options.shared.of(GatewayPool))
+    own = GatewayPool()
+    try:
+        return _WithPool(_connected(host, options, interrupt, own), own)
+    except BaseException:
+        own.close()
+        raise
+
+
+def _connected(host: Host, options: ConnectOptions, interrupt: Interrupt, pool: GatewayPool) -> Connection:
+    router, reasons = Router(options, pool), list[str]()
     for way in _ways(host):
         if interrupt.level():
-            raise Unreachable("asked to stop before it was connected to")
+            raise Unreachable("asked to stop before the host was connected to")
         try:
-            line = waited_for(lambda way=way: SshConnection(opened(host, way, options), options), interrupt)  # type: ignore[misc]
+            line = waited_for(lambda way=way: _opened(router, host, way, options), interrupt)  # type: ignore[misc]
         except NextAddress as error:
-            reasons.append(f"{way.address}{' by proxy' if way.proxy else ''}: {error}")
+            by = " by proxy" if way.proxy else ""
+            reasons.append(str(error) if error.gateway else f"{way.address}{by}: {error}")
+        except GatewayFailed as error:
+            reasons.append(str(error))
+            break
         except Unreachable as error:
             reasons.append(f"{way.address}: {error}")
             break
         else:
-            return SessionConnection(
+            made = SessionConnection(
                 line, interrupt, options.become_password, host.name, shell_within=options.shell_within
             )
-    raise Unreachable("; ".join(reasons))
+            return BehindGateway(made, line.gateway) if line.gateway else made
+    raise Unreachable("; ".join(dict.fromkeys(reasons)))
+
+
+def _opened(router: Router, host: Host, way: Route, options: ConnectOptions) -> SshConnection:
+    try:
+        line = router.opened(host, way)
+    except GatewayLost:  # nothing was sent to the host
+        line = router.opened(host, way)
+    return SshConnection(line, options)
 
 
 def _ways(host: Host) -> list[Route]:
-    ways = [Route(address=it) for it in host.addresses or (Address(host=host.name),)]
+    ways = [Route(address=address) for address in host.addresses or (Address(host=host.name),)]
     return [*ways, Route(address=Address(host=host.name), proxy=host.proxy)] if host.proxy else ways
+
+
+class _WithPool:
+    """A connection with gateways of its own."""
+
+    def __init__(self, inner: Connection, pool: GatewayPool) -> None:
+        self._inner, self._pool = inner, pool
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """See ``engine.protocols.Connection``."""
+        return self._inner.run(*commands)
+
+    def close(self) -> None:
+        """Close the connection, and its gateways."""
+        self._inner.close()
+        self._pool.close()

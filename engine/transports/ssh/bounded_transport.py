@@ -1,12 +1,18 @@
-"""An SSH transport that takes in no more than a server may send: paramiko itself keeps whatever comes."""
+"""An SSH transport with limits on what a server may send: paramiko itself has none."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, ClassVar
 
 import paramiko
-from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
+from paramiko.common import (
+    CONNECTION_FAILED_CODE,
+    MSG_CHANNEL_DATA,
+    MSG_CHANNEL_EXTENDED_DATA,
+    cMSG_CHANNEL_CLOSE,
+)
 from paramiko.packet import Packetizer
 
 LARGEST_PACKET = 256 * 1024
@@ -18,11 +24,22 @@ LONGEST_IDENTIFICATION = 64 * 1024
 UNREAD = 4 * 1024 * 1024
 """Bytes that may wait in one channel: twice the window that we give, which a server must not send beyond."""
 
-TALKS = "it sends text without end instead of an SSH identification"
+LONGEST_WORDS = 300
+"""Bytes that are kept of why a server opens no channel, or hangs up."""
+
+TALKS = "it sends endless text instead of an SSH identification"
 
 
 class Flooded(paramiko.SSHException):
     """The server has sent more than it may; the connection is given up."""
+
+
+class ChannelRefused(paramiko.ChannelException):
+    """The server opens no channel; *words* are its own."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(code, CONNECTION_FAILED_CODE.get(code, f"reason {code}"))
+        self.words = words
 
 
 class _Packetizer(Packetizer):
@@ -62,7 +79,7 @@ def _fed_extended(channel: paramiko.Channel, message: paramiko.Message) -> None:
 
 def _refuse_flood(channel: paramiko.Channel) -> None:
     if len(channel.in_buffer) + len(channel.in_stderr_buffer) > UNREAD:
-        error = Flooded("it sends more than the SSH protocol lets it, without waiting to be read")
+        error = Flooded("it sends more data than the SSH window allows")
         transport = channel.get_transport()
         assert isinstance(transport, BoundedTransport)
         transport.flooded = str(error)
@@ -70,9 +87,16 @@ def _refuse_flood(channel: paramiko.Channel) -> None:
 
 
 class BoundedTransport(paramiko.Transport):
-    """One connection; ``flooded`` says why it was given up, where the server sent more than it may."""
+    """One connection; ``flooded`` says why it was given up, where the server sent more than it may.
+
+    Unlike paramiko's, it can be shared: each refused channel has its own reason, and why the connection ended is kept.
+    """
 
     flooded = ""
+    silent = ""
+    """Why it was given up, where the server had stopped answering."""
+    _channels: Any
+    """The stubs leave it out, and so they do the four methods below that stand for paramiko's own."""
     _channel_handler_table: ClassVar = {
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
         MSG_CHANNEL_DATA: _fed,
@@ -80,6 +104,11 @@ class BoundedTransport(paramiko.Transport):
     }
 
     def __init__(self, *args: Any, **keys: Any) -> None:
+        self._opening = threading.local()
+        self._refused: dict[int, ChannelRefused] = {}
+        self._saved: Exception | None = None
+        self._ended_by: Exception | None = None
+        self._goodbye = ""
         super().__init__(*args, **{**keys, "packetizer_class": _Packetizer})
 
     @property
@@ -87,3 +116,75 @@ class BoundedTransport(paramiko.Transport):
         """When something last came from the server, by the monotonic clock."""
         assert isinstance(self.packetizer, _Packetizer)
         return self.packetizer.heard
+
+    @property
+    def saved_exception(self) -> Exception | None:
+        """What paramiko hands to the next thread that asks, and then forgets."""
+        return self._saved
+
+    @saved_exception.setter
+    def saved_exception(self, error: Exception | None) -> None:
+        self._saved = error
+        self._ended_by = error or self._ended_by
+
+    def ended(self) -> str:
+        """Why the connection has ended."""
+        error = self._ended_by
+        if known := self.silent or self.flooded or self._goodbye:
+            return known
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror.lower()
+        return "closed by the other end" if isinstance(error, EOFError) or not str(error or "") else str(error)
+
+    def logged_in(self) -> None:
+        """Forget what went wrong so far, such as keys that were refused."""
+        self._ended_by = None
+
+    def forward(self, address: tuple[str, int], seconds: float) -> paramiko.Channel:
+        """A channel to *address*, as the server sees it.
+
+        Raises ChannelRefused, TimeoutError, or SSHException, EOFError or OSError where the connection has ended.
+        """
+        try:
+            return self.open_channel("direct-tcpip", address, ("", 0), timeout=seconds)
+        except ChannelRefused:
+            raise
+        except paramiko.SSHException as error:
+            if not self.is_active():
+                raise
+            with self.lock:  # a late answer finds nobody: see below
+                self._channels.delete(self._opening.chanid)
+                self.channel_events.pop(self._opening.chanid, None)
+            raise TimeoutError("no answer in time") from error
+
+    def get_exception(self) -> Exception | None:
+        """What the calling thread's own channel was refused for, else what happened last."""
+        return self._refused.pop(getattr(self._opening, "chanid", -1), None) or super().get_exception()
+
+    def _next_channel(self) -> int:
+        self._opening.chanid = super()._next_channel()  # type: ignore[misc] # see _channels
+        return int(self._opening.chanid)
+
+    def _parse_disconnect(self, message: paramiko.Message) -> None:
+        message.get_int()
+        words = message.get_string()[:LONGEST_WORDS].decode(errors="replace")
+        self._goodbye = f"the other end hung up: {' '.join(words.split())}"
+
+    def _parse_channel_open_failure(self, message: paramiko.Message) -> None:
+        number, code, words = message.get_int(), message.get_int(), message.get_string()
+        with self.lock:
+            if event := self.channel_events.pop(number, None):
+                self._channels.delete(number)
+                self._refused[number] = ChannelRefused(code, words[:LONGEST_WORDS].decode(errors="replace"))
+                event.set()
+
+    def _parse_channel_open_success(self, message: paramiko.Message) -> None:
+        number, theirs = message.get_int(), message.get_int()
+        if self._channels.get(number) is None:
+            close = paramiko.Message()
+            close.add_byte(cMSG_CHANNEL_CLOSE)
+            close.add_int(theirs)
+            self._send_user_message(close)  # type: ignore[attr-defined] # see _channels
+            return
+        message.rewind()
+        super()._parse_channel_open_success(message)  # type: ignore[misc] # see _channels

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 
-import fabric
 import paramiko
+from paramiko.common import cMSG_CHANNEL_REQUEST
 
 from engine.errors import ConnectionLost
 from engine.protocols import ConnectOptions
 from engine.sessions.channel import ShellRefused
-from engine.transports.ssh.keepalive import keep_alive
-from engine.transports.ssh.route import close_route
+from engine.sessions.user_shell import GREETED_WITHIN
+from engine.transports.ssh.bounded_transport import BoundedTransport
+from engine.transports.ssh.gateway_connection import Line
+from engine.transports.ssh.keepalive import watch
 
 CHUNK = 256 * 1024
-DEAD_AFTER_MS = 45_000
-"""Milliseconds without any answer from the peer's kernel until the line counts as dead (TCP_USER_TIMEOUT)."""
 
 
 class _Bell(threading.Event):
@@ -38,19 +36,13 @@ class _Bell(threading.Event):
 class SshChannel:
     """A program on the host."""
 
-    def __init__(self, channel: paramiko.Channel, line: str, answered_within: float) -> None:
+    def __init__(self, channel: paramiko.Channel, line: str) -> None:
         self._channel = channel
         channel.settimeout(60)
         self._bell = _Bell()
         channel.in_buffer.set_event(self._bell)
         channel.in_stderr_buffer.set_event(self._bell)
-        patience = threading.Timer(answered_within, self.close)  # paramiko itself waits for ever
-        patience.daemon = True
-        patience.start()
-        try:
-            channel.exec_command(line)
-        finally:
-            patience.cancel()
+        _request_exec(channel, line)
 
     def send(self, data: bytes) -> None:
         """Write all of *data* to its stdin."""
@@ -85,38 +77,47 @@ class SshChannel:
 class SshConnection:
     """A live SSH connection."""
 
-    def __init__(self, connection: fabric.Connection, options: ConnectOptions) -> None:
-        self._connection, self._options = connection, options
-        self._transport: paramiko.Transport = connection.client.get_transport()
-        _watch(self._transport, options)
-        hop = connection.gateway
-        while isinstance(hop, fabric.Connection):
-            _watch(hop.client.get_transport(), options)
-            hop = hop.gateway
+    def __init__(self, line: Line, options: ConnectOptions) -> None:
+        self._line, self._within = line, options.shell_within or GREETED_WITHIN
+        self.gateway = line.through
+        """The connection to the gateway that it leads through."""
+        self._transport: paramiko.Transport = line.connection.client.get_transport()
+        watch(self._transport, options.keepalive, [it.transport for it in line.gateways()])
 
     def open(self, line: str) -> SshChannel:
         """A channel of its own."""
         try:
-            return SshChannel(self._transport.open_session(timeout=30), line, self._options.answered_within)
+            return SshChannel(self._transport.open_session(timeout=self._within), line)
         except paramiko.ChannelException as error:
-            raise ShellRefused(f"it gives no further channel ({error}); its MaxSessions may be too low") from error
+            raise ShellRefused(
+                f"the server opens no more channels ({error}); its MaxSessions may be too low"
+            ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise ConnectionLost(f"the connection to the host was lost ({error or type(error).__name__})") from error
 
     def stands(self) -> bool:
-        """Whether the connection is there; a dying one is given a moment to be noticed."""
+        """Whether the connection is there; waits a short time, so that a dying one is noticed."""
         self._transport.join(0.3)
         return self._transport.is_active() and self._transport.is_alive()
 
+    def lost_because(self) -> str:
+        """What the host has sent that we do not take."""
+        return self._transport.flooded if isinstance(self._transport, BoundedTransport) else ""
+
     def close(self) -> None:
         """Hang up."""
-        with contextlib.suppress(Exception):  # hanging up has nobody left to complain to
-            close_route(self._connection)
+        self._line.close()
 
 
-def _watch(transport: paramiko.Transport, options: ConnectOptions) -> None:
-    """Notice when the far end of *transport* is gone."""
-    keep_alive(transport, options.keepalive)
-    if isinstance(transport.sock, socket.socket) and transport.sock.family != socket.AF_UNIX:
-        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_MS)
+def _request_exec(channel: paramiko.Channel, line: str) -> None:
+    """Have the server hand *line* to the login shell, without waiting for its answer, which costs a round trip.
+
+    paramiko closes the channel where the server refuses, which is then at its end; what is sent meanwhile is lost.
+    """
+    message = paramiko.Message()
+    message.add_byte(cMSG_CHANNEL_REQUEST)
+    message.add_int(channel.remote_chanid)
+    message.add_string("exec")
+    message.add_boolean(True)
+    message.add_string(line)
+    channel.get_transport()._send_user_message(message)  # type: ignore[attr-defined] # exec_command() would wait

@@ -1,4 +1,4 @@
-"""Whether a host's key is the one that we know."""
+"""Check a host's key against the known keys."""
 
 from __future__ import annotations
 

@@ -1,24 +1,16 @@
-"""Wait for a connection, but not longer than the run goes on: what waits inside of a library cannot be interrupted."""
+"""Make a connection in a thread, so that an interrupted run does not wait for a library that cannot be interrupted."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from engine.errors import Unreachable
-from engine.protocols import Interrupt
+from engine.protocols import Closing, Interrupt
 
-POLL = 0.05
-"""Seconds between two looks at whether the run was asked to end."""
-
-
-class Closing(Protocol):
-    """What can be hung up."""
-
-    def close(self) -> None:
-        """Hang up."""
-        ...
+POLL = 0.2
+"""Seconds between two checks whether the run was asked to end."""
 
 
 C = TypeVar("C", bound=Closing)
@@ -51,10 +43,10 @@ def waited_for(make: Callable[[], C], interrupt: Interrupt) -> C:
         if interrupt.level():
             given_up.set()
             if not over.is_set():
-                raise Unreachable("the run was asked to end before it was connected to")
+                raise Unreachable("the run was asked to end before the host was connected to")
     if failed:
         raise failed[0]
     if given_up.is_set():
         made[0].close()
-        raise Unreachable("the run was asked to end before it was connected to")
+        raise Unreachable("the run was asked to end before the host was connected to")
     return made[0]

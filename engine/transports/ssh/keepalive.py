@@ -1,4 +1,4 @@
-"""Notice a server that has stopped although its kernel still answers: requests that want a reply, and their count.
+"""Detect a server that has stopped although its kernel still answers: by requests that want a reply.
 
 paramiko's own keepalive asks for no reply, and the kernel of a stopped sshd acknowledges it for minutes.  As OpenSSH's
 ServerAliveCountMax does, whatever comes from the server counts as a sign of life.
@@ -7,8 +7,10 @@ ServerAliveCountMax does, whatever comes from the server counts as a sign of lif
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
+from collections.abc import Sequence
 
 import paramiko
 from paramiko.common import cMSG_GLOBAL_REQUEST
@@ -18,31 +20,51 @@ from engine.transports.ssh.bounded_transport import BoundedTransport
 UNANSWERED = 3
 """Requests in a row without any sign of life, after which the line counts as dead."""
 
+DEAD_AFTER_MS = 45_000
+"""Milliseconds without any answer from the peer's kernel until the line counts as dead (TCP_USER_TIMEOUT)."""
+
 _REQUEST = "keepalive@openssh.com"
 """A server answers it by a refusal (RFC 4254, section 4): it has to answer each request that wants a reply."""
 
 
-def keep_alive(transport: paramiko.Transport, every: float) -> None:
-    """Ask the server of *transport* each *every* seconds, and hang up after ``UNANSWERED`` in a row; 0: never."""
+def watch(transport: paramiko.Transport, every: float, gateways: Sequence[BoundedTransport] = ()) -> None:
+    """Notice when the far end of *transport*, which leads through *gateways*, is gone (see ``keep_alive``)."""
+    keep_alive(transport, every, gateways)
+    if isinstance(transport.sock, socket.socket) and transport.sock.family != socket.AF_UNIX:
+        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_MS)
+
+
+def keep_alive(transport: paramiko.Transport, every: float, gateways: Sequence[BoundedTransport] = ()) -> None:
+    """Ask the server of *transport* each *every* seconds, and hang up after ``UNANSWERED`` in a row; 0: never.
+
+    Where one of the *gateways* has been silent for as long, that one is hung up, with everything behind it.
+    """
     if every > 0:
-        threading.Thread(target=_watch, args=(transport, every), daemon=True).start()
+        threading.Thread(target=_watch, args=(transport, every, gateways), daemon=True).start()
 
 
-def _watch(transport: paramiko.Transport, every: float) -> None:
+def _watch(transport: paramiko.Transport, every: float, gateways: Sequence[BoundedTransport]) -> None:
     asked_since = time.monotonic()
-    """The moment of the first request after the last sign of life."""
+    """The time of the first request after the last answer."""
     asking: threading.Thread | None = None
     while not _ended(transport, every):
         now, heard = time.monotonic(), _heard(transport)
         if heard >= asked_since:
             asked_since = now
         elif now - asked_since >= UNANSWERED * every:
-            with contextlib.suppress(Exception):  # hanging up has nobody left to complain to
-                transport.close()
+            _hang_up(next((it for it in gateways if it.heard < asked_since), transport), UNANSWERED * every)
             return
         if asking is None or not asking.is_alive():  # a server that takes nothing in blocks who writes to it
             asking = threading.Thread(target=_ask, args=(transport,), daemon=True)
             asking.start()
+
+
+def _hang_up(transport: paramiko.Transport, seconds: float) -> None:
+    if isinstance(transport, BoundedTransport):
+        transport.silent = f"no answer for {seconds:g} s"
+    with contextlib.suppress(Exception):  # hanging up has nobody left to complain to
+        transport.close()
 
 
 def _ended(transport: paramiko.Transport, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""Logging in with private keys: those of files, and those of an agent."""
+"""Log in with private keys, from files and from an agent."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Login:
                 left = transport.auth_publickey(self._user, key)
             except paramiko.AuthenticationException as error:
                 if UNANSWERED in str(error):
-                    raise NextAddress(f"nobody answers whether {self._user} may log in") from error
+                    raise NextAddress(f"the server does not answer whether {self._user} may log in") from error
                 continue
             except (paramiko.SSHException, EOFError) as error:
                 if not transport.is_active():
@@ -76,7 +76,7 @@ class Login:
                 continue
             if not left:
                 return
-            self._notes.append(f"a key was accepted, and the host wants more than that: {' or '.join(left)}")
+            self._notes.append(f"a key was accepted, but the host requires more authentication: {' or '.join(left)}")
             break
         raise Unreachable(self._refused())
 
@@ -111,11 +111,11 @@ def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
     paths = dict.fromkeys(path for host in hosts for path in _named_by(host, config))
     agent = _agent()
     try:
-        public = {it.asbytes() for it in agent.get_keys()} if agent else set()
+        public = {key.asbytes() for key in agent.get_keys()} if agent else set()
     finally:
         if agent:
             agent.close()
-    return tuple(it for it in paths if _is_locked(it, public))
+    return tuple(path for path in paths if _is_locked(path, public))
 
 
 def _named_by(host: Host, config: paramiko.SSHConfig) -> list[str]:
@@ -177,7 +177,7 @@ def _public(path: str, text: bytes) -> bytes:
     """The public half of an encrypted key: it stands in clear in OpenSSH's format, else in the file beside it."""
     try:
         if b"BEGIN OPENSSH PRIVATE KEY" in text:
-            body = b64decode(b"".join(it for it in text.splitlines() if not it.startswith(b"-----")))
+            body = b64decode(b"".join(line for line in text.splitlines() if not line.startswith(b"-----")))
             rest = body.removeprefix(b"openssh-key-v1\0")
             for _ in range(3):
                 rest = rest[4 + struct.unpack(">I", rest[:4])[0] :]

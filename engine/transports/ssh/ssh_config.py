@@ -1,4 +1,4 @@
-"""The ssh_config files, and what the inventory knows better."""
+"""Read the ssh_config files; the inventory takes precedence."""
 
 from __future__ import annotations
 

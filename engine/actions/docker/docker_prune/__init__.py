@@ -1,8 +1,8 @@
-"""Remove dead containers, images, build cache and volumes that nothing needs, each by its id.
+"""Remove dead containers, and images, build cache and volumes that are not needed, each by its id.
 
-What runs, is paused or restarts is never touched, nor is an image that a container which stays was made from. Volumes
-go only if `what` names them. The last containers that died stay, as evidence. Nothing is forced: what has been started
-or changed since the look is left alone, and Docker itself refuses what is in use.
+Containers that run, are paused or restart are never touched, nor are the images of containers that stay. Volumes are
+removed only if `what` names them. The last containers that died stay, as evidence. Nothing is forced: what was started
+or changed since the probe is left alone, and Docker itself refuses to remove what is in use.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Labels:
     only: tuple[str, ...] = field(
         default=(),
         metadata={
-            "about": "Touch only what has all of these (NAME or NAME=VALUE); build cache has no labels: it stays."
+            "about": "Remove only what has all of these labels (NAME or NAME=VALUE); build cache has none and stays."
         },
     )
     keep: tuple[str, ...] = field(
-        default=(), metadata={"about": "Leave alone what has any of these (NAME or NAME=VALUE)."}
+        default=(), metadata={"about": "Leave alone what has any of these labels (NAME or NAME=VALUE)."}
     )
 
 
@@ -66,19 +66,19 @@ class Args:
     )
     older_than: Duration = field(
         default=Duration(3600),
-        metadata={"about": "Spare what died, was made, pulled or used more recently than this.", "minimum": 0},
+        metadata={"about": "Keep what died, was created, pulled or used more recently than this.", "minimum": 0},
     )
     labels: Labels = field(default=Labels(), metadata={"about": "Choose by label: only, keep."})
     keep_dead: int = field(
         default=3,
         metadata={
-            "about": "So many of the last containers that died stay as evidence, with their images.",
+            "about": "How many of the last containers that died to keep as evidence, with their images.",
             "minimum": 0,
         },
     )
     images: Literal["dangling", "unused"] = field(
         default="dangling",
-        metadata={"about": "dangling: images without a name; unused: every image that no container was made from."},
+        metadata={"about": "dangling: images without a name; unused: every image that no container was created from."},
     )
     stopped_services: Literal["keep", "remove"] = field(
         default="keep",
@@ -88,7 +88,7 @@ class Args:
     )
     volumes: Literal["anonymous", "all"] = field(
         default="anonymous",
-        metadata={"about": "Where `what` names volumes: those without a name of their own, or all."},
+        metadata={"about": "If `what` names volumes: anonymous ones only, or all."},
     )
 
 
@@ -96,25 +96,29 @@ class Args:
 class State:
     """What may go, what stays, and how full the disk is."""
 
-    dead: Items = field(default=(), metadata={"about": "Dead containers that may go (id, name, note, bytes, logs)."})
-    images: Items = field(default=(), metadata={"about": "Images that may go (id, name, bytes)."})
-    build_cache: Items | Unknown = field(default=(), metadata={"about": "Records of the build cache that may go."})
-    volumes: Items | Unknown = field(default=(), metadata={"about": "Volumes that may go; only if they are asked for."})
+    dead: Items = field(
+        default=(), metadata={"about": "Dead containers that may be removed (id, name, note, bytes, logs)."}
+    )
+    images: Items = field(default=(), metadata={"about": "Images that may be removed (id, name, bytes)."})
+    build_cache: Items | Unknown = field(default=(), metadata={"about": "Build cache records that may be removed."})
+    volumes: Items | Unknown = field(
+        default=(), metadata={"about": "Volumes that may be removed; empty unless `what` names volumes."}
+    )
     kept: tuple[str, ...] = field(default=(), metadata={"about": "Dead containers that stay, each with the reason."})
     living: tuple[str, ...] = field(default=(), metadata={"about": "Names of the containers that are not dead."})
-    reclaimable: int | Unknown = field(default=0, metadata={"about": "Bytes that the removal of all these frees."})
+    reclaimable: int | Unknown = field(default=0, metadata={"about": "Bytes that the removal of all of these frees."})
     exact: bool = field(
-        default=True, metadata={"about": "Whether reclaimable is exact; else it is the most that can be freed."}
+        default=True, metadata={"about": "Whether `reclaimable` is exact; if not, it is an upper bound."}
     )
     living_logs: int = field(default=0, metadata={"about": "Bytes of the logs of all containers that stay."})
     unused_volumes: int | Unknown = field(
-        default=0, metadata={"about": "Bytes of volumes that no container mounts, asked for or not."}
+        default=0, metadata={"about": "Bytes of volumes that no container mounts, whether `what` names volumes or not."}
     )
     df: Room | Unknown = field(
         default=NO_ROOM,
         metadata={"about": "Docker's disk (path, size, available, used_percent, inodes_percent, fullest)."},
     )
-    engine: str = field(default="", metadata={"about": "Version of the engine."})
+    engine: str = field(default="", metadata={"about": "Version of the Docker engine."})
 
     def items(self) -> Items:
         """Everything that may go, in the order of removal."""
@@ -138,8 +142,8 @@ def probe(args: Args) -> Probe[State]:
     except ProbeError as error:
         records, volumes, blind = (), (), Unknown(why=str(error))
     choice = choose(things, records, volumes, _wishes(args))
-    logs = [it.log_path for it in things.containers if it.log_path]
-    ids = [it.id for it in choice.containers], [it.id for it in sharing(choice, things)]
+    logs = [container.log_path for container in things.containers if container.log_path]
+    ids = [container.id for container in choice.containers], [it.id for it in sharing(choice, things)]
     room, counted = yield (ask_room(things.root), ask_sizes(*ids, logs))
     state = _state(things, choice, _sizes(counted), read_room(room, things.root, things.endpoint))
     state = replace(state, unused_volumes=_unused(volumes))
@@ -166,8 +170,11 @@ def _sizes(done: Completed) -> Sizes | Unknown:
 
 
 def _unused(volumes: Iterable[Volume]) -> int | Unknown:
-    sizes = [it.size for it in volumes if not it.links]
-    return next((it for it in sizes if isinstance(it, Unknown)), sum(it for it in sizes if not isinstance(it, Unknown)))
+    sizes = [volume.size for volume in volumes if not volume.links]
+    return next(
+        (size for size in sizes if isinstance(size, Unknown)),
+        sum(size for size in sizes if not isinstance(size, Unknown)),
+    )
 
 
 def _without_sight(args: Args, state: State, blind: Unknown) -> State:
@@ -191,10 +198,12 @@ def _state(things: Things, choice: Choice, sizes: Sizes | Unknown, room: Room | 
         build_cache=listed.records,
         volumes=listed.volumes,
         kept=choice.kept,
-        living=tuple(it.name for it in things.containers if not it.dead),
+        living=tuple(container.name for container in things.containers if not container.dead),
         reclaimable=reclaimable(listed.all()),
         exact=listed.exact,
-        living_logs=sum(logs.get(it.log_path, 0) for it in things.containers if it not in choice.containers),
+        living_logs=sum(
+            logs.get(container.log_path, 0) for container in things.containers if container not in choice.containers
+        ),
         df=room,
         engine=things.version,
     )
@@ -206,16 +215,18 @@ def decide(args: Args, state: State) -> Decision:
     blind = [it for it in (state.build_cache, state.volumes) if isinstance(it, Unknown)]
     if not items:
         if blind:
-            return Blocked(why=f"nothing else may go, and not known what else there is: {blind[0].why}")
-        return NoChange(why="nothing may go" + (f"; kept: {'; '.join(state.kept)}" if state.kept else ""))
-    note = f"; build cache and volumes are not known ({blind[0].why})" if blind else ""
+            return Blocked(
+                why=f"nothing else to remove, and build cache and volumes could not be listed: {blind[0].why}"
+            )
+        return NoChange(why="nothing to remove" + (f"; kept: {'; '.join(state.kept)}" if state.kept else ""))
+    note = f"; build cache and volumes could not be listed ({blind[0].why})" if blind else ""
     root = state.df.path if isinstance(state.df, Room) else "/var/lib/docker"
     return Change(
         summary=f"remove {counted(items)}: {claim(items, exact=state.exact)}{note}",
-        commands=remove((Removal(it.kind, it.id, it.seen) for it in items), root, args.older_than),
+        commands=remove((Removal(item.kind, item.id, item.seen) for item in items), root, args.older_than),
         risk=Risk.DELETES_DATA,
         targets=tuple(map(_target, items)),
-        diff="".join(f"- {it}\n" for it in items) + f"  {claim(items, exact=state.exact)}\n",
+        diff="".join(f"- {item}\n" for item in items) + f"  {claim(items, exact=state.exact)}\n",
     )
 
 
@@ -227,11 +238,11 @@ def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the things of *keys*, nor what can only go together with them."""
     items = state.items()
     stay = set(keys)
-    while more := {it.key for it in items if it.key not in stay and stay & {*it.needs}}:
+    while more := {item.key for item in items if item.key not in stay and stay & {*item.needs}}:
         stay |= more
 
     def rest(items: Items) -> Items:
-        return tuple(it for it in items if it.key not in stay)
+        return tuple(item for item in items if item.key not in stay)
 
     less = replace(
         state,
@@ -251,13 +262,13 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 def explain(args: Args, before: State, after: State) -> str:
     """What is still there."""
-    return f"still there: {', '.join(map(str, _left(before, after)))}; the command's output has Docker's words for each"
+    return f"still there: {', '.join(map(str, _left(before, after)))}; the command's output has Docker's reasons"
 
 
 def _left(before: State, after: State) -> Items:
     """What was to go and still may; an image that waits for a container which has died anew is another matter."""
-    keys = {it.key for it in before.items()}
-    fresh = frozenset(it.key for it in after.items()) - keys
+    keys = {item.key for item in before.items()}
+    fresh = frozenset(item.key for item in after.items()) - keys
     return without(after, fresh).items()
 
 

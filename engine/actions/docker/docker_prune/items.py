@@ -69,67 +69,77 @@ def listing(things: Things, choice: Choice, sizes: Sizes | Unknown) -> PruneList
         dead=dead,
         images=tuple(_images(things, choice, dead, layers)),
         records=tuple(map(_record, choice.records)),
-        volumes=tuple(_volume(it, things, choice, dead) for it in choice.volumes),
+        volumes=tuple(_volume(volume, things, choice, dead) for volume in choice.volumes),
         exact=exact,
     )
 
 
 def _containers(things: Things, choice: Choice, sizes: Sizes | Unknown) -> Iterable[Item]:
-    for it in choice.containers:
+    for container in choice.containers:
         yield Item(
             kind="container",
-            id=it.id,
-            name=it.name,
-            note=f"{it.status} {ago(it.died, things.now)}",
-            bytes=sizes if isinstance(sizes, Unknown) else sizes.written.get(it.id, 0),
-            logs=0 if isinstance(sizes, Unknown) else sizes.logs.get(it.log_path, 0),
-            seen=it.seen,
+            id=container.id,
+            name=container.name,
+            note=f"{container.status} {ago(container.died, things.now)}",
+            bytes=sizes if isinstance(sizes, Unknown) else sizes.written.get(container.id, 0),
+            logs=0 if isinstance(sizes, Unknown) else sizes.logs.get(container.log_path, 0),
+            seen=container.seen,
         )
 
 
 def _images(things: Things, choice: Choice, dead: Items, bytes_of: dict[str, int]) -> Iterable[Item]:
     keys = {it.id: it.key for it in dead}
-    for it in choice.images:
-        users = tuple(keys[one.id] for one in things.containers if one.image_id == it.id)
-        heirs = tuple(one.id for one in choice.images if one.parent == it.id)
-        name = ", ".join(it.tags or it.digests) or "<none>"
-        yield Item(kind="image", id=it.id, name=name, bytes=bytes_of[it.id], seen=it.seen, needs=(*users, *heirs))
+    for image in choice.images:
+        users = tuple(keys[one.id] for one in things.containers if one.image_id == image.id)
+        heirs = tuple(one.id for one in choice.images if one.parent == image.id)
+        name = ", ".join(image.tags or image.digests) or "<none>"
+        yield Item(
+            kind="image", id=image.id, name=name, bytes=bytes_of[image.id], seen=image.seen, needs=(*users, *heirs)
+        )
 
 
-def _record(it: Record) -> Item:
+def _record(record: Record) -> Item:
     """A record whose layer an image has too frees nothing more than that image does."""
-    note = "layer of an image; goes if no image that stays has it" if it.shared else f"last used {it.last_used[:19]}"
-    return Item(kind="build-cache", id=it.id, name=it.kind, note=note, bytes=0 if it.shared else it.size)
+    note = (
+        "layer of an image; removed if no remaining image has it"
+        if record.shared
+        else f"last used {record.last_used[:19]}"
+    )
+    return Item(
+        kind="build-cache", id=record.id, name=record.kind, note=note, bytes=0 if record.shared else record.size
+    )
 
 
-def _volume(it: Volume, things: Things, choice: Choice, dead: Items) -> Item:
+def _volume(volume: Volume, things: Things, choice: Choice, dead: Items) -> Item:
     keys = {one.id: one.key for one in dead}
-    users = tuple(keys[one.id] for one in choice.containers if it.name in one.volumes)
-    note = f"made {ago(epoch(it.created_at), things.now)}"
-    return Item(kind="volume", id=it.name, name="", note=note, bytes=it.size, seen=it.created_at, needs=users)
+    users = tuple(keys[one.id] for one in choice.containers if volume.name in one.volumes)
+    note = f"created {ago(epoch(volume.created_at), things.now)}"
+    return Item(
+        kind="volume", id=volume.name, name="", note=note, bytes=volume.size, seen=volume.created_at, needs=users
+    )
 
 
 def reclaimable(items: Iterable[Item]) -> int | Unknown:
     """Bytes that *items* free together."""
     found = 0
-    for it in items:
-        if isinstance(it.bytes, Unknown):
-            return it.bytes
-        found += it.bytes + it.logs
+    for item in items:
+        if isinstance(item.bytes, Unknown):
+            return item.bytes
+        found += item.bytes + item.logs
     return found
 
 
 _NOUNS = {
     "container": ("dead container", ""),
     "image": ("image", ""),
-    "build-cache": ("record of the build cache", "records of the build cache"),
+    "build-cache": ("build cache record", ""),
     "volume": ("volume", ""),
 }
 
 
 def counted(items: Sequence[Item]) -> str:
     """How many of each kind, in words."""
-    counts = {kind: sum(it.kind == kind for it in items) for kind in _NOUNS}
+    counts = {kind: sum(item.kind == kind for item in items) for kind in _NOUNS}
     return ", ".join(plural(number, *_NOUNS[kind]) for kind, number in counts.items() if number)
 
 
@@ -137,8 +147,8 @@ def claim(items: Sequence[Item], *, exact: bool) -> str:
     """What is reclaimed, in words; the logs separately, because `docker system df` does not count them."""
     whole = reclaimable(items)
     if isinstance(whole, Unknown):
-        return f"how much that frees is not known ({whole.why})"
-    logs = sum(it.logs for it in items)
+        return f"the freed size is not known ({whole.why})"
+    logs = sum(item.logs for item in items)
     most = "" if exact else "up to "
     log_bytes_note = f", {amount(logs)} of it logs" if logs else ""
     return f"frees {most}{amount(whole)} ({whole} bytes{log_bytes_note})"

@@ -1,4 +1,4 @@
-"""Which of Docker's things may go, and which must stay: pure decisions on what one look saw."""
+"""Select which containers, images, build cache records and volumes may be removed: pure decisions on one probe."""
 
 from __future__ import annotations
 
@@ -64,34 +64,36 @@ class _Chooser:
 
     def containers(self) -> tuple[Container, ...]:
         """The dead ones that may go, oldest first."""
-        dead = [it for it in self.things.containers if it.dead and self.meant(it.id)]
+        dead = [container for container in self.things.containers if container.dead and self.meant(container.id)]
         dead.sort(key=lambda it: it.died, reverse=True)
         evidence = {it.id for it in dead[: self.wishes.keep_dead]}
         found = []
-        for it in dead:
-            if why := self._spared(it, evidence):
-                self.kept.append(f"{it}: {why}")
+        for container in dead:
+            if why := self._spared(container, evidence):
+                self.kept.append(f"{container}: {why}")
             else:
-                found.append(it)
+                found.append(container)
         return tuple(reversed(found)) if "containers" in self.wishes.what else ()
 
-    def _spared(self, it: Container, evidence: set[str]) -> str:
-        if it.id in evidence:
-            return f"one of the last {self.wishes.keep_dead} that died, kept as evidence"
-        if it.restart_policy in ("always", "unless-stopped") and self.wishes.services == "keep":
-            return f"a service that was stopped (restart policy {it.restart_policy})"
-        if not self.old(it.died):
-            return f"died {ago(it.died, self.things.now)}, less than {seconds(self.wishes.older_than)}"
+    def _spared(self, container: Container, evidence: set[str]) -> str:
+        if container.id in evidence:
+            return f"one of the last {self.wishes.keep_dead} containers that died, kept as evidence"
+        if container.restart_policy in ("always", "unless-stopped") and self.wishes.services == "keep":
+            return f"a stopped service (restart policy {container.restart_policy})"
+        if not self.old(container.died):
+            return f"died {ago(container.died, self.things.now)} (older_than: {seconds(self.wishes.older_than)})"
         return ""
 
     def images(self, gone: Sequence[Container]) -> tuple[Image, ...]:
         """The images that nothing needs once *gone* are gone."""
         if "images" not in self.wishes.what:
             return ()
-        left = [it for it in self.things.containers if it not in gone]
+        left = [container for container in self.things.containers if container not in gone]
         used = {it.image_id for it in left}
         names = {name for it in left for name in (it.image, f"{it.image}:latest")}
-        children = {it.id: [one for one in self.things.images if one.parent == it.id] for it in self.things.images}
+        children = {
+            image.id: [one for one in self.things.images if one.parent == image.id] for image in self.things.images
+        }
         fate: dict[str, bool] = {}
         found: list[Image] = []
 
@@ -103,8 +105,8 @@ class _Chooser:
                     found.append(image)
             return fate[image.id]
 
-        for it in self.things.images:
-            goes(it)
+        for image in self.things.images:
+            goes(image)
         return tuple(found)
 
     def _may(self, image: Image) -> bool:
@@ -129,25 +131,25 @@ class _Chooser:
                     found.append(record)
             return fate[record.id]
 
-        for it in records:
-            goes(it)
+        for record in records:
+            goes(record)
         return tuple(found)
 
     def volumes(self, volumes: Sequence[Volume], gone: Sequence[Container]) -> tuple[Volume, ...]:
         """The volumes that no container mounts once *gone* are gone; never without being asked for."""
         if "volumes" not in self.wishes.what:
             return ()
-        mounted = {name for it in self.things.containers if it not in gone for name in it.volumes}
-        by_gone = {name: sum(name in it.volumes for it in gone) for name in (it.name for it in volumes)}
+        mounted = {name for container in self.things.containers if container not in gone for name in container.volumes}
+        by_gone = {name: sum(name in it.volumes for it in gone) for name in (volume.name for volume in volumes)}
         return tuple(
-            it
-            for it in volumes
-            if it.name not in mounted
-            and it.links <= by_gone[it.name]
-            and (it.anonymous or self.wishes.volumes == "all")
-            and it.created_at
-            and self.meant(it.name)
-            and self.old(epoch(it.created_at))
+            volume
+            for volume in volumes
+            if volume.name not in mounted
+            and volume.links <= by_gone[volume.name]
+            and (volume.anonymous or self.wishes.volumes == "all")
+            and volume.created_at
+            and self.meant(volume.name)
+            and self.old(epoch(volume.created_at))
         )
 
 
@@ -163,17 +165,17 @@ def choose(things: Things, records: Sequence[Record], volumes: Sequence[Volume],
         records=chosen,
         volumes=chooser.volumes(volumes, gone),
         kept=tuple(chooser.kept),
-        bound=bool(images) and any(it.shared and it not in chosen for it in records),
+        bound=bool(images) and any(record.shared and record not in chosen for record in records),
     )
 
 
 def sharing(choice: Choice, things: Things) -> tuple[Image, ...]:
     """The images that go and have a layer in common with another one."""
     counts: dict[str, int] = {}
-    for it in things.images:
-        for layer in it.layers:
+    for image in things.images:
+        for layer in image.layers:
             counts[layer] = counts.get(layer, 0) + 1
-    return tuple(it for it in choice.images if any(counts[layer] > 1 for layer in it.layers))
+    return tuple(image for image in choice.images if any(counts[layer] > 1 for layer in image.layers))
 
 
 def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
@@ -182,10 +184,10 @@ def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
     Steps that only set something have no layer, and layers that add only directories have no bytes.
     """
     steps = list(reversed(history))
-    full = [it for it in image.layers if not it.endswith(f"/{EMPTY_LAYER}")]
+    full = [layer for layer in image.layers if not layer.endswith(f"/{EMPTY_LAYER}")]
     if len(steps) == len(image.layers):
         return dict(zip(image.layers, steps, strict=True))
-    heavy = [it for it in steps if it]
+    heavy = [step for step in steps if step]
     if len(heavy) != len(full):
         return {}
     return dict.fromkeys(image.layers, 0) | dict(zip(full, heavy, strict=True))
@@ -193,22 +195,22 @@ def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
 
 def freed(choice: Choice, things: Things, histories: dict[str, Sequence[int]]) -> tuple[dict[str, int], bool]:
     """Bytes that each image frees, no layer counted twice; and whether they are exact, not an upper bound."""
-    stays = {layer for it in things.images if it not in choice.images for layer in it.layers}
+    stays = {layer for image in things.images if image not in choice.images for layer in image.layers}
     shared = {it.id for it in sharing(choice, things)}
     known: dict[str, int] = {}
-    for it in choice.images:
-        known |= layer_sizes(it, histories.get(it.id, ()))
+    for image in choice.images:
+        known |= layer_sizes(image, histories.get(image.id, ()))
     counted = set(stays)
     found: dict[str, int] = {}
     exact = not choice.bound and not things.snapshots
-    for it in choice.images:
-        mine = layer_sizes(it, histories.get(it.id, ()))
-        if it.id not in shared:
-            found[it.id] = it.size
+    for image in choice.images:
+        mine = layer_sizes(image, histories.get(image.id, ()))
+        if image.id not in shared:
+            found[image.id] = image.size
         elif mine:
-            found[it.id] = sum(size for layer, size in mine.items() if layer not in counted)
+            found[image.id] = sum(size for layer, size in mine.items() if layer not in counted)
         else:
-            found[it.id] = it.size - sum(known.get(layer, 0) for layer in it.layers if layer in counted)
+            found[image.id] = image.size - sum(known.get(layer, 0) for layer in image.layers if layer in counted)
             exact = False
-        counted |= {*it.layers}
+        counted |= {*image.layers}
     return found, exact

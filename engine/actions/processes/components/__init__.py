@@ -1,10 +1,11 @@
-"""Start an ordered set of processes that go on by themselves, name the first that dies, and end the rest.
+"""Start an ordered set of long-running processes, name the first that dies, and end the others.
 
-Each component runs in a session of its own, with its own environment, folder and log, and outlives the connection.
-What was started, and how it ended, is written down in a folder on the host: a second run starts nothing that runs, and
-a look tells who lives, who died first, with which exit code, and what each said last. After a start they are watched
-for a while: one that dies in it is a failure, and the others are ended. `state: absent` ends them, the last one first:
-TERM to all that a component has started, then KILL. Records belong to the name of a host: renamed, it knows of none.
+Each component runs in its own session, with its own environment, directory and log, and outlives the connection. What
+was started, and how it ended, is recorded in a directory on the host: a second run starts nothing that runs, and a
+probe reports which components run, which died first, with which exit code, and the last lines of each log. After the
+start the components are watched for a while: if one dies, the step fails, and the others are ended. `state: absent`
+ends them, the last one first: TERM to every process that a component has started, then KILL. Records are kept by host
+name: a renamed host has none.
 """
 
 from __future__ import annotations
@@ -50,29 +51,35 @@ class Args:
 
     components: tuple[Component, ...] = field(
         metadata={
-            "about": "What is started, in this order; each: name, argv, log, env, delay, cwd, pattern.",
+            "about": "The components, in the order of their start; each: name, argv, log, env, delay, cwd, pattern.",
             "min_items": 1,
         }
     )
     records: str = field(
         default="~/.local/state/runbook/components",
         metadata={
-            "about": "The directory on the host that keeps what was started; another for each set of components."
+            "about": "The directory on the host for the records of what was started; one for each set of components."
         },
     )
-    cwd: str = field(default="/", metadata={"about": "The directory in which those start that name none."})
+    cwd: str = field(default="/", metadata={"about": "The directory in which components without a `cwd` start."})
     state: Literal["present", "absent"] = field(
-        default="present", metadata={"about": "present: all of them run; absent: none does, nor anything they started."}
+        default="present",
+        metadata={"about": "present: all components run; absent: none runs, nor any process that they started."},
     )
     watch: Duration = field(
         default=Duration(5.0),
-        metadata={"about": "How long all must live after the last was started.", "minimum": 0, "maximum": 3600},
+        metadata={
+            "about": "How long all must keep running after the last one was started.",
+            "minimum": 0,
+            "maximum": 3600,
+        },
     )
     end_others: bool = field(
-        default=True, metadata={"about": "When one dies meanwhile, end the others, also those that ran before."}
+        default=True, metadata={"about": "If one dies while watched, end the others, also those that ran before."}
     )
     grace: Duration = field(
-        default=Duration(10.0), metadata={"about": "How long TERM may take before KILL.", "minimum": 0, "maximum": 600}
+        default=Duration(10.0),
+        metadata={"about": "How long to wait after TERM before KILL.", "minimum": 0, "maximum": 600},
     )
     lines: int = field(
         default=5, metadata={"about": "How many of the last lines of each log to show.", "minimum": 0, "maximum": 200}
@@ -82,14 +89,14 @@ class Args:
         for what, path in (("records", self.records), ("cwd", self.cwd)):
             if why := objection_to_path(path):
                 raise ValueError(f"`{what}` {why}")
-        names = [it.name for it in self.components]
-        if twice := sorted({it for it in names if names.count(it) > 1}):
-            raise ValueError(f"`components`: several are called {', '.join(twice)}")
+        names = [component.name for component in self.components]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"`components`: the same name is used twice: {', '.join(twice)}")
 
     @property
     def placed(self) -> tuple[Component, ...]:
         """The components, each with the directory that it starts in."""
-        return tuple(replace(it, cwd=it.cwd or self.cwd) for it in self.components)
+        return tuple(replace(component, cwd=component.cwd or self.cwd) for component in self.components)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,43 +105,48 @@ class State:
 
     parts: tuple[ComponentStatus, ...] = field(
         metadata={
-            "about": "Each in its order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."
+            "about": "Each in the given order: name, status, pid, exit_code, meaning, started, ended, seconds, last ..."
         }
     )
-    running: tuple[str, ...] = field(default=(), metadata={"about": "The names of those that run."})
-    down: tuple[str, ...] = field(default=(), metadata={"about": "The names of those that do not run."})
+    running: tuple[str, ...] = field(default=(), metadata={"about": "Names of the components that run."})
+    down: tuple[str, ...] = field(default=(), metadata={"about": "Names of the components that do not run."})
     differing: tuple[str, ...] = field(
         default=(),
-        metadata={"about": "Those that run with other arguments, environment, cwd or log than are asked for."},
+        metadata={"about": "Names of components that run with other arguments, environment, cwd or log than given."},
     )
     died: tuple[ComponentStatus, ...] = field(
-        default=(), metadata={"about": "Those that ended without being asked to, the first to die first."}
+        default=(), metadata={"about": "Components that ended without having been stopped, the first to die first."}
     )
     failed: tuple[ComponentStatus, ...] = field(
-        default=(), metadata={"about": "Those of them whose exit code is known, and not 0; in the same order."}
+        default=(), metadata={"about": "Those of `died` whose exit code is known, and not 0; in the same order."}
     )
     first: str | Unknown = field(
-        default="", metadata={"about": "The name of the first that died; empty where none did."}
+        default="", metadata={"about": "Name of the first component that died; empty if none did."}
     )
-    ends: tuple[str, ...] = field(default=(), metadata={"about": "How each that died ended, in words."})
+    ends: tuple[str, ...] = field(default=(), metadata={"about": "How each component of `died` ended, in words."})
     said: tuple[str, ...] = field(default=(), metadata={"about": "The last lines of all logs, each after its [name]."})
     left: tuple[Remains, ...] | Unknown = field(
-        default=(), metadata={"about": "Processes that live on although the component that started them is gone."}
+        default=(), metadata={"about": "Processes that still run although the component that started them has ended."}
     )
     strays: tuple[Remains, ...] = field(
-        default=(), metadata={"about": "What is in the session of one that is gone, without its mark: never ended."}
+        default=(),
+        metadata={
+            "about": "Processes without a mark, in the session of an ended component: this action never ends them."
+        },
     )
     obstacles: tuple[str, ...] = field(
-        default=(), metadata={"about": "Why those that do not run could not be started."}
+        default=(), metadata={"about": "Why the components that do not run could not be started."}
     )
-    busy: int = field(default=0, metadata={"about": "The process that starts or ends some of them now; 0: none."})
+    busy: int = field(
+        default=0, metadata={"about": "Pid of another process that starts or ends components now; 0: none."}
+    )
     turn: int = field(default=0, metadata={"private": True})
 
 
 def probe(args: Args) -> Probe[State]:
-    """One look, as the user whose components these are."""
+    """Read the records and processes, as the user whose components these are."""
     ask = ask_components(args.placed, args.records, args.lines)
-    if any(it.pattern for it in args.components):
+    if any(component.pattern for component in args.components):
         done, processes = yield ask, ask_processes()
         seen = with_found(read_components(args.placed, done), args.components, read_processes(processes))
     else:
@@ -152,50 +164,42 @@ def _told(state: State) -> State:
     unseen = [it for it in died if not it.died]
     first: str | Unknown = died[0].name if died else ""
     if unseen and len(died) > 1:
-        first = Unknown(why=f"when {unseen[0].name} ended is not known")
+        first = Unknown(why=f"the time when {unseen[0].name} ended is not known")
     return replace(
         state,
-        running=tuple(it.name for it in state.parts if it.runs),
-        down=tuple(it.name for it in state.parts if not it.runs),
-        differing=tuple(it.name for it in state.parts if it.differs),
+        running=tuple(part.name for part in state.parts if part.runs),
+        down=tuple(part.name for part in state.parts if not part.runs),
+        differing=tuple(part.name for part in state.parts if part.differs),
         died=died,
         failed=tuple(it for it in died if it.exit_code != 0 and not isinstance(it.exit_code, Unknown)),
         first=first,
         ends=tuple(map(end_of, died)),
-        said=tuple(line for it in state.parts for line in it.last),
+        said=tuple(line for part in state.parts for line in part.last),
     )
 
 
 def decide(args: Args, state: State) -> Decision:
     """Start what does not run, or end what does."""
     if state.busy:
-        return Blocked(why=f"somebody starts or ends components at this moment (pid {state.busy}): look again later")
+        return Blocked(why=f"another process (pid {state.busy}) is starting or ending components: try again later")
     return _start(args, state) if args.state == "present" else _end(args, state)
 
 
 def _start(args: Args, state: State) -> Decision:
-    down = [it for it in args.placed if it.name in state.down]
+    down = [component for component in args.placed if component.name in state.down]
     if not down:
-        return NoChange(why=f"all run: {with_pids(state.parts)}{_otherwise(state)}")
-    if isinstance(state.left, Unknown):
-        return Blocked(why=state.left.why)
-    if state.left:
-        return Blocked(why=f"{left_behind(state.left)}: end that first (`state: absent`)")
-    if state.strays:
-        return Blocked(why=not_ended(state.strays))
-    if state.obstacles:
-        return Blocked(why="; ".join(state.obstacles))
-    running = {it.name: it.key for it in state.parts if it.ours}
-    concerned = tuple(it for it in args.placed if it.name in (*running, *state.down))
+        return NoChange(why=f"all components run: {with_pids(state.parts)}{_otherwise(state)}")
+    if why := _obstacle(state):
+        return Blocked(why=why)
+    running = {part.name: part.key for part in state.parts if part.ours}
+    concerned = tuple(component for component in args.placed if component.name in (*running, *state.down))
     ends = args.end_others and bool(running)
-    targets = [
-        Target(kind="service", key=f"component:{args.records}:{it.name}", say=f"the component {it.name}") for it in down
-    ]
-    targets += [Target(kind="service", key=it.key, say=named(it)) for it in state.parts if it.ours and ends]
     others = f" (also {', '.join(running)})" if ends else ""
+    summary = f"start {in_order(down)}; watch them for {seconds(args.watch)}"
+    if args.end_others:
+        summary += f", and end all{others} if one dies"
     return Change(
-        summary=f"start {in_order(down)}; watch them for {seconds(args.watch)}"
-        + (f", and end all{others} if one dies" if args.end_others else ""),
+        summary=summary,
         commands=(
             start_components(
                 concerned,
@@ -207,22 +211,44 @@ def _start(args: Args, state: State) -> Decision:
                 end_others=args.end_others,
             ),
         ),
-        targets=tuple(targets),
+        targets=(
+            *(_to_start(component, args.records) for component in down),
+            *(_to_end(part) for part in state.parts if part.ours and ends),
+        ),
         risk=Risk.KILLS_PROCESSES if ends else Risk.EDITS_FILES,
-        diff="".join(f"{line}\n" for it in down for line in how_started(it)),
+        diff="".join(f"{line}\n" for component in down for line in how_started(component)),
     )
+
+
+def _obstacle(state: State) -> str:
+    """Why those that do not run must not be started now; empty: they may be."""
+    if isinstance(state.left, Unknown):
+        return state.left.why
+    if state.left:
+        return f"{left_behind(state.left)}: end those processes first (`state: absent`)"
+    return not_ended(state.strays) if state.strays else "; ".join(state.obstacles)
+
+
+def _to_start(component: Component, records: str) -> Target:
+    key = f"component:{records}:{component.name}"
+    return Target(kind="service", key=key, say=f"the component {component.name}")
+
+
+def _to_end(part: ComponentStatus) -> Target:
+    """One that runs, and is ended if another one dies."""
+    return Target(kind="service", key=part.key, say=named(part))
 
 
 def _end(args: Args, state: State) -> Decision:
     if isinstance(state.left, Unknown):
         return Blocked(why=state.left.why)
-    running = [it for it in state.parts if it.ours]
+    running = [part for part in state.parts if part.ours]
     if not running and not state.left:
         if others := of_others(state.parts):
-            return Blocked(why=f"{others}: end that by what started it (or with `pkill`)")
+            return Blocked(why=f"{others}: end it with the program that started it (or with `pkill`)")
         if state.strays:
             return Blocked(why=not_ended(state.strays))
-        return NoChange(why="none of them runs")
+        return NoChange(why="no component runs")
     targets = [_victim(it, named(it)) for it in running]
     targets += [_victim(it, left_behind((it,))) for it in state.left]
     names = [
@@ -237,14 +263,14 @@ def _end(args: Args, state: State) -> Decision:
     )
 
 
-def _victim(it: ComponentStatus | Remains, say: str) -> Target:
-    return Target(kind="process", key=it.key, say=say, pid=it.pid, user=it.user, command=it.command)
+def _victim(victim: ComponentStatus | Remains, say: str) -> Target:
+    return Target(kind="process", key=victim.key, say=say, pid=victim.pid, user=victim.user, command=victim.command)
 
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the components and processes of *keys*."""
-    names = {it.rpartition(":")[2] for it in keys if it.startswith("component:")}
-    parts = tuple(it for it in state.parts if it.key not in keys and not (it.name in names and not it.ours))
+    names = {key.rpartition(":")[2] for key in keys if key.startswith("component:")}
+    parts = tuple(part for part in state.parts if part.key not in keys and not (part.name in names and not part.ours))
     left = state.left if isinstance(state.left, Unknown) else tuple(it for it in state.left if it.key not in keys)
     return _told(replace(state, parts=parts, left=left))
 
@@ -252,8 +278,8 @@ def without(state: State, keys: frozenset[str]) -> State:
 def explain(args: Args, before: State, after: State) -> str:
     """Who died first, and how; or who is still there."""
     if args.state == "absent":
-        return f"done, but not all is gone: {'; '.join(_still(after))}"
-    keys = {it.key for it in before.parts if not it.runs}
+        return f"done, but still running: {'; '.join(_still(after))}"
+    keys = {part.key for part in before.parts if not part.runs}
     dead = [it for it in after.died if it.key not in keys]
     if not dead:
         return f"done, but not running: {', '.join(after.down)}"
@@ -263,21 +289,21 @@ def explain(args: Args, before: State, after: State) -> str:
 def _still(state: State) -> list[str]:
     """What is there although nothing shall be."""
     others = of_others(state.parts)
-    ours = [named(it) for it in state.parts if it.ours]
+    ours = [named(part) for part in state.parts if part.ours]
     return [*ours, *([others] if others else []), *what_remains(state.left, state.strays)]
 
 
 def _of_the_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
     """The first to die, with its last lines; who else died; what became of the rest."""
     if all(it.died for it in dead) or len(dead) == 1:
-        yield f"the first that died: {end_of(dead[0])}" + last_words(dead[0])
+        yield f"died first: {end_of(dead[0])}" + last_words(dead[0])
         if len(dead) > 1:
             yield f"then {', '.join(end_of(it) for it in dead[1:])}"
     else:
-        yield f"which died first is not known: {', '.join(map(end_of, dead))}"
-    if stopped := [it.name for it in after.parts if it.status == "stopped"]:
-        yield f"ended for that: {', '.join(stopped)}"
-    if never := [it.name for it in after.parts if it.status == "never"]:
+        yield f"it is not known which of these died first: {', '.join(map(end_of, dead))}"
+    if stopped := [part.name for part in after.parts if part.status == "stopped"]:
+        yield f"ended because of that: {', '.join(stopped)}"
+    if never := [part.name for part in after.parts if part.status == "never"]:
         yield f"not started: {', '.join(never)}"
     if after.running:
         yield f"still running: {with_pids(after.parts)}"
@@ -293,9 +319,9 @@ def holds(args: Args, state: State) -> Holds | Fails:
     """All of them run; or, where they shall be absent, none."""
     if args.state == "absent":
         still = _still(state)
-        return Fails(why=f"still there: {'; '.join(still)}") if still else Holds(why="none of them runs")
+        return Fails(why=f"still running: {'; '.join(still)}") if still else Holds(why="no component runs")
     if not state.down:
-        return Holds(why=f"all run: {with_pids(state.parts)}{_otherwise(state)}")
+        return Holds(why=f"all components run: {with_pids(state.parts)}{_otherwise(state)}")
     return Fails(why="; ".join(state.ends) or f"not running: {', '.join(state.down)}")
 
 
@@ -304,10 +330,12 @@ def by_hand(args: Args) -> tuple[str, ...]:
     if args.state == "absent":
         return ("kill -TERM -PID_OF_EACH", f"sleep {args.grace:g}; kill -KILL -PID_OF_EACH")
     lines = []
-    for it in (it for it in args.placed if it.argv):
-        lines += [f"sleep {it.delay:g}"] if it.delay else []
-        words = [*(f"{name}=..." for name in it.env), "setsid", shlex.join(it.argv)]
-        lines.append(f"cd {shlex.quote(it.cwd)} && {' '.join(words)} >>{shlex.quote(it.log)} 2>&1 </dev/null &")
+    for component in (component for component in args.placed if component.argv):
+        lines += [f"sleep {component.delay:g}"] if component.delay else []
+        words = [*(f"{name}=..." for name in component.env), "setsid", shlex.join(component.argv)]
+        lines.append(
+            f"cd {shlex.quote(component.cwd)} && {' '.join(words)} >>{shlex.quote(component.log)} 2>&1 </dev/null &"
+        )
     return tuple(lines)
 
 
@@ -316,4 +344,4 @@ def _otherwise(state: State) -> str:
     if not state.differing:
         return ""
     names = ", ".join(state.differing)
-    return f"; started otherwise than is asked for now: {names} (end with `state: absent`, then start anew)"
+    return f"; started with other settings than given now: {names} (end with `state: absent`, then start again)"

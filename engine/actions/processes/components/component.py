@@ -19,37 +19,45 @@ _NOT_SET = frozenset(("BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "LINENO", "OPT
 class Component:
     """One process to start."""
 
-    name: str = field(metadata={"about": "What it is called: letters, digits, - and _."})
+    name: str = field(metadata={"about": "The component's name: letters, digits, - and _."})
     argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
     pattern: ProcessPattern = field(
         default=ProcessPattern(""),
-        metadata={"about": "The command line that it has where something else started it; then it counts as running."},
+        metadata={
+            "about": "Pattern of its command line: a process that matches counts as running, whatever started it."
+        },
     )
     env: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Variables for it; only their names are ever shown."}
+        default_factory=dict, metadata={"about": "Environment variables; only their names are ever shown."}
     )
     delay: Duration = field(
         default=Duration(0),
-        metadata={"about": "How long after the one before it, if that is started too.", "minimum": 0, "maximum": 3600},
+        metadata={
+            "about": "How long to wait after the start of the component before it, if that is started too.",
+            "minimum": 0,
+            "maximum": 3600,
+        },
     )
-    cwd: str = field(default="", metadata={"about": "The directory that it starts in; empty: that of the step."})
-    log: str = field(metadata={"about": "The file that its output is appended to."})
+    cwd: str = field(
+        default="", metadata={"about": "The directory that the component starts in; empty: the `cwd` of the step."}
+    )
+    log: str = field(metadata={"about": "The file that the component's output is appended to."})
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"`name`: {self.name!r} is no name: letters, digits, - and _ only")
+            raise ValueError(f"`name`: {self.name!r} is not a valid name: use letters, digits, - and _ only")
         if not self.argv and not self.pattern:
-            raise ValueError("give `argv` to start it, or `pattern` to find it, or both")
+            raise ValueError("give `argv` to start the component, or `pattern` to find it, or both")
         if self.argv and (not self.argv[0] or self.argv[0].startswith("-")):
-            raise ValueError(f"`argv`: {self.argv[0]!r} cannot be a program")
+            raise ValueError(f"`argv`: {self.argv[0]!r} is not the name of a program")
         for what, path in (("cwd", self.cwd or "/"), ("log", self.log)):
             if why := objection_to_path(path):
                 raise ValueError(f"`{what}` {why}")
         for name, value in self.env.items():
             if not _VARIABLE.fullmatch(name) or name.lower().startswith("runbook_") or name in _NOT_SET:
-                raise ValueError(f"`env`: no variable of a component can be called {name!r}")
+                raise ValueError(f"`env`: {name!r} is not allowed as the name of a variable")
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise ValueError(f"`env`: the value of {name} must be text or a number (text stands in quotes)")
+                raise ValueError(f"`env`: the value of {name} must be text or a number (write text in quotes)")
 
     @property
     def variables(self) -> tuple[tuple[str, str], ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,8 +9,8 @@ from engine.actions.processes.components.component import Component
 from engine.actions.processes.components.supervision import ComponentSet, ComponentStatus
 from engine.errors import ProbeError
 from engine.facts.processes.protected import protection
-from engine.facts.processes.table import Process, Table
-from engine.text.regexes import found_anywhere
+from engine.facts.processes.table import Process, Row, Table
+from engine.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
 from engine.values.types import Unknown
 
 
@@ -21,31 +20,42 @@ def with_found(seen: ComponentSet, components: Sequence[Component], table: Table
     Raises ProbeError where it is not known whether one runs.
     """
     left = () if isinstance(seen.left, Unknown) else seen.left
-    ours = {it.key for it in seen.parts} | {it.key for it in (*left, *seen.strays)}
-    patterns = {it.name: re.compile(it.pattern) for it in components if it.pattern}
+    ours = {part.key for part in seen.parts} | {stray.key for stray in (*left, *seen.strays)}
+    patterns = {component.name: compile_regex(component.pattern) for component in components if component.pattern}
     found: dict[str, Process] = {}
+    budget = SearchBudget()
     for part in seen.parts:
         if not part.ours and part.name in patterns:
-            matches = _matches(patterns[part.name], table, ours)
+            try:
+                matches = _matches(patterns[part.name], table, ours, budget)
+            except SearchTimeout as error:
+                raise ProbeError(f"not known whether {part.name} runs: the command line of {error}") from error
             if not matches and (blind := table.blind()):
-                raise ProbeError(f"whether {part.name} runs is not known: {blind.why}")
+                raise ProbeError(f"not known whether {part.name} runs: {blind.why}")
             if matches:
                 found[part.name] = matches[0]
-    parts = tuple(_found(it, found[it.name]) if it.name in found else it for it in seen.parts)
-    barred = tuple(it for it in seen.obstacles if it[0] not in found)
+    parts = tuple(_found(part, found[part.name]) if part.name in found else part for part in seen.parts)
+    barred = tuple(obstacle for obstacle in seen.obstacles if obstacle[0] not in found)
     return replace(seen, parts=parts, obstacles=barred)
 
 
-def _matches(pattern: re.Pattern[str], table: Table, ours: set[str]) -> list[Process]:
-    """The processes that match, the oldest first."""
-    rows = [it for it in table.rows.values() if not it.defunct and it.process.key not in ours]
-    chosen = [it.process for it in rows if found_anywhere(pattern, it.line) and protection(it, table) == ""]
+def _matches(pattern: SearchPattern, table: Table, ours: set[str], budget: SearchBudget) -> list[Process]:
+    """The processes that match, the oldest first.  Raises SearchTimeout, after the pid of which it is not known."""
+    rows = [row for row in table.rows.values() if not row.defunct and row.process.key not in ours]
+    chosen = [row.process for row in rows if _matches_row(pattern, row, budget) and protection(row, table) == ""]
     return sorted(chosen, key=lambda it: (it.start, it.pid))
+
+
+def _matches_row(pattern: SearchPattern, row: Row, budget: SearchBudget) -> bool:
+    try:
+        return budget.found(pattern, row.line)
+    except SearchTimeout as error:
+        raise SearchTimeout(f"pid {row.process.pid} ({row.process.user}) {error}") from error
 
 
 def _found(part: ComponentStatus, process: Process) -> ComponentStatus:
     """*part* as the process that something else has started."""
-    unseen = Unknown(why=f"something else has started {part.name}")
+    unseen = Unknown(why=f"another program has started {part.name}")
     return replace(
         part,
         status="found",

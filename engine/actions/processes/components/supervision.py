@@ -10,7 +10,7 @@ from engine.actions.processes.components.probe_scripts import LOOK, WATCHER
 from engine.actions.processes.components.start_stop_scripts import END, START
 from engine.errors import ProbeError
 from engine.facts.processes.exit_codes import explained
-from engine.facts.processes.table import COMMAND
+from engine.facts.processes.table import COMMAND, lines_of
 from engine.values.command import Command, Completed, read_script, write_script
 from engine.values.types import Unknown, seconds
 
@@ -20,7 +20,7 @@ USUAL = 600.0
 LINE = 1000
 """Characters of a line of a log that are kept."""
 
-_BLIND = "what they have started cannot be searched for: reading /proc hangs on some process"
+_BLIND = "processes that the components have started cannot be searched for: reading /proc hangs on some process"
 
 LAST_WAIT = 5.0
 """Seconds that KILL is given."""
@@ -113,41 +113,57 @@ class ComponentSet:
 def ask_components(components: Sequence[Component], records: str, lines: int) -> Command:
     """How *components* stand by the records in the folder *records*."""
     words: list[str] = []
-    for it in components:
-        words += (it.name, "".join(it.argv[:1]), it.cwd, it.log, dict(it.variables).get("PATH", ""))
+    for component in components:
+        words += (
+            component.name,
+            "".join(component.argv[:1]),
+            component.cwd,
+            component.log,
+            dict(component.variables).get("PATH", ""),
+        )
     return read_script(LOOK, str(lines), records, *words)
 
 
 def read_components(components: Sequence[Component], done: Completed) -> ComponentSet:
     """What *done* says.  Raises ProbeError where it does not say how they stand."""
     if done.timed_out:
-        raise ProbeError(f"how the components stand could not be seen within {seconds(done.seconds)}")
+        raise ProbeError(f"the state of the components could not be read within {seconds(done.seconds)}")
     if done.exit_code != 0:
-        raise ProbeError(" ".join(done.stderr.split()) or f"the look at the components gave {done.exit_code}")
-    reported = [(kind, rest) for kind, _, rest in (it.partition(" ") for it in done.stdout.split("\n")) if kind]
-    uptime, user = next(rest.split(" ", 1) for kind, rest in reported if kind == "self")
-    turn, busy = next(rest.split(" ") for kind, rest in reported if kind == "turn")
-    logs = _logs(done.stdout.split("\n"))
-    rows = [it.split(" ", 11) for it in _of("part", reported)]
-    if [it[0] for it in rows] != [it.name for it in components]:
-        raise ProbeError("the answer of the host is cut off: not every component is in it")
-    pairs = zip(rows, components, strict=True)
-    parts = tuple(_part(it, component, user, int(uptime), logs.get(it[0], ())) for it, component in pairs)
-    does = {name: words.rstrip()[:COMMAND] for name, _, words in (it.partition(" ") for it in _of("does", reported))}
-    parts = tuple(replace(it, command=does.get(it.name, it.command)) for it in parts)
+        raise ProbeError(
+            " ".join(done.stderr.split()) or f"the probe of the components ended with exit code {done.exit_code}"
+        )
+    reported = [(kind, rest) for kind, _, rest in (line.partition(" ") for line in done.stdout.split("\n")) if kind]
+    uptime, user = lines_of("self", reported)[0].split(" ", 1)
+    turn, busy = lines_of("turn", reported)[0].split(" ")
+    parts = _parts(components, reported, _logs(done.stdout.split("\n")), user, int(uptime))
+    obstacles = (text.partition(" ") for text in lines_of("no", reported))
+    unseen = bool(lines_of("blind", reported))
     return ComponentSet(
         parts=parts,
-        left=Unknown(why=_BLIND) if _of("blind", reported) else _remains(_of("left", reported), parts, user),
-        strays=_remains(_of("stray", reported), parts, user),
-        obstacles=tuple((name.strip("-"), why) for name, _, why in (it.partition(" ") for it in _of("no", reported))),
+        left=Unknown(why=_BLIND) if unseen else _remains(lines_of("left", reported), parts, user),
+        strays=_remains(lines_of("stray", reported), parts, user),
+        obstacles=tuple((name.strip("-"), why) for name, _, why in obstacles),
         turn=int(turn),
         busy=int(busy) if busy != "-" else 0,
     )
 
 
-def _of(wanted: str, reported: Iterable[tuple[str, str]]) -> list[str]:
-    """What the lines of the kind *wanted* say."""
-    return [rest for kind, rest in reported if kind == wanted]
+def _parts(
+    components: Sequence[Component],
+    reported: list[tuple[str, str]],
+    logs: Mapping[str, tuple[str, ...]],
+    user: str,
+    uptime: int,
+) -> tuple[ComponentStatus, ...]:
+    """How each of *components* stands; what runs, by the command line that it has now.  Raises ProbeError."""
+    rows = [text.split(" ", 11) for text in lines_of("part", reported)]
+    if [row[0] for row in rows] != [component.name for component in components]:
+        raise ProbeError("the host's answer is truncated: components are missing from it")
+    pairs = zip(rows, components, strict=True)
+    parts = [_part(row, component, user, uptime, logs.get(row[0], ())) for row, component in pairs]
+    commands = (text.partition(" ") for text in lines_of("does", reported))
+    runs = {name: command.rstrip()[:COMMAND] for name, _, command in commands}
+    return tuple(replace(part, command=runs.get(part.name, part.command)) for part in parts)
 
 
 def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -160,13 +176,13 @@ def _logs(lines: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         elif line.startswith(" ") and name:
             shown = line[1:].rstrip("\r").rpartition("\r")[2].rstrip()
             found.setdefault(name, []).append(f"[{name}] {shown[-LINE:]}")
-    return {name: tuple(it) for name, it in found.items()}
+    return {name: tuple(value) for name, value in found.items()}
 
 
 def _part(row: Sequence[str], component: Component, user: str, uptime: int, last: tuple[str, ...]) -> ComponentStatus:
     name, status, key, _, began, began_at, code, over, over_at, asked, digest, log = row
     pid, _, start = key.partition(":")
-    never = Unknown(why=f"{name} was never started from here")
+    never = Unknown(why=f"{name} was never started by this action")
     unseen = Unknown(why=_unseen(name, status))
     known = status == "ended"
     lived = (int(over) if known else uptime) - int(began) if began != "-" else 0
@@ -200,22 +216,23 @@ def _status(status: str, asked: bool) -> str:
 def _unseen(name: str, status: str) -> str:
     words = {
         "running": f"{name} runs",
-        "before": f"the host was started anew since {name} was started",
-        "lost": f"what waited for the end of {name} was killed or could not write it down, so that nobody saw it",
+        "before": f"the host was rebooted since {name} was started",
+        "lost": f"the watcher of {name} was killed, or could not record its end",
     }
     return words.get(status, "")
 
 
 def _remains(rows: Iterable[str], parts: Iterable[ComponentStatus], user: str) -> tuple[Remains, ...]:
     """What lives on of the components that do not run."""
-    down = {it.name for it in parts if not it.runs}
+    down = {part.name for part in parts if not part.runs}
     found = []
-    for name, key, state, called in (it.split(" ", 3) for it in rows):
+    for name, key, state, called in (row.split(" ", 3) for row in rows):
         pid, _, start = key.partition(":")
         if name in down:
-            it = Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
-            found.append(it)
-    return tuple(sorted(found, key=lambda it: it.pid))
+            found.append(
+                Remains(component=name, pid=int(pid), start=int(start), state=state, user=user, command=called)
+            )
+    return tuple(sorted(found, key=lambda remains: remains.pid))
 
 
 def start_components(
@@ -233,14 +250,21 @@ def start_components(
     Nothing of it but the arguments ever stands in a list of processes.
     """
     chosen, texts = tuple(components), list[str]()
-    for it in chosen:
-        if it.name in running:
-            texts += ["runs", it.name, running[it.name]]
+    for component in chosen:
+        if component.name in running:
+            texts += ["runs", component.name, running[component.name]]
         else:
-            pairs = [text for pair in it.variables for text in pair]
-            texts += ["start", it.name, _hundredths(it.delay), it.log, it.cwd, it.digest]
-            texts += [str(len(it.env)), str(len(it.argv)), *pairs, *it.argv]
-    stdin = "".join(f"{it.count(chr(10)) + 1}\n{it}\n" for it in (*texts, "end"))
+            pairs = [text for pair in component.variables for text in pair]
+            texts += [
+                "start",
+                component.name,
+                _hundredths(component.delay),
+                component.log,
+                component.cwd,
+                component.digest,
+            ]
+            texts += [str(len(component.env)), str(len(component.argv)), *pairs, *component.argv]
+    stdin = "".join(f"{text.count(chr(10)) + 1}\n{text}\n" for text in (*texts, "end"))
     words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
     needs = sum(it.delay + 15 for it in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
     return _write(("start-components", *(it.name for it in chosen)), START, words, needs, stdin)
@@ -252,11 +276,11 @@ def end_components(
     """End *running*, the last first, each with what it has started; then what is *left* of others."""
     words = [f"{it.name} {it.key}" for it in reversed(tuple(running))]
     remains: dict[str, list[str]] = {}
-    for it in left:
-        remains.setdefault(it.component, []).append(it.key)
+    for remnant in left:
+        remains.setdefault(remnant.component, []).append(remnant.key)
     words += [f"{name} - {' '.join(keys)}" for name, keys in remains.items()]
     needs = len(words) * (grace + LAST_WAIT + 5) + 60
-    names = dict.fromkeys(it.partition(" ")[0] for it in words)
+    names = dict.fromkeys(word.partition(" ")[0] for word in words)
     return _write(("end-components", *names), END, (records, str(turn), _hundredths(grace), *words), needs)
 
 

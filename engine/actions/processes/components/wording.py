@@ -12,13 +12,13 @@ from engine.values.types import Unknown, plural, seconds
 
 def first_dead(parts: Iterable[ComponentStatus]) -> tuple[ComponentStatus, ...]:
     """Those that have died, the first to die first; those whose end nobody saw last."""
-    return tuple(sorted((it for it in parts if it.dead), key=lambda it: (not it.died, it.died)))
+    return tuple(sorted((part for part in parts if part.dead), key=lambda part: (not part.died, part.died)))
 
 
 def end_of(part: ComponentStatus) -> str:
     """How *part* ended, for people."""
     if isinstance(part.exit_code, Unknown):
-        return f"{part.name} is gone, and its exit code is not known ({part.exit_code.why})"
+        return f"{part.name} has ended, and its exit code is not known ({part.exit_code.why})"
     lived = "" if isinstance(part.seconds, Unknown) else f" after {seconds(part.seconds)}"
     return f"{part.name} ended{lived} with exit code {part.exit_code} ({part.meaning})"
 
@@ -26,7 +26,7 @@ def end_of(part: ComponentStatus) -> str:
 def last_words(part: ComponentStatus) -> str:
     """What its log ends with, for people."""
     lines = " | ".join(it for it in part.last if it.strip())
-    return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} says nothing"
+    return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} is empty"
 
 
 def in_order(down: Sequence[Component]) -> str:
@@ -35,16 +35,16 @@ def in_order(down: Sequence[Component]) -> str:
     return ", then ".join([down[0].name, *later])
 
 
-def how_started(it: Component) -> Iterator[str]:
+def how_started(component: Component) -> Iterator[str]:
     """What is started, for people: of the environment, only the names."""
-    yield f"{it.name}: {shlex.join(it.argv)}"
-    names = f"; environment: {', '.join(it.env)}" if it.env else ""
-    yield f"  in {it.cwd}; log: {it.log}{names}"
+    yield f"{component.name}: {shlex.join(component.argv)}"
+    names = f"; environment: {', '.join(component.env)}" if component.env else ""
+    yield f"  in {component.cwd}; log: {component.log}{names}"
 
 
-def named(it: ComponentStatus) -> str:
-    """*it* and all that goes with it, for people."""
-    return f"pid {it.pid} ({it.user}), the component {it.name}, with what it has started"
+def named(status: ComponentStatus) -> str:
+    """*status* and all that goes with it, for people."""
+    return f"pid {status.pid} ({status.user}), the component {status.name}, with all processes that it has started"
 
 
 def left_behind(left: tuple[Remains, ...]) -> str:
@@ -58,7 +58,7 @@ def not_ended(strays: tuple[Remains, ...]) -> str:
     """What is said of *strays*."""
     which = left_behind(strays).removeprefix("left behind: ")
     return (
-        f"left behind in a session, without a mark that it belongs there: {which}; look what it is, and end it by hand"
+        f"left behind in a component's session, but without its mark: {which}; find out what it is, and end it by hand"
     )
 
 
@@ -70,10 +70,10 @@ def what_remains(left: tuple[Remains, ...] | Unknown, strays: tuple[Remains, ...
 
 def with_pids(parts: Iterable[ComponentStatus]) -> str:
     """Which of *parts* run, and where."""
-    return ", ".join(f"{it.name} (pid {it.pid})" for it in parts if it.runs)
+    return ", ".join(f"{part.name} (pid {part.pid})" for part in parts if part.runs)
 
 
 def of_others(parts: Iterable[ComponentStatus]) -> str:
     """Which of *parts* run without having been started from here; empty: none."""
-    found = with_pids(it for it in parts if not it.ours)
-    return f"something else has started {found}" if found else ""
+    found = with_pids(part for part in parts if not part.ours)
+    return f"another program has started {found}" if found else ""

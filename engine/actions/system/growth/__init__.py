@@ -1,7 +1,7 @@
-"""Take several samples of the memory, and name the processes and GPUs that need more and more of it.
+"""Take several memory samples, and name the processes and GPUs whose memory use keeps growing.
 
-Something grows on if it is there in every sample and takes more in each than in the one before. A sample that could not
-be had never counts: with one missing, nothing is said of what it would have shown.
+A process or GPU grows if it is in every sample and uses more in each than in the one before. A sample that could not be
+taken never counts: if one is missing, nothing is concluded from it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from engine.values.types import Duration, Size, Unknown, plural, seconds
 class Args:
     """How often to look, and what counts as growing."""
 
-    samples: int = field(default=5, metadata={"about": "How many samples.", "minimum": 3, "maximum": 1000})
+    samples: int = field(default=5, metadata={"about": "How many samples to take.", "minimum": 3, "maximum": 1000})
     every: Duration = field(
-        default=Duration(2), metadata={"about": "Time between two of them.", "minimum": 0.1, "maximum": 600}
+        default=Duration(2), metadata={"about": "Time between two samples.", "minimum": 0.1, "maximum": 600}
     )
     at_least: Size = field(
-        default=Size(64 << 20), metadata={"about": "Less growth than this over all samples is none.", "minimum": 1}
+        default=Size(64 << 20),
+        metadata={"about": "Less growth than this over all samples does not count.", "minimum": 1},
     )
     rises: int = field(
         default=0,
         metadata={
-            "about": "In so many samples at least it must be more than in the one before, and in none less; 0: in all.",
+            "about": "In how many samples the value must exceed the one before, at least (and never fall); 0: in all.",
             "minimum": 0,
         },
     )
-    gpus: bool = field(default=True, metadata={"about": "Ask nvidia-smi too."})
+    gpus: bool = field(default=True, metadata={"about": "Sample the memory of GPUs too, with nvidia-smi."})
 
     def __post_init__(self) -> None:
         if self.rises >= self.samples:
-            raise ValueError(f"`rises`: {self.samples} samples have only {self.samples - 1} steps between them")
+            raise ValueError(f"`rises`: {self.samples} samples allow only {self.samples - 1} rises")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +63,18 @@ class Grown:
 class State:
     """What the samples show, in bytes."""
 
-    samples: int = field(metadata={"about": "How many were taken."})
-    seconds: float = field(metadata={"about": "Between the first and the last of them."})
-    used: tuple[int | Unknown, ...] = field(metadata={"about": "What of the host's memory was used, in each."})
-    used_growing: bool | Unknown = field(metadata={"about": "Whether that grows on."})
+    samples: int = field(metadata={"about": "How many samples were taken."})
+    seconds: float = field(metadata={"about": "Seconds between the first and the last sample."})
+    used: tuple[int | Unknown, ...] = field(metadata={"about": "The host's memory in use, in each sample."})
+    used_growing: bool | Unknown = field(metadata={"about": "Whether `used` keeps growing."})
     processes: tuple[Grown, ...] | Unknown = field(
-        metadata={"about": "Processes that grow on: name, pid, before, after, grown, per_minute; the fastest first."}
+        metadata={"about": "Growing processes: name, pid, before, after, grown, per_minute; the fastest first."}
     )
-    gpus: tuple[Grown, ...] | Unknown = field(metadata={"about": "GPUs whose memory in use grows on, likewise."})
+    gpus: tuple[Grown, ...] | Unknown = field(
+        metadata={"about": "GPUs whose memory in use keeps growing, with the same fields."}
+    )
     gpu_used: Mapping[str, tuple[int | Unknown, ...]] = field(
-        default_factory=dict, metadata={"about": "What of each GPU's memory was used in each sample, by UUID."}
+        default_factory=dict, metadata={"about": "Each GPU's memory in use in each sample, by UUID."}
     )
 
 
@@ -82,7 +85,7 @@ def probe(args: Args) -> Probe[State]:
     """All samples in one script of each kind, both at the same time of looking."""
     asked = replace(ask_samples(args.samples, args.every), timeout=_patience(args))
     if not args.gpus:
-        return _state(args, read_samples((yield asked)), (), "nvidia-smi is not to be asked")
+        return _state(args, read_samples((yield asked)), (), "GPUs were not sampled (`gpus: false`)")
     smi = replace(ask_gpu_samples(args.samples, args.every), timeout=_patience(args))
     present, memory, reported = yield ask_presence(), asked, smi
     if read_presence(present).absent:
@@ -105,8 +108,11 @@ def _gpu_samples(done: Completed) -> tuple[tuple[Mapping[str, int | Unknown], ..
 
 def _state(args: Args, samples: Sequence[Sample], gpus: Sequence[Mapping[str, int | Unknown]], why: str) -> State:
     took = round(samples[-1].at - samples[0].at, 1)
-    used = tuple(it.used for it in samples)
-    table = {uuid: tuple(it.get(uuid, Unknown(why="not shown")) for it in gpus) for uuid in _keys(gpus)}
+    used = tuple(sample.used for sample in samples)
+    table = {
+        uuid: tuple(gpu.get(uuid, Unknown(why="nvidia-smi did not list this GPU in this sample")) for gpu in gpus)
+        for uuid in _keys(gpus)
+    }
     return State(
         samples=len(samples),
         seconds=took,
@@ -119,41 +125,45 @@ def _state(args: Args, samples: Sequence[Sample], gpus: Sequence[Mapping[str, in
 
 
 def _keys(samples: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(key for it in samples for key in it))
+    return tuple(dict.fromkeys(key for sample in samples for key in sample))
 
 
 def _grows(args: Args, series: Series) -> bool | Unknown:
     """Whether *series* goes up as is asked; unknown where a value of it is missing."""
     if len(series) < args.samples:
-        return Unknown(why=f"only {plural(len(series), 'sample')} of {args.samples} could be had")
+        return Unknown(why=f"only {plural(len(series), 'sample')} of {args.samples} could be taken")
     known = [it for it in series if not isinstance(it, Unknown)]
     if len(known) < len(series):
         return next(it for it in series if isinstance(it, Unknown))
     steps = [later - before for before, later in pairwise(known)]
-    enough = sum(it > 0 for it in steps) >= (args.rises or len(steps))
+    enough = sum(step > 0 for step in steps) >= (args.rises or len(steps))
     return enough and min(steps) >= 0 and known[-1] - known[0] >= args.at_least
 
 
 def _processes(args: Args, samples: Sequence[Sample], took: float) -> tuple[Grown, ...] | Unknown:
     """Those that are in every sample: of one that is not, nothing is known, and nothing is said."""
     if len(samples) < args.samples:
-        return Unknown(why=f"only {plural(len(samples), 'sample')} of {args.samples} could be had")
-    there = [key for key in samples[-1].held if all(key in it.held for it in samples)]
-    series = {key: [it.held[key].resident for it in samples] for key in there}
+        return Unknown(why=f"only {plural(len(samples), 'sample')} of {args.samples} could be taken")
+    there = [key for key in samples[-1].held if all(key in sample.held for sample in samples)]
+    series = {key: [sample.held[key].resident for sample in samples] for key in there}
     last = samples[-1].held
-    found = [_grown(last[key].name, last[key].pid, it, took) for key, it in series.items() if _grows(args, it) is True]
+    found = [
+        _grown(last[key].name, last[key].pid, value, took)
+        for key, value in series.items()
+        if _grows(args, value) is True
+    ]
     if not found and samples[-1].others >= args.at_least:
         held = bytes_of(samples[-1].others)
         return Unknown(
-            why=f"only the {plural(len(last), 'process')} that hold most were inspected, all more than {held}"
+            why=f"only the {plural(len(last), 'process')} with the most memory were inspected, all above {held}"
         )
     return tuple(sorted(found, key=lambda it: -it.grown))
 
 
 def _gpus(args: Args, table: Mapping[str, Series], took: float) -> tuple[Grown, ...] | Unknown:
-    reported = {uuid: _grows(args, it) for uuid, it in table.items()}
+    reported = {uuid: _grows(args, value) for uuid, value in table.items()}
     known = {uuid: [it for it in table[uuid] if not isinstance(it, Unknown)] for uuid in table}
-    found = tuple(_grown(uuid, 0, known[uuid], took) for uuid, it in reported.items() if it is True)
+    found = tuple(_grown(uuid, 0, known[uuid], took) for uuid, value in reported.items() if value is True)
     blind = next((it for it in reported.values() if isinstance(it, Unknown)), None)
     return found or blind or ()
 
@@ -170,11 +180,12 @@ def holds(args: Args, state: State) -> Holds | Fails:
         raise ProbeError(state.processes.why)
     if args.gpus and isinstance(state.gpus, Unknown):
         raise ProbeError(state.gpus.why)
-    growing = (*state.processes, *(() if isinstance(state.gpus, Unknown) else state.gpus))
+    gpus = () if isinstance(state.gpus, Unknown) else state.gpus
+    growing = sorted((*state.processes, *gpus), key=lambda one: one.grown, reverse=True)
     if growing:
         named = ", ".join(f"{it.name}{f' ({it.pid})' if it.pid else ''} by {bytes_of(it.grown)}" for it in growing[:5])
-        return Fails(why=f"grows on: {named} in {seconds(state.seconds)}")
-    return Holds(why=f"nothing grew on in {plural(state.samples, 'sample')} over {seconds(state.seconds)}")
+        return Fails(why=f"growing: {named} in {seconds(state.seconds)}")
+    return Holds(why=f"nothing kept growing in {plural(state.samples, 'sample')} over {seconds(state.seconds)}")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.facts.gpu.smi_output import SCRIPT_HEAD, hung, number, reason, row, sections
+from engine.shell import script
 from engine.text.host_json import finite
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
@@ -54,38 +55,14 @@ def ask_samples(samples: int, every: float) -> Command:
     return read_script(_ASK, str(samples), f"{every:g}", str(min(PROCESSES, max(1, LINES // samples))))
 
 
-_ASK = r"""
-LC_ALL=C; export LC_ALL
-[ -r /proc/meminfo ] || { echo '/proc/meminfo cannot be read' >&2; exit 3; }
-page=$(sed -n 's/^KernelPageSize: *\([0-9]*\) kB.*/\1/p;/^KernelPageSize/q' /proc/self/smaps 2>/dev/null)
-n=0
-while :; do
-    read -r up rest </proc/uptime
-    echo "sample $up"
-    sed -n 's/^\(MemTotal\|MemAvailable\): *\([0-9]*\) kB.*/mem \1 \2/p' /proc/meminfo
-    printf '%s\n' /proc/[0-9]* | awk -v page="${page:-4}" '{
-        f = $0 "/stat"; text = ""
-        while ((getline l < f) > 0) text = text == "" ? l : text " " l
-        close(f)
-        at = 0
-        while (k = index(substr(text, at + 1), ")")) at += k
-        if (!at) next
-        name = substr(text, index(text, "(") + 1, at - index(text, "(") - 1)
-        split(substr(text, at + 2), w, " ")
-        if (w[22] > 0) print w[22] * page, substr($0, 7), w[20], name
-    }' | sort -rn | awk -v most="$3" 'NR <= most { print "held " $0 } END { if (NR > most) print "more" }'
-    n=$((n + 1))
-    [ $n -lt "$1" ] || exit 0
-    sleep "$2"
-done
-"""
+_ASK = script(__package__, "growth_sample")
 """Fields of ``stat`` are counted behind its last bracket: the name before it may hold anything."""
 
 
 def read_samples(done: Completed) -> tuple[Sample, ...]:
     """The samples in *done*, those that were taken before time was up too.  Raises ProbeError where there is none."""
     blocks = re.split(r"^sample ", done.stdout, flags=re.MULTILINE)[1:]  # a process may be called `sample`
-    whole = blocks[:-1] if done.timed_out else blocks
+    whole = blocks[:-1] if done.timed_out or done.exit_code else blocks
     if not whole:
         raise ProbeError(
             "/proc could not be read in time"
@@ -97,8 +74,10 @@ def read_samples(done: Completed) -> tuple[Sample, ...]:
 
 def _sample(block: str) -> Sample:
     head, *lines = block.split("\n")
-    table = {words[1]: int(words[2]) * 1024 for it in lines if (words := it.split(" "))[0] == "mem" and len(words) == 3}
-    held = tuple(_held(it) for it in lines if it.startswith("held "))
+    table = {
+        words[1]: int(words[2]) * 1024 for line in lines if (words := line.split(" "))[0] == "mem" and len(words) == 3
+    }
+    held = tuple(_held(line) for line in lines if line.startswith("held "))
     known = {"MemTotal", "MemAvailable"} <= table.keys()
     why = Unknown(why="this host's /proc/meminfo has no MemAvailable")
     return Sample(
@@ -119,19 +98,7 @@ def ask_gpu_samples(samples: int, every: float) -> Command:
     return read_script(_ASK_GPUS, str(samples), f"{every:g}", ",".join(GPU_FIELDS))
 
 
-_ASK_GPUS = (
-    SCRIPT_HEAD
-    + r"""
-n=0
-while :; do
-    gpus sample "$3"
-    case $rc in 0|14|15) ;; *) exit 0 ;; esac
-    n=$((n + 1))
-    [ $n -lt "$1" ] || exit 0
-    sleep "$2"
-done
-"""
-)
+_ASK_GPUS = SCRIPT_HEAD + script(__package__, "growth_sample_gpus")
 
 
 def read_gpu_samples(done: Completed) -> tuple[Mapping[str, int | Unknown], ...]:
@@ -145,6 +112,6 @@ def read_gpu_samples(done: Completed) -> tuple[Mapping[str, int | Unknown], ...]
 
 
 def _used(lines: tuple[str, ...]) -> Mapping[str, int | Unknown]:
-    rows = [values for it in lines if (values := row(it, GPU_FIELDS, "")) and values[1].startswith("GPU-")]
+    rows = [values for line in lines if (values := row(line, GPU_FIELDS, "")) and values[1].startswith("GPU-")]
     reported = ((uuid, number(text)) for _, uuid, text in rows)
     return {uuid: it if isinstance(it, Unknown) else int(it * MIB) for uuid, it in reported}

@@ -1,15 +1,14 @@
-"""See how often something was started, from its log or by Docker, and whether it goes in a loop: N starts, small gaps.
+"""Count the starts of a program, from its log or from Docker, and detect a restart loop: many starts with short gaps.
 
-The gap that counts is the median one, so that a single long pause does not hide a loop. A loop is over as soon as the
-last start has come through (see `expect` and `never`), when by its log it works on for three times longer than any
-before it without a line of `never`, or when nothing has been started for a long time.
+The median gap counts, so that a single long pause does not hide a loop. A loop is over when the last start has
+succeeded (see `expect` and `never`), when its log shows that it has run three times longer than any start before it
+without a line of `never`, or when nothing has been started for a long time.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
@@ -20,7 +19,7 @@ from engine.facts.docker.engine import epoch
 from engine.facts.docker.events import ask_events, read_events
 from engine.facts.docker.logs import ask_log, read_log
 from engine.protocols import Absent, Fails, Holds, Probe
-from engine.text.regexes import fault_in_regex, reach
+from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex, fault_in_regex
 from engine.text.timestamps import written
 from engine.values.types import Duration, Unknown, plural, seconds
 
@@ -28,7 +27,7 @@ TAIL = 10_000
 """Lines of a container's log that are read."""
 
 OUTLIVES = 3.0
-"""A start that lives so many times longer than the longest gap of a loop is no part of it: back-offs double."""
+"""A start that lives so many times longer than the longest gap of a loop is not a part of it: back-offs double."""
 
 KEPT = 50
 """Lines since the last start, and moments, that are kept."""
@@ -43,37 +42,39 @@ class Args:
     )
     text: str = field(default="", metadata={"about": "Search this text instead of files."})
     container: str = field(
-        default="", metadata={"about": "Name or id of a container: Docker knows its starts, and has its log."}
+        default="", metadata={"about": "Name or id of a container: its starts and log are read from Docker."}
     )
     started: str = field(
         default="",
-        metadata={"about": "A regular expression: a line with it, and a time, is a start; `container` needs none."},
+        metadata={
+            "about": "A regular expression: a line that matches, with a time, is a start; not needed with `container`."
+        },
     )
     window: Duration = field(
-        default=Duration(3600), metadata={"about": "Starts longer ago than this do not count.", "minimum": 1}
+        default=Duration(3600), metadata={"about": "Starts longer ago than this are not counted.", "minimum": 1}
     )
-    at_least: int = field(default=3, metadata={"about": "A loop has so many starts.", "minimum": 3})
+    at_least: int = field(default=3, metadata={"about": "How many starts make a loop, at least.", "minimum": 3})
     gap_below: Duration = field(
-        default=Duration(60), metadata={"about": "In a loop the median gap between two starts is no more than this."}
+        default=Duration(60), metadata={"about": "In a loop the median gap between two starts is at most this."}
     )
     over_after: Duration = field(
-        default=Duration(900), metadata={"about": "A loop is over when nothing was started for so long.", "minimum": 1}
+        default=Duration(900), metadata={"about": "A loop is over if nothing was started for this long.", "minimum": 1}
     )
     expect: tuple[str, ...] = field(
-        default=(), metadata={"about": "Regular expressions: a start that came through has lines with all of them."}
+        default=(), metadata={"about": "Regular expressions: a successful start has lines that match all of them."}
     )
     never: tuple[str, ...] = field(
-        default=(), metadata={"about": "Regular expressions: a start that came through has no line with one of them."}
+        default=(), metadata={"about": "Regular expressions: a successful start has no line that matches one of them."}
     )
 
     def __post_init__(self) -> None:
         if sum(map(bool, (self.files, self.text, self.container))) != 1:
             raise ValueError("give exactly one of `files`, `text` and `container`")
-        for it in (*(() if self.container else (self.started,)), *self.expect, *self.never):
-            if not it:
-                raise ValueError("a regular expression that is empty matches every line")
-            if fault := fault_in_regex(it):
-                raise ValueError(f"{it!r}: {fault}")
+        for pattern in (*(() if self.container else (self.started,)), *self.expect, *self.never):
+            if not pattern:
+                raise ValueError("an empty regular expression matches every line: give another one")
+            if fault := fault_in_regex(pattern):
+                raise ValueError(f"{pattern!r}: {fault}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,30 +84,32 @@ class State:
     files: tuple[str, ...] = field(metadata={"about": "The files that were read, or the container."})
     missing: tuple[str, ...] = field(default=(), metadata={"about": "Globs that match no file."})
     unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Files that could not be read."})
-    count: int | Unknown = field(metadata={"about": "How many starts there were within the window."})
-    starts: tuple[str, ...] | Unknown = field(metadata={"about": "Their times (UTC), the latest 50."})
-    gap: float | Unknown = field(metadata={"about": "The median gap between two of them."})
+    count: int | Unknown = field(metadata={"about": "How many starts there were in the window."})
+    starts: tuple[str, ...] | Unknown = field(metadata={"about": "Times (UTC) of the last 50 starts."})
+    gap: float | Unknown = field(metadata={"about": "The median gap between two starts."})
     shortest: float | Unknown = field(metadata={"about": "The shortest gap."})
     longest: float | Unknown = field(metadata={"about": "The longest gap."})
     age: float | Unknown = field(metadata={"about": "Seconds since the last start."})
-    since: tuple[str, ...] | Unknown = field(metadata={"about": "The last 50 lines since the last start, and its own."})
-    failed: tuple[str, ...] | Unknown = field(metadata={"about": "Those of them with one of `never`."})
-    failed_before: tuple[str, ...] | Unknown = field(
-        metadata={
-            "about": "Lines with one of `never` between the start before and the last one, which may say nothing yet."
-        }
+    since: tuple[str, ...] | Unknown = field(
+        metadata={"about": "The last 50 lines since the last start, with its own line."}
     )
-    lacking: tuple[str, ...] | Unknown = field(metadata={"about": "What of `expect` was not seen since then."})
+    failed: tuple[str, ...] | Unknown = field(metadata={"about": "Lines of `since` that match one of `never`."})
+    failed_before: tuple[str, ...] | Unknown = field(
+        metadata={"about": "Lines between the last start but one and the last one that match one of `never`."}
+    )
+    lacking: tuple[str, ...] | Unknown = field(
+        metadata={"about": "Patterns of `expect` that no line since the last start matches."}
+    )
     through: bool | Unknown = field(
-        metadata={"about": "Whether the last start came through: all of `expect`, none of `never`."}
+        metadata={"about": "Whether the last start succeeded: all of `expect`, none of `never`."}
     )
     lived: float | Unknown = field(
-        metadata={"about": "Seconds from the last start to the last line that has a time of its own."}
+        metadata={"about": "Seconds from the last start to the last line with its own time."}
     )
     outlived: bool | Unknown = field(
-        metadata={"about": "Whether it worked on, by its log, three times longer than any start before it."}
+        metadata={"about": "Whether by its log the last start has run three times longer than any start before it."}
     )
-    loop: bool | Unknown = field(metadata={"about": "Whether it goes in a loop."})
+    loop: bool | Unknown = field(metadata={"about": "Whether there is a restart loop."})
 
 
 def probe(args: Args) -> Probe[State]:
@@ -118,11 +121,14 @@ def probe(args: Args) -> Probe[State]:
         return _unknown(logs, Unknown(why=f"could not be read: {'; '.join(logs.reasons[:3])}"))
     if not logs.files:
         return _unknown(logs, Unknown(why=f"no file matches {', '.join(args.files)}"))
-    started = re.compile(args.started)
-    at = [number for number, it in enumerate(logs.lines) if _has(started, it.text)]
-    if any(logs.lines[it].at is None for it in at):
-        return _unknown(logs, Unknown(why="the lines that tell of starts carry no time"))
-    return _state(args, logs, at)
+    budget = SearchBudget()
+    try:
+        at = [number for number, line in enumerate(logs.lines) if _has(args.started, line.text, budget)]
+        if any(logs.lines[it].at is None for it in at):
+            return _unknown(logs, Unknown(why="the lines of starts have no time"))
+        return _state(args, logs, at, budget)
+    except SearchTimeout as error:
+        return _unknown(logs, Unknown(why=f"a line {error}"))
 
 
 def _container(args: Args) -> Probe[State]:
@@ -136,7 +142,10 @@ def _container(args: Args) -> Probe[State]:
     events, it = read_events(happened), log.whose
     last = (began,) if (began := epoch(it.started_at)) else ()
     logs, at = of_container(it.name, log.lines, events.starts.get(it.id) or last, events.deaths.get(it.id, ()), log.now)
-    state = _state(args, logs, at)
+    try:
+        state = _state(args, logs, at, SearchBudget())
+    except SearchTimeout as error:
+        return _unknown(logs, Unknown(why=f"a line {error}"))
     blind = Unknown(why=log.refused)
     unread = replace(state, since=blind, failed=blind, failed_before=blind, lacking=blind)
     unread = replace(unread, through=blind, lived=blind, outlived=blind)
@@ -165,45 +174,58 @@ def _unknown(logs: Logs, why: Unknown) -> State:
     )
 
 
-def _has(pattern: re.Pattern[str], text: str) -> bool:
-    return pattern.search(text[: reach(pattern)]) is not None
+def _has(pattern: str, text: str, budget: SearchBudget) -> bool:
+    return budget.found(compile_regex(pattern), text)
 
 
-def _state(args: Args, logs: Logs, at: Sequence[int]) -> State:
-    moments = sorted(it for number in at if (it := logs.lines[number].at) is not None)
-    recent = [it for it in moments if it > logs.now - args.window]
+def _state(args: Args, logs: Logs, at: Sequence[int], budget: SearchBudget) -> State:
+    """Raises SearchTimeout."""
+    moments = sorted(moment for number in at if (moment := logs.lines[number].at) is not None)
+    recent = [moment for moment in moments if moment > logs.now - args.window]
     gaps = [later - before for before, later in pairwise(recent)]
-    none = Unknown(why="there were not two starts within the window")
-    age = max(0.0, logs.now - moments[-1]) if moments else Unknown(why="no start was seen")
+    age = max(0.0, logs.now - moments[-1]) if moments else Unknown(why="no start was found")
     lines = _since(logs, at)
-    since = tuple(line.text for line in lines)
-    said = (*since, *(line.text for line in _elsewhere(logs, at)))
-    failed, failed_before = (_failures(args, it) for it in (lines, _life_before(logs, at)))
-    lacking = tuple(p for p in args.expect if not any(_has(re.compile(p), it) for it in said))
+    failed, failed_before = (_failures(args, part, budget) for part in (lines, _life_before(logs, at)))
+    lacking = _lacking(args, (*lines, *_elsewhere(logs, at)), budget)
     through = bool(moments and args.expect) and not failed and not lacking
+    lived = _lived(moments, lines)
     enough = max(OUTLIVES * max(gaps, default=0.0), args.gap_below)
-    lived = max((line.at for line in lines if line.own and line.at is not None), default=None)
-    lasted = Unknown(why="no start was seen") if not moments or lived is None else max(0.0, lived - moments[-1])
-    outlived = not failed and not isinstance(lasted, Unknown) and lasted > enough
+    outlived = not failed and not isinstance(lived, Unknown) and lived > enough
     often = len(recent) >= args.at_least and median(gaps) <= args.gap_below
     return State(
         files=logs.files,
         missing=logs.missing,
         count=len(recent),
         starts=tuple(map(written, recent[-KEPT:])),
-        gap=round(median(gaps), 1) if gaps else none,
-        shortest=round(min(gaps), 1) if gaps else none,
-        longest=round(max(gaps), 1) if gaps else none,
+        gap=_of_gaps(median, gaps),
+        shortest=_of_gaps(min, gaps),
+        longest=_of_gaps(max, gaps),
         age=age,
-        since=since[-KEPT:],
+        since=tuple(line.text for line in lines[-KEPT:]),
         failed=failed[-KEPT:],
         failed_before=failed_before[-KEPT:],
         lacking=lacking,
         through=through,
-        lived=lasted,
+        lived=lived,
         outlived=outlived,
         loop=often and not isinstance(age, Unknown) and age < args.over_after and not through and not outlived,
     )
+
+
+def _of_gaps(measure: Callable[[Sequence[float]], float], gaps: Sequence[float]) -> float | Unknown:
+    """One number (seconds) for the gaps between starts; unknown where there are none."""
+    return round(measure(gaps), 1) if gaps else Unknown(why="there are fewer than two starts in the window")
+
+
+def _lived(moments: Sequence[float], lines: Iterable[LogLine]) -> float | Unknown:
+    """Seconds from the last of *moments* to the last of *lines* that has a time of its own."""
+    last = max((line.at for line in lines if line.own and line.at is not None), default=None)
+    return Unknown(why="no start was found") if not moments or last is None else max(0.0, last - moments[-1])
+
+
+def _lacking(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tuple[str, ...]:
+    """What of `expect` is in none of *lines*."""
+    return tuple(pattern for pattern in args.expect if not any(_has(pattern, line.text, budget) for line in lines))
 
 
 def _since(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
@@ -211,7 +233,7 @@ def _since(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
     if not at:
         return ()
     last = _latest(logs, at)
-    return tuple(it for it in logs.lines[last:] if it.file == logs.lines[last].file and it.text.strip())
+    return tuple(line for line in logs.lines[last:] if line.file == logs.lines[last].file and line.text.strip())
 
 
 def _life_before(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
@@ -221,11 +243,11 @@ def _life_before(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
     last = _latest(logs, at)
     file = logs.lines[last].file
     before = max((number for number in at if number < last and logs.lines[number].file == file), default=last)
-    return tuple(it for it in logs.lines[before:last] if it.file == file)
+    return tuple(line for line in logs.lines[before:last] if line.file == file)
 
 
-def _failures(args: Args, lines: Sequence[LogLine]) -> tuple[str, ...]:
-    return tuple(it.text for it in lines if any(_has(re.compile(p), it.text) for p in args.never))
+def _failures(args: Args, lines: Sequence[LogLine], budget: SearchBudget) -> tuple[str, ...]:
+    return tuple(line.text for line in lines if any(_has(p, line.text, budget) for p in args.never))
 
 
 def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
@@ -236,7 +258,7 @@ def _elsewhere(logs: Logs, at: Sequence[int]) -> tuple[LogLine, ...]:
     began = start.at
     if began is None:
         return ()
-    return tuple(it for it in logs.lines if it.file != start.file and it.at is not None and it.at >= began)
+    return tuple(line for line in logs.lines if line.file != start.file and line.at is not None and line.at >= began)
 
 
 def _latest(logs: Logs, at: Sequence[int]) -> int:
@@ -257,10 +279,10 @@ def holds(args: Args, state: State) -> Holds | Fails:
         return Fails(why=f"since the last start: {state.failed[-1].strip()}")
     if not isinstance(state.lacking, Unknown) and state.lacking and state.outlived is True:
         lived = seconds(_known(state.lived))
-        return Holds(why=f"the last start works on for {lived} now; not seen: {', '.join(state.lacking)}")
+        return Holds(why=f"the last start has been running for {lived}; not found: {', '.join(state.lacking)}")
     if not isinstance(state.lacking, Unknown) and state.lacking:
-        return Fails(why=f"not seen since the last start: {', '.join(state.lacking)}")
-    return Holds(why="the last start came through" if args.expect else "no loop")
+        return Fails(why=f"not found since the last start: {', '.join(state.lacking)}")
+    return Holds(why="the last start succeeded" if args.expect else "no loop")
 
 
 def _known(value: float | Unknown) -> float:

@@ -10,7 +10,7 @@ from engine.errors import ProbeError
 from engine.facts.docker.engine import epoch
 from engine.facts.files.path_safety import unread
 from engine.facts.kernel.messages import HostClock, message
-from engine.shell import VIEW
+from engine.shell import VIEW, script
 from engine.text.host_json import finite
 from engine.text.timestamps import iso, offset, written
 from engine.values.command import Command, Completed, read_script
@@ -58,46 +58,7 @@ def ask_logs(globs: tuple[str, ...]) -> Command:
     return read_script(_READ, str(FILE_BYTES), str(ALL_BYTES), *globs)
 
 
-_READ = (
-    VIEW
-    + r"""
-LC_ALL=C; export LC_ALL
-most=$1 left=$2 start=$(pwd); shift 2
-printf 'clock %s %s\n' "$(date +%s)" "$(date +%z)"
-IFS='
-'
-named() { printf '%s %s\n' "$1" "$(printf %s "$2" | tr '\n' '?')"; }  # a name may hold lines
-unread() { named unreadable "$1"; printf 'because %s\n' "$2"; }
-show() {
-    if ! view_find "$1"; then named unreadable "$1"; view_reason | sed 's/^/because /'; return; fi
-    if [ ! -r "./$name" ] || ! size=$(view_size); then unread "$1" 'it may not be read'; return; fi
-    part=$((size < most ? size : most))
-    left=$((left - part))
-    if [ $left -lt 0 ]; then unread "$1" 'too much together with the files before it'; return; fi
-    named file "$1"
-    view_end "$part" "$size" | cut -c -1000 | sed 's/^/ /'
-    echo
-}
-names=
-for glob in "$@"; do
-    case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
-    any=
-    for file in $glob; do
-        [ -f "$file" ] || continue
-        any=yes
-        case $file in
-            *"$IFS"*) unread "$file" 'its name has a line break' ;;
-            /*) names=$names$file$IFS ;;
-            *) names=$names$start/$file$IFS ;;
-        esac
-    done
-    [ -n "$any" ] || named missing "$glob"
-done
-set -f
-for file in $names; do show "$file"; done
-exit 0
-"""
-)
+_READ = VIEW + script(__package__, "start_times")
 """Content is indented by one space, so that no line of a log can pass for one of ours."""
 
 
@@ -135,9 +96,9 @@ def read_logs(done: Completed) -> Logs:
 
 def timed(text: str) -> Logs:
     """A text that was handed to us; it is as old as its last time."""
-    lines = _timed((("text", it) for it in text.split("\n")), HostClock(now=4e9))
+    lines = _timed((("text", line) for line in text.split("\n")), HostClock(now=4e9))
     return Logs(
-        now=max((it.at for it in lines if it.at is not None), default=0.0),
+        now=max((line.at for line in lines if line.at is not None), default=0.0),
         lines=lines,
         files=("text",),
         missing=(),
@@ -154,7 +115,7 @@ def of_container(
     in the last moments, where Docker remembers none.
     """
     split = [(epoch(stamp), text) for stamp, _, text in (it.partition(" ") for it in stamped)]
-    begins = [max((it for it in deaths if it < at), default=at - JUST_BEFORE) for at in starts]
+    begins = [max((death for death in deaths if death < at), default=at - JUST_BEFORE) for at in starts]
     noted = [(before, 0, f"{written(at)} Docker starts {name}", at) for before, at in zip(begins, starts, strict=True)]
     merged = sorted([*noted, *((at, 1, text, at) for at, text in split)], key=lambda it: it[:2])
     lines = tuple(LogLine(file=name, text=text, at=at, own=True) for _, _, text, at in merged)

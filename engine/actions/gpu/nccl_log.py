@@ -1,0 +1,324 @@
+"""Read from the logs of a job which ranks waited for others until NCCL's watchdog ended them, and how far each was.
+
+A rank that reports a timeout has waited: it is a victim. Suspect is who reports nothing, or had reached fewer
+collectives of the same process group. PyTorch writes these lines on stderr, so the files are those in which the
+launcher keeps the output of each rank, or of all (torchrun --log-dir, slurm-JOB.out).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.facts.files.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
+from engine.protocols import Probe
+from engine.text.regexes import SearchMatch, fault_in_regex
+from engine.text.signatures import SignatureSearch
+from engine.values.types import Json, Unknown
+
+LINE = 4_000
+"""Characters of a line that are searched."""
+KEPT = 50
+"""Errors that are kept, the first."""
+DIGITS = 15
+EARLIER, LATER = 300.0, 30.0
+"""Seconds by which the cause may have written its last line before the others began to wait, or after they gave up."""
+
+_WAITED = (
+    r"\[[Rr]ank ?(?P<rank>\d+)\].{0,200}?Watchdog caught collective operation timeout: "
+    r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), ?)?(?:OpType=(?P<op>\w+))?.*?\) ran for (?P<ran>\d+) milliseconds"
+)
+_COUNTS = r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)"
+LINES: Mapping[str, str] = {
+    "waited": _WAITED,
+    "group": rf"\[PG (?P<group>[^\]]{{1,100}}?) ?Rank (?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
+    "plain": rf"\[[Rr]ank ?(?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
+}
+"""What ProcessGroupNCCL writes (PyTorch 1.13 to 2.8): who waited; a rank's counts, with its group or without."""
+_DEFAULT = "default_pg"
+_GLOBAL_NAME = re.compile(r"GUID (\w+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args:
+    """Where to search."""
+
+    files: tuple[str, ...] = field(
+        metadata={"about": "Logs on the host; * ? [] are globs, and ~/ is the home of the login user.", "min_items": 1}
+    )
+    errors: Mapping[str, Json] = field(
+        default_factory=dict,
+        metadata={"about": "Name to Python regular expression: errors of a job that come before a timeout explain it."},
+    )
+    lines: int = field(
+        default=5000, metadata={"about": "How many of the last lines of each file to read.", "minimum": 1}
+    )
+    newest: int = field(
+        default=64, metadata={"about": "Read only this many of the newest files; 0: all.", "minimum": 0}
+    )
+
+    def __post_init__(self) -> None:
+        for name, pattern in self.errors.items():
+            if not isinstance(pattern, str) or not pattern:
+                raise ValueError(f"error {name}: give a regular expression, as text")
+            if fault := fault_in_regex(pattern, 0):
+                raise ValueError(f"error {name}: {fault}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """A rank, as its last lines have it."""
+
+    rank: int
+    group: str
+    """The process group: default_pg, its global name, or a number that only this rank gives it; empty: not said."""
+    timed_out: bool
+    """Whether it waited until the watchdog ended it."""
+    op: str
+    """The collective that it waited in; empty: it does not say."""
+    waited: float
+    """Seconds; 0 where it has not timed out."""
+    completed: int | None
+    """The last collective that it completed; null: it does not say."""
+    reached: int | None
+    """The collective in which it waited, else the last that it has called; null: it does not say."""
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """A line with one of ``errors``."""
+
+    name: str
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a host brings to a comparison with the others of its job."""
+
+    reports: int
+    """How many ranks timed out."""
+    errors: int
+    """How many errors came before that."""
+    group: str
+    """The process group that timed out."""
+    reached: int | None
+    """The collective that the slowest rank of that group has reached."""
+    age: float | Unknown
+    """Seconds since a log was last written to."""
+    since: float | Unknown
+    """As many seconds ago the ranks began to wait, at most."""
+    until: float | Unknown
+    """As many seconds ago they gave up, at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the logs say."""
+
+    files: tuple[str, ...] = field(metadata={"about": "The files that were read."})
+    missing: tuple[str, ...] = field(metadata={"about": "Globs that match no file."})
+    unreadable: tuple[str, ...] = field(metadata={"about": "Files that could not be read."})
+    there: bool = field(metadata={"about": "Whether any log was read."})
+    ranks: tuple[Rank, ...] | Unknown = field(
+        metadata={
+            "about": "Ranks that say how far they are: rank, group, timed_out, op, waited (seconds), completed, "
+            "reached, file, line, text."
+        }
+    )
+    timed_out: tuple[int, ...] | Unknown = field(metadata={"about": "The ranks that waited for others in vain."})
+    behind: tuple[int, ...] | Unknown = field(
+        metadata={
+            "about": "Ranks that had reached fewer collectives than another rank of this host, of the same group."
+        }
+    )
+    op: str | Unknown = field(metadata={"about": "The collective that most ranks waited in, with its number."})
+    waited: float | Unknown = field(metadata={"about": "How long they waited at most, in seconds."})
+    errors: tuple[JobError, ...] | Unknown = field(
+        metadata={"about": "Lines with one of `errors` from before the first timeout: name, file, line, text."}
+    )
+    standing: Standing | Unknown = field(
+        metadata={"about": "For `across`: reports, errors, group, reached, and how long ago: age, since, until."}
+    )
+    last: tuple[str, ...] = field(metadata={"about": "The last line of the log that was written to last."})
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read the ends of the files in one script; they are searched here."""
+    return read_state(args, read_logs((yield ask_logs(args.files, args.lines, newest=args.newest)), args.files))
+
+
+def read_state(args: Args, reading: LogReading) -> State:
+    """What *reading* says; unknown where a file could not be read, or searched in time."""
+    search = SignatureSearch({**{f"{name} error": it for name, it in args.errors.items()}, **LINES})
+    ranks = tuple(sorted(_ranks(reading.files, search, args.lines).values(), key=lambda it: it.rank))
+    errors = tuple(it for file in reading.files for it in _errors(file, search, args))[:KEPT]
+    slow = next(iter(search.unknown(()).values()), "")
+    doubt = blind(reading, args.files) or (Unknown(why=slow) if slow else None)
+    timed_out = [it for it in ranks if it.timed_out]
+    return State(
+        files=tuple(file.path for file in reading.files),
+        missing=reading.missing,
+        unreadable=tuple(file.path for file in reading.unreadable),
+        there=bool(reading.files or reading.unreadable),
+        ranks=doubt or ranks,
+        timed_out=doubt or tuple(it.rank for it in timed_out),
+        behind=doubt or tuple(it.rank for it in _behind(ranks, timed_out)),
+        op=doubt or _operation(timed_out),
+        waited=doubt or max((it.waited for it in timed_out), default=0.0),
+        errors=doubt or errors,
+        standing=doubt or _standing(ranks, timed_out, errors, reading.files),
+        last=_last(reading.files),
+    )
+
+
+def _ranks(files: Sequence[LogFile], search: SignatureSearch, most: int) -> dict[int, Rank]:
+    """Every rank by its last lines: a rank has a line that says that it waited, and others with its counts."""
+    found: dict[int, Rank] = {}
+    for file in files:
+        for number, line in file.numbered(most):
+            text = line[:LINE].strip()
+            if "ork" not in text:
+                continue  # of all these lines: work, Work, WorkNCCL
+            if waited := search.search("waited", text):
+                _note_wait(found, waited, file.path, number, text)
+            elif counts := search.search("group", text) or search.search("plain", text):
+                _note_counts(found, counts, file.path, number, text)
+    return found
+
+
+def _note_wait(found: dict[int, Rank], match: SearchMatch, path: str, number: int, text: str) -> None:
+    named = match.groupdict()
+    rank, sequence = _number(named["rank"]), _number(named["seq"])
+    if rank is None:
+        return
+    known = found.get(rank) or _rank(rank, path, number, text)
+    found[rank] = replace(
+        known,
+        timed_out=True,
+        op=named["op"] or "",
+        waited=(_number(named["ran"]) or 0) / 1000,
+        reached=known.reached if sequence is None else sequence,
+        file=path,
+        line=number,
+        text=text,
+    )
+
+
+def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: int, text: str) -> None:
+    named = match.groupdict()
+    rank, completed, enqueued = (_number(named[it]) for it in ("rank", "completed", "enqueued"))
+    if rank is None or completed is None or enqueued is None:
+        return
+    known = found.get(rank) or _rank(rank, path, number, text)
+    waiting = completed + 1 if known.timed_out and known.reached is None else known.reached
+    found[rank] = replace(
+        known,
+        group=_group(named.get("group") or "") or known.group,
+        completed=completed,
+        reached=waiting if known.timed_out else enqueued,
+    )
+
+
+def _rank(rank: int, path: str, number: int, text: str) -> Rank:
+    """A rank of which nothing is known yet."""
+    return Rank(
+        rank=rank,
+        group="",
+        timed_out=False,
+        op="",
+        waited=0.0,
+        completed=None,
+        reached=None,
+        file=path,
+        line=number,
+        text=text,
+    )
+
+
+def _group(written: str) -> str:
+    """The name of a group that is the same for all its ranks, where there is one: of ``ID 2 PG GUID 3`` it is 3."""
+    found = _GLOBAL_NAME.search(written)
+    return _DEFAULT if _DEFAULT in written else found[1] if found else written.strip()
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"-?[0-9]+", text) and len(text) <= DIGITS else None
+
+
+def _errors(file: LogFile, search: SignatureSearch, args: Args) -> Iterator[JobError]:
+    """The errors in *file* before the first rank in it says that it waited."""
+    for number, line in file.numbered(args.lines):
+        text = line[:LINE].strip()
+        if "Watchdog caught" in text and search.search("waited", text):
+            return
+        for name in args.errors:
+            if search.search(f"{name} error", text):
+                yield JobError(name=name, file=file.path, line=number, text=text)
+
+
+def _behind(ranks: Sequence[Rank], timed_out: Sequence[Rank]) -> Iterator[Rank]:
+    """Ranks that had reached less than another of their group, which has timed out."""
+    for rank in ranks:
+        others = [it.reached for it in timed_out if _may_be_same(it.group, rank.group) and it.reached is not None]
+        if rank.reached is not None and others and rank.reached < max(others):
+            yield rank
+
+
+def _may_be_same(one: str, other: str) -> bool:
+    """Whether ranks of these groups may wait for each other; one that does not say its group, for any."""
+    return one == other or not one or not other
+
+
+def _operation(timed_out: Sequence[Rank]) -> str:
+    words = [f"{it.op or 'a collective'} {'' if it.reached is None else it.reached}".strip() for it in timed_out]
+    return max(sorted(set(words)), key=words.count, default="")
+
+
+def _standing(
+    ranks: Sequence[Rank], timed_out: Sequence[Rank], errors: Sequence[JobError], files: Sequence[LogFile]
+) -> Standing:
+    """What the host brings to a comparison: of the group that most of its ranks have waited in."""
+    groups = [it.group for it in timed_out or ranks if it.group]
+    group = max(sorted(set(groups)), key=groups.count, default="")
+    reached = [it.reached for it in ranks if _may_be_same(it.group, group) and it.reached is not None]
+    waited = max((it.waited for it in timed_out), default=0.0)
+    age = _age(files)
+    return Standing(
+        reports=len(timed_out),
+        errors=len(errors),
+        group=group,
+        reached=min(reached, default=None),
+        age=age,
+        since=age if isinstance(age, Unknown) else age + waited + EARLIER,
+        until=age if isinstance(age, Unknown) else age - LATER,
+    )
+
+
+def _age(files: Sequence[LogFile]) -> float | Unknown:
+    ages = [file.age for file in files if not isinstance(file.age, Unknown)]
+    return min(ages) if ages else next((it.age for it in files), Unknown(why="no log was read"))
+
+
+def _last(files: Sequence[LogFile]) -> tuple[str, ...]:
+    """The last line of the file that was written to last."""
+    known = [(file.age, file) for file in files if not isinstance(file.age, Unknown)]
+    newest = min(known, key=lambda it: it[0])[1] if known else None
+    lines = (line.strip() for line in reversed(newest.lines) if line.strip()) if newest else iter(())
+    return tuple(line[:LINE] for line, _ in zip(lines, range(1), strict=False))
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Lines that a person would paste."""
+    files = " ".join(args.files)
+    return (
+        f"grep -n 'Watchdog caught collective operation timeout' {files}",
+        f"grep -n -i 'last enqueued.*last completed' {files}",
+        f"ls -l --time-style=full-iso {files}; date",
+    )

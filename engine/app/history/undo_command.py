@@ -1,0 +1,147 @@
+"""The command ``runbook undo``: take back what a recorded run has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.app.history.finding_runs import LAST, load_run
+from engine.app.history.recording import hosts_in_records, records_folder
+from engine.app.history.run_origin import changed_since, origin_of
+from engine.app.history.undo_steps import HostUndo, undo_steps
+from engine.app.history.undone import limits_of_undo
+from engine.app.input_files import inventory_paths, read_inventory
+from engine.app.run_command import Options, Person, order_for, perform, with_secrets_resolved
+from engine.app.secret_masking import SecretMasking, secrets_on_command_line
+from engine.errors import ConfigError, Problem
+from engine.fleet import Assignment
+from engine.inventory.host_patterns import select
+from engine.records.index import Index, RunQuery
+from engine.records.private_folder import PrivateFolder
+from engine.records.recorded_run import RecordedRun, RunState
+from engine.text.name_ranges import fold
+from engine.values.inventory import Inventory, LeftOut, Selection
+from engine.values.playbook import Playbook
+from engine.values.result import Mode
+from engine.values.run_origin import RunOrigin
+from engine.values.types import plural
+
+NAME = "undo"
+STAYS = 1
+"""The exit code where a run has changed hosts, and nothing of that can be undone: they are not as they were."""
+
+
+def undo(run: str, options: Options, person: Person) -> int:
+    """Take back the changes of the run that *run* names.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        folder = records_folder(options["records"])
+        recorded = load_run(folder, _last(folder) if run == LAST else run)
+        origin = _checked(recorded)
+        inventory = read_inventory(inventory_paths(options["inventory"] or origin.inventory))
+        hosts = _hosts(recorded, inventory, options)
+        found = undo_steps(recorded, {it.name for it in inventory.hosts})
+        named = {name: it for name, it in found.items() if name in hosts}
+        _list(named, person)
+        steps = {name: it for name, it in named.items() if it.steps}
+        if not steps:
+            return _nothing_to_do(recorded, named, person)
+        _refuse_others(recorded, steps, inventory, options)
+        selection = _selection(steps, inventory)
+        if not selection.hosts:
+            raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
+        every = tuple(step for it in selection.hosts for step in steps[it.name].steps)
+        changes = not options["plan_only"]
+        limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
+        playbook = Playbook(name=NAME, remediate=every, limits=limits)
+        assignments = {
+            name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={})
+            for name, it in steps.items()
+        }
+        order = order_for(playbook, {}, {**options, "force": False}, person, inventory=inventory, selection=selection)
+        order = with_secrets_resolved(order, hiding, changes=changes)
+        origin_now = replace(origin_of(order, NAME, reason=options["reason"]), undoes=recorded.run)
+        order = replace(order, assignments=assignments, origin=origin_now)
+        count = plural(len(selection.hosts), "host")
+        person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
+        return perform(order, options, person, hiding, stops_before=options["plan_only"])
+
+
+def _last(folder: PrivateFolder) -> str:
+    """The last run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
+    index = Index(folder)
+    try:
+        found = [it.run for it in index.runs(RunQuery()) if it.mode == Mode.RUN and it.command != NAME]
+    finally:
+        index.close()
+    if not found:
+        hint = f"`runbook history` lists the recorded runs; they are in {folder.path}"
+        raise ConfigError(Problem(message="no recorded run has changed hosts", hint=hint))
+    return found[0]
+
+
+def _checked(recorded: RecordedRun) -> RunOrigin:
+    """The origin of a run that can be undone.  Raises ConfigError."""
+    origin, run = recorded.started.origin, recorded.run
+    if recorded.faults:
+        raise ConfigError(
+            f"run {run} cannot be undone: its record is not as it was written ({recorded.faults[0]}), "
+            "so that nobody knows what it did"
+        )
+    if recorded.state is RunState.RUNNING:
+        raise ConfigError(f"run {run} is still under way")
+    if recorded.started.mode is Mode.PLAN:
+        raise ConfigError(f"run {run} was a dry run, or was declined: there is nothing to undo")
+    if origin is None:
+        raise ConfigError(f"the record of run {run} does not say where it comes from")
+    return origin
+
+
+def _hosts(recorded: RecordedRun, inventory: Inventory, options: Options) -> frozenset[str]:
+    """The hosts of the run that are meant.  Raises ConfigError."""
+    all_hosts = frozenset(recorded.started.hosts)
+    if options["hosts"] is None:
+        return all_hosts
+    if not options["hosts"].strip():
+        raise ConfigError("--hosts is empty: name hosts, or leave the option out")
+    recorded_in = hosts_in_records(options["records"])
+    wanted = {it.name for it in select(inventory, options["hosts"], include_not_ready=True, recorded=recorded_in).hosts}
+    if not wanted & all_hosts:
+        known = ", ".join(sorted(all_hosts))
+        raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is of run {recorded.run} (it has: {known})")
+    return all_hosts & wanted
+
+
+def _refuse_others(
+    recorded: RecordedRun, steps: Mapping[str, HostUndo], inventory: Inventory, options: Options
+) -> None:
+    """Raises ConfigError where a host may be another machine of the same name by now."""
+    places = {*steps, *(step.on for it in steps.values() for step in it.steps)}
+    others = changed_since([recorded.started.origin], inventory, places)
+    if others and not options["changed_inventory"]:
+        words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
+        hint = "--changed-inventory takes it all the same, --hosts takes the others"
+        raise ConfigError(Problem(message=words, hint=hint))
+
+
+def _list(found: Mapping[str, HostUndo], person: Person) -> None:
+    """Say what stays as the run has left it."""
+    for host, own in found.items():
+        for it in own.stays:
+            person.say(f"{host}: not undone: {it.step} ({it.action}): {it.summary}: {it.why}")
+
+
+def _nothing_to_do(recorded: RecordedRun, found: Mapping[str, HostUndo], person: Person) -> int:
+    """Say why nothing is done.  Returns the exit code."""
+    changed = sorted(name for name, it in found.items() if it.changed)
+    if not changed:
+        person.say(f"run {recorded.run} has changed nothing on these hosts: there is nothing to undo")
+        return 0
+    person.say(f"run {recorded.run}: nothing can be undone; {fold(changed)} stays as that run has left it")
+    return STAYS
+
+
+def _selection(steps: Mapping[str, HostUndo], inventory: Inventory) -> Selection:
+    hosts = tuple(it for it in inventory.hosts if it.name in steps and not it.placeholder)
+    gone = sorted(steps.keys() - {it.name for it in hosts})
+    left_out = tuple(LeftOut(host=it, why="no host of this name (with an address) is in the inventory") for it in gone)
+    return Selection(hosts=hosts, left_out=left_out)

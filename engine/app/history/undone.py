@@ -1,0 +1,94 @@
+"""Find what undo runs have taken back of earlier runs, and what an undo has to keep to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from engine.actions import discover
+from engine.app.history.run_chain import believed
+from engine.app.history.undo_steps import sent
+from engine.app.input_files import read_playbook
+from engine.errors import ConfigError, Problem
+from engine.records.index import Index, RunQuery
+from engine.records.ledger import Ledger
+from engine.records.private_folder import PrivateFolder
+from engine.records.recorded_run import RecordedRun, RunState
+from engine.values.plan import Risk
+from engine.values.playbook import Limits
+from engine.values.result import Mode
+from engine.values.types import plural
+
+
+def undone_hosts(folder: PrivateFolder, runs: Collection[str]) -> dict[str, str]:
+    """The hosts on which one of *runs* was undone, each with the run that did so.  Raises ConfigError.
+
+    An undo that was undone itself does not count, nor does one that sent nothing to the host.
+    """
+    return _undone(folder, runs, _undoes(folder), frozenset(runs))
+
+
+def _undone(
+    folder: PrivateFolder, runs: Collection[str], undoes: Mapping[str, str], passed: frozenset[str]
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for run in (it for it, undone in undoes.items() if undone in runs and it not in passed):
+        recorded = believed(folder, run)
+        if recorded.state is RunState.RUNNING:
+            raise ConfigError(f"run {run} is under way, and undoes run {undoes[run]}")
+        again = _undone(folder, {run}, undoes, passed | {run})
+        found |= {it.host: run for it in sent(recorded) if it.host not in again}
+    return found
+
+
+def _undoes(folder: PrivateFolder) -> dict[str, str]:
+    """The runs that undo another one, and that one.  Raises ConfigError.
+
+    The ledger also knows those whose journals are damaged, or gone.
+    """
+    index = Index(folder)
+    try:
+        found = {it.run: it.undoes for it in reversed(index.runs(RunQuery())) if it.undoes and it.mode == Mode.RUN}
+    finally:
+        index.close()
+    try:
+        return found | {it.run: it.undoes for it in Ledger(folder).entries()[0] if it.undoes}
+    except OSError as error:
+        raise ConfigError(f"{folder.path}: the ledger cannot be read: {error.strerror or error}") from error
+
+
+def limits_of_undo(
+    recorded: RecordedRun, load: Callable[[str], RecordedRun], say: Callable[[str], None], *, changes: bool
+) -> Limits:
+    """What an undo of *recorded* keeps to of the limits of its playbook, as that stands now.  Raises ConfigError.
+
+    *load* reads the run that an undo has undone: its limits hold for an undo of the undo, too.  *changes*: the undo is
+    no dry run.
+    """
+    passed = set[str]()
+    while (origin := recorded.started.origin) and origin.undoes and recorded.run not in passed:
+        passed.add(recorded.run)
+        recorded = load(origin.undoes)
+    if origin is None or not origin.playbook:
+        return Limits()
+    try:
+        limits = read_playbook(Path(origin.playbook), discover()).limits
+    except ConfigError:
+        say(
+            f"{origin.playbook} cannot be read any more, so that its limits are not known: --yes does not do, "
+            "and a person has to say yes on a terminal"
+        )
+        return Limits(confirm_from=next(iter(Risk)))
+    if limits.approvals and changes:
+        raise ConfigError(_unapproved(recorded, limits.approvals))
+    return Limits(confirm_from=limits.confirm_from)
+
+
+def _unapproved(recorded: RecordedRun, count: int) -> Problem:
+    name = recorded.started.playbook
+    message = f"{name} changes nothing without {plural(count, 'approval')} (limits.approvals), and an undo has none"
+    hint = (
+        "--dry-run shows what would be undone; write that as a playbook with `limits: {approvals: "
+        f"{count}}}`, and have its plan approved (`runbook plan`, `runbook approve`, `runbook apply`)"
+    )
+    return Problem(message=message, hint=hint)

@@ -1,0 +1,94 @@
+"""The command ``runbook locks``: which runs are changing which hosts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from engine.app.history.recording import hosts_in_records
+from engine.app.input_files import inventory_paths, read_inventory
+from engine.app.order import Order
+from engine.app.outputs import outputs_for
+from engine.app.run import Run
+from engine.app.run_command import Options, Person, order_for, with_secrets_resolved
+from engine.app.secret_masking import SecretMasking, secrets_on_command_line
+from engine.fleet import Cancellation
+from engine.inventory.host_patterns import select
+from engine.text.name_ranges import fold
+from engine.text.printable import printable
+from engine.values.playbook import Phase, Playbook, Step
+from engine.values.result import HostResult, Status, StepResult
+from engine.values.types import Json
+
+USERS = ("root", "login")
+"""The steps: root's locks, and those of the user who logs in."""
+
+WORDS = {"locked by": "held", "being locked by": "asked"}
+"""What is said of a run, by the field of ``host_locks`` in which it stands."""
+
+
+def list_locks(pattern: str, options: Options, person: Person) -> int:
+    """Say who holds the locks of the hosts of *pattern*.  Changes nothing.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        inventory = read_inventory(inventory_paths(options["inventory"]))
+        chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+        order = order_for(_playbook(), {}, options, person, inventory=inventory, selection=chosen)
+        order = with_secrets_resolved(order, hiding, changes=False)
+        stop = Cancellation()
+        person.can_stop(stop)
+        if options["output"] != "console" or options["report"]:
+            return _report(order, options, person, stop, hiding)
+        run = Run(order, (), stop)
+        hiding.learn(run.secrets)
+        code, results = run.probed()
+        for line in lines_of(results):
+            print(printable(line))
+        return code
+
+
+def _report(order: Order, options: Options, person: Person, stop: Cancellation, hiding: SecretMasking) -> int:
+    with outputs_for(options["output"], sys.stdout, options["report"], person.say, stop) as outputs:
+        run = Run(order, (outputs,), stop)
+        hiding.learn(run.secrets)
+        code = run.plan_only()
+    return outputs.code(code)
+
+
+def _playbook() -> Playbook:
+    root, login = (Step(id=it, phase=Phase.DIAGNOSE, action="host_locks") for it in USERS)
+    return Playbook(name="locks", diagnose=(replace(root, become="root", ignore_failure=True), login))
+
+
+def lines_of(results: Sequence[HostResult]) -> Iterator[str]:
+    """A line for each lock, then one for all hosts of which the same is to be said."""
+    rest: dict[str, list[str]] = {}
+    for result in results:
+        steps = {it.id: it for it in result.steps}
+        if result.error:
+            rest.setdefault(f"{result.verdict}: {result.error}", []).append(result.host)
+            continue
+        locks = dict.fromkeys(line for it in USERS for line in _held(steps[it]))
+        yield from (f"{result.host}: {line}" for line in locks)
+        if why := _unknown(steps):
+            rest.setdefault(why, []).append(result.host)
+        elif not locks:
+            rest.setdefault("not locked", []).append(result.host)
+    for why, hosts in rest.items():
+        yield f"{fold(hosts)}: {why}"
+
+
+def _held(step: StepResult) -> list[str]:
+    state = step.state if isinstance(step.state, Mapping) else {}
+    return [f"{word} {run}" for word, key in WORDS.items() for run in _texts(state.get(key))]
+
+
+def _texts(value: Json) -> list[str]:
+    return [str(it) for it in value] if isinstance(value, list) else []
+
+
+def _unknown(steps: Mapping[str, StepResult]) -> str:
+    """What is not known of a host's locks, and why."""
+    whose = {"root": "root's locks are not known", "login": "the locks of the login user are not known"}
+    failed = [it for it in USERS if steps[it].status is not Status.OK]
+    return "; ".join(f"{whose[it]}: {steps[it].why}" for it in failed)

@@ -1,0 +1,255 @@
+"""The table of ``runbook monitor``: one row a host, and the findings below."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.codec import UNKNOWN
+from engine.text.name_ranges import fold
+from engine.text.printable import printable
+from engine.values.plan import Presence
+from engine.values.playbook import Playbook, Severity
+from engine.values.result import HostResult, Status, StepResult
+from engine.values.types import Json
+from engine.wording.summary import next_line
+
+COLOURS = {Severity.INFO: "36", Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
+"""SGR codes: cyan, yellow, red, bold red."""
+
+GREY = "2"
+LATE = 3.0
+"""Seconds after which a probe that has not ended is shown as waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """What was last seen of a host; times are seconds on the monotonic clock."""
+
+    host: str
+    result: HostResult | None = None
+    at: float = 0.0
+    since: float = 0.0
+    """When a probe that has not ended yet was started; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A piece of text with its colour."""
+
+    text: str
+    colour: str = ""
+
+
+def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *, colours: bool) -> list[str]:
+    """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
+    now = time.monotonic()
+    head = [Cell(it, "1") for it in ("host", *(step.id for step in book.diagnose), "seen")]
+    rows = [head, *([Cell(sight.host), *_cells(book, sight), _age(sight, now)] for sight in sights)]
+    widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
+    lines = [_line(row, widths, width, colours) for row in rows]
+    found = _notes(book, sights)
+    room = height - len(lines) - 1
+    whole = not height or sum(map(len, found)) <= room
+    notes = [_cut(cell, width, colours) for cells in found for cell in (cells if whole else cells[:1])]
+    if not height:
+        return [*lines, *([""] if notes else []), *notes]
+    if len(lines) > height:
+        return [*lines[: height - 1], f"... and {len(lines) - height + 1} more hosts"]
+    if len(notes) > room > 0:
+        notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
+    return [*lines, "", *notes[:room]] if room > 0 and notes else lines
+
+
+def _line(row: Sequence[Cell], widths: Sequence[int], width: int, colours: bool) -> str:
+    """One row; what has no room is left out from the right."""
+    made, left = [], width
+    for cell, wide in zip(row, widths, strict=True):
+        text = printable(cell.text).ljust(wide)[: max(0, left)]
+        left -= wide + 2
+        if text:
+            made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
+    return "  ".join(made).rstrip()
+
+
+def _cut(cell: Cell, width: int, colours: bool) -> str:
+    text = printable(cell.text)
+    text = text if len(text) <= width else f"{text[: width - 1]}…"
+    return f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour else text
+
+
+def _age(sight: HostView, now: float) -> Cell:
+    waits = now - sight.since if sight.since else 0.0
+    if sight.result is None:
+        return Cell(f"waiting {waits:.0f} s" if waits >= LATE else "...", GREY)
+    if waits >= LATE:
+        return Cell(f"{now - sight.at:.0f} s ago, waiting {waits:.0f} s", GREY)
+    return Cell(f"{now - sight.at:.0f} s ago", GREY)
+
+
+def _cells(book: Playbook, sight: HostView) -> list[Cell]:
+    if sight.result is None:
+        return [Cell("") for _ in book.diagnose]
+    steps = {step.id: step for step in sight.result.steps}
+    colours = _colours(book, sight.result)
+    return [_cell(steps.get(it.id), colours.get(it.id, "")) for it in book.diagnose]
+
+
+def _cell(step: StepResult | None, colour: str) -> Cell:
+    if step is None or step.status is Status.UNREACHABLE:
+        return Cell("down" if step else "?", COLOURS[Severity.ERROR])
+    if step.status is Status.SKIPPED:
+        return Cell("-", GREY)
+    if step.status is not Status.OK:
+        return Cell("?", COLOURS[Severity.WARNING])
+    words = WORDS.get(step.action)
+    return Cell(words(step.state) if words else "ok", colour)
+
+
+def _colours(book: Playbook, result: HostResult) -> dict[str, str]:
+    """The colour of each probe: of the worst finding that is there and rests on it."""
+    there = {finding.id: finding.severity for finding in result.findings if finding.status is Presence.PRESENT}
+    order = list(Severity)
+    found: dict[str, Severity] = {}
+    for rule in book.findings:
+        severity = there.get(rule.id)
+        for look in rule.looks if severity else ():
+            assert severity is not None
+            found[look] = max(found.get(look, severity), severity, key=order.index)
+    return {look: COLOURS.get(severity, "") for look, severity in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A thing that is found on hosts, or not known of them, and what a person can do about it."""
+
+    rank: int
+    """The smaller, the worse."""
+    text: str
+    action: str
+    colour: str
+
+
+def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Cell]]:
+    """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
+    hosts: dict[Note, list[str]] = {}
+    for sight in sights:
+        for note in _of_host(book, sight.result) if sight.result else ():
+            hosts.setdefault(note, []).append(sight.host)
+    reported = sorted(hosts, key=lambda note: note.rank)
+    return [
+        [
+            Cell(f"{fold(hosts[note])}: {note.text}", note.colour),
+            *([Cell(f"  what to do: {note.action}")] if note.action else []),
+        ]
+        for note in reported
+    ]
+
+
+def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
+    if result.error:
+        action = next_line(result).removeprefix("what to do: ")
+        yield Note(-9, f"{result.verdict}: {result.error}", action, COLOURS[Severity.ERROR])
+        return
+    looks, order = {rule.id: set(rule.looks) for rule in book.findings}, list(Severity)
+    there = [
+        finding
+        for finding in result.findings
+        if finding.status is Presence.PRESENT and finding.severity is not Severity.INFO
+    ]
+    named = {step.id for step in book.diagnose}
+    blind = [step for step in result.steps if step.id in named and step.status in (Status.FAILED, Status.BLOCKED)]
+    unseen = {it.id for it in blind}
+    for finding in there:
+        if not looks.get(finding.id) or not looks[finding.id] <= unseen:
+            yield Note(
+                -order.index(finding.severity),
+                str(finding.say),
+                next(iter(finding.advise), ""),
+                COLOURS[finding.severity],
+            )
+    for step in blind:
+        about = [it for it in there if looks.get(it.id) == {step.id}]
+        action = next((it.advise[0] for it in about if it.advise), "")
+        yield Note(-1, f"{step.id} is unknown: {step.why}", action, COLOURS[Severity.WARNING])
+
+
+def _known(value: Json) -> Json:
+    """*value*, or nothing where it is unknown."""
+    return None if isinstance(value, Mapping) and UNKNOWN in value else value
+
+
+def _percent(value: Json) -> str:
+    known = _known(value)
+    return f"{known:.0f}%" if isinstance(known, int | float) else "?"
+
+
+def _memory(state: Mapping[str, Json]) -> str:
+    total = _known(state.get("total"))
+    size = f" of {total / 2**30:.0f}G" if isinstance(total, int) else ""
+    return _percent(state.get("percent")) + size
+
+
+def _gpus(state: Mapping[str, Json]) -> str:
+    gpus = state.get("gpus")
+    if not isinstance(gpus, list):
+        return "?"
+    reported = []
+    for gpu in gpus:
+        assert isinstance(gpu, Mapping)
+        used, total = _known(gpu.get("memory_used")), _known(gpu.get("memory_total"))
+        share = (
+            used / total * 100 if isinstance(used, int | float) and isinstance(total, int | float) and total else None
+        )
+        reported.append(f"{_percent(gpu.get('utilization'))}/{_percent(share)}")
+    if len(reported) > 4:
+        reported = [*reported[:3], f"+{len(reported) - 3}"]
+    return " ".join(reported) or "none"
+
+
+_OF_THE_KERNEL = (
+    ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
+    ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
+)  # fmt: skip
+"""Fields of the kernel log's State, and the word for each in a cell."""
+
+
+def _kernel(state: Mapping[str, Json]) -> str:
+    """The counts of kernel messages by kind; ``?`` where there are none and a kind is unknown."""
+    found = [(_known(state.get(field, [])), word) for field, word in _OF_THE_KERNEL]
+    counts = [f"{len(messages)} {word}" for messages, word in found if isinstance(messages, list) and messages]
+    if counts:
+        return ", ".join(counts)
+    return "none" if all(isinstance(messages, list) for messages, _ in found) else "?"
+
+
+def _containers(state: Mapping[str, Json]) -> str:
+    """How many are up, and what is wrong with the others; those that ended well, or were never started, are no news."""
+    found = _known(state.get("containers"))
+    if not isinstance(found, list):
+        return "?"
+    kinds = [_fate(it, state) for it in found if isinstance(it, Mapping)]
+    reported = [f"{kinds.count(it)} {it}" for it in ("up", "restarting", "failed", "paused") if it in kinds]
+    return ", ".join(reported) or "none"
+
+
+def _fate(container: Mapping[str, Json], state: Mapping[str, Json]) -> str:
+    """One word for a container; empty where there is nothing to tell."""
+    looping, failed = _known(state.get("looping")), state.get("failed")
+    name, status = container.get("name"), container.get("status")
+    if status == "restarting" or (isinstance(looping, list) and name in looping):
+        return "restarting"
+    if isinstance(failed, list) and name in failed:
+        return "failed"
+    return {"running": "up", "paused": "paused"}.get(str(status), "")
+
+
+WORDS = {
+    "memory": _memory,
+    "disk": lambda state: _percent(state.get("percent")),
+    "nvidia_smi": _gpus,
+    "kernel_log": _kernel,
+    "containers": _containers,
+}
+"""How the state of each action is said in one cell."""

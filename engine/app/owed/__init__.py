@@ -1,0 +1,1 @@
+"""Clean-ups that are owed to hosts: the records on this machine, and `runbook settle`."""

@@ -1,0 +1,162 @@
+"""Keep the records of one run, and name what other runs still owe its hosts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from engine.app.owed.record import Damaged, Record, file_name, parsed, without_secrets
+from engine.facts.system.owed_note import HostNote
+from engine.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
+from engine.records.process_identity import lives, this_process
+from engine.values.masking import Masking
+from engine.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup
+from engine.values.run_origin import SecretPlace
+from engine.values.types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the records of one run have in common."""
+
+    path: str
+    digest: str
+    inputs: Mapping[str, Json]
+    """Those that may be recorded."""
+    secrets: Mapping[str, Json] = field(repr=False)
+    """Those that must not."""
+    given: tuple[str, ...]
+    """Those of them that have another value than their default."""
+    inventory: tuple[str, ...]
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """A digest of what the inventory says of each host, by its name."""
+    secret_places: tuple[SecretPlace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A record that is not believed."""
+
+    file: str
+    why: str
+
+
+def all_records(folder: PrivateFolder) -> tuple[tuple[Record, ...], tuple[Unreadable, ...]]:
+    """Every record in *folder*, the oldest first, and what is there that cannot be believed."""
+    records: list[Record] = []
+    damaged: list[Unreadable] = []
+    try:
+        names = folder.names()
+    except OSError as error:
+        return (), (Unreadable(file=str(folder.path), why=error.strerror or str(error)),)
+    for name in names:
+        try:
+            records.append(parsed(folder.read(name), name))
+        except FileNotFoundError:  # it has just been removed
+            continue
+        except (OSError, ValueError) as error:
+            why = str(error) if isinstance(error, Damaged) else getattr(error, "strerror", None) or str(error)
+            damaged.append(Unreadable(file=str(folder.path / name), why=why))
+    return tuple(sorted(records, key=lambda it: (it.since, it.run))), tuple(damaged)
+
+
+class RunRecords:
+    """What one run owes, host by host; used by many threads."""
+
+    def __init__(self, facts: RunFacts, mask: Masking) -> None:
+        self._facts, self._mask, self._maker = facts, mask, this_process()
+        self._lock = threading.Lock()
+        self._kept: dict[str, Record] = {}
+        self._folder: PrivateFolder | None
+        try:
+            self._folder, self._why = PrivateFolder(state_directory("owed")), ""
+        except Unsafe as error:
+            self._folder, self._why = None, error.strerror or "there is no directory"
+        self._others = self._left_by_others()
+        self._heard: dict[str, dict[str, Owed]] = {}
+
+    def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
+        """See ``engine.protocols.OwedRecords``."""
+        steps = tuple(without_secrets(it, self._facts.secrets, self._mask) for it in cleanup.steps)
+        known = self._facts.hosts
+        record = Record(
+            run=cleanup.run,
+            playbook=cleanup.playbook,
+            path=self._facts.path,
+            digest=self._facts.digest,
+            inputs=self._facts.inputs,
+            secret_inputs=self._facts.given,
+            inventory=self._facts.inventory,
+            hosts={it: known[it] for it in (cleanup.host, *(step.on for step in steps)) if it in known},
+            secret_places={it.secret: it.digest for it in self._facts.secret_places if cleanup.host in it.hosts},
+            host=cleanup.host,
+            by=cleanup.by,
+            since=cleanup.since,
+            steps=steps,
+            notes=cleanup.notes,
+            maker=self._maker,
+        )
+        if self._folder is None:
+            return NotRecorded(why=self._why)
+        text = record.text()
+        if len(text) > LARGEST // 2:
+            return NotRecorded(why=f"its record would be larger than {LARGEST // 2048} KiB")
+        try:
+            self._folder.write(record.name, text)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            return NotRecorded(why=f"{self._folder.path}: {why.lower() if not isinstance(error, Unsafe) else why}")
+        with self._lock:
+            self._kept[cleanup.host] = record
+        return replace(record.cleanup, steps=steps)
+
+    def drop(self, cleanup: OwedCleanup) -> None:
+        """See ``engine.protocols.OwedRecords``."""
+        with self._lock:
+            self._kept.pop(cleanup.host, None)
+        if self._folder:
+            with suppress(OSError):  # what cannot be removed is found needless when it is settled
+                self._folder.remove(file_name(cleanup.run, cleanup.host))
+
+    def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
+        """See ``engine.protocols.OwedRecords``."""
+        return ()
+
+    def is_open(self, cleanup: OwedCleanup) -> bool:
+        """See ``engine.protocols.OwedRecords``."""
+        return cleanup.host in self._kept
+
+    def hear(self, host: str, notes: Sequence[HostNote]) -> None:
+        """Take note of what *host* says that it is owed."""
+        left = {it.owed.run: it.owed for it in notes if not it.running}
+        with self._lock:
+            self._heard.setdefault(host, {}).update(left)
+
+    def owed_to(self, host: str) -> tuple[Owed, ...]:
+        """What is owed to *host*, as far as this machine and the host know, the oldest first."""
+        with self._lock:
+            own, heard = self._kept.get(host), self._heard.get(host, {})
+        there = self._names() if self._others.get(host) else ()
+        records = [it for it in (*self._others.get(host, ()), *([own] if own else [])) if it is own or it.name in there]
+        found = {it.run: it.owed for it in records}
+        for run, owed in heard.items():
+            if run in found:
+                found[run] = replace(found[run], noted=(NotedIn.CONTROLLER, NotedIn.HOST))
+            elif own is None or run != own.run:
+                found[run] = owed
+        return tuple(sorted(found.values(), key=lambda it: (it.since, it.run)))
+
+    def _names(self) -> Sequence[str]:
+        try:
+            return self._folder.names() if self._folder else ()
+        except OSError:
+            return ()
+
+    def _left_by_others(self) -> Mapping[str, tuple[Record, ...]]:
+        found: dict[str, tuple[Record, ...]] = {}
+        for record in all_records(self._folder)[0] if self._folder else ():
+            if not lives(record.maker):
+                found[record.host] = (*found.get(record.host, ()), record)
+        return found

@@ -1,0 +1,1 @@
+"""Saved plans: make them, show them, approve them, and apply each once, while it is still true."""

@@ -1,0 +1,157 @@
+"""Approve plans with SSH signatures, and check them (``ssh-keygen -Y``)."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.app.plans.plan_file import read_signature, read_signers
+from engine.errors import ConfigError
+
+NAMESPACE = "runbook-plan"
+"""What a signature is for: one for git, or for a file, is none for a plan."""
+WITHIN = 30
+"""Seconds that checking may take."""
+SIGNERS = "allowed_signers"
+KEYS = ("id_ed25519", "id_ecdsa", "id_ed25519_sk", "id_ecdsa_sk", "id_rsa")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A signature that is good."""
+
+    file: str
+    principals: tuple[str, ...]
+    """Whose key it is; the first is the one that it was checked for."""
+    key: str
+    """The fingerprint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A signature that does not count."""
+
+    file: str
+    why: str
+
+
+def sign(content: bytes, key: str) -> str:
+    """The signature of *content* by *key*: a private key, or a public one whose private key an agent holds.
+
+    Raises ConfigError.
+    """
+    argv = (_program(), "-Y", "sign", "-n", NAMESPACE, "-f", key)
+    done = subprocess.run(argv, input=content, capture_output=True, check=False)  # may ask for a passphrase, or a touch
+    if done.returncode:
+        raise ConfigError(f"could not sign with {key}: {_last_line(done.stderr)}")
+    return done.stdout.decode()
+
+
+def default_key() -> str:
+    """The first key that ``ssh`` itself would take.  Raises ConfigError where there is none."""
+    folder = Path("~/.ssh").expanduser()
+    for name in KEYS:
+        for path in (folder / name, folder / f"{name}.pub"):
+            if path.is_file():
+                return str(path)
+    raise ConfigError(f"no key to sign with in {folder}: name one with --key FILE (a .pub file: the agent has the key)")
+
+
+def signature_files(plan: str, given: Sequence[str]) -> list[str]:
+    """The signatures beside *plan* (``PLAN.NAME.sig``), and those *given*."""
+    return [*given, *sorted(it for it in glob.glob(f"{glob.escape(plan)}.*.sig") if it not in given)]
+
+
+def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
+    """The file that says whose key is whose: the one *given*, ``$RUNBOOK_ALLOWED_SIGNERS``, or where one lies."""
+    if named := given or os.environ.get("RUNBOOK_ALLOWED_SIGNERS", ""):
+        return Path(named).expanduser()
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "runbook"
+    places = [*(Path(it).parent for it in inventories), config]
+    return next((folder / SIGNERS for folder in places if (folder / SIGNERS).exists()), None)
+
+
+def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[Approval], list[Refused]]:
+    """Which of *files* are signatures of *content* by somebody in *signers*.  Raises ConfigError."""
+    allowed = read_signers(signers)
+    good: list[Approval] = []
+    refused: list[Refused] = []
+    with tempfile.TemporaryDirectory(prefix="runbook-") as folder:
+        (known := Path(folder, SIGNERS)).write_bytes(allowed)
+        for file in files:
+            try:
+                (own := Path(folder, "signature")).write_bytes(read_signature(file))
+            except ConfigError as error:  # whoever can write beside the plan must not keep others from applying it
+                refused.append(Refused(file=file, why=str(error)))
+                continue
+            found = _checked(content, str(own), str(known), str(signers))
+            if isinstance(found, str):
+                refused.append(Refused(file=file, why=found))
+            else:
+                good.append(Approval(file=file, principals=found[0], key=found[1]))
+    return good, refused
+
+
+def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[list[Approval], list[Refused]]:
+    """Those of *approvals* that are of different people, and of none whose user name is one of *excluded*."""
+    good: list[Approval] = []
+    refused: list[Refused] = []
+    for it in approvals:
+        own = {_person(name) for name in it.principals} & {name.casefold() for name in excluded}
+        if own:
+            why = f"{', '.join(it.principals)} made the plan or applies it: another person has to approve it"
+            refused.append(Refused(file=it.file, why=why))
+        elif any(it.key == other.key or set(it.principals) & set(other.principals) for other in good):
+            refused.append(Refused(file=it.file, why=f"{it.principals[0]} has approved it already: that counts once"))
+        else:
+            good.append(it)
+    return good, refused
+
+
+def _person(principal: str) -> str:
+    """The user name of a principal: ``alice`` of ``alice@example.com``."""
+    return principal.partition("@")[0].casefold()
+
+
+def _checked(content: bytes, file: str, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
+    """Whose signature *file* is, and by which key; or why it does not count."""
+    found = _ask(("find-principals", "-s", file, "-f", known), b"")
+    principals = tuple(found.stdout.decode(errors="replace").split())
+    if found.returncode or not principals:
+        why = _last_line(found.stderr)
+        return f"no signature, or its key is not in {shown} (a line there says whose it is: NAME@HOST KEY): {why}"
+    if vague := next((it for it in principals if set(it) & set("*?!")), ""):
+        return f"its key belongs to {vague} in {shown}: a pattern does not say who approved; name the person there"
+    done = _ask(("verify", "-s", file, "-f", known, "-I", principals[0], "-n", NAMESPACE), content)
+    key = re.search(r"\bSHA256:[A-Za-z0-9+/]{43}", done.stdout.decode(errors="replace"))
+    if done.returncode or key is None:
+        return f"not a good signature of this plan by {principals[0]}: {_last_line(done.stderr)}"
+    return principals, key.group()
+
+
+def _ask(words: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            (_program(), "-Y", *words), input=content, capture_output=True, check=False, timeout=WITHIN
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"ssh-keygen did not answer within {WITHIN} s: the approvals cannot be checked") from error
+
+
+def _program() -> str:
+    found = shutil.which("ssh-keygen")
+    if found is None:
+        raise ConfigError("approvals need ssh-keygen (OpenSSH 8.2 or newer), and there is none in $PATH")
+    return found
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "ssh-keygen did not say why"

@@ -1,0 +1,50 @@
+"""The command ``runbook approve``: sign a saved plan with an SSH key."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+
+from engine.app.plans.approvals import default_key, sign
+from engine.app.plans.document import parsed
+from engine.app.plans.plan_command import opened_plan, publish, this_user
+from engine.app.plans.plan_file import read_plan
+from engine.app.plans.saved_text import expired, plan_text
+from engine.app.run_command import Options, Person
+from engine.errors import ConfigError
+from engine.text.printable import printable
+
+DECLINED = 130
+
+SHARED = 0o644
+"""The mode of a signature: it is for others."""
+
+
+def approve_plan(path: str, options: Options, person: Person) -> int:
+    """Show the plan in the file *path*, ask, and sign exactly what was shown.  Returns the exit code."""
+    content = read_plan(path, trusted=False)
+    saved = parsed(content, path)
+    now = datetime.now(UTC)
+    this = this_user(now)
+    if expired(saved, now):
+        raise ConfigError(f"{path}: the plan expired at {saved.expires_at}; there is nothing to approve")
+    if not options["yes"]:
+        if not person.is_there():
+            raise ConfigError("approving needs a yes: there is no terminal to ask on, and no --yes")
+        print(printable(plan_text(path, content, options["allowed_signers"])), file=sys.stderr)
+        if not person.confirms("\nApprove this plan?"):
+            person.say("declined: nothing was signed")
+            return DECLINED
+    if own := sorted(this.names & saved.made.names):
+        person.say(
+            f"you are {own[0]}, who made this plan: apply counts the approval only if the key is another "
+            "user's in allowed_signers"
+        )
+    key = os.path.expanduser(options["key"]) if options["key"] else default_key()
+    out = options["out"] or f"{os.path.expanduser(path)}.{this.sudo_user or this.user}.sig"
+    made = opened_plan(out, SHARED)
+    signature = sign(content, key)
+    publish(made, signature, out)
+    person.say(f"approved plan {saved.plan[:8]} with {key}: the signature is in {out}")
+    return 0

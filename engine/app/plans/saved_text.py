@@ -1,0 +1,136 @@
+"""Show a saved plan: as its dry run printed it, with who made it, until when it may be applied, and who approved it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from engine import reporters
+from engine.app.plans.approvals import Approval, Refused, checked, counted, signature_files, signers_file
+from engine.app.plans.document import SavedPlan, is_plan, parsed
+from engine.app.plans.plan_file import read_plan
+from engine.app.plans.usage import Usage
+from engine.errors import ConfigError
+from engine.text.printable import printable_line
+from engine.values.event import Event, HostFinished, RunFinished, RunStarted
+from engine.values.result import Mode, Status, StepResult
+from engine.values.types import plural
+from engine.wording.host_lines import step_lines
+
+
+def plan_text(path: str, content: bytes, signers: str = "") -> str:
+    """The plan in *content*, the file *path*, in words.  Raises ConfigError where it is none, or was edited."""
+    saved = parsed(content, path)
+    lines = [*_in_full(saved), *_other_targets(saved), *_about(saved), *_approvals(saved, path, content, signers)]
+    return "\n".join([report_text(saved), *map(printable_line, lines)])
+
+
+def plan_or_nothing(path: str, signers: str = "") -> str:
+    """The plan in the file *path* in words; empty where it is no plan.  It is only read: it may be another user's."""
+    if not os.path.isfile(path):
+        return ""
+    content = read_plan(path, trusted=False)
+    return plan_text(path, content, signers) if is_plan(content) else ""
+
+
+def report_text(saved: SavedPlan) -> str:
+    """What the dry run printed."""
+    stream, whole = io.StringIO(), saved.result
+    reporter = reporters.make("console", stream)
+    hosts = tuple(host.host for host in whole.hosts)
+    start = RunStarted(run=whole.run, playbook=whole.playbook, mode=Mode.PLAN, hosts=hosts, left_out=whole.left_out)
+    events: list[Event] = [start, *(HostFinished(result=it) for it in whole.hosts), RunFinished(result=whole)]
+    for event in events:
+        reporter.on(event)
+    return stream.getvalue()
+
+
+def _in_full(saved: SavedPlan) -> list[str]:
+    """The steps that the report cuts short, whole: nobody may be asked to approve what they are not shown."""
+    return [
+        line
+        for host in saved.result.hosts
+        for step in host.steps
+        if Counter(whole := _whole(step)) - Counter(step_lines(step))
+        for line in (f"{host.host}: {step.id} in full:", *whole, "")
+    ]
+
+
+def _whole(step: StepResult) -> list[str]:
+    """The victims, the difference and the commands of *step*, as ``step_lines`` has them."""
+    if step.status is not Status.WOULD_CHANGE and not step.condition:
+        return []
+    commands = () if step.victims else (it.shown or f"$ {it.line}" for it in step.commands if it.exit_code is None)
+    return [
+        *(f"  pid {it.pid} ({it.user}) {' '.join(it.command.split())}" for it in step.victims),
+        *(f"  | {it}" for it in (step.diff or "").removesuffix("\n").split("\n") if step.diff),
+        *(f"  {it}" for it in commands),
+    ]
+
+
+def _other_targets(saved: SavedPlan) -> list[str]:
+    """What else than processes may be touched, host by host: apply goes by it, and a report names processes only."""
+    lines = [
+        f"{host.host}: {step.id} may touch: {', '.join(f'{it.kind} {it.say}' for it in others)}"
+        for host in saved.hosts
+        for step in host.steps
+        if (others := [it for it in step.targets if it.kind != "process"])
+    ]
+    return [*lines, ""] if lines else []
+
+
+def expired(saved: SavedPlan, now: datetime) -> bool:
+    """Whether *saved* may not be applied any more."""
+    return now >= _moment(saved.expires_at)
+
+
+def from_the_future(saved: SavedPlan, now: datetime) -> bool:
+    """Whether *saved* was made by a clock that was ahead of this one by more than some minutes."""
+    return (_moment(saved.made.at) - now).total_seconds() > 300
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)  # ``parsed`` has seen to that
+
+
+def _about(saved: SavedPlan) -> list[str]:
+    over = "it has expired" if expired(saved, datetime.now(UTC)) else "not applied here so far"
+    may = f"can be applied until {saved.expires_at}: {over}"
+    try:
+        use = Usage().of(saved.plan)
+        may = f"cannot be applied a second time: {use}" if use else may
+    except ConfigError as error:
+        may = f"can be applied until {saved.expires_at}: whether it was applied is not known ({error})"
+    return [
+        f"plan {saved.plan[:8]}, made by {saved.made} at {saved.made.at} from {saved.playbook.path}",
+        may,
+    ]
+
+
+def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> list[str]:
+    if not saved.approvals:
+        return []
+    files = signature_files(os.path.expanduser(path), ())
+    known = signers_file(signers, saved.inventory.paths)
+    if known is None:
+        there = f"; {plural(len(files), 'signature')} not checked, as there is no allowed_signers file" if files else ""
+        return [f"needs {plural(saved.approvals, 'approval')}{there}"]
+    good, refused = approvals_of(saved, content, files, str(known))
+    return [
+        f"needs {plural(saved.approvals, 'approval')}, has {len(good)}",
+        *(f"  approved by {it.principals[0]} ({it.file}, {it.key})" for it in good),
+        *(f"  {it.file} does not count: {it.why}" for it in refused),
+    ]
+
+
+def approvals_of(
+    saved: SavedPlan, content: bytes, files: Sequence[str], signers: str, *, excluded: frozenset[str] = frozenset()
+) -> tuple[list[Approval], list[Refused]]:
+    """The approvals in *files* that count, and those that do not; *excluded*: users whose approval does not count."""
+    good, bad = checked(content, files, Path(signers)) if files else ([], [])
+    counting, double = counted(good, saved.made.names | excluded)
+    return counting, [*bad, *double]

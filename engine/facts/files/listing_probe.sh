@@ -1,0 +1,39 @@
+LC_ALL=C; export LC_ALL
+inside=$1 interval=$2 most=$3; shift 3
+IFS= read -r end </proc/sys/kernel/random/uuid || { echo '/proc/sys/kernel/random/uuid cannot be read' >&2; exit 3; }
+end=$(printf '\001')$end
+list() {
+    for glob in "$@"; do
+        case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
+        any=
+        IFS=
+        for one in $glob; do
+            [ -e "$one" ] || [ -L "$one" ] || continue
+            any=yes
+            if [ -z "$inside" ]; then
+                stat -L -c "%s %Y %f %n$end" -- "$one" 2>/dev/null || stat -c "%s %Y %f %n$end" -- "$one" 2>/dev/null
+            else
+                find "$one/." -type f -name "$inside" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
+            fi
+        done
+        unset IFS
+        if [ -z "$any" ]; then
+            up=$glob
+            while case $up in *[*?[]*) true ;; *) [ ! -e "$up" ] && [ -n "$up" ] ;; esac; do up=${up%/*}; done
+            if [ -d "${up:-/}" ] && { [ ! -r "${up:-/}" ] || [ ! -x "${up:-/}" ]; }; then
+                printf 'unreadable %s%s\n' "${up:-/}" "$end"
+            else
+                printf 'missing %s%s\n' "$glob" "$end"
+            fi
+        fi
+    done
+}
+look() {
+    printf 'now %s%s\n' "$(date +%s)" "$end"
+    list "$@" | head -c "$most"
+    printf '%s\n' "$end"
+}
+command -v stat >/dev/null || { echo 'stat is not on this host' >&2; exit 3; }
+look "$@"
+if [ -n "$interval" ]; then sleep "$interval"; look "$@"; fi
+exit 0

@@ -1,0 +1,116 @@
+"""Read the ends of log files on a host, within bounds: its script, and what the script found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from engine.errors import ProbeError
+from engine.facts.files.listing import age_of
+from engine.facts.files.path_safety import unread
+from engine.shell import VIEW, script
+from engine.values.command import Command, Completed, read_script
+from engine.values.types import Unknown
+
+FILE_BYTES = 1 << 20
+"""What is read of one file at most, from its end."""
+
+ALL_BYTES = 16 << 20
+"""What is read of all files together at most."""
+
+_READ = VIEW + script(__package__, "log_reading")
+"""Content is indented by one space, so that no line of a log can pass for one of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """The end of a file."""
+
+    path: str
+    whole: bool
+    """Whether all of the file is there."""
+    lines: tuple[str, ...]
+    age: float | Unknown = field(default_factory=lambda: Unknown(why="not a file"))
+    """Seconds since it was written to."""
+    rotated: bool = False
+
+    def numbered(self, most: int) -> Iterator[tuple[int, str]]:
+        """The last *most* lines with their numbers: from the beginning where all is there, else from the end (-1)."""
+        lines = self.lines[-most:]
+        whole = self.whole and len(lines) == len(self.lines)
+        for at, line in enumerate(lines):
+            yield (at + 1 if whole else at - len(lines)), line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadFile:
+    """A file that is there and could not be read."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReading:
+    """What was found by some globs."""
+
+    files: tuple[LogFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Globs without a match."""
+    unreadable: tuple[UnreadFile, ...] = ()
+
+
+def ask_logs(globs: Sequence[str], lines: int, *, newest: int = 0, rotated: bool = False) -> Command:
+    """Reads the last *lines* of the files of *globs*; of the *newest* so many, where that is not 0."""
+    limits = (str(lines), str(FILE_BYTES), str(ALL_BYTES), str(newest), "yes" if rotated else "")
+    return read_script(_READ, *limits, *globs)
+
+
+def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
+    """What ``ask_logs`` found.  Raises ProbeError where nothing could be read."""
+    if done.timed_out:
+        raise ProbeError(f"the files could not be read in time: {', '.join(globs)}")
+    if done.exit_code != 0:
+        raise ProbeError(done.stderr.strip() or f"the files could not be read (exit code {done.exit_code})")
+    heads: list[tuple[str, list[str]]] = []
+    for line in done.stdout.split("\n"):
+        if line.startswith(" ") and heads:
+            heads[-1][1].append(line[1:].removesuffix("\r"))
+        elif line:
+            heads.append((line, []))
+    reported = [(head.partition(" "), lines) for head, lines in heads]
+    return LogReading(
+        files=tuple(_file(kind, rest, lines) for (kind, _, rest), lines in reported if kind in ("file", "rotated")),
+        missing=tuple(rest for (kind, _, rest), _ in reported if kind == "missing"),
+        unreadable=tuple(_unread(rest, lines) for (kind, _, rest), lines in reported if kind == "unreadable"),
+    )
+
+
+def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
+    """Why finding nothing would not mean that there is nothing; None: it would."""
+    if reading.unreadable:
+        shown = "; ".join(it.why for it in reading.unreadable[:3])
+        more = f"; and {len(reading.unreadable) - 3} more" if len(reading.unreadable) > 3 else ""
+        return Unknown(why=f"could not be read: {shown}{more}")
+    if not reading.files:
+        return Unknown(why=f"no file matches {', '.join(globs)}")
+    return None
+
+
+def _unread(path: str, lines: list[str]) -> UnreadFile:
+    """*lines*: why, and the user to become for it; either may be missing."""
+    return UnreadFile(path=path, why=unread(path, *lines[:2]))
+
+
+def _file(kind: str, head: str, lines: list[str]) -> LogFile:
+    cut, age, path = (*head.split(" ", 2), "", "")[:3]
+    known = age.lstrip("-").isdigit()
+    return LogFile(
+        path=path,
+        rotated=kind == "rotated",
+        whole=cut == "0",
+        lines=tuple(lines),
+        age=age_of(int(age), path)
+        if known
+        else Unknown(why="this host's stat does not report when the file was written"),
+    )

@@ -1,0 +1,146 @@
+"""What nvidia-smi says of a GPU's health beyond its state: memory errors, link, clocks, power, fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from engine.facts.gpu.clock_reasons import reasons_in
+from engine.facts.gpu.smi_markers import says_nothing
+from engine.facts.gpu.smi_output import missing, number, reason, row, sections, word
+from engine.facts.gpu.smi_query import ask_gpus
+from engine.values.command import Command, Completed
+from engine.values.types import Unknown
+
+T = TypeVar("T")
+
+REASONS, OLD_REASONS = "clocks_event_reasons.active", "clocks_throttle_reasons.active"
+"""Renamed with R535."""
+
+GROUPS = (
+    "ecc.errors.uncorrected.volatile.total,ecc.errors.uncorrected.aggregate.total",
+    "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",
+    "remapped_rows.correctable,remapped_rows.uncorrectable",
+    "pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,pcie.link.width.max",
+    f"{REASONS}/{OLD_REASONS}",
+    "power.draw,enforced.power.limit,power.default_limit,clocks.current.sm,clocks.max.sm",
+    "temperature.memory",
+    "temperature.gpu.tlimit",
+    "mig.mode.pending",
+    "fabric.state,fabric.status",
+)
+"""Fields that appear in drivers together, so that an old one refuses as few as can be."""
+
+NOT_REPORTED = Unknown(why="this driver does not report it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuHealth:
+    """The health of one GPU; a value that nvidia-smi did not give is Unknown, with the reason."""
+
+    ecc_volatile: float | Unknown = NOT_REPORTED
+    """Uncorrected memory errors since the driver was loaded."""
+    ecc_aggregate: float | Unknown = NOT_REPORTED
+    """Uncorrected memory errors in its whole life."""
+    sram_threshold: bool | Unknown = NOT_REPORTED
+    """Whether it has had more uncorrected errors in SRAM than the vendor allows."""
+    remapped_correctable: float | Unknown = NOT_REPORTED
+    remapped_uncorrectable: float | Unknown = NOT_REPORTED
+    """Memory rows that were replaced after an uncorrected error."""
+    link_gen: float | Unknown = NOT_REPORTED
+    link_gen_max: float | Unknown = NOT_REPORTED
+    link_width: float | Unknown = NOT_REPORTED
+    link_width_max: float | Unknown = NOT_REPORTED
+    reasons: tuple[str, ...] | Unknown = NOT_REPORTED
+    """Why the clocks are lower than they could be; ``engine.facts.gpu.clock_reasons`` has the words."""
+    power_draw: float | Unknown = NOT_REPORTED
+    power_limit: float | Unknown = NOT_REPORTED
+    power_default: float | Unknown = NOT_REPORTED
+    """Watts."""
+    clock: float | Unknown = NOT_REPORTED
+    clock_max: float | Unknown = NOT_REPORTED
+    """MHz."""
+    temperature_memory: float | Unknown = NOT_REPORTED
+    """Degrees Celsius."""
+    headroom: float | Unknown = NOT_REPORTED
+    """Degrees Celsius until the GPU slows down for heat."""
+    mig_pending: str | Unknown = NOT_REPORTED
+    fabric_state: str | Unknown = NOT_REPORTED
+    fabric_status: str | Unknown = NOT_REPORTED
+    not_applicable: tuple[str, ...] = field(default=())
+    """Columns of which the driver says that this product has no such value."""
+    not_reported: tuple[str, ...] = field(default=())
+    """Columns that this driver does not know."""
+
+
+def ask_health() -> Command:
+    """The GPUs, and every field of their health; one script, so that a driver that hangs is asked only once."""
+    return ask_gpus(groups=GROUPS)
+
+
+def read_health(done: Completed) -> Mapping[str, GpuHealth]:
+    """The index of each GPU to its health.  Raises ProbeError where nvidia-smi was not asked at all."""
+    values: dict[str, dict[str, str]] = {}
+    refused: set[str] = set()
+    failed: dict[str, str] = {}
+    for section in sections(done):
+        if section.name == "gpus":
+            for line in section.lines:
+                if cells := row(line, section.fields, "name"):
+                    values.setdefault(cells[0], {})
+        if section.name != "part":
+            continue
+        columns = section.fields[1:]
+        if section.exit_code == 2:
+            refused |= {*columns} if len(columns) == 1 else set()
+        elif section.exit_code != 0:
+            failed |= dict.fromkeys(columns, reason(section.exit_code, ()))
+        for cells in (row(line, section.fields, "") for line in section.lines):
+            if cells and cells[0] in values:
+                values[cells[0]] |= dict(zip(columns, cells[1:], strict=True))
+    refused -= {REASONS} if any(OLD_REASONS in it for it in values.values()) else set()
+    return {index: _health(found, refused, failed) for index, found in values.items()}
+
+
+def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, str]) -> GpuHealth:
+    def read(column: str, convert: Callable[[str], T | Unknown]) -> T | Unknown:
+        if column in values:
+            return convert(values[column])
+        return Unknown(why=failed[column]) if column in failed else NOT_REPORTED
+
+    return GpuHealth(
+        ecc_volatile=read("ecc.errors.uncorrected.volatile.total", number),
+        ecc_aggregate=read("ecc.errors.uncorrected.aggregate.total", number),
+        sram_threshold=read("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded", _yes),
+        remapped_correctable=read("remapped_rows.correctable", number),
+        remapped_uncorrectable=read("remapped_rows.uncorrectable", number),
+        link_gen=read("pcie.link.gen.current", number),
+        link_gen_max=read("pcie.link.gen.max", number),
+        link_width=read("pcie.link.width.current", number),
+        link_width_max=read("pcie.link.width.max", number),
+        reasons=read(REASONS if REASONS in values else OLD_REASONS, reasons_in),
+        power_draw=read("power.draw", number),
+        power_limit=read("enforced.power.limit", number),
+        power_default=read("power.default_limit", number),
+        clock=read("clocks.current.sm", number),
+        clock_max=read("clocks.max.sm", number),
+        temperature_memory=read("temperature.memory", number),
+        headroom=read("temperature.gpu.tlimit", _degrees),
+        mig_pending=read("mig.mode.pending", word),
+        fabric_state=read("fabric.state", word),
+        fabric_status=read("fabric.status", word),
+        not_applicable=tuple(column for column, value in values.items() if value and says_nothing(value)),
+        not_reported=tuple(sorted(refused)),
+    )
+
+
+def _yes(value: str) -> bool | Unknown:
+    return {"yes": True, "1": True, "no": False, "0": False}.get(value.lower(), missing(value))
+
+
+def _degrees(value: str) -> float | Unknown:
+    """A distance to a limit: below zero once the limit is passed."""
+    below = value.startswith("-")
+    found = number(value.removeprefix("-"))
+    return -found if below and not isinstance(found, Unknown) else found

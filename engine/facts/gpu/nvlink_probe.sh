@@ -1,0 +1,10 @@
+gpus kinds "$1"
+case $rc in 0|2|6|14|15) ask links '' nvlink -s ;; esac
+echo "$frame begin fabric"
+for device in /proc/driver/nvidia-nvswitch/devices/*; do [ -e "$device" ] && echo switch; done
+for file in /proc/[0-9]*/comm; do
+    comm=; read -r comm 2>/dev/null <"$file"
+    case $comm in nv-fabricmanage*) pid=${file#/proc/}; if really "${pid%/comm}"; then echo manager; fi ;; esac
+done
+printf '\n%s end 0\n' "$frame"
+exit 0

@@ -1,0 +1,64 @@
+"""Servers of network file systems that kernel messages report as not responding, and as responding again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from engine.facts.kernel.events import when
+from engine.facts.kernel.messages import Message
+from engine.facts.kernel.patterns import KINDS
+from engine.values.types import Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileServer:
+    """A server that did not respond at some time since the host was booted."""
+
+    server: str
+    """As it was named when it was mounted; of Lustre, the target, such as ``fs1-OST0002``."""
+    kind: Literal["NFS", "Lustre"]
+    silent: bool
+    """Whether its last message says that it does not respond."""
+    at: str | Unknown
+    seconds: float | Unknown
+    """When the present silence, or the last one, began."""
+    count: int
+    """Messages about silence, of all requests together."""
+    text: str
+    """The last message about it."""
+
+
+def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:
+    """Servers that did not respond at some time, each once: the silent ones first, and the latest first."""
+    found: dict[tuple[str, str], FileServer] = {}
+    for message in messages:
+        text = message.text.strip()
+        if said := KINDS["server_silent"].find(message.text):
+            key = _server(said)
+            before = found.get(key)
+            if before and before.silent:
+                found[key] = replace(before, count=before.count + 1, text=text)
+                continue
+            count = 1 + (before.count if before else 0)
+            found[key] = FileServer(
+                **when(message), server=key[1], kind=_kind(key), silent=True, count=count, text=text
+            )
+        elif (said := KINDS["server_back"].find(message.text)) and (key := _server(said)) in found:
+            found[key] = replace(found[key], silent=False, text=text)
+    latest = sorted(found.values(), key=lambda it: _age(it.seconds))
+    return tuple(sorted(latest, key=lambda it: not it.silent))
+
+
+def _age(seconds: float | Unknown) -> float:
+    return 0.0 if isinstance(seconds, Unknown) else -seconds
+
+
+def _server(said: re.Match[str]) -> tuple[str, str]:
+    return ("NFS", said["nfs"]) if said["nfs"] else ("Lustre", said["lustre"])
+
+
+def _kind(key: tuple[str, str]) -> Literal["NFS", "Lustre"]:
+    return "NFS" if key[0] == "NFS" else "Lustre"

@@ -1,0 +1,92 @@
+"""Connections and a clock that keep one host within its limits: its own deadline, and its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.errors import Cancelled
+from engine.executor.cancellation import HostCancellation
+from engine.protocols import Clock, Connection
+from engine.values.command import Command, Completed, Effect
+
+
+class Renewable:
+    """A connection that can be made anew once the host has been away."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._inner = connect()
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*."""
+        return self._inner.run(*commands)
+
+    def renew(self) -> None:
+        """Give the connection up, and open another one.  Raises Unreachable."""
+        self._inner.close()
+        self._inner = self._connect()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class UntilDeadline:
+    """A connection over which nothing more begins once the host's own deadline has passed."""
+
+    inner: Connection
+    own: HostCancellation
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands*.  Raises Cancelled, which names the deadline where that is the reason."""
+        if self.own.passed and not all(command.owed for command in commands):
+            raise Cancelled(f"{self.own.why}; not sent any more: {commands[0].brief()}")
+        try:
+            return self.inner.run(*commands)
+        except Cancelled as error:
+            if not self.own.is_why:
+                raise
+            raise Cancelled(f"{self.own.why}: {error}", sent=error.sent) from error
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(slots=True)
+class WithoutTurn:
+    """A connection to a host whose turn to be changed has not come: probes pass, and a change is noted, not sent."""
+
+    inner: Connection
+    asked: bool = False
+    """A change was to be sent."""
+
+    def run(self, *commands: Command) -> tuple[Completed, ...]:
+        """Send *commands* if none of them is a change.  Raises Cancelled."""
+        for command in commands:
+            if command.effect is Effect.WRITE:
+                self.asked = True
+                raise Cancelled(f"not sent, because the host's turn has not come: {command.brief()}")
+        return self.inner.run(*commands)
+
+    def close(self) -> None:
+        """Hang up the inner connection."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HostClock:
+    """A clock on which no sleep lasts longer than the host's own deadline."""
+
+    inner: Clock
+    own: HostCancellation
+
+    def now(self) -> float:
+        """Seconds."""
+        return self.inner.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait; return early when the run is asked to end, or the host's deadline passes."""
+        self.inner.sleep(min(seconds, max(0.0, self.own.left())))

@@ -1,0 +1,147 @@
+# What a command of an author leaves behind on a lane that others use after it: found, and ended, before its mark is
+# printed.  A process has a higher pid than those before it (until the numbers begin anew), so that only the pids since
+# the command began are looked at, by the shell itself: many processes on a host cost no more than few.
+runbook_stat() { # pid: sets runbook_s to its fields from the state on; fails where only its remains are there
+    runbook_s=
+    { while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do runbook_s=$runbook_s$runbook_l; done </proc/"$1"/stat; } 2>/dev/null
+    runbook_s=${runbook_s##*) }
+    case $runbook_s in '' | Z* | X* | x*) return 1 ;; esac
+}
+runbook_uids() { # pid: sets runbook_u to its four user ids
+    runbook_u=
+    while read -r runbook_l runbook_u; do
+        [ "$runbook_l" != Uid: ] || return 0
+    done 2>/dev/null <"/proc/$1/status"
+    return 1
+}
+runbook_fork() { # sets runbook_pid to the pid of a process that has begun just now, and ended
+    : &
+    runbook_pid=$!
+    wait "$runbook_pid"
+}
+runbook_newest() { # sets runbook_pid to the last pid that was given to a process
+    if [ -n "$runbook_tells" ]; then
+        { read -r runbook_l runbook_l runbook_l runbook_l runbook_pid </proc/loadavg; } 2>/dev/null
+        case $runbook_l in # bash may give what it still holds of the file of a process that has ended
+            [0-9]*/*[0-9]) case $runbook_pid in '' | *[!0-9]*) ;; *) return 0 ;; esac ;;
+        esac
+    fi
+    runbook_fork
+}
+runbook_place() { # sets from what runbook_stat has read: runbook_parent; runbook_in, the session; runbook_stack, by its program
+    # shellcheck disable=SC2086  # split into fields: state, parent, group, session
+    set -- $runbook_s
+    runbook_parent=$2 runbook_in=$4 runbook_stack=${26}
+}
+runbook_is_kin() { # whether the process that runbook_place has read may come from us, by its parent
+    case $runbook_kin in *' * '* | *" $runbook_parent "*) return 0 ;; esac
+    [ "$runbook_parent" -gt "$runbook_first" ] && [ ! -d "/proc/$runbook_parent" ] # it has just lost that
+}
+runbook_likely() { # pids: those of our session, and those that are kin, found by two programs however many there are
+    # shellcheck disable=SC2046  # pids
+    grep -a -s -H '' $(printf '/proc/%s/stat ' "$@") | LC_ALL=C awk -v ours="$runbook_session" -v above="$runbook_above" \
+        -v first="$runbook_first" -v newest="$runbook_pid" '
+        {
+            at = index($0, "/stat:"); pid = substr($0, 7, at - 7); s = substr($0, at + 6)
+            while ((k = index(s, ") ")) > 0) s = substr(s, k + 2)
+            last[pid] = s
+        }
+        END {
+            for (n = split(above, one, " "); n; n--) kin[one[n]]
+            every = "*" in kin
+            for (pid = first + 1; pid <= newest; pid++) {
+                if (!(pid in last) || split(last[pid], field, " ") < 5) continue
+                if (field[4] != ours && !every && !(field[2] in kin) && !(field[2] + 0 > first + 0 && !(field[2] in last))) continue
+                kin[pid]; print pid
+            }
+        }'
+}
+runbook_is_marked() { # pid: whether our mark stands in its environment
+    if [ -z "$runbook_reads_nul" ]; then grep -s -q "RUNBOOK_LANE=$RUNBOOK_LANE" "/proc/$1/environ"; return; fi
+    while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do
+        case $runbook_l in *"RUNBOOK_LANE=$RUNBOOK_LANE"*) return 0 ;; esac
+    done 2>/dev/null <"/proc/$1/environ"
+    return 1
+}
+runbook_is_ours() { # pid, which runbook_place has read: whether it has our user and our mark
+    [ -O "/proc/$1" ] && runbook_uids "$1" && [ "$runbook_u" = "$runbook_me" ] || return 1
+    if runbook_is_marked "$1"; then runbook_stat "$1" && runbook_uids "$1" && [ "$runbook_u" = "$runbook_me" ]; return; fi
+    # In the middle of an exec the environment is empty, or ends too early: it is read again in the next round.
+    runbook_was=$runbook_stack
+    runbook_stat "$1" && runbook_place || return 1
+    [ "$runbook_stack" = "$runbook_was" ] && [ "$runbook_stack" != 0 ] || [ "$runbook_round" -ge 6 ] || runbook_any=yes
+    return 1
+}
+runbook_end_new() { # ends what began after runbook_first in our session, or with our mark; fails where there is nothing
+    runbook_newest
+    [ "$runbook_pid" != "$runbook_first" ] || return 1
+    runbook_any='' runbook_kin=$runbook_above
+    set --
+    if [ "$runbook_pid" -gt "$runbook_first" ]; then
+        [ $((runbook_pid - runbook_first)) -lt 30000 ] || return 0
+        runbook_n=$runbook_first
+        while runbook_n=$((runbook_n + 1)); [ "$runbook_n" -le "$runbook_pid" ]; do
+            [ ! -d "/proc/$runbook_n" ] || set -- "$@" "$runbook_n"
+        done
+        # shellcheck disable=SC2046  # pids
+        [ $# -lt 32 ] || set -- $(runbook_likely "$@")
+    else # the numbers have begun anew: who came from whom is not seen by their order
+        runbook_kin=' * '
+        for runbook_n in /proc/[0-9]*; do
+            runbook_n=${runbook_n#/proc/}
+            [ "$runbook_n" -gt "$runbook_first" ] || [ "$runbook_n" -le "$runbook_pid" ] || continue
+            [ "$runbook_n" = $$ ] || set -- "$@" "$runbook_n"
+        done
+    fi
+    for runbook_n in "$@"; do
+        runbook_stat "$runbook_n" || continue
+        runbook_place
+        if [ "$runbook_in" != "$runbook_session" ]; then
+            runbook_is_kin || continue
+            runbook_kin="$runbook_kin$runbook_n "
+            runbook_is_ours "$runbook_n" || continue
+        fi
+        kill -s KILL "$runbook_n" 2>/dev/null
+        runbook_kin="$runbook_kin$runbook_n "
+        runbook_any=yes
+    done
+    [ -n "$runbook_any" ]
+}
+runbook_sweep() { # sets runbook_harm where this lane must not be used any more: what is left cannot be ended here
+    runbook_harm=' harmed' runbook_round=0
+    while runbook_end_new; do
+        runbook_round=$((runbook_round + 1))
+        [ "$runbook_round" -lt 12 ] || return 0
+        [ "$runbook_round" -lt 3 ] || sleep 0.05 2>/dev/null || sleep 1
+    done
+    runbook_first=$runbook_pid
+    for runbook_n in 1 2; do # somebody made our output non-blocking: what others write would be lost
+        while read -r runbook_l runbook_s; do
+            case $runbook_l$runbook_s in flags:*[4567]???) return 0 ;; esac
+        done 2>/dev/null <"/proc/$$/fdinfo/$runbook_n"
+    done
+    runbook_harm=
+}
+# What leaves a session has lost its parent: then its new one is above us, as the reaper of orphans is.
+runbook_above=' 1 ' runbook_parent=$$
+while [ "${runbook_parent:-0}" -gt 1 ]; do
+    runbook_above=" $runbook_parent$runbook_above"
+    runbook_stat "$runbook_parent" || { runbook_above="$runbook_above* "; break; } # who is above that is hidden
+    runbook_place
+done
+runbook_stat $$ && runbook_place
+runbook_session=$runbook_in
+runbook_uids $$; runbook_me=$runbook_u
+runbook_reads_nul='' # not every shell reads on behind a NUL: what it was started with has some
+while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do
+    case $runbook_l in *-cIFS=*) runbook_reads_nul=yes ;; esac
+done 2>/dev/null <"/proc/$$/cmdline"
+runbook_tells='' # /proc/loadavg ends with the last pid, unless it is not the kernel's own (lxcfs, gVisor)
+runbook_fork
+grep -q ' /proc/loadavg ' /proc/self/mounts 2>/dev/null
+[ $? = 1 ] && { read -r runbook_l runbook_l runbook_l runbook_l runbook_n </proc/loadavg; } 2>/dev/null || runbook_n=''
+case $runbook_n in
+    '' | *[!0-9]*) ;;
+    *) [ "$runbook_n" -lt "$runbook_pid" ] || [ $((runbook_n - runbook_pid)) -gt 1000 ] || runbook_tells=yes ;;
+esac
+runbook_newest; runbook_first=$runbook_pid

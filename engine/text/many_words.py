@@ -1,0 +1,50 @@
+"""Find which of very many words stand in a text, in a time that does not grow with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+MANY = 400
+"""Words from which on the text is gone through once: below that, a search for each is faster."""
+
+
+class ManyWords:
+    """Words, most of them of one length."""
+
+    def __init__(self, words: Iterable[str], length: int) -> None:
+        """*length*: that of the words that there are many of; others are searched for one by one."""
+        every = tuple(dict.fromkeys(words))
+        many = len(every) > MANY
+        self._length = length
+        self._counted = frozenset(it for it in every if many and len(it) == length)
+        self._others = tuple(it for it in every if it not in self._counted)
+
+    def any_in(self, text: str) -> bool:
+        """Whether one of them stands in *text*."""
+        return any(it in text for it in self._others) or any(it in self._counted for it in self._parts(text))
+
+    def all_in(self, text: str) -> set[str]:
+        """Those that stand in *text*."""
+        return {it for it in self._others if it in text} | {it for it in self._parts(text) if it in self._counted}
+
+    def _parts(self, text: str) -> Iterable[str]:
+        """Every piece of *text* that is as long as the counted words; none where there are no such words."""
+        if not self._counted:
+            return ()
+        return (text[at : at + self._length] for at in range(len(text) - self._length + 1))
+
+
+class FormsByPart:
+    """Texts by a part of each, so that those can be left out whose part does not stand where they are searched for."""
+
+    def __init__(self, forms: Mapping[str, str], length: int) -> None:
+        """*forms*: each with the part of it, in small letters, of at most *length* characters."""
+        self._forms = dict(forms)
+        self._parts = ManyWords(self._forms.values(), length)
+
+    def possible(self, lower: str) -> Collection[str]:
+        """Those that may stand in *lower*, a text in small letters, in their order."""
+        if len(self._forms) <= MANY:
+            return self._forms
+        there = self._parts.all_in(lower)
+        return [form for form, part in self._forms.items() if part in there] if there else ()

@@ -1,0 +1,33 @@
+"""Run a ProxyCommand, and talk to it by a socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+
+
+class ProxyCommand(socket.socket):
+    """A ProxyCommand at the other end of a socket; its secrets stand in its environment, never on its command line.
+
+    It is in a session of its own: Ctrl-C is for us, and a write in flight must not lose its line by it.
+    """
+
+    def __init__(self, command: str, env: tuple[tuple[str, str], ...]) -> None:
+        ours, its = socket.socketpair()
+        super().__init__(ours.family, ours.type, ours.proto, fileno=ours.detach())
+        with its:
+            self.process = subprocess.Popen(
+                ("/bin/sh", "-c", f"exec {command}"), stdin=its.fileno(), stdout=its.fileno(),
+                stderr=subprocess.DEVNULL, env={**os.environ, **dict(env)}, start_new_session=True,
+            )  # fmt: skip
+
+    def end(self) -> None:
+        """Close it, and end the program."""
+        self.close()
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

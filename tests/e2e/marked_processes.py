@@ -1,0 +1,34 @@
+"""Find what a run has left running on the hosts of a test: their sshd gives every session a mark."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+NAME = "RUNBOOK_TEST_FLEET_MARK"
+
+
+def setenv() -> str:
+    """A line for the configuration of the sshd; of several such lines it takes the first."""
+    return f"SetEnv {NAME}=1 RUNBOOK_LOCK_PLACES={os.environ['RUNBOOK_LOCK_PLACES']}"
+
+
+def marked() -> list[str]:
+    """The processes on this machine that a session with the mark has started."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"{NAME}=1".encode() in environ.read_bytes().split(b"\0"):
+                found.append(f"{environ.parent.name} {(environ.parent / 'cmdline').read_bytes()!r}")
+        except OSError:
+            continue
+    return found
+
+
+def still_marked(within: float) -> list[str]:
+    """Those that are there after so many seconds."""
+    deadline = time.monotonic() + within
+    while (left := marked()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left

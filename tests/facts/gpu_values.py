@@ -1,0 +1,11 @@
+"""GPUs as a host reports them."""
+
+from __future__ import annotations
+
+from engine.facts.gpu.model import Gpu
+from tests.actions.fake_nvidia_smi import uuid
+
+
+def seen(*samples, **parts) -> Gpu:
+    plain = {"index": 0, "uuid": uuid(0), "bus_id": "0000:90:00.0", "persistence": True, "requires_reset": False}
+    return Gpu(**{**plain, "utilization": samples[-1], "samples": samples, **parts})

@@ -1,0 +1,182 @@
+"""Processes in state D: really found, told apart by what they wait for, and never asked for what may hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from engine.actions.processes import blocked_processes
+from engine.errors import ProbeError
+from engine.facts.processes.blocked import ask_blocked, read_blocked, waits_for
+from engine.lang.arguments import build
+from engine.protocols import Fails, Holds
+from engine.values.command import Completed
+from tests.probe_driver import SHELLS, Here, drive
+from tests.real_processes import each
+
+IN_D = r"""
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.prctl(15, sys.argv[1].encode(), 0, 0, 0)
+if libc.vfork() == 0:
+    while True:
+        libc.pause()
+libc.sleep(60)
+"""
+NAME = "a) R 1 (\nb c"
+"""A name by which a process tries to look like another one, which runs."""
+
+
+def wait_for_state_d(pid: int, name: str = "") -> None:
+    """Until it waits, and has this *name*: a process that only begins may wait for a disk, and goes on."""
+    waited = 0
+    until = time.monotonic() + 10
+    while waited < 5:  # also one that works meets a disk for a moment
+        assert time.monotonic() < until
+        waited = waited + 1 if f"{name}) D " in Path(f"/proc/{pid}/stat").read_text() else 0
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def stuck() -> Iterator[int]:
+    """A process that is truly in state D: it waits for a child of vfork(2)."""
+    process = subprocess.Popen([sys.executable, "-c", IN_D, NAME], start_new_session=True)
+    wait_for_state_d(process.pid, NAME)
+    yield process.pid
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.parametrize("shell", each(SHELLS))
+def test_a_process_in_state_d_is_found_whatever_its_name(stuck, shell):
+    """Mutant: ``${blocked_line#*) }`` in place of the last parenthesis."""
+    here = Here(shell=SHELLS[shell])
+    (task,) = [it for it in read_blocked(here.run(ask_blocked(0.2))[0]) if it.pid == stuck]
+    assert (task.tid, task.name, task.waits_for) == (stuck, NAME.replace("\n", ""), "unknown")
+    assert task.start == int(Path(f"/proc/{stuck}/stat").read_text().rpartition(") ")[2].split()[19])
+
+
+def test_what_leaves_state_d_between_the_readings_does_not_count(stuck):
+    """Mutant: the second reading dropped."""
+    (child,) = Path(f"/proc/{stuck}/task/{stuck}/children").read_text().split()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(Here().run, ask_blocked(2))
+        time.sleep(1)
+        os.kill(int(child), signal.SIGKILL)
+        assert stuck not in [it.pid for it in read_blocked(reading.result()[0])]
+    assert ") S " in Path(f"/proc/{stuck}/stat").read_text()  # it lives, and waits for nothing in the kernel
+
+
+BY_TURNS = r"""
+import os, sys
+while True:  # it waits for its child, which waits for somebody to open the FIFO
+    opened = [(os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)]
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}, file_actions=opened), 0)
+"""
+
+
+@pytest.mark.parametrize("shell", each(SHELLS))
+def test_what_runs_between_the_readings_does_not_count(shell, tmp_path):
+    """It is in state D on both, and works all the same; the kernel's own detector of hung tasks counts switches too.
+
+    Mutant: ``ran`` dropped, in the script or where it is read.
+    """
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = subprocess.Popen([sys.executable, "-c", BY_TURNS, fifo], start_new_session=True)
+    try:
+        wait_for_state_d(process.pid)
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(Here(shell=SHELLS[shell]).run, ask_blocked(2))
+            time.sleep(1)
+            os.close(os.open(fifo, os.O_WRONLY))
+            wait_for_state_d(process.pid)
+            (done,) = reading.result()
+        assert f"task {process.pid} {process.pid} " in done.stdout
+        assert process.pid not in [it.pid for it in read_blocked(done)]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_neither_arguments_nor_nvidia_smi_are_asked_for():
+    words = ask_blocked(1).script
+    assert "cmdline" not in words
+    assert "nvidia-smi" not in words
+
+
+@pytest.mark.parametrize(
+    ("wchan", "stack", "devices", "kind"),
+    [
+        ("os_acquire_rwlock_write", (), (), "GPU driver"),
+        ("_nv042330rm", (), (), "GPU driver"),
+        ("rwsem_down_write_slowpath", ("[<0>] nvidia_unlocked_ioctl+0x2/0x6 [nvidia]",), (), "GPU driver"),
+        ("rwsem_down_write_slowpath", (), ("/dev/nvidia0",), "GPU driver"),
+        ("rwsem_down_write_slowpath", (), (), "unknown"),
+        ("uvm_va_space_destroy", ("[<0>] x [nvidia]",), (), "unified memory of the GPU"),
+        ("rpc_wait_bit_killable", (), ("/dev/nvidia0",), "network file system"),
+        ("nfs4_handle_reclaim", (), (), "network file system"),
+        ("request_wait_answer", (), (), "FUSE"),
+        ("io_schedule", (), ("/dev/nvidia0",), "disk"),
+        ("folio_wait_bit_common", (), (), "disk"),
+        ("kernel_clone", ("[<0>] kernel_clone+0x1/0x2", "[<0>] __do_sys_vfork"), (), "unknown"),
+        ("", (), (), "unknown"),
+        ("schedule_preempt_disabled", ("[<0>] nfs_lookup [nfs]",), (), "network file system"),
+    ],
+)
+def test_what_it_waits_for_follows_from_where_it_sleeps(wchan, stack, devices, kind):
+    assert waits_for(wchan, stack, devices) == kind
+
+
+SAID = """sampled
+task 41 42 900 1 0 root
+ran
+name nvidia-smi
+waits os_acquire_rwlock_write
+gpu /dev/nvidiactl
+task 77 77 901 1 1000 -
+name cp
+waits 0
+task 78 78 902 1 1000 -
+ran
+name dd
+waits io_schedule
+task forged line 1 2 3
+name x
+"""
+"""The driver sleeps in state D and wakes to ask a GPU again: what waits for it counts although it ran in between."""
+
+
+def state(stdout: str, code: int = 0, **more) -> blocked_processes.State:
+    class Saying:
+        def run(self, *commands):
+            return (Completed(exit_code=code, stdout=stdout, **more),) * len(commands)
+
+    return drive(blocked_processes.probe(build(blocked_processes.Args, {})), Saying())
+
+
+def test_tasks_are_told_apart_and_a_line_that_is_none_is_left_out():
+    found = state(SAID)
+    assert [(it.pid, it.tid, it.user) for it in found.tasks] == [(41, 42, "root"), (77, 77, "1000")]
+    assert ([it.pid for it in found.in_driver], [it.pid for it in found.others]) == ([41], [77])
+    assert found.pids == (41, 77)
+    args = build(blocked_processes.Args, {})
+    assert isinstance(blocked_processes.holds(args, found), Fails)
+    assert isinstance(blocked_processes.holds(args, state("sampled\n")), Holds)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "more"),
+    [("", {}), ("", {"code": 3, "stderr": "there is no /proc"}), (SAID, {"code": None, "timed_out": True})],
+)
+def test_a_host_that_does_not_answer_is_unknown(stdout, more):
+    with pytest.raises(ProbeError):
+        state(stdout, **more)

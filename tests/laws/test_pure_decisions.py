@@ -1,0 +1,43 @@
+"""What the plan announced of a conditional step, and what a warning says of a host: decisions that need no host."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.diagnosis.probe_types import ProbeAnswer
+from engine.diagnosis.verdicts import verdict
+from engine.executor.drift import without_drift
+from engine.values.command import write_script
+from engine.values.plan import Change, Finding, PlannedStep, Presence, Risk, Skip, Target
+from engine.values.playbook import Playbook, Severity
+from engine.values.result import Verdict
+
+VICTIM = Target(kind="process", key="7:70", say="pid 7")
+KILL = Change(summary="end pid 7", commands=(write_script("kill 7"),), risk=Risk.KILLS_PROCESSES, targets=(VICTIM,))
+
+
+@pytest.mark.parametrize(("condition", "drifted"), [("if the first step fails", False), (None, True)])
+def test_only_a_conditional_step_may_do_what_lies_within_its_reach(condition: str | None, drifted: bool):
+    """Mutants: no reach is counted; the reach of a step without a condition is counted."""
+    planned = PlannedStep(id="kill", decision=Skip(why="not yet"), condition=condition, reach=(VICTIM,))
+    action: Any = SimpleNamespace(without=None, decide=None)
+    outcome = without_drift(KILL, planned, ProbeAnswer(args=None, state=None), action)
+    assert isinstance(outcome, str) == drifted, outcome
+
+
+@pytest.mark.parametrize(
+    ("severity", "status", "expected"),
+    [
+        (Severity.WARNING, Presence.PRESENT, Verdict.HEALTHY),
+        (Severity.WARNING, Presence.UNKNOWN, Verdict.HEALTHY),
+        (Severity.ERROR, Presence.PRESENT, Verdict.UNRESOLVED),
+        (Severity.ERROR, Presence.UNKNOWN, Verdict.UNKNOWN),
+        (Severity.ERROR, Presence.ABSENT, Verdict.HEALTHY),
+    ],
+)
+def test_only_an_error_judges_a_host(severity: Severity, status: Presence, expected: Verdict):
+    """Mutant: a warning judges it, too."""
+    assert verdict(Playbook(name="p"), (), (Finding(id="f", severity=severity, status=status),)) is expected

@@ -1,0 +1,1 @@
+"""Saved plans: their files, how they are compared, approved and used up."""

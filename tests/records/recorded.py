@@ -1,0 +1,82 @@
+"""Journals of runs as the engine writes them, for tests of what reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.records.journal import Journal
+from engine.records.private_folder import PrivateFolder
+from engine.records.process_identity import this_process
+from engine.values.event import ChangeStarted, Event, HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
+from engine.values.plan import Finding, Presence, Risk
+from engine.values.playbook import Phase, Severity
+from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
+from engine.values.run_origin import ProcessIdentity, RunOrigin
+
+GONE = ProcessIdentity(machine="ops", boot="b", pid=1, start=2)
+RUN = "20260101T000000Z-0001"
+
+
+def origin(process: ProcessIdentity = GONE, resumes: str = "", undoes: str = "", playbook: str = "") -> RunOrigin:
+    return RunOrigin(
+        command="undo" if undoes else "run", by="ann@ops", version="1", process=process, resumes=resumes,
+        undoes=undoes, playbook=playbook,
+    )  # fmt: skip
+
+
+def started(*hosts: str, run: str = RUN, mode: Mode = Mode.RUN, alive: bool = False, **about: str) -> RunStarted:
+    process = this_process() if alive else GONE
+    at = f"{run[:4]}-{run[4:6]}-{run[6:8]}T{run[9:11]}:{run[11:13]}:{run[13:15]}.000Z"
+    return RunStarted(run=run, playbook="toy", mode=mode, hosts=hosts or ("a",), origin=origin(process, **about), at=at)
+
+
+def change(step: str, host: str = "a", *, verifiable: bool = False, item: object = None) -> ChangeStarted:
+    return ChangeStarted(
+        host=host, step=step, action="command", summary=f"do {step}", risk=Risk.UNKNOWN, verifiable=verifiable,
+        item=item, at="2026-01-01T00:00:01.000Z",
+    )  # fmt: skip
+
+
+def step(name: str, status: Status = Status.CHANGED) -> StepResult:
+    return StepResult(id=name, phase=Phase.REMEDIATE, action="command", status=status)
+
+
+def ended(name: str, host: str = "a", status: Status = Status.CHANGED) -> StepFinished:
+    return StepFinished(host=host, result=step(name, status))
+
+
+def host_end(
+    host: str = "a", verdict: Verdict = Verdict.RESOLVED, findings: tuple[Finding, ...] = (), steps: tuple = ()
+) -> HostFinished:
+    return HostFinished(result=HostResult(host=host, verdict=verdict, findings=findings, steps=steps))
+
+
+def finding(name: str, status: Presence = Presence.PRESENT) -> Finding:
+    return Finding(id=name, severity=Severity.ERROR, status=status, say="it is there")
+
+
+def finished(*hosts: HostFinished, run: str = RUN, code: int = 0) -> RunFinished:
+    result = RunResult(
+        run=run, playbook="toy", mode=Mode.RUN, started_at="2026-01-01T00:00:00Z", seconds=1.0, exit_code=code,
+        hosts=tuple(it.result for it in hosts),
+    )  # fmt: skip
+    return RunFinished(result=result)
+
+
+def journal(place: Path, *events: Event, run: str = RUN) -> PrivateFolder:
+    """The journal of *events*, in the directory *place*."""
+    folder = PrivateFolder(place)
+    made = Journal(folder, run)
+    for event in events:
+        made.on(event)
+    made.close()
+    return folder
+
+
+def whole(
+    place: Path, run: str = RUN, *, hosts: tuple[str, ...] = ("a",), verdict: Verdict = Verdict.RESOLVED
+) -> PrivateFolder:
+    """A run that came to its end."""
+    ends = [host_end(it, verdict) for it in hosts]
+    begun = [HostStarted(host=it) for it in hosts]
+    return journal(place, started(*hosts, run=run), *begun, *ends, finished(*ends, run=run), run=run)

@@ -1,0 +1,108 @@
+"""The engine as a library: the values of the commands, without a command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import engine
+from engine.app.api import DEFAULTS
+from engine.cli import cli
+from engine.errors import ConfigError, RecordLost
+from engine.values.event import HostFinished, RunStarted
+from engine.values.result import Status, Verdict
+
+BOOK = """\
+name: mark
+about: Makes a file.
+inputs:
+  place: {about: Where., type: string, required: true}
+remediate:
+  - id: make
+    file: {path: "{{ inputs.place }}/{{ host.name }}", content: "x\\n"}
+"""
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> dict:
+    (tmp_path / "mark.yaml").write_text(BOOK)
+    (tmp_path / "hosts.yaml").write_text("hosts: {a: {transport: local}, b: {transport: local}}\n")
+    given = {"hosts": "all", "inventory": [tmp_path / "hosts.yaml"], "inputs": {"place": str(tmp_path)}}
+    return {"playbook": tmp_path / "mark.yaml", **given}
+
+
+def test_load_plan_run_and_history_give_the_values_of_the_commands(tmp_path, book):
+    assert engine.load(book["playbook"]).name == "mark"
+    events = []
+    planned = engine.plan(**book, on_event=events.append)
+    assert {it.verdict for it in planned.hosts} == {Verdict.PLANNED}
+    assert not (tmp_path / "a").exists()
+    assert isinstance(events[0], RunStarted)
+    assert sum(isinstance(it, HostFinished) for it in events) == 2
+    done = engine.run(**book, yes=True, reason="why")
+    assert {it.verdict for it in done.hosts} == {Verdict.RESOLVED}
+    assert (tmp_path / "a").read_text() == "x\n"
+    rows = engine.history(host="a")
+    assert [(it.run, it.command, it.mode, it.reason) for it in rows] == [
+        (done.run, "api", "run", "why"), (planned.run, "api", "plan", ""),
+    ]  # fmt: skip
+    assert engine.recorded(done.run).hosts == done.hosts
+
+
+def test_without_a_yes_nothing_is_changed(tmp_path, book):
+    """Mutant: ``result`` that goes with YES."""
+    done = engine.run(**book, yes=False)
+    assert {it.status for host in done.hosts for it in host.steps} == {Status.BLOCKED}
+    assert not (tmp_path / "a").exists()
+
+
+def test_mistakes_are_raised_all_at_once_and_nothing_is_recorded(book, tmp_path):
+    with pytest.raises(ConfigError, match="no input 'plaec'"):
+        engine.plan(**{**book, "inputs": {**book["inputs"], "plaec": 1}})
+    with pytest.raises(ConfigError, match="there is no option 'paralel'"):
+        engine.plan(**book, paralel=3)
+    with pytest.raises(ConfigError, match="no host and no group"):
+        engine.run(**{**book, "hosts": "c"}, yes=True)
+    assert engine.history() == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordLost, match="cannot be recorded"):
+        engine.run(**book, yes=True, records=str(tmp_path / "file"))
+
+
+def test_the_example_of_the_docs_runs_and_prints_what_it_says(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "library.md").read_text()
+    (code,), (printed,) = (page.split(f"```{kind}\n")[1:] for kind in ("python", "text"))
+    (tmp_path / "hosts.yaml").write_text("hosts: {gpu-01: {transport: local}, gpu-02: {transport: local}}\n")
+    (tmp_path / "mark.yaml").write_text(BOOK)
+    code = code.partition("```")[0].replace("/srv/marks", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.replace(str(tmp_path), "/srv/marks"), done.stderr) == (printed.partition("```")[0], "")
+
+
+def test_its_options_are_those_of_run():
+    """Mutant: an option of the command line that the library does not know."""
+    of_run = {it.name for it in cli.commands["run"].params}
+    assert DEFAULTS.keys() == of_run - {"playbook", "plan_only", "yes", "output", "report"}
+
+
+def test_importing_it_costs_next_to_nothing():
+    """Mutant: ``engine/__init__.py`` that imports its functions at once."""
+    code = "import sys, engine; print(len([it for it in sys.modules if it.startswith('engine')]))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1\n"
+
+
+def test_history_takes_times_as_the_command_does_and_refuses_what_it_refuses(book):
+    """Mutant: ``history`` that passes its query on unchecked."""
+    done = engine.run(**book, yes=True)
+    assert [it.run for it in engine.history(since="1h", until=time.time() + 60, limit=1)] == [done.run]
+    assert engine.history(until="yesterday") == []
+    with pytest.raises(ConfigError, match="verdict: 'resolvd' is no verdict"):
+        engine.history(verdict="resolvd")
+    with pytest.raises(ConfigError, match=r"since: 'soon' is not a point in time.*yesterday"):
+        engine.history(since="soon")
+    with pytest.raises(ConfigError, match=r"there is no condition 'hosts' .*there are: host, playbook"):
+        engine.history(hosts="a")

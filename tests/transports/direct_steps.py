@@ -1,0 +1,59 @@
+"""Take one probe or send one change over a connection, without a playbook around it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+
+from engine.actions import discover
+from engine.diagnosis import HostContext
+from engine.diagnosis.probe_types import ProbeRequest
+from engine.diagnosis.probing import run_probes as look_for
+from engine.executor.apply import send
+from engine.protocols import Action
+from engine.values.command import Command, Effect
+from engine.values.inventory import Host
+from engine.values.plan import Change, Risk
+from engine.values.playbook import Phase, Playbook, Step
+
+
+def site(connection) -> HostContext:
+    clock = SimpleNamespace(now=time.monotonic, sleep=time.sleep)
+    return HostContext(
+        playbook=Playbook(name="p"), host=Host(name="h"), inputs={}, run={}, actions=ACTIONS,
+        connection=connection, clock=clock, emit=lambda event: None,
+    )  # fmt: skip
+
+
+def probe(args):
+    done = yield Command(script="yes 0123456789abcdef | head -c 9000000", effect=Effect.READ)
+    return SimpleNamespace(lines=len(done.stdout.splitlines()))
+
+
+@dataclass(frozen=True)
+class Args:
+    pass
+
+
+State = Args
+
+
+FLOOD = ModuleType("flood", "A look that is answered with a flood.")
+
+
+FLOOD.Args, FLOOD.State, FLOOD.probe = Args, State, probe
+
+
+ACTIONS = {**discover(), "flood": Action.of(FLOOD)}
+
+
+def looked(connection, action: str, args: dict, **keys):
+    step = Step(id="s", phase=Phase.DIAGNOSE, action=action, **keys)
+    (done,) = look_for([ProbeRequest(step=step, args=args)], site(connection))
+    return done
+
+
+def sent(connection, *commands, finally_=(), **keys):
+    step = Step(id="s", phase=Phase.REMEDIATE, action="command", **keys)
+    return send(site(connection), step, Change(summary="", commands=commands, finally_=finally_, risk=Risk.UNKNOWN))

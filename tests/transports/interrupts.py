@@ -1,0 +1,29 @@
+"""An interrupt that a test sets, at once or when a file is there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+
+class Pressed:
+    """An interrupt that a test sets."""
+
+    def __init__(self) -> None:
+        self.pressed = 0
+
+    def level(self) -> int:
+        return self.pressed
+
+
+def pressing(interrupt, level: int, when: Path) -> None:
+    """Press once the file *when* is there."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 20
+        while not when.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        interrupt.pressed = level
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,26 @@
+"""Log in at a real sshd, or be refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import Unreachable
+from engine.protocols import ConnectOptions
+from engine.transports import ssh
+
+
+def connected(host, interrupt, **options):
+    return ssh.connect(host, ConnectOptions(**{"connect_timeout": 3, **options}), interrupt)
+
+
+def refusal(host, interrupt, **options) -> str:
+    with pytest.raises(Unreachable) as caught:
+        connected(host, interrupt, **options)
+    return str(caught.value)
+
+
+def admitted(sshd, key: Path) -> None:
+    with (sshd.welcome / "authorized_keys").open("a") as file:
+        file.write(Path(f"{key}.pub").read_text())
