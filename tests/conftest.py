@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.requirements import PARTS, SLOW, LeftOut, basic, kinds, present, reason_of
+from tests.requirements import LEFT_TO_SOAK, PARTS, SLOW, LeftOut, basic, kinds, present, reason_of
 
 TESTS = Path(__file__).parent
 LOCKS = tempfile.mkdtemp(prefix="runbook-locks-")
@@ -29,8 +29,9 @@ os.environ["RUNBOOK_LOCK_PLACES"] = LOCKS  # tests that run beside each other do
 os.environ["XDG_STATE_HOME"] = LOCKS
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times
 
-settings.register_profile("runbook", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("runbook")  # how long an example takes depends on what else this machine does
+settings.register_profile("soak", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("gate", settings.get_profile("soak"), derandomize=True, database=None)
+settings.load_profile("gate")  # the same examples in each run; `make soak` draws others
 
 for it in (
     signal.SIGINT,
@@ -46,9 +47,10 @@ LEFT_OUT = pytest.StashKey[LeftOut]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--suite",
-        choices=("basic", "all"),
+        choices=("basic", "real", "all"),
         help="basic: tests that need nothing but Python, git, a shell and the lab's own server, and are quick (make test); "
-        "all: everything that this machine has the parts for (make test-all); without it: the tests of make faults, too",
+        "real: the others that this machine has the parts for, but for those marked soak (make test-real); "
+        "all: everything but the tests marked faults",
     )
 
 
@@ -115,13 +117,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _belongs(item: pytest.Item, config: pytest.Config) -> bool:
     left_out, suite = config.stash[LEFT_OUT], config.getoption("--suite")
     parts = _parts(item)
-    if suite and item.get_closest_marker("faults"):
-        left_out.faults += 1
+    markers = {marker.name for marker in item.iter_markers()}
+    if markers & LEFT_TO_SOAK[suite]:
+        left_out.soak += 1
         return False
-    later = [part for part in parts if not basic(part)] + ([SLOW] if item.get_closest_marker(SLOW) else [])
+    later = [part for part in parts if not basic(part)] + ([SLOW] if SLOW in markers else [])
     if suite == "basic" and later:
         left_out.leave(later)
         return False
+    if suite == "real" and not later:
+        return False  # `make test` has it
     lacking = [part for part in parts if not present(part)]
     if lacking and os.environ.get("RUNBOOK_TEST_ALL") == "1":
         raise pytest.UsageError(f"{item.nodeid} needs {', '.join(lacking)}, and RUNBOOK_TEST_ALL=1 leaves nothing out")
@@ -140,6 +145,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     if told := getattr(node, "workeroutput", {}).get("left_out"):
         node.config.stash[LEFT_OUT] = LeftOut.unpacked(told)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a test that fails at once, where the progress of all shows letters: a run may be ended before its summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stdout.write(f"\nFAILED {report.nodeid} ({report.when})\n")
+        sys.stdout.flush()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

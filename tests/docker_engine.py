@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.real_processes import Machine
+from tests.waiting import soon
 
 TOOLS = ["sh", "sleep", "tail", "cat", "echo", "true", "false", "kill", "dd", "mkdir", "printf", "env", "seq"]
 
@@ -138,17 +138,15 @@ def engine_of_its_own(megabytes: int = 400) -> Iterator[Engine]:
         )  # fmt: skip
     engine = Engine(folder=folder, process=process)
     try:
-        deadline = time.monotonic() + 60
-        while engine.run("version", check=False).returncode != 0:
-            if time.monotonic() > deadline or process.poll() is not None:
-                raise RuntimeError((folder / "log").read_text())
-            time.sleep(0.05)
+        soon(lambda: process.poll() is not None or engine.run("version", check=False).returncode == 0)
+        if process.poll() is not None or engine.run("version", check=False).returncode != 0:
+            raise RuntimeError((folder / "log").read_text())
         engine.base = engine.import_image("base:1")
         yield engine
         engine.clean()
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         for mount in reversed(Path("/proc/mounts").read_text().splitlines()):
             place = mount.split()[1]
             if place.startswith(f"{folder}/"):

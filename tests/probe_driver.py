@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.values.command import Command, Completed
+from tests.waiting import LIMIT
 
 SHELLS = {"dash": ("dash",), "bash": ("bash",), "busybox": ("busybox", "sh")}
 
@@ -36,7 +37,7 @@ class Here:
     uid: str = ""
     """Said instead of the real answer to ``id -u``."""
     shell: tuple[str, ...] = ("dash",)
-    timeout: float = 30.0
+    timeout: float = LIMIT
     sent: list[Command] = field(default_factory=list)
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
@@ -73,6 +74,16 @@ class Here:
             seconds=time.monotonic() - began,
             timed_out=late,
         )
+
+
+@dataclass
+class Meanwhile(Here):
+    """This machine, on which *act* is what a script does where it would sleep."""
+
+    act: str = ":"
+
+    def _run(self, command: Command) -> Completed:
+        return super()._run(replace(command, script=f"sleep() {{\n{self.act}\n}}\n{command.script}"))
 
 
 def broken_awk(directory: Path, *, first: int = 1, last: int = 1_000_000) -> Path:

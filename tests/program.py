@@ -77,7 +77,7 @@ def on_terminal(argv: tuple[str, ...], answer: str) -> tuple[int, str]:
     process = subprocess.Popen(argv, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     os.close(theirs)
     os.write(ours, answer.encode())
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     os.close(ours)
     return process.returncode, out + err
 
@@ -95,7 +95,7 @@ class Practice:
     def exec(self, host: str, text: str) -> str:
         """What *text* prints on *host*, by plain ssh."""
         argv = lab.shell_argv(self.lab.directory, host)
-        done = subprocess.run((*argv, text), capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run((*argv, text), capture_output=True, text=True, timeout=60, check=False)
         return done.stdout
 
     def commands(self, host: str) -> set[str]:

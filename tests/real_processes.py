@@ -17,14 +17,24 @@ from pathlib import Path
 import pytest
 
 from engine.values.command import Command, Completed
+from tests.waiting import LIMIT, soon, state, until
 
 SHELLS = ("dash", "bash", "busybox", "only busybox")
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 def each(names: Iterable[str]) -> list:
-    """Names of shells as parameters of a test, of which each asks for the program that it needs."""
-    return [pytest.param(name, marks=pytest.mark.real(name.split()[-1])) for name in names]
+    """Names of shells as parameters of a test, of which each asks for the program that it needs.
+
+    The gate has dash, and busybox with the programs of busybox or else with those of the machine; the others are left to
+    `make soak`, unless there is no other.
+    """
+    names = tuple(names)
+    soaked = {"bash", *(("busybox",) if "only busybox" in names else ())} if len(names) > 1 else ()
+    return [
+        pytest.param(name, marks=[pytest.mark.real(name.split()[-1]), *([pytest.mark.soak] if name in soaked else [])])
+        for name in names
+    ]
 
 
 def shell(name: str, folder: Path) -> tuple[str, ...]:
@@ -46,7 +56,7 @@ class Machine:
     before: tuple[str, ...] = ()
     """Words before the shell."""
     path: Path | None = None
-    timeout: float = 30.0
+    timeout: float = LIMIT
     sent: list[Command] = field(default_factory=list)
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
@@ -160,10 +170,8 @@ class Stage:
 
 def _became_sleep(process: subprocess.Popen) -> subprocess.Popen:
     """*process*, once it is no shell any more, which has another command line and ignores SIGQUIT."""
-    until = time.monotonic() + 20
-    while process.poll() is None and Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
-        assert time.monotonic() < until, process.args
-        time.sleep(0.005)
+    comm = Path(f"/proc/{process.pid}/comm")
+    until(lambda: process.poll() is not None or comm.read_text() == "sleep\n", f"sleep by {process.args}")
     return process
 
 
@@ -185,14 +193,15 @@ def living(mark: str) -> list[int]:
     return found
 
 
-def shows_up(mark: str, within: float = 10.0) -> bool:
+def shows_up(mark: str, within: float = LIMIT) -> bool:
     """Whether a process with *mark* is there in time: one that has only just been forked has its parent's command line."""
-    deadline = time.monotonic() + within
-    while not living(mark):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+    return soon(lambda: living(mark), within)
+
+
+def children_in(parent: int, letter: str) -> list[int]:
+    """Its children that are in that state of proc(5)."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(child) for child in children if state(int(child)) == letter]
 
 
 def computed() -> float:
@@ -216,10 +225,6 @@ def end(mark: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def gone(mark: str, within: float = 10.0) -> bool:
-    deadline = time.monotonic() + within
-    while living(mark):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+def gone(mark: str, within: float = LIMIT) -> bool:
+    """Whether no process has *mark* in its command line in time."""
+    return soon(lambda: not living(mark), within)

@@ -119,6 +119,13 @@ PARTS: Mapping[str, Part] = {
     "dash": _program("dash", "dash", basic=True),
 }
 SLOW = "slow"
+LEFT_TO_SOAK: Mapping[str | None, frozenset[str]] = {
+    "basic": frozenset({"soak", "faults"}),
+    "real": frozenset({"soak", "faults"}),
+    "all": frozenset({"faults"}),
+    None: frozenset(),
+}
+"""Markers of the tests that a suite leaves to `make soak`; without a suite every test is run that is asked for."""
 OWN_KINDS = ("docker", "systemd")
 """Parts that are kinds of tests of their own; other parts that `make test` may not use make a test one of kind `host`."""
 
@@ -149,10 +156,10 @@ class LeftOut:
     """How many tests were not run, and for want of what; a test that needs two parts counts for both."""
 
     later: Counter[str] = field(default_factory=Counter)
-    """Left to `make test-all`, by marker."""
+    """Left to `make test-real`, by the part that they need."""
     later_tests: int = 0
-    faults: int = 0
-    """Left to `make faults`."""
+    soak: int = 0
+    """Left to `make soak`."""
     lacking: Counter[str] = field(default_factory=Counter)
     """By the part that is missing here."""
     lacking_tests: int = 0
@@ -160,7 +167,7 @@ class LeftOut:
     """Tests that left themselves out on their way, by the reason that they gave."""
 
     def leave(self, markers: Iterable[str]) -> None:
-        """One test more for `make test-all`."""
+        """One test more for `make test-real`."""
         self.later.update(markers)
         self.later_tests += 1
 
@@ -186,11 +193,11 @@ class LeftOut:
         if len(self.lacking) > 1:
             said.append(f"left out: {_tests(self.lacking_tests)} in all (some need several of these)")
         said += [f"left out: {_tests(number)}: {reason}" for reason, number in self.skipped.most_common()]
-        if self.later_tests:
-            by_marker = ", ".join(f"{marker} {number}" for marker, number in self.later.most_common())
-            said.append(f"left to make test-all: {_tests(self.later_tests)} (by what they need: {by_marker})")
-        if self.faults:
-            said.append(f"left to make faults: {_tests(self.faults)}")
+        said += [f"left to make test-real: {part} ({_tests(number)})" for part, number in self.later.most_common()]
+        if len(self.later) > 1:
+            said.append(f"left to make test-real: {_tests(self.later_tests)} in all (some need several of these)")
+        if self.soak:
+            said.append(f"left to make soak: {_tests(self.soak)}")
         return said
 
 

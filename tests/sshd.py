@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from engine.values.inventory import Address, Host, HostKeys
+from tests.waiting import soon
 
 
 @dataclass
@@ -38,12 +41,13 @@ class Sshd:
     def cut(self) -> None:
         """Kill every process that serves a connection: the line is gone, and nobody says good-bye."""
         for pid in self.sessions():
-            for it in (pid, *children_of(pid, name="sshd")):
-                os.kill(it, signal.SIGKILL)
+            for each in (pid, *children_of(pid, name="sshd")):
+                with contextlib.suppress(ProcessLookupError):  # it ended with its parent
+                    os.kill(each, signal.SIGKILL)
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(timeout=5)
+        self.process.wait(timeout=60)
         shutil.rmtree(self.welcome)
 
 
@@ -118,6 +122,16 @@ def with_plain_user(folder: Path) -> tuple[str, ...]:
     return ("unshare", "--mount", "sh", "-c", _PLAIN, "sh", str(folder))
 
 
+def _has_begun(process: subprocess.Popen, said: Callable[[], str], listens: str) -> bool:
+    """Whether it has said the words *listens*, or has ended."""
+    return process.poll() is not None or listens in said()
+
+
+def _text_from(path: Path, place: int) -> str:
+    """What *path* holds from *place* on."""
+    return path.read_bytes()[place:].decode(errors="replace")
+
+
 def start_sshd(
     folder: Path,
     address: str = "127.0.0.1",
@@ -135,7 +149,6 @@ def start_sshd(
     """
     folder.mkdir(parents=True, exist_ok=True)
     os.makedirs("/run/sshd", exist_ok=True)
-    port = port or free_port(address)
     if key is None:
         key = make_key(folder / "key")
     if not (folder / "host_key").exists():
@@ -144,8 +157,6 @@ def start_sshd(
     welcome.chmod(0o755)
     (welcome / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
     config = f"""\
-ListenAddress {address}
-Port {port}
 HostKey {folder}/host_key
 AuthorizedKeysFile {welcome}/authorized_keys
 PidFile none
@@ -158,21 +169,20 @@ UsePAM no
 {extra}
 SetEnv RUNBOOK_LOCK_PLACES={os.environ.get("RUNBOOK_LOCK_PLACES", "")}
 """
-    (folder / "sshd_config").write_text(config)
-    log = (folder / "log").open("ab")
     argv = [*before, "/usr/sbin/sshd", "-D", "-e", "-f", str(folder / "sshd_config")]
     if bare:
         _bare(folder)
         argv = ["unshare", "--mount", "sh", "-c", BARE, "sh", str(folder), str(folder / "sshd_config")]
-    process = subprocess.Popen(argv, stderr=log)
-    log.close()
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection((address, port), timeout=1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return Sshd(address, port, key, folder, process, welcome)
-    process.kill()
-    raise RuntimeError((folder / "log").read_text())
+    for chosen in (port,) if port else (free_port(address) for _ in range(5)):
+        (folder / "sshd_config").write_text(f"ListenAddress {address}\nPort {chosen}\n{config}")
+        with (folder / "log").open("ab") as log:
+            said = partial(_text_from, folder / "log", log.tell())
+            process = subprocess.Popen(argv, stderr=log)
+        listens = f"Server listening on {address} port {chosen}."
+        if soon(partial(_has_begun, process, said, listens)) and process.poll() is None:
+            return Sshd(address, chosen, key, folder, process, welcome)
+        process.kill()
+        process.wait()
+        if "Address already in use" not in said():
+            break
+    raise RuntimeError(said())

@@ -6,9 +6,10 @@ import contextlib
 import os
 import secrets
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.waiting import soon
 
 BOOT = r"""
 mount --make-rprivate /
@@ -75,10 +76,8 @@ class Systemd:
         unified = next(
             (it for it in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")) if (it / self.group).is_dir()), None
         )
-        for _ in range(50):
-            if unified is None or _removed(unified / self.group):
-                return
-            time.sleep(0.1)
+        if unified is not None:
+            soon(lambda: _removed(unified / self.group))
 
 
 def _removed(group: Path) -> bool:
@@ -96,19 +95,21 @@ def boot() -> Systemd:
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     made = Systemd(process, group)
-    for _ in range(150):
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        made.pid = int(children[0]) if children else 0
-        if made.pid and _answers(made):
-            return made
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
+    if soon(lambda: process.poll() is not None or _answers(made)) and process.poll() is None:
+        return made
     made.stop()
     raise AssertionError("systemd did not come up in its namespaces")
 
 
 def _answers(made: Systemd) -> bool:
-    name = Path(f"/proc/{made.pid}/comm").read_text().strip()
+    """Whether it is there, which is when its number is known, and has started its units."""
+    outer = made.process.pid
+    try:
+        children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+        made.pid = int(children[0]) if children else 0
+        if not made.pid or Path(f"/proc/{made.pid}/comm").read_text().strip() != "systemd":
+            return False
+    except OSError:
+        return False
     asked = (*made.within, "systemctl", "is-active", "tiny.target")
-    return name == "systemd" and subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0

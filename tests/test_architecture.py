@@ -144,3 +144,10 @@ def test_the_pages_name_files_that_exist() -> None:
 def test_every_action_is_in_the_folder_of_its_subject():
     """A module beside the folders would not be found, and nobody would hear of it."""
     assert [path.name for path in (ROOT / "engine/actions").glob("*.py")] == ["__init__.py"]
+
+
+def test_a_sleep_in_a_test_says_why_time_has_to_pass():
+    """ruff refuses a plain `time.sleep` (TID251); here, that it was allowed without a reason."""
+    bare = re.compile(r"# noqa: TID251\s*$", flags=re.MULTILINE)
+    assert bare.search("time.sleep(1)  # noqa: TID251\n")
+    assert [path.name for path in TEST_FILES if bare.search(path.read_text())] == []

@@ -188,6 +188,7 @@ def test_no_text_breaks_what_looks_for_secrets(parts):
 UNITS = ("://a:b", "token:", "token=", "key", "curl -u ", "eyJaaaaaaaaaa.", "<token ", "-token ")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("start", "unit"), [*(("", unit) for unit in UNITS), ("? ", "token:"), ("? ", "token=")])
 def test_a_hostile_text_costs_no_more_than_its_length(start, unit):
     """Mutants: secret_lines.py ``_masked_line`` without *done*, or with the name inspected last."""

@@ -28,6 +28,9 @@ def test_param(part): pass
 def test_slow(): pass
 @pytest.mark.faults
 def test_fault(): pass
+@pytest.mark.soak
+@pytest.mark.real("strace")
+def test_race(): pass
 def test_on_its_way(): pytest.skip("the moon is full")
 """
 
@@ -40,7 +43,7 @@ def sample(tmp_path):
     for name in ("__init__.py", "conftest.py", "requirements.py"):
         shutil.copy(TESTS / name, tests)
     (tmp_path / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\nmarkers = ["real", "slow", "faults", "unit", "host", "docker", "systemd"]\n'
+        '[tool.pytest.ini_options]\nmarkers = ["real", "slow", "soak", "faults", "unit", "host", "docker", "systemd"]\n'
     )
 
     def run(*argv: str, text: str = SAMPLE, **env: str) -> tuple[int, list[str]]:
@@ -54,7 +57,7 @@ def sample(tmp_path):
         return done.returncode, [
             line
             for line in lines
-            if line.startswith("left ") or " passed" in line or " deselected" in line or "needs " in line
+            if line.startswith(("left ", "FAILED ")) or " passed" in line or " deselected" in line or "needs " in line
         ]
 
     return run
@@ -65,25 +68,49 @@ def test_what_a_machine_lacks_is_counted_in_one_line_for_each_part(sample, worke
     code, lines = sample("-n", workers)
     assert code == 0
     assert lines[:-1] == [
+        "left out: strace (3 tests): install strace",
         "left out: git (2 tests): install git",
-        "left out: strace (2 tests): install strace",
         "left out: bash (1 test): install bash",
         "left out: tmux (1 test): install tmux",
-        "left out: 4 tests in all (some need several of these)",
+        "left out: 5 tests in all (some need several of these)",
         "left out: 1 test: the moon is full",
     ]
     assert lines[-1].startswith("4 passed, 1 skipped")
 
 
-def test_the_basic_suite_leaves_what_needs_a_real_part_or_is_slow_to_test_all_also_where_the_part_is_there(sample):
+def test_the_basic_suite_leaves_what_needs_a_real_part_or_is_slow_to_test_real_also_where_the_part_is_there(sample):
     code, lines = sample("--suite=basic", PATH=os.environ["PATH"])
     assert code == 0
     assert lines[:-1] == [
         "left out: 1 test: the moon is full",
-        "left to make test-all: 4 tests (by what they need: strace 2, bash 1, tmux 1, slow 1)",
-        "left to make faults: 1 test",
+        "left to make test-real: strace (2 tests)",
+        "left to make test-real: bash (1 test)",
+        "left to make test-real: tmux (1 test)",
+        "left to make test-real: slow (1 test)",
+        "left to make test-real: 4 tests in all (some need several of these)",
+        "left to make soak: 2 tests",
     ]
-    assert lines[-1].startswith("3 passed, 1 skipped, 5 deselected")
+    assert lines[-1].startswith("3 passed, 1 skipped, 6 deselected")
+
+
+@pytest.mark.slow
+def test_the_suite_of_real_parts_has_what_the_basic_one_leaves_but_for_soak(sample, tmp_path):
+    """Mutants: conftest.py without the suite `real`; requirements.py with `soak` in it."""
+    for program in ("git", "bash", "strace", "tmux"):
+        tmp_path.joinpath(program).write_text("#!/bin/sh\n")
+        tmp_path.joinpath(program).chmod(0o755)
+    code, lines = sample("--suite=real", PATH=str(tmp_path))
+    assert code == 0
+    assert lines[:-1] == ["left to make soak: 2 tests"]
+    assert lines[-1].startswith("4 passed, 6 deselected")
+
+
+@pytest.mark.slow
+def test_a_test_that_fails_is_named_at_once_and_at_the_end(sample):
+    """Mutant: conftest.py without `pytest_runtest_logreport`."""
+    _, lines = sample("-n", "1", text="def test_a(): assert 0\ndef test_b(): pass\n")
+    named = [line for line in lines if line.startswith("FAILED tests/test_sample.py::test_a")]
+    assert len(named) == 2
 
 
 @pytest.mark.slow

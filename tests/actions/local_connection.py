@@ -29,7 +29,7 @@ class Wired:
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         self.sent += commands
-        return self.inner.run(*(replace(it, timeout=it.timeout or 30) for it in commands))
+        return self.inner.run(*(replace(it, timeout=it.timeout or 60) for it in commands))
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ class Wall:
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: TID251 it is the clock of the steps
 
 
 @dataclass

@@ -22,7 +22,7 @@ from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
 
 
-def look(timeout=10.0, **values):
+def look(timeout=60.0, **values):
     made = build(command.Args, values)
     here = Here(timeout=timeout)
     state = drive(command.probe(made), here)

@@ -58,7 +58,7 @@ class Lanes:
     inner: Connection
 
     def run(self, *commands):
-        return self.inner.run(*(replace(it, timeout=30.0) for it in commands))
+        return self.inner.run(*(replace(it, timeout=60.0) for it in commands))
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from engine.actions.docker import container, container_logs, containers
@@ -16,6 +14,7 @@ from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Size, Unknown
 from tests.probe_driver import drive
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
 DIES = ("tail", "/dev/zero")
@@ -49,7 +48,12 @@ def done(engine, **args):
 
 
 @pytest.mark.parametrize(
-    "shell", [("dash",), ("bash",), pytest.param(("busybox", "sh"), marks=pytest.mark.real("busybox"))]
+    "shell",
+    [
+        ("dash",),
+        pytest.param(("bash",), marks=pytest.mark.soak),
+        pytest.param(("busybox", "sh"), marks=pytest.mark.real("busybox")),
+    ],
 )
 def test_a_container_that_ran_out_of_memory_is_called_that_with_the_evidence(engine, shell):
     name = engine.dies(*DIES, options=("--memory", "20m"))
@@ -138,16 +142,13 @@ def test_by_id_by_label_and_never_by_an_ambiguous_beginning(engine):
 def test_a_restart_loop_is_seen_by_the_median_of_its_gaps(engine):
     engine("run", "-d", "--name", "loop", "--restart", "always", "--network", "none", "base:1", "false")
     calm = engine.lives()
-    deadline = time.monotonic() + 20
-    while int(engine.inspect("loop", "{{.RestartCount}}")) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: int(engine.inspect("loop", "{{.RestartCount}}")) >= 3)
     state = look(engine)
     seen = next(it for it in state.containers if it.name == "loop")
     assert state.looping == ("loop",)
     assert seen.restart_count >= 3
     assert seen.starts >= 3
-    assert 0 < seen.median_gap < 5
+    assert 0 < seen.median_gap < 60
     quiet = next(it for it in state.containers if it.name == calm)
     assert (quiet.starts, quiet.looping) == (1, False)
     engine("rm", "-f", "loop")
@@ -210,9 +211,7 @@ def test_one_that_is_removed_when_it_ends_counts_as_stopped(engine):
     name = engine.lives("--rm")
     made, state, change = decided(engine, name=name, do="stop", grace=Duration(1))
     engine.machine().run(*change.commands)
-    deadline = time.monotonic() + 10
-    while name in engine.names() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: name not in engine.names())
     assert container.settled(made, state, drive(container.probe(made), engine.machine()))
 
 
@@ -230,7 +229,7 @@ def test_one_that_ends_at_once_after_a_restart_is_not_settled(engine):
     name = engine.dies("false")
     made, state, change = decided(engine, name=name, do="restart")
     engine.machine().run(*change.commands)
-    time.sleep(1)
+    until(lambda: engine.inspect(name, "{{.State.Status}}") == "exited")
     after = drive(container.probe(made), engine.machine())
     assert not container.settled(made, state, after)
     assert "exited, exit code 1" in container.explain(made, state, after)

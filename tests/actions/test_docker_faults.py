@@ -18,8 +18,9 @@ from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine
 
 SHELLS = [
-    pytest.param(it, marks=pytest.mark.real("busybox") if "busybox" in it else ())
-    for it in ("dash", "bash", "busybox sh")
+    "dash",
+    pytest.param("bash", marks=pytest.mark.soak),
+    pytest.param("busybox sh", marks=pytest.mark.real("busybox")),
 ]
 
 
@@ -67,7 +68,7 @@ def test_no_command_no_socket_and_no_daemon_is_proven_absence(name):
     [
         ("mount --bind $SOCKETS /run", "found the socket /var/run/docker.sock, but no docker command"),
         (
-            "cp $(command -v sleep) /run/dockerd; /run/dockerd 60 & sleep 0.2",
+            "cp $(command -v sleep) /run/dockerd; /run/dockerd 60 & until grep -qx dockerd /proc/$!/comm; do sleep 0.02; done",
             "found a dockerd process, but no docker command",
         ),
     ],
@@ -97,7 +98,7 @@ def test_a_daemon_that_accepts_and_never_answers_hangs(tmp_path):
         deaf.bind(str(tmp_path / "docker.sock"))
         deaf.listen(20)
         machine = Machine(before=("env", f"DOCKER_HOST=unix://{tmp_path}/docker.sock"), timeout=2)
-        with pytest.raises(ProbeError, match=r"does not answer \(nothing in 2(\.\d)? s\): its daemon hangs"):
+        with pytest.raises(ProbeError, match=r"does not answer \(nothing in \d+(\.\d)? s\): its daemon hangs"):
             look(machine)
 
 

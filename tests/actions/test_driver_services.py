@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from tests.actions.fake_nvidia_smi import Pretended, gpu, plant, uuid
 from tests.laws.toy_actions import ToyHost, book, site
 from tests.probe_driver import Here, drive
 from tests.systemd_host import boot
+from tests.waiting import until
 
 SYSTEMCTL = r"""#!/bin/sh
 here=${0%/*}/units
@@ -272,10 +272,7 @@ def test_what_was_stopped_is_started_by_systemd_itself_where_the_line_is_lost_in
     assert [booted.show(it, "ActiveState") for it in (*units, timer)] == ["active", "active", "inactive"]
 
     sent(driver_services.stop(units, units, 1))  # and here nobody comes back
-    deadline = time.monotonic() + 20
-    while {booted.show(it, "ActiveState") for it in units} != {"active"} and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert {booted.show(it, "ActiveState") for it in units} == {"active"}
+    until(lambda: {booted.show(unit, "ActiveState") for unit in units} == {"active"})
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "x.target", "../x", ""])

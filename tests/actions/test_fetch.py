@@ -161,7 +161,7 @@ def test_it_comes_whole_in_every_shell_and_without_the_tools_that_a_host_may_lac
     words = (shutil.which(SHELLS[shell][0]), *SHELLS[shell][1:])
     command = fetch_file(str(tmp_path / "it"), keep)
     argv = (*words, "-c", command.script, "sh", *command.argv)
-    done = subprocess.run(argv, capture_output=True, env={"PATH": str(bare)}, text=True, timeout=30)
+    done = subprocess.run(argv, capture_output=True, env={"PATH": str(bare)}, text=True, timeout=60)
     answer = Completed(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
     assert unpacked(answer, keep, ran=False) == Fetched(content=bytes(range(256)) * 20)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -21,16 +20,16 @@ from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
-from tests.probe_driver import SHELLS, Here, drive
+from tests.probe_driver import SHELLS, Meanwhile, drive
 from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
 
 
-def looked(*paths, shell=SHELLS["dash"], **values):
+def looked(*paths, shell=SHELLS["dash"], meanwhile='command sleep "$1"', **values):
     made = build(files.Args, {"paths": [str(it) for it in paths], **values})
-    here = Here(shell=shell)
+    here = Meanwhile(shell=shell, act=meanwhile)
     state = drive(files.probe(made), here)
     assert [it.effect for it in here.sent] == [Effect.READ]
     return made, state
@@ -100,9 +99,8 @@ def test_nothing_is_not_something(tmp_path, shell):
 def test_growth_between_two_looks_is_seen(tmp_path, shell):
     log = aged(tmp_path / "grows.log", 5)
     aged(tmp_path / "still.log", 5)
-    writer = 'sleep 0.3; printf more >>"$1"; printf new >"$2"'
-    with subprocess.Popen(["sh", "-c", writer, "sh", log, tmp_path / "new.log"]):
-        made, state = looked(tmp_path / "*.log", apart="1s", growing=True, shell=SHELLS[shell])
+    writes = f'printf more >>"{log}"; printf new >"{tmp_path}/new.log"'
+    made, state = looked(tmp_path / "*.log", apart="1s", growing=True, shell=SHELLS[shell], meanwhile=writes)
     assert (state.growing, state.grown, state.added) == (True, 7, (str(tmp_path / "new.log"),))
     assert isinstance(files.holds(made, state), Holds)
     made, state = looked(tmp_path / "still.log", apart="200ms", growing=True, shell=SHELLS[shell])
@@ -114,9 +112,8 @@ def test_growth_between_two_looks_is_seen(tmp_path, shell):
 def test_a_file_that_is_written_to_all_the_time_grows_although_its_size_stays(tmp_path, shell):
     base = tmp_path / "games.db"
     base.write_text("page")
-    writer = 'for it in 1 2 3 4 5 6 7 8 9 10 11 12; do touch "$1"; sleep 0.2; done'
-    with subprocess.Popen(["sh", "-c", writer, "sh", base]):
-        _, state = looked(base, apart="1500ms", growing=True, shell=SHELLS[shell])
+    writes = f'command sleep 1.1; touch "{base}"'
+    _, state = looked(base, apart="1500ms", growing=True, shell=SHELLS[shell], meanwhile=writes)
     assert (state.growing, state.grown) == (True, 0)
 
 

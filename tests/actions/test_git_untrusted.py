@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from engine.diagnosis.probe_types import ProbeAnswer
 from engine.facts.system.git import Tree, ask_tree, clone, update
 from tests.actions.git_repositories import Origin, git
 from tests.actions.run_step import Taken, see, take
-from tests.shell.another_user import listing, often, swapping
+from tests.real_processes import Machine
+from tests.shell.another_user import exchange_before, listing, often, swapping
 
 STRANGER = 4242
 pytestmark = pytest.mark.real("git", "root", "setpriv")
@@ -319,26 +321,58 @@ RACED = {
 }
 
 
-@pytest.mark.slow
+@pytest.fixture
+def raced(place):
+    """A function that makes a directory of that mode, with a copy of root's tree in it that is a stranger's and armed."""
+
+    def make(mode: int) -> tuple[Path, Path]:
+        yard = place.ground / "yard"
+        yard.mkdir()
+        yard.chmod(mode)
+        shutil.copytree(place.tree, yard / "real")
+        tree, place.tree = place.tree, yard / "real"
+        place.arm()
+        give(yard / "real")
+        if mode == 0o755:
+            os.chown(yard, STRANGER, STRANGER)
+        return yard, tree
+
+    return make
+
+
+def of_root(yard: Path) -> list[str]:
+    """Which names there are root's."""
+    return sorted(it.name for it in (yard, *yard.iterdir()) if it.lstat().st_uid == 0)
+
+
+@pytest.mark.parametrize("first", ["directory", "link"])
+@pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
+@pytest.mark.parametrize("name", RACED)
+def test_who_exchanges_a_tree_for_a_link_right_before_each_step_has_nothing_run_and_nothing_changed(
+    place, raced, name, mode, first
+):
+    yard, tree = raced(mode)
+    before = listing(tree)
+    command = RACED[name](str(yard / "place"), place.origin.url)
+    exchange = exchange_before(["cd", "stat", "git"], yard, tree, first)
+    done = Machine().run(replace(command, script=exchange + command.script))[0]
+    assert (place.marks(), listing(tree)) == ([], before)
+    assert done.exit_code != 0 or name == "look"
+    assert of_root(yard) in ([], ["yard"])
+
+
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("name", "mode"), [("look", 0o755), ("look", 0o1777), ("update", 0o755), ("clone", 0o1777)],
     ids=["look-their own directory", "look-a shared directory", "update-their own directory", "clone-a shared directory"],
 )  # fmt: skip
-def test_who_exchanges_a_tree_for_a_link_has_nothing_run_and_nothing_changed(place, name, mode):
+def test_who_exchanges_a_tree_for_a_link_has_nothing_run_and_nothing_changed(place, raced, name, mode):
     """In 200 tries of the look, and 60 of what changes (all were run 200 times in both directories when this was written)."""
-    yard = place.ground / "yard"
-    yard.mkdir()
-    yard.chmod(mode)
-    shutil.copytree(place.tree, yard / "real")
-    tree, place.tree = place.tree, yard / "real"
-    place.arm()
-    give(yard / "real")
-    if mode == 0o755:
-        os.chown(yard, STRANGER, STRANGER)
+    yard, tree = raced(mode)
     before = listing(tree)
     with swapping(yard, tree):
         said = often(RACED[name](str(yard / "place"), place.origin.url), times=200 if name == "look" else 60)
     assert (place.marks(), listing(tree)) == ([], before)
     assert "try over: 0" not in said or name == "look"
-    assert sorted(it.name for it in (yard, *yard.iterdir()) if it.lstat().st_uid == 0) in ([], ["yard"])
+    assert of_root(yard) in ([], ["yard"])

@@ -39,7 +39,7 @@ def host(tmp_path, monkeypatch):
         monkeypatch.setattr(nvidia_smi, "read_users", users)
         monkeypatch.setattr(gpu_reset, "read_users", users)
 
-    def make(pretended: Pretended | None = None, *, gpus: int = 1, holders=(), uid="0", timeout=30.0) -> Here:
+    def make(pretended: Pretended | None = None, *, gpus: int = 1, holders=(), uid="0", timeout=60.0) -> Here:
         hold(holders)
         path = pretended.install(tmp_path / "bin") if pretended else None
         return Here(path=path, root=plant(tmp_path / "root", gpus=gpus), uid=uid, timeout=timeout)
@@ -265,7 +265,7 @@ def test_a_gpu_that_is_not_there_is_named(host):
 
 def test_a_driver_that_hangs_is_not_asked_about_links(host, tmp_path):
     with pytest.raises(ProbeError, match="did not answer"):
-        decided(host(Pretended(hangs_at=1), timeout=0.5), "0")
+        decided(host(Pretended(hangs_at=1), timeout=5), "0")
     assert len(calls(tmp_path / "bin")) == 1
 
 

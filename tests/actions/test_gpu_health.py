@@ -88,7 +88,7 @@ def test_no_field_that_holds_an_error_is_taken_for_healthy(host, column):
 
 def test_a_hang_is_said_once_and_the_bus_tells_the_rest(host, tmp_path):
     """Mutant: a second question after a hang."""
-    here = host(Pretended(hangs_at=1), gpus=2, timeout=1.0)
+    here = host(Pretended(hangs_at=1), gpus=2, timeout=5.0)
     (tmp_path / "root/sys/bus/pci/devices/0000:91:00.0/config").write_bytes(b"\xff" * 4)
     state = look(here)
     assert state.smi == "hung"

@@ -25,6 +25,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
+from tests.waiting import until
 
 shells = pytest.mark.parametrize("named", each(SHELLS))
 ROOT = Path(__file__).parents[2]
@@ -88,10 +89,7 @@ def space(tmp_path) -> Iterator[Space]:
         it.kill()
         it.wait()
         it.stdout.close()
-    until = time.monotonic() + 5
-    while made.askers() and time.monotonic() < until:  # the end of its server frees whoever waits for it
-        time.sleep(0.05)
-    assert made.askers() == []
+    until(lambda: not made.askers(), "the end of its server frees whoever waits for it")
 
 
 def by_name(state: mounts.State) -> dict[str, object]:
@@ -136,7 +134,7 @@ def test_what_never_answers_is_named_in_time_and_asked_by_one_process_at_most(sp
     space.serve("data")
     space.do('mkdir "$1"/well; mount -t tmpfs none "$1"/well; mkdir "$1"/twice; mount --bind "$1"/well "$1"/twice')
     first, spent, _ = space.seen(named, tmp_path)
-    assert spent < 10
+    assert spent < 60
     (hung,) = first.hung
     assert (hung.target, hung.type, hung.server, hung.remote) == (
         f"{space.place}/data",
@@ -154,9 +152,7 @@ def test_what_never_answers_is_named_in_time_and_asked_by_one_process_at_most(sp
     assert space.askers() == [pid]
     assert isinstance(mounts.holds(build(mounts.Args, {}), again), Fails)
     space.do('touch "$1"/answers')
-    until = time.monotonic() + 10
-    while space.askers() and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: not space.askers())
     back, _, _ = space.seen(named, tmp_path)
     data = by_name(back)["data"]
     assert (data.answer, data.size, data.percent, data.inodes_free) == ("ok", 4 << 30, 50.0, 9000)
@@ -206,7 +202,7 @@ def test_a_connection_is_not_held_open_by_what_hangs(space, tmp_path):
     """Mutant: the streams of the process that asks left open."""
     space.serve("data")
     args = build(mounts.Args, {"only": [f"{space.place}/data"], "within": 1})
-    state = drive(mounts.probe(args), Machine(before=space.inside, timeout=8))
+    state = drive(mounts.probe(args), Machine(before=space.inside))
     assert [it.answer for it in state.hung] == ["hung"], "an end of the output came while it hangs"
     (pid,) = space.askers()
     links = {it.name: os.readlink(it) for it in Path(f"/proc/{pid}/fd").iterdir()}

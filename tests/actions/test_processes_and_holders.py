@@ -6,7 +6,6 @@ import os
 import pwd
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,8 @@ from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Unknown
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
 from tests.probe_driver import drive
-from tests.real_processes import NOBODY, Machine, lives, start_of
+from tests.real_processes import NOBODY, Machine, children_in, lives, living, start_of
+from tests.waiting import until
 
 GRACE = Duration(1.0)
 
@@ -54,7 +54,7 @@ def gpus(stage, tmp_path):
         stage.plant(len(percents), minors=minors)
         rows = [gpu(at, utilization_gpu=str(it), memory_used="9000") for at, it in enumerate(percents)]
         path = Pretended(gpus=rows, **keys).install(tmp_path / "bin")
-        return Machine(before=stage.inside, path=path, timeout=8)
+        return Machine(before=stage.inside, path=path)
 
     return plant
 
@@ -151,15 +151,21 @@ def test_who_ignores_the_signal_and_gets_no_other_is_named(machine, stage):
     assert pkill.explain(args, before, after) == f"pid {hard.pid} survives TERM in state S ({me})"
 
 
+def called(name: str) -> list[int]:
+    """The processes whose command line begins with *name*."""
+    return [pid for pid in living(name) if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(name.encode())]
+
+
 def test_who_comes_back_is_no_success_and_named_with_the_new_pid(machine, stage):
     loop = f"echo up; while :; do bash -c 'exec -a python_{stage.word} sleep 800'; done"
     keeper = stage.start(["bash", "-c", loop.replace(stage.word, "'$0'"), stage.word])
-    time.sleep(0.2)
+    begun = f"python_{stage.word}"
+    until(lambda: called(begun))
     args = pkill.Args(patterns=(f"^python_.*{stage.word}",), grace=GRACE)
     before = drive(pkill.probe(args), machine)
     first = [it.pid for it in before.matches]
     carry_out(pkill.decide(args, before), machine)
-    time.sleep(0.3)
+    until(lambda: set(called(begun)) - set(first))
     after = drive(pkill.probe(args), machine)
     assert len(first) == 1
     assert not pkill.settled(args, before, after)
@@ -179,8 +185,9 @@ def test_more_victims_than_allowed_are_left_alone(machine, stage):
 
 
 def test_zombies_are_no_victims(machine, stage):
-    parent = stage.start(["bash", "-c", f"bash -c 'exec -a {stage.word} sleep 0.1' & echo up; exec sleep 600"])
-    time.sleep(0.4)
+    late = "until read -r called </proc/$PPID/comm && [ $called = sleep ]; do :; done"  # a bash would bury it
+    parent = stage.start(["bash", "-c", f"bash -c '{late}; exec -a {stage.word} sleep 0.1' & echo up; exec sleep 600"])
+    until(lambda: children_in(parent.pid, "Z"))
     state = drive(pkill.probe(pkill.Args(patterns=("^sleep$",))), machine)
     assert parent.pid not in [it.ppid for it in state.matches]
     assert parent.pid in [it.ppid for it in state.zombies]
@@ -325,7 +332,7 @@ def test_holders_are_ended_without_fuser_and_the_one_at_work_is_not(stage, gpus)
 @LAB
 def test_a_driver_that_hangs_makes_holders_unknown_and_nobody_is_ended(stage, gpus, tmp_path):
     machine = gpus(0, 0, hangs_at=1)
-    machine.timeout = 2
+    machine.timeout = 10
     job, plain = stage.job("/dev/nvidia0"), stage.job()
     args = kill(stage, only="leftover")
     state = drive(pkill.probe(args), machine)

@@ -267,7 +267,7 @@ def test_systemd_reboots_and_forces_a_shutdown_that_hangs(notes, systemd):
 
     def run(command):
         argv = (*systemd.within, "sh", "-c", command.script, "sh", *command.argv)
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         return Completed(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     before = read_boot(run(ask_boot()))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from engine.values.types import Unknown
 from tests.actions.local_connection import wired
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.waiting import until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
@@ -90,9 +91,13 @@ def test_a_full_disk_is_told_at_the_step_where_it_shows(tmp_path, shell):
 
 
 def test_nothing_is_left_when_time_is_up(tmp_path):
-    made = build(write_probe.Args, {"path": str(tmp_path), "size": "1GiB", "at_most": "1s"})
-    with wired() as connection, pytest.raises(ProbeError, match="no answer within 1 s"):
-        drive(write_probe.probe(made), connection)
+    probe = write_probe.probe(build(write_probe.Args, {"path": str(tmp_path), "at_most": "3s"}))
+    command = next(probe)
+    slow = 'dd() { command dd "$@"; sleep 60; }\n'  # the file is there, and that is not told
+    with wired() as connection:
+        (answer,) = connection.run(replace(command, script=slow + command.script))
+    with pytest.raises(ProbeError, match="no answer within 3 s"):
+        probe.send(answer)
     assert os.listdir(tmp_path) == []
 
 
@@ -103,11 +108,7 @@ def test_nothing_is_left_when_the_line_goes_down(tmp_path, shell, number):
     command = next(write_probe.probe(build(write_probe.Args, {"path": str(tmp_path), "size": "1GiB"})))
     argv = [*SHELLS[shell], "-c", command.script, "sh", *command.argv]
     with subprocess.Popen(argv, start_new_session=True, stdout=subprocess.DEVNULL) as process:
-        for _ in range(200):
-            if os.listdir(tmp_path):
-                break
-            time.sleep(0.01)
-        assert len(os.listdir(tmp_path)) == 1
+        assert len(until(lambda: os.listdir(tmp_path))) == 1
         os.killpg(process.pid, number)
         process.wait(60)
     assert os.listdir(tmp_path) == []
@@ -119,8 +120,7 @@ def test_what_a_killed_try_left_is_taken_away_by_a_later_one_and_nothing_else(tm
     command = next(write_probe.probe(build(write_probe.Args, {"path": str(tmp_path), "size": "1GiB"})))
     argv = [*SHELLS[shell], "-c", command.script, "sh", *command.argv]
     with subprocess.Popen(argv, start_new_session=True, stdout=subprocess.DEVNULL) as process:
-        while not [*tmp_path.glob(".runbook-*/file")]:
-            time.sleep(0.01)
+        until(lambda: [*tmp_path.glob(".runbook-*/file")])
         (left,) = tmp_path.iterdir()
         assert left.stat().st_mode & 0o777 == 0o700, "nobody else can read what a killed shell leaves"
         os.killpg(process.pid, signal.SIGSTOP)
@@ -230,11 +230,8 @@ def measuring(folder: Path, *before: str) -> subprocess.Popen[bytes]:
     probe = disk_speed.probe(build(disk_speed.Args, {"path": str(folder), "size": "4GiB"}))
     command = probe.send(Here().run(next(probe))[0])
     process = subprocess.Popen([*before, "dash", "-c", command.script, "sh", *command.argv], start_new_session=True)
-    for _ in range(500):
-        if "dd" in names_in_session(process.pid):
-            return process
-        time.sleep(0.01)
-    raise AssertionError("no dd was seen")
+    until(lambda: "dd" in names_in_session(process.pid), "dd")
+    return process
 
 
 def test_nothing_is_left_even_of_what_is_killed_outright(tmp_path):

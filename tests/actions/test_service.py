@@ -97,7 +97,7 @@ def test_a_restart_is_seen_by_a_new_run_of_the_service_every_time(systemd, nap, 
 @real
 def test_a_service_that_falls_over_right_after_its_start_is_no_success(nap, steered):
     name = nap("Type=simple\nExecStart=\nExecStart=/bin/sh -c 'sleep 0.1; exit 3'")
-    taken = steered(name, "started")
+    taken = steered(name, "started", steady="3s")
     assert taken.status == "failed"
     assert f"{name} is failed, result: exit-code, exit status 3" in taken.why
 
@@ -107,7 +107,7 @@ def test_a_service_that_systemd_must_start_again_and_again_is_no_success(nap, st
     name = nap(
         "Restart=always\nRestartSec=50ms\nExecStart=\nExecStart=/bin/sh -c 'sleep 0.2; exit 3'\nStartLimitBurst=0"
     )
-    taken = steered(name, "restarted", steady="1s")
+    taken = steered(name, "restarted", steady="3s")
     assert taken.status == "failed"
     assert "restarted by systemd" in taken.why
 

@@ -19,6 +19,7 @@ from engine.values.command import Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.waiting import until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 FATAL = "fatal: destination path 'AReaL' already exists and is not an empty directory."
@@ -199,16 +200,16 @@ def test_docker_s_word_of_the_starts_counts_and_the_log_tells_why_each_ended(eng
     for name, driver in (("loop", "json-file"), ("mute", "none")):
         engine("run", "-d", "--name", name, "--restart=always", "--network", "none", "--log-driver", driver, "base:1", "sh", "-c", line)  # fmt: skip
     calm = engine.lives()
-    deadline = time.monotonic() + 30
-    while min(int(engine.inspect(it, "{{.RestartCount}}")) for it in ("loop", "mute")) < 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    before, after = "", "none"
-    while before != after or not before.startswith("restarting"):  # between two starts: the last has said all
-        assert time.monotonic() < deadline + 60
+    until(lambda: min(int(engine.inspect(it, "{{.RestartCount}}")) for it in ("loop", "mute")) >= 4)
+
+    def between_two_starts():
+        """What is seen then, when the last has said all."""
         before = engine.inspect("loop", "{{.State.Status}} {{.RestartCount}}")
-        made, state = seen("loop")
+        looked = seen("loop")
         after = engine.inspect("loop", "{{.State.Status}} {{.RestartCount}}")
+        return looked if before == after and before.startswith("restarting") else None
+
+    made, state = until(between_two_starts, within=120)
     assert state.loop is True
     assert state.count >= 4
     assert (state.failed, len(state.since)) == ((FATAL,), 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from engine.values.plan import Blocked
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, lives, shell
+from tests.waiting import appears, until
 
 real = pytest.mark.real("tmux")
 
@@ -38,8 +38,7 @@ def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice
     taken = take("tmux", args)
     assert (taken.status, taken.result.verified) == ("changed", True), taken.why
     (tmp_path / "tick").unlink()
-    time.sleep(0.5)
-    assert (tmp_path / "tick").exists()
+    assert appears(tmp_path / "tick")
     again = take("tmux", args)
     assert (again.status, again.writes) == ("ok", [])
     assert "the session monitoring exists (pid " in again.why
@@ -57,6 +56,7 @@ def test_what_a_session_has_started_is_its_tree_down_to_the_last(tmp_path):
     script = "sh -c 'echo $$ >child; sh -c \"echo \\$\\$ >grandchild; exec sleep 100\"; :'; :"
     args = {"session": "server", "script": script, "folder": str(tmp_path)}
     assert take("tmux", args).status == "changed"
+    until(lambda: all((tmp_path / it).exists() and (tmp_path / it).read_text() for it in ("child", "grandchild")))
     outcome = see("tmux", args)
     assert isinstance(outcome, ProbeAnswer)
     below = {int((tmp_path / it).read_text()) for it in ("child", "grandchild")}
@@ -68,8 +68,8 @@ def test_what_a_session_has_started_is_its_tree_down_to_the_last(tmp_path):
 @pytest.mark.real("root", "cgroup")
 def test_a_session_lives_on_when_the_step_that_started_it_times_out(tmp_path):
     """Mutants: ``outlive`` that does not leave the control group; tmux started without it."""
-    args = {"session": "monitoring", "argv": ["sleep", "100"], "folder": str(tmp_path), "steady": "30s"}
-    taken = take("tmux", args, timeout=2.0)
+    args = {"session": "monitoring", "argv": ["sleep", "100"], "folder": str(tmp_path), "steady": "60s"}
+    taken = take("tmux", args, timeout=10.0)
     assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why
     outcome = see("tmux", args)
     assert isinstance(outcome, ProbeAnswer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import subprocess
 import time
 from dataclasses import replace
 from typing import Any
@@ -24,7 +23,7 @@ from engine.planner import make_plan
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.laws.toy_actions import ToyHost, site
-from tests.probe_driver import SHELLS, Here, drive
+from tests.probe_driver import SHELLS, Here, Meanwhile, drive
 from tests.real_processes import each
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -45,9 +44,9 @@ def test_a_note_asks_nothing_and_says_its_words():
     assert (here.sent, note.waits(made)) == ([], "Stop the pod.")
 
 
-def waited(shell="dash", **values):
+def waited(shell="dash", act='command sleep "$1"', **values):
     made = build(wait_for.Args, {"at_most": "1s", "every": "100ms", **values})
-    here = Here(shell=SHELLS[shell])
+    here = Meanwhile(shell=SHELLS[shell], act=act)
     state = drive(wait_for.probe(made), here)
     assert here.sent[0].effect is Effect.READ
     return state
@@ -56,9 +55,8 @@ def waited(shell="dash", **values):
 @shells
 def test_a_path_that_appears_ends_the_wait(tmp_path, shell):
     place = tmp_path / "it's here"
-    with subprocess.Popen(["sh", "-c", 'sleep 0.4; : >"$1"', "sh", place]):
-        state = waited(shell, path=str(place), at_most="10s")
-    assert 0.3 < state.waited < 5
+    state = waited(shell, f'command sleep 0.2; : >"{place}"', path=str(place), at_most="50s")
+    assert 0.2 < state.waited < 50
 
 
 @shells

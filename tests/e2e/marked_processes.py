@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
+
+from tests.waiting import soon
 
 NAME = "RUNBOOK_TEST_FLEET_MARK"
 
@@ -26,9 +27,6 @@ def marked() -> list[str]:
     return found
 
 
-def still_marked(within: float) -> list[str]:
-    """Those that are there after so many seconds."""
-    deadline = time.monotonic() + within
-    while (left := marked()) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return left
+def still_marked() -> list[str]:
+    """Those that do not end in time."""
+    return [] if soon(lambda: not marked()) else marked()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.program import PROGRAM, Said, runbook
+from tests.waiting import until
 
 INVENTORY = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, gpu: none}\n"
 
@@ -98,11 +98,8 @@ class Scene:
         process = subprocess.Popen(
             argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=_environment()
         )
-        deadline = time.monotonic() + 60
-        while len(self.log) == before:
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.02)
+        until(lambda: len(self.log) > before or process.poll() is not None, "the change")
+        assert process.poll() is None
         return process
 
     def killed(self, *more: str, host: str = "here") -> None:

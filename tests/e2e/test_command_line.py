@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 
 from engine import lab
 from tests.program import PROGRAM, on_terminal, runbook
-from tests.real_processes import living
+from tests.real_processes import gone, living
+from tests.waiting import until
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
 
@@ -197,11 +197,9 @@ def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tm
 
 def test_exec_ends_what_takes_longer_than_it_may(inventory):
     """Mutants: run_command.py making the step of ``exec`` without its timeout."""
-    began = time.monotonic()
     said = runbook(
         "exec", "here", "-i", str(inventory), "--timeout", "1s", "--output", "json", "--yes", "--", "sleep", "4123.25"
     )
-    assert time.monotonic() - began < 20
     step = said.step("here", "exec")
     assert said.code == 1
     assert step["status"] == "failed"
@@ -271,21 +269,19 @@ def test_exec_shows_what_the_host_said(inventory):
     assert "hello there" in said.out
 
 
-def test_a_look_that_hangs_is_failed_within_four_seconds(inventory, tmp_path, mark):
+def test_a_look_that_hangs_is_failed_and_ended(inventory, tmp_path, mark):
     book = playbook(
         tmp_path,
         f"diagnose:\n  - id: hung\n    timeout: 2s\n    command: {{script: \"trap '' TERM; sleep {mark}; sleep {mark}\"}}\n",
     )
-    began = time.monotonic()
     said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--output", "json")
     step = said.step("here", "hung")
     assert step["status"] == "failed"
     assert step["commands"][0]["timed_out"]
     assert said.host("here")["verdict"] == "unknown"
     assert said.code == 1
-    assert step["seconds"] < 4
-    assert time.monotonic() - began < 8
-    assert not living(f"sleep {mark}")
+    assert step["seconds"] < 60
+    assert gone(f"sleep {mark}")
 
 
 def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path, mark):
@@ -307,10 +303,7 @@ def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path, mark
     process = subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     )
-    deadline = time.monotonic() + 60
-    while not living(f"sleep {mark}"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: living(f"sleep {mark}"), "the look to begin")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -318,13 +311,16 @@ def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path, mark
 
     hosts = {it["host"]: it["verdict"] for it in json.loads(out)["hosts"]}
     assert hosts == {"here": "cancelled", "there": "not_started"}
-    assert not living(f"sleep {mark}")
+    assert gone(f"sleep {mark}")
 
 
 def test_a_deadline_stops_the_run_with_5(inventory, tmp_path):
-    book = playbook(tmp_path, "diagnose:\n  - id: long\n    timeout: 60s\n    command: {argv: [sleep, '30']}\n")
-    said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--deadline", "1s", "--output", "json")
-    assert said.code == 5
+    book = playbook(tmp_path, "diagnose:\n  - id: long\n    timeout: 250s\n    command: {argv: [sleep, '200']}\n")
+    for limit in ("2s", "20s"):  # on a slow machine the host has not begun within the first
+        said = runbook("run", book, "--hosts", "here", "-i", str(inventory), "--deadline", limit, "--output", "json")
+        assert said.code == 5
+        if said.host("here")["verdict"] != "not_started":
+            break
     assert said.host("here")["verdict"] == "cancelled"
 
 

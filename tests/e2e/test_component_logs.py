@@ -67,7 +67,7 @@ def test_parts_are_started_once_and_the_first_that_died_is_named(practice):
 def test_a_part_that_dies_right_after_its_start_ends_the_others(practice):
     made = practice("gpu-01=healthy")
     chosen = (part(SHARED, "stays", FOR_EVER), part(SHARED, "dies", "echo no GPU here; sleep 0.3; exit 9"))
-    given = options(SHARED, *chosen, start="true", end_others="true", watch="5s")
+    given = options(SHARED, *chosen, start="true", end_others="true", watch="10s")
     said = made.run("component-logs", "--yes", *given)
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     why = said.step("gpu-01", "start")["why"]

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.program import runbook
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
 
@@ -68,7 +69,8 @@ def test_a_lack_of_memory_is_proven_by_docker_and_kernel_and_every_remedy_is_nam
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [(("kill",), "signal 9 (a kill)"), (("stop", "-t", "1"), "15, then 9 (a stop")]
+    ("how", "words"),
+    [(("kill",), "signal 9 (a kill)"), pytest.param(("stop", "-t", "1"), "15, then 9 (a stop", marks=pytest.mark.soak)],
 )
 def test_a_kill_by_hand_is_137_and_no_lack_of_memory(engine, death, how, words):
     """Mutants: the playbook calling every 137 a lack of memory; signals of any time counted."""
@@ -80,6 +82,7 @@ def test_a_kill_by_hand_is_137_and_no_lack_of_memory(engine, death, how, words):
     assert said.finding("here", "out_of_memory")["status"] == "absent"
 
 
+@pytest.mark.soak
 def test_a_sigkill_from_within_is_neither_docker_s_nor_memory_s(engine, death):
     engine.dies("sh", "-c", "sh -c 'kill -9 $$'; exit $?")
     said = death()
@@ -111,6 +114,7 @@ def killed_lines(at, key, constraint="CONSTRAINT_NONE"):
     )
 
 
+@pytest.mark.soak
 def test_the_kernel_s_word_that_the_host_was_out_of_memory_counts_although_docker_knows_nothing(
     engine, death, tmp_path
 ):
@@ -124,6 +128,7 @@ def test_the_kernel_s_word_that_the_host_was_out_of_memory_counts_although_docke
     assert found["evidence"]["killed_by_the_kernel"][0]["container"] == key
 
 
+@pytest.mark.soak
 def test_a_kill_of_another_container_or_at_another_time_is_no_evidence(engine, death, tmp_path):
     """Mutants: any kill in the kernel's log taken for this container's."""
     engine.dies("sh", "-c", "sh -c 'kill -9 $$'; exit $?")
@@ -134,6 +139,7 @@ def test_a_kill_of_another_container_or_at_another_time_is_no_evidence(engine, d
     assert present(old) == {"killed"}
 
 
+@pytest.mark.soak
 def test_without_the_kernel_s_messages_a_137_stays_unknown_and_says_so(engine, death, tmp_path):
     engine.dies("sh", "-c", "sh -c 'kill -9 $$'; exit $?")
     said = death(**kernel(tmp_path / "k", "dmesg: read kernel buffer failed: Operation not permitted", code=1))
@@ -148,11 +154,11 @@ def test_without_the_kernel_s_messages_a_137_stays_unknown_and_says_so(engine, d
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "gpu_out_of_memory",
          ("batch size", "mixed precision", "checkpointing", "smaller model", "torch.cuda.empty_cache()", "watch -n 1 nvidia-smi")),
-        ("RuntimeError: CUDA error: an illegal memory access was encountered", "cuda_error", ("zombie-gpu",)),
-        ("OSError: [Errno 28] No space left on device", "disk_full", ("disk-full", "old runs", "df -h")),
-        ("RuntimeError: unable to write to file </torch_1_2>: No space left on device (28)", "shared_memory", ("--shm-size",)),
-        ("numpy.core._exceptions.MemoryError: Unable to allocate 9 GiB", "no_memory", ("batch size",)),
-        ("ValueError: bad config", "unexplained", ("docker logs",)),
+        pytest.param("RuntimeError: CUDA error: an illegal memory access was encountered", "cuda_error", ("zombie-gpu",), marks=pytest.mark.soak),
+        pytest.param("OSError: [Errno 28] No space left on device", "disk_full", ("disk-full", "old runs", "df -h"), marks=pytest.mark.soak),
+        pytest.param("RuntimeError: unable to write to file </torch_1_2>: No space left on device (28)", "shared_memory", ("--shm-size",), marks=pytest.mark.soak),
+        pytest.param("numpy.core._exceptions.MemoryError: Unable to allocate 9 GiB", "no_memory", ("batch size",), marks=pytest.mark.soak),
+        pytest.param("ValueError: bad config", "unexplained", ("docker logs",), marks=pytest.mark.soak),
     ],
 )  # fmt: skip
 def test_what_the_log_says_is_the_cause_with_its_remedies(engine, death, text, finding, advice):
@@ -165,6 +171,7 @@ def test_what_the_log_says_is_the_cause_with_its_remedies(engine, death, text, f
         assert wanted in "\n".join(found["advise"])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("line", "finding", "words"),
     [
@@ -179,6 +186,7 @@ def test_every_other_end_has_its_code_and_its_meaning(engine, death, line, findi
     assert words in said.finding("here", finding)["say"]
 
 
+@pytest.mark.soak
 def test_the_last_that_died_is_looked_at_unless_one_is_named(engine, death):
     engine("create", "--name", "made-first", "--network", "none", "base:1", "sh", "-c", "echo last; exit 5")
     engine.dies("sh", "-c", "echo early; exit 6", name="made-last")
@@ -190,6 +198,7 @@ def test_the_last_that_died_is_looked_at_unless_one_is_named(engine, death):
     assert "no container nobody" in missing.finding("here", "not_found")["say"]
 
 
+@pytest.mark.soak
 def test_one_that_died_of_memory_is_not_healthy_although_another_ended_well_later(engine, death):
     engine.dies(*OOM, name="short", options=("--memory", "20m"))
     engine.dies("true", name="well")
@@ -198,6 +207,7 @@ def test_one_that_died_of_memory_is_not_healthy_although_another_ended_well_late
     assert "short" in said.finding("here", "out_of_memory")["say"]
 
 
+@pytest.mark.soak
 def test_one_that_was_asked_for_and_never_started_is_told_with_docker_s_reason(engine, death):
     engine("create", "--name", "idle", "--network", "none", "base:1", "true")
     engine.run("run", "--name", "bad", "--network", "none", "base:1", "no-such-program", check=False)
@@ -208,6 +218,7 @@ def test_one_that_was_asked_for_and_never_started_is_told_with_docker_s_reason(e
     assert "no-such-program" in bad.finding("here", "could_not_start")["evidence"]["errors"][0]
 
 
+@pytest.mark.soak
 def test_by_label(engine, death):
     says(engine, "one", 6, options=("--label", "run=1"))
     says(engine, "two", 7)
@@ -216,6 +227,7 @@ def test_by_label(engine, death):
     assert said.finding("here", "unexplained")["evidence"]["log"] == ["one"]
 
 
+@pytest.mark.soak
 def test_nothing_that_died_and_what_ended_well_are_healthy(engine, death):
     said = death()
     assert said.host("here")["verdict"] == "healthy", said.out
@@ -231,10 +243,12 @@ def test_nothing_that_died_and_what_ended_well_are_healthy(engine, death):
     assert named.finding("here", "lives")["status"] == "present"
 
 
+@pytest.mark.soak
 def test_a_container_that_hangs_or_fails_its_health_check_is_not_healthy(engine, death):
     """Mutants: warnings in place of errors; the age of the last line left out."""
     words = "echo 'torch.OutOfMemoryError: CUDA out of memory.'; exec sleep 1000"
     engine("run", "-d", "--name", "hung", "--network", "none", "base:1", "sh", "-c", words)
+    until(lambda: "CUDA out of memory" in engine("logs", "hung"), "its log")
     said = death()
     assert present(said) == {"stuck"}
     late = death("-e", "stuck_after=0")
@@ -244,9 +258,7 @@ def test_a_container_that_hangs_or_fails_its_health_check_is_not_healthy(engine,
     engine("rm", "-f", "hung")
     check = ("--health-cmd", "false", "--health-interval", "1s", "--health-retries", "1")
     engine("run", "-d", "--name", "sick", "--network", "none", *check, "base:1", "sleep", "1000")
-    deadline = time.monotonic() + 30
-    while engine.inspect("sick", "{{.State.Health.Status}}") != "unhealthy" and time.monotonic() < deadline:
-        time.sleep(0.2)
+    until(lambda: engine.inspect("sick", "{{.State.Health.Status}}") == "unhealthy", "its health check to fail")
     said = death()
     assert present(said) == {"unhealthy"}
     assert said.host("here")["verdict"] == "unresolved"
@@ -256,11 +268,15 @@ def test_a_restart_loop_is_named_before_all_with_the_code_that_it_ends_with(engi
     engine("run", "-d", "--name", "loop", "--restart", "always", "--network", "none", "base:1",
            "sh", "-c", "echo 'fatal: destination path exists'; sleep 0.3; exit 128")  # fmt: skip
     engine.dies("echo", "other")
-    deadline = time.monotonic() + 30
-    while int(engine.inspect("loop", "{{.RestartCount}}")) < 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    said = death()
+    until(
+        lambda: int(engine.inspect("loop", "{{.RestartCount}}")) >= 6, "six restarts"
+    )  # between two lives for seconds
+
+    def between_two_lives():
+        said = death()
+        return said.finding("here", "restarting")["status"] == "present" and said
+
+    said = until(between_two_lives)
     found = said.finding("here", "restarting")
     assert found["status"] == "present"
     assert "loop" in found["say"]
@@ -277,6 +293,7 @@ def test_what_could_not_be_started_is_no_container_that_died(engine, death):
     assert "no-such-program" in said.finding("here", "could_not_start")["evidence"]["errors"][0]
 
 
+@pytest.mark.soak
 def test_an_empty_log_and_a_driver_without_one_lead_to_the_set_up_of_logging(engine, death):
     engine.dies("false")
     said = death()
@@ -289,6 +306,7 @@ def test_an_empty_log_and_a_driver_without_one_lead_to_the_set_up_of_logging(eng
     assert said.host("here")["verdict"] == "unresolved"
 
 
+@pytest.mark.soak
 def test_one_that_still_runs_after_a_lack_of_gpu_memory_may_be_stuck(engine, death):
     engine(
         "run",
@@ -302,13 +320,14 @@ def test_one_that_still_runs_after_a_lack_of_gpu_memory_may_be_stuck(engine, dea
         "-c",
         "echo CUDA out of memory; exec sleep 900",
     )
-    time.sleep(0.5)
+    until(lambda: "CUDA out of memory" in engine("logs", "stuck"), "its log")
     said = death()
     assert present(said) == {"stuck"}
     assert "docker stats" in said.finding("here", "stuck")["advise"][0]
     assert any(it.startswith("stuck: CPU") for it in said.finding("here", "stuck")["evidence"]["usage"])
 
 
+@pytest.mark.soak
 def test_high_memory_without_a_kill_points_at_the_other_causes(engine, death):
     says(engine, "request timed out", 3)
     said = death("-e", "memory_high=0")
@@ -318,6 +337,7 @@ def test_high_memory_without_a_kill_points_at_the_other_causes(engine, death):
     assert "time limit" in found["advise"][0]
 
 
+@pytest.mark.soak
 def test_a_disk_that_is_full_now_is_told(engine, death):
     said = death("-e", "full_above=1")
     assert said.finding("here", "full_now")["status"] == "present"

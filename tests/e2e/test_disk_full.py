@@ -24,6 +24,7 @@ def runs(lab):
 
 
 @pytest.mark.real("lab", "sshd")
+@pytest.mark.soak
 def test_old_runs_go_and_the_newest_really_stays(practice):
     """Mutants: `keep_newest` dropped, so that all go; a look that counts on the order of names."""
     lab = practice("cpu-01=no_gpu")
@@ -55,6 +56,7 @@ def test_old_runs_go_and_the_newest_really_stays(practice):
 
 
 @pytest.mark.real("lab", "sshd")
+@pytest.mark.soak
 def test_a_host_with_room_is_healthy_and_one_without_docker_is_told_so(practice):
     lab = practice("cpu-01=no_gpu")
     said = lab.run("disk-full", "--yes", "-e", "full_above=99")

@@ -60,6 +60,7 @@ def test_a_full_disk_is_cleaned_up_as_far_as_needed_and_no_further(engine, prune
     assert again.writes() == []
 
 
+@pytest.mark.soak
 def test_deleting_asks_first(engine, prune):
     fill(engine)
     said = prune("-e", "full_above=0", "-e", "keep_dead=0")
@@ -69,6 +70,7 @@ def test_deleting_asks_first(engine, prune):
     assert len(engine.names()) == 1
 
 
+@pytest.mark.soak
 def test_the_next_rung_takes_unused_images_and_what_is_left_is_advice(engine, prune):
     engine.import_image("big:1", megabytes=30)
     engine.lives(name="alive")
@@ -81,6 +83,7 @@ def test_the_next_rung_takes_unused_images_and_what_is_left_is_advice(engine, pr
     assert any("docker volume rm" in it for it in left["advise"])
 
 
+@pytest.mark.soak
 def test_volumes_go_only_by_request(engine, prune):
     engine.dies("sh", "-c", "dd if=/dev/zero of=/data/q bs=1000000 count=5", name="vol", options=("-v", "/data"))
     engine("rm", "vol")
@@ -91,6 +94,7 @@ def test_volumes_go_only_by_request(engine, prune):
     assert not engine("volume", "ls", "-q")
 
 
+@pytest.mark.soak
 def test_a_disk_with_room_is_left_alone(engine, prune):
     fill(engine, 1)
     said = prune("-e", "full_above=90", "-e", "keep_dead=0", "--yes")
@@ -99,6 +103,7 @@ def test_a_disk_with_room_is_left_alone(engine, prune):
     assert said.writes() == []
 
 
+@pytest.mark.soak
 def test_a_host_whose_docker_is_down_is_unknown(tmp_path):
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
     where = ("-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json")

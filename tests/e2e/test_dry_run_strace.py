@@ -115,14 +115,22 @@ def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *al
     return said
 
 
-@pytest.mark.parametrize("playbook", PLAYBOOKS)
+IN_THE_GATE = {"zombie-gpu", "raise-timeouts", "disk-full", "docker-prune"}
+
+
+def each(playbooks: dict) -> list:
+    """Their names; most are tried by `make soak` only."""
+    return [name if name in IN_THE_GATE else pytest.param(name, marks=pytest.mark.soak) for name in playbooks]
+
+
+@pytest.mark.parametrize("playbook", each(PLAYBOOKS))
 def test_a_dry_run_leaves_nothing(practice, playbook, tmp_path):
     names = [it.partition("=")[0] for it in PLAYBOOKS[playbook]]
     dry_run(practice, playbook, names, tmp_path, *((OWN_NAMES,) if playbook in SCRATCH else ()))
 
 
 @pytest.mark.real("docker")
-@pytest.mark.parametrize("playbook", DOCKER)
+@pytest.mark.parametrize("playbook", each(DOCKER))
 def test_a_dry_run_on_a_host_with_docker_leaves_nothing(with_docker, playbook, tmp_path):
     dry_run(with_docker, playbook, [it.partition("=")[0] for it in DOCKER[playbook]], tmp_path)
 

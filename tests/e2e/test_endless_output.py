@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from tests.sshd import Sshd, start_sshd
 
-pytestmark = pytest.mark.real("sshd", "root")
+pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 
 MOST = 200 * 1024
 """KiB of memory that the program may have at its largest."""
@@ -77,7 +78,7 @@ class Talker:
             with contextlib.suppress(OSError):
                 it.shutdown(socket.SHUT_RDWR)
         for it in self._talks:
-            it.join(10)
+            it.join(60)
         for it in self._taken:
             it.close()
 
@@ -265,7 +266,7 @@ def test_where_sudo_asks(where, good, tmp_path):
 
 @pytest.mark.parametrize("where", ["", ">&2"])
 def test_the_shell_that_ends_commands(where, good, tmp_path):
-    begun = f"2.0{os.getpid()}"
+    begun = f"2.0{secrets.randbelow(10**9):09}"  # no other sleep of this machine has it
     script, book = tmp_path / "forced", LOOK.format(script=f"sleep {begun}; echo well", more=AGAIN)
     script.write_text(WATCHED.format(folder=tmp_path / "marks", where=where, begun=begun))
     (tmp_path / "marks").mkdir()

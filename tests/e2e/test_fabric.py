@@ -34,7 +34,7 @@ def test_a_fabric_manager_that_does_not_run_is_started_and_the_gpus_register(mad
     left = made.run("fabric-manager", "--yes", hosts="stopped")
     assert (left.host("stopped")["verdict"], left.writes()) == ("unresolved", [])
     assert "-e restart=true" in " ".join(left.finding("stopped", "not_registered")["advise"])
-    made.exec("stopped", "exec 3</dev/nvidia0; setsid sleep 60 >/dev/null 2>&1 & echo $! >/run/lab/held")
+    made.exec("stopped", "exec 3</dev/nvidia0; setsid sleep 600 >/dev/null 2>&1 & echo $! >/run/lab/held")
     held = made.run("fabric-manager", "--yes", "-e", "restart=true", hosts="stopped")
     assert (held.host("stopped")["verdict"], held.writes()) == ("unresolved", [])
     assert "sleep 60" in held.finding("stopped", "held")["say"]
@@ -68,7 +68,7 @@ def test_instances_that_are_lost_are_made_and_others_only_replaced_on_demand_and
     left = made.run("mig-layout", "--yes", *other, hosts="divided")
     assert (left.host("divided")["verdict"], left.writes()) == ("unresolved", [])
     read = "read -r one two </run/lab/state/minors; exec 3</dev/nvidia$one"
-    made.exec("divided", f"{read}; setsid sleep 60 >/dev/null 2>&1 & echo $! >/run/lab/held")
+    made.exec("divided", f"{read}; setsid sleep 600 >/dev/null 2>&1 & echo $! >/run/lab/held")
     held = made.run("mig-layout", "--yes", *other, "-e", "rebuild=true", hosts="divided")
     assert (held.host("divided")["verdict"], held.writes()) == ("unresolved", [])
     assert "is held by a process" in held.step("divided", "divide")["why"]

@@ -42,7 +42,7 @@ def test_a_fault_that_only_the_kernel_tells_is_mended_once_and_everything_is_as_
 
 def test_a_node_of_slurm_is_drained_first_and_resumed_only_once_the_reset_has_worked(practice):
     lab = practice("gpu-01=uncontained+slurm_job", "gpu-02=uncontained+slurm_busy")
-    said = lab.run("gpu-reset", "--yes", "-e", "wait=12s", hosts="gpu-01")
+    said = lab.run("gpu-reset", "--yes", "-e", "wait=60s", hosts="gpu-01")
     steps = {it["id"]: it["status"] for it in said.host("gpu-01")["steps"] if it["phase"] == "remediate"}
     assert steps == {"drain": "changed", "reset": "changed", "undrain": "changed"}, said.out
     assert said.host("gpu-01")["verdict"] == "resolved"

@@ -31,7 +31,7 @@ def test_ctrl_c_while_the_program_is_being_imported_prints_nothing(tmp_path):
     """Mutants: __main__.py importing the program before it heeds the signal."""
     process = started(tmp_path)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[1] == ""
+    assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 130
 
 
@@ -48,7 +48,7 @@ def test_ctrl_c_prints_nothing_from_the_first_import_of_the_installed_program_on
     assert process.stdout
     assert process.stdout.read() == "importing"
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[1] == ""
+    assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 130
 
 

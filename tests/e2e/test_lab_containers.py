@@ -12,7 +12,7 @@ from engine import lab
 from engine.lab.docker_engine import group_of
 from tests.program import Practice
 
-pytestmark = [pytest.mark.real("docker", "lab", "sshd", "git"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker", "lab", "sshd", "git"), pytest.mark.soak, pytest.mark.timeout(300)]
 
 DEATHS = {
     "memory": ("died_of_memory+at_work", "out_of_memory"),
@@ -36,9 +36,11 @@ AT_WORK = "docker inspect --format '{{.State.StartedAt}} {{.State.Running}}' run
 
 
 def this_machine():
-    """What this machine's own Docker has, and when it was changed."""
-    places = [Path(it) for it in ("/etc/docker", "/var/lib/docker", "/run/docker.pid", "/run/docker.sock")]
-    return [(it, it.stat().st_mtime_ns) for place in places if place.exists() for it in (place, *place.glob("*"))]
+    """What this machine's own Docker has, and when it was changed; key.json is made by any first dockerd on it."""
+    places = [
+        Path(name) for name in ("/etc/docker/daemon.json", "/var/lib/docker", "/run/docker.pid", "/run/docker.sock")
+    ]
+    return [(path, path.stat().st_mtime_ns) for place in places if place.exists() for path in (place, *place.glob("*"))]
 
 
 def groups(folder):

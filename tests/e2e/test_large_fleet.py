@@ -18,7 +18,7 @@ from tests.e2e.marked_processes import still_marked
 from tests.program import runbook
 from tests.sshd import PLAIN_USER, free_port, start_sshd, with_plain_user
 
-pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak, pytest.mark.timeout(900)]
 
 COUNT = int(os.environ.get("RUNBOOK_TEST_FLEET", "100"))
 DOWN, SILENT, HANGING, CUT = 10, 5, 5, 5
@@ -127,7 +127,7 @@ def test_a_fleet_with_every_mishap_is_done_as_if_they_were_not_there(tmp_path, s
             if not good:
                 wrong[host["host"]] = (*seen, written)
         assert wrong == {}
-        assert still_marked(40) == []
+        assert still_marked() == []
         assert all((marks / f"cut-{it}").read_text() == "begun\nended\n" for it in range(CUT)), (
             "each ran on to its end, once"
         )

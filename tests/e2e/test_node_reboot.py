@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from engine.app.input_files import library
 from tests.program import PROGRAM, Practice, Said, runbook
+from tests.waiting import until
 
 pytestmark = [pytest.mark.real("lab", "sshd", "root"), pytest.mark.slow]
 
-SHORT = ("-e", "wait=12s", "-e", "within=6s", "-e", "gpus_within=2s")
+SHORT = ("-e", "wait=20s", "-e", "within=30s", "-e", "gpus_within=10s")
 OUR_REASON = "runbook: node-reboot"
 
 
@@ -69,10 +69,10 @@ def test_hosts_come_back_or_not_and_each_says_so(practice, unlimited):
     assert slurm(lab, "good", "flags") == ""
     assert "1 of 2 GPUs are on the PCI bus" in said.step("poor", "reboot")["why"]
     assert "stays drained: 1 of 2 GPUs respond" in said.step("poor", "undrain")["why"]
-    assert "not back within 6 s" in said.step("gone", "reboot")["why"]
+    assert "not back within 30 s" in said.step("gone", "reboot")["why"]
     assert "stays drained" in said.step("gone", "reboot")["why"]
     assert statuses(said, "gone")["undrain"] == "owed"
-    assert "did not reboot within 6 s" in said.step("same", "reboot")["why"]
+    assert "did not reboot within 30 s" in said.step("same", "reboot")["why"]
     assert "still in the same boot" in said.step("same", "undrain")["why"]
     assert {it: slurm(lab, it, "flags") for it in ("poor", "gone", "same")} == dict.fromkeys(
         ("poor", "gone", "same"), "DRAIN"
@@ -99,10 +99,10 @@ def test_a_run_that_is_killed_while_the_host_is_away_is_gone_on_with_by_looking(
     argv = ("run", "node-reboot", "--hosts", "good", "-i", str(lab.lab.inventory), "--yes", *SHORT)
     process = subprocess.Popen((*PROGRAM, *argv), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     disk = lab.lab.state("good").parent / "disk" / "rebooted"
-    _until(disk.exists)
+    until(disk.exists, "the reboot")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _until(lambda: boot_id(lab, "good") != was and (lab.lab.state("good") / "up").exists())
+    until(lambda: boot_id(lab, "good") != was and (lab.lab.state("good") / "up").exists())
     assert slurm(lab, "good", "reason").startswith(OUR_REASON)
 
     said = runbook("resume", "last", "--yes", "--output", "json")
@@ -110,13 +110,6 @@ def test_a_run_that_is_killed_while_the_host_is_away_is_gone_on_with_by_looking(
     assert (ended["reboot"], ended["undrain"]) == ("ok", "changed"), said.out
     assert "has rebooted since" in said.step("good", "reboot")["why"]
     assert (reboots(lab, "good"), slurm(lab, "good", "flags")) == (0, "")
-
-
-def _until(there, within: float = 20.0) -> None:
-    end = time.monotonic() + within
-    while not there():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_plan_that_a_person_has_seen_is_what_is_done(practice, tmp_path):
@@ -142,7 +135,7 @@ def test_a_kubernetes_node_is_cordoned_and_only_what_we_cordoned_is_uncordoned(p
     lab = practice("kube=kubernetes")
     kept = lab.run("node-drain", "--yes", "-e", "wait=1s")
     assert "training/grpo-worker-0" in kept.step("kube", "drain")["why"]
-    moved = lab.run("node-drain", "--yes", "-e", "wait=5s", "-e", "evict=true")
+    moved = lab.run("node-drain", "--yes", "-e", "wait=60s", "-e", "evict=true")
     assert moved.host("kube")["verdict"] == "resolved", moved.out
     note = lab.lab.state("kube") / "kube" / "note"
     assert note.read_text() == "runbook: node-drain\n"

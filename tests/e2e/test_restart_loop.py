@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 
 import pytest
 
 from engine import lab
 from tests.program import Practice, look, runbook
+from tests.waiting import until
 
 pytestmark = pytest.mark.real("lab", "sshd", "git")
 
@@ -28,8 +28,11 @@ def hosts(tmp_path_factory):
             faults=(*faults, "none=healthy", "kept=restart_loop", "aware=restart_loop+git_aware+broken_clone"),
         )
     )
-    time.sleep(3)  # three starts
-    yield Practice(made)
+    practice = Practice(made)
+    for host in ("plain", "work", "broken", "kept", "aware"):
+        asked = f"grep -c 'start container' {WORK}/container.log"
+        until(lambda host=host, asked=asked: int(practice.exec(host, asked) or 0) >= 3, f"three starts on {host}")
+    yield practice
     lab.down(folder)
 
 
@@ -49,7 +52,7 @@ def test_the_directory_is_taken_away_and_the_next_start_comes_through(hosts):
     assert plan.step("plain", "clear")["risk"] == "deletes-data"
     assert hosts.exec("plain", f"test -e {CLONE}/.git && echo there") == "there\n"
     finding = plan.finding("plain", "clone_over")
-    assert 0.5 <= finding["evidence"]["median_gap"] <= 5
+    assert 0.5 <= finding["evidence"]["median_gap"] <= 60
     assert "already exists and is not an empty directory" in finding["evidence"]["since_the_last_start"][-1]
     said = run(hosts, "plain", "--yes")
     assert said.host("plain")["verdict"] == "resolved", said.out + said.err
@@ -197,10 +200,8 @@ def test_docker_knows_how_often_a_container_was_started(engine, tmp_path):
     inventory.write_text("hosts:\n  here: {transport: local}\n")
     engine("run", "-d", "--name", "again", "--restart=always", "base:1", "sh", "-c", "exit 7")
     engine.lives(name="steady")
-    deadline = time.monotonic() + 90
-    while engine.inspect("again", "{{gt .RestartCount 5}} {{.State.Status}}").strip() != "true restarting":
-        assert time.monotonic() < deadline  # the engine waits twice as long each time: now for some seconds
-        time.sleep(0.1)
+    # the engine waits twice as long each time: now for some seconds
+    until(lambda: int(engine.inspect("again", "{{.RestartCount}}")) >= 6, "six restarts")
 
     def run(name):
         where = (
@@ -217,7 +218,14 @@ def test_docker_knows_how_often_a_container_was_started(engine, tmp_path):
         )
         return runbook("run", "restart-loop", *where, DOCKER_HOST=engine.host)
 
-    said = run("again")
+    def between_two_lives():
+        """What is said of the container where it waited to be started again while it was looked at."""
+        state = "{{.RestartCount}} {{.State.Status}}"
+        before = engine.inspect("again", state)
+        said = run("again")
+        return said if "restarting" in before and engine.inspect("again", state) == before else None
+
+    said = until(between_two_lives, "a look between two starts")
     assert said.host("here")["verdict"] == "unresolved", said.out + said.err
     found = said.finding("here", "container_loop")
     assert found["evidence"]["exit_code"] == 7

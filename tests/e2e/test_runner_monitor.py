@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 import tomllib
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from tests.program import PROGRAM, Said, runbook
 from tests.systemd_host import boot
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "playbooks/files/runner-monitor.sh"
@@ -35,10 +35,7 @@ def logs(place):
 
 def grows(place):
     """Wait for a second picture in the newest log."""
-    deadline = time.monotonic() + 30
-    while not logs(place) or logs(place)[-1].read_text().count("=====") < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: logs(place) and logs(place)[-1].read_text().count("=====") >= 2, "a second picture")
     return logs(place)[-1].read_text()
 
 

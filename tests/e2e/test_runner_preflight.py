@@ -36,16 +36,18 @@ def present(said, host, severity="error"):
 def test_every_fault_of_a_runner_is_found_and_a_good_one_is_ready(practice):
     """Mutants: a GPU that nvidia-smi cannot tell of counted as idle; a missing GPU passed over."""
     lab = practice("good", "used=busy", "left=leftovers", "deaf=smi_hangs", "none=no_gpu", "ill=resettable")
-    said = lab.run("runner-preflight", *ROOMY, "-e", "need_docker=false", "-e", "expect_gpus=2", "--timeout", "5s")
+    asked = ("runner-preflight", *ROOMY, "-e", "need_docker=false", "-e", "expect_gpus=2")
+    said, deaf = lab.run(*asked, hosts="good,used,left,none,ill"), lab.run(*asked, "--timeout", "5s", hosts="deaf")
     verdicts = {it["host"]: it["verdict"] for it in said.document["hosts"]}
-    assert verdicts == {"good": "healthy", "used": "unresolved", "left": "unresolved", "deaf": "unknown",
-                        "none": "unresolved", "ill": "unresolved"}, said.out  # fmt: skip
+    assert verdicts == {"good": "healthy", "used": "unresolved", "left": "unresolved", "none": "unresolved",
+                        "ill": "unresolved"}, said.out  # fmt: skip
+    assert deaf.host("deaf")["verdict"] == "unknown", deaf.out
     assert present(said, "used") == {"gpu_in_use"}
     assert present(said, "left") == {"gpu_memory_taken"}
     assert present(said, "none") == {"too_few_gpus"}
     assert "gpu_trouble" in present(said, "ill")
-    assert said.finding("deaf", "too_few_gpus")["status"] == "unknown"
-    assert said.writes() == []
+    assert deaf.finding("deaf", "too_few_gpus")["status"] == "unknown"
+    assert (said.writes(), deaf.writes()) == ([], [])
     tight = lab.run(
         "runner-preflight", "-e", "disk_below=1", "-e", "memory_free=100TiB", "-e", "disks=[/, /no/such]", hosts="good"
     )

@@ -7,15 +7,15 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from engine.sessions.command_run import GRACE, LATEST
 from tests.program import PROGRAM
 from tests.sshd import start_sshd
+from tests.waiting import appears
 
-pytestmark = pytest.mark.real("sshd", "root")
+pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 
 TIMEOUT = 3
 
@@ -28,14 +28,6 @@ remediate:
     timeout: {timeout}s
     command: {{do: {{script: "echo $$ >{folder}/begun; {do}; echo well"}}}}
 """
-
-
-def ended(path: Path, within: float = 60) -> bool:
-    """Whether *path* is there in time."""
-    until = time.monotonic() + within
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    return path.exists()
 
 
 @pytest.mark.parametrize("transport", ["ssh", "local"])
@@ -63,10 +55,10 @@ def test_a_write_that_was_answered_while_the_program_was_stopped(asleep, do, sta
         env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     try:
-        assert ended(tmp_path / "begun")
+        assert appears(tmp_path / "begun")
         process.send_signal(signal.SIGSTOP)
-        assert ended(tmp_path / "over"), "the host goes on meanwhile"
-        time.sleep(asleep)
+        assert appears(tmp_path / "over"), "the host goes on meanwhile"
+        time.sleep(asleep)  # noqa: TID251 what this is about
         process.send_signal(signal.SIGCONT)
         out, _ = process.communicate(timeout=90)
     finally:

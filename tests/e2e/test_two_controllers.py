@@ -11,7 +11,7 @@ import pytest
 from tests.program import PROGRAM
 from tests.sshd import make_key, start_sshd
 
-pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.slow]
+pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 
 HOSTS = [f"gpu-{it}" for it in range(1, 6)]
 

@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from engine.protocols import Fails, Holds
 from engine.values.command import Completed
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.waiting import appears, until
 
 IN_D = r"""
 import ctypes, sys
@@ -37,12 +38,30 @@ NAME = "a) R 1 (\nb c"
 
 def wait_for_state_d(pid: int, name: str = "") -> None:
     """Until it waits, and has this *name*: a process that only begins may wait for a disk, and goes on."""
-    waited = 0
-    until = time.monotonic() + 10
-    while waited < 5:  # also one that works meets a disk for a moment
-        assert time.monotonic() < until
-        waited = waited + 1 if f"{name}) D " in Path(f"/proc/{pid}/stat").read_text() else 0
-        time.sleep(0.02)
+    seen = [False] * 5  # also one that works meets a disk for a moment
+
+    def waits() -> bool:
+        seen[:] = [*seen[1:], f"{name}) D " in Path(f"/proc/{pid}/stat").read_text()]
+        return all(seen)
+
+    until(waits, f"pid {pid} in state D")
+
+
+def between_the_readings(folder: Path, act: Callable[[], None], shell: tuple[str, ...] = ("dash",)) -> Completed:
+    """The answer to the look of which the second reading comes after *act*, and the first one before it."""
+    command = ask_blocked(0)
+    wait = f': >"{folder}/read"; while [ ! -e "{folder}/on" ]; do sleep 0.1; done'
+    script = command.script.replace('\nsleep "$1"\n', f"\n{wait}\n")
+    assert script != command.script
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(Here(shell=shell).run, replace(command, script=script))
+        try:
+            assert appears(folder / "read")
+            act()
+        finally:
+            (folder / "on").touch()
+        (done,) = reading.result()
+    return done
 
 
 @pytest.fixture
@@ -64,14 +83,16 @@ def test_a_process_in_state_d_is_found_whatever_its_name(stuck, shell):
     assert task.start == int(Path(f"/proc/{stuck}/stat").read_text().rpartition(") ")[2].split()[19])
 
 
-def test_what_leaves_state_d_between_the_readings_does_not_count(stuck):
+def test_what_leaves_state_d_between_the_readings_does_not_count(stuck, tmp_path):
     """Mutant: the second reading dropped."""
     (child,) = Path(f"/proc/{stuck}/task/{stuck}/children").read_text().split()
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(Here().run, ask_blocked(2))
-        time.sleep(1)
+
+    def wake() -> None:
         os.kill(int(child), signal.SIGKILL)
-        assert stuck not in [it.pid for it in read_blocked(reading.result()[0])]
+        until(lambda: ") S " in Path(f"/proc/{stuck}/stat").read_text())
+
+    done = between_the_readings(tmp_path, wake)
+    assert stuck not in [it.pid for it in read_blocked(done)]
     assert ") S " in Path(f"/proc/{stuck}/stat").read_text()  # it lives, and waits for nothing in the kernel
 
 
@@ -94,12 +115,12 @@ def test_what_runs_between_the_readings_does_not_count(shell, tmp_path):
     process = subprocess.Popen([sys.executable, "-c", BY_TURNS, fifo], start_new_session=True)
     try:
         wait_for_state_d(process.pid)
-        with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(Here(shell=SHELLS[shell]).run, ask_blocked(2))
-            time.sleep(1)
+
+        def work() -> None:
             os.close(os.open(fifo, os.O_WRONLY))
             wait_for_state_d(process.pid)
-            (done,) = reading.result()
+
+        done = between_the_readings(tmp_path, work, SHELLS[shell])
         assert f"task {process.pid} {process.pid} " in done.stdout
         assert process.pid not in [it.pid for it in read_blocked(done)]
     finally:

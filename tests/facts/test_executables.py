@@ -7,7 +7,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,6 +15,7 @@ from engine.facts.processes.protected import disguise, protection
 from engine.facts.processes.table import Row, Table, ask_processes, read_processes, table_of
 from engine.values.types import Unknown
 from tests.real_processes import Machine, Stage
+from tests.waiting import until
 
 pytestmark = pytest.mark.real("root", "setpriv")
 
@@ -55,9 +55,7 @@ SHELLS = (
 
 def until_it_runs(pid: int) -> None:
     """Wait until the shell of *pid* has become the program that it starts."""
-    deadline = time.monotonic() + 20
-    while os.path.basename(os.readlink(f"/proc/{pid}/exe")) in SHELLS and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: os.path.basename(os.readlink(f"/proc/{pid}/exe")) not in SHELLS, f"another program than {SHELLS}")
 
 
 def as_(user, stage, program: str, name: str, *words: str):

@@ -7,9 +7,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +17,7 @@ from engine.facts.processes.table_script import BUDGET
 from engine.values.command import Completed
 from tests.probe_driver import broken_awk
 from tests.real_processes import NOBODY, Machine, computed
+from tests.waiting import state, until
 
 
 def walk(machine: Machine, *globs: str):
@@ -130,7 +129,7 @@ def test_a_defunct_process_whose_thread_lives_still_holds(machine, stage, tmp_pa
         "ctypes.CDLL(None).syscall(60 if ctypes.sizeof(ctypes.c_long)==8 and __import__('os').uname().machine=='x86_64' else 93, 0)"
     )
     dying = stage.start([sys.executable, "-c", code, f"{tmp_path}/lock"])
-    time.sleep(0.6)
+    until(lambda: state(dying.pid) == "Z")
     seen = walk(machine, f"{tmp_path}/lock")
     assert seen.table.rows[dying.pid].process.state == "Z"
     assert not seen.table.rows[dying.pid].defunct
@@ -355,7 +354,6 @@ def test_threads_that_outlive_their_process_are_found_however_many(stage, tmp_pa
     """Mutant: open_files_script.py without ``task``."""
     (tmp_path / "lock").write_text("x")
     left = stage.start([sys.executable, "-c", THREADS, f"{tmp_path}/lock", "40"])
-    while "Z" not in Path(f"/proc/{left.pid}/stat").read_text().rpartition(")")[2]:
-        time.sleep(0.02)
+    until(lambda: state(left.pid) == "Z")
     seen = walk(Machine(), f"{tmp_path}/lock")
     assert paths(seen, left.pid) == (f"{tmp_path}/lock",)

@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import sys
-import time
 
 import pytest
 
@@ -17,7 +16,8 @@ from engine.facts.processes.table_script import BUDGET, CROWD, CROWDED, SHARE
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import broken_awk, drive
-from tests.real_processes import NOBODY, Machine, computed, start_of
+from tests.real_processes import NOBODY, Machine, children_in, computed, start_of
+from tests.waiting import until
 
 
 def table(machine: Machine):
@@ -85,8 +85,9 @@ def test_kernel_threads_are_left_out_and_the_first_process_is_not(machine):
 
 
 def test_a_zombie_is_listed_as_one(machine, stage):
-    parent = stage.start(["bash", "-c", "sleep 0.2 & echo up; exec sleep 600"])
-    time.sleep(0.5)
+    late = "until read -r called </proc/$PPID/comm && [ $called = sleep ]; do :; done; exec sleep 0.1"  # a bash would bury it
+    parent = stage.start(["bash", "-c", f"bash -c '{late}' & echo up; exec sleep 600"])
+    until(lambda: children_in(parent.pid, "Z"))
     mine = [it for it in table(machine).rows.values() if it.process.ppid == parent.pid]
     assert [it.process.state for it in mine] == ["Z"]
     assert mine[0].defunct
@@ -353,6 +354,7 @@ def test_an_age_that_cannot_be_is_unknown():
     assert isinstance(old.process.seconds, Unknown)
 
 
+@pytest.mark.soak
 def test_a_thousand_processes_are_listed_in_half_a_second(stage):
     crowd = stage.start(["bash", "-c", "for i in $(seq 1000); do sleep 700 & done; echo up; wait"])
     began = computed()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from engine.facts.processes.table import Process
 from engine.facts.processes.terminate import end_processes
 from engine.values.command import Effect
 from tests.real_processes import NOBODY, Machine, lives, start_of
+from tests.waiting import state, until
 
 
 def process(pid: int, start: int | None = None) -> Process:
@@ -36,11 +36,10 @@ def test_it_is_a_write_whose_survivors_are_an_answer():
 
 def test_all_get_the_first_signal_and_it_ends_as_soon_as_they_are_gone(machine, stage):
     jobs = [stage.job() for _ in range(3)]
-    done = end(machine, *(process(it.pid) for it in jobs), grace=20)
+    done = end(machine, *(process(it.pid) for it in jobs), grace=600)
     assert done.exit_code == 0
     assert sorted(done.stdout.split("\n")) == ["", *sorted(f"{it.pid} gone" for it in jobs)]
     assert [it.wait() for it in jobs] == [-15] * 3
-    assert done.seconds < 5
 
 
 def test_who_ignores_the_first_signal_gets_the_second_after_the_grace(machine, stage):
@@ -48,7 +47,7 @@ def test_who_ignores_the_first_signal_gets_the_second_after_the_grace(machine, s
     done = end(machine, process(soft.pid), process(hard.pid), grace=1)
     assert done.exit_code == 0
     assert (soft.wait(), hard.wait()) == (-15, -9)
-    assert 1 <= done.seconds < 6
+    assert done.seconds >= 1
 
 
 def test_with_nothing_to_follow_the_survivor_is_left_and_named(machine, stage):
@@ -60,9 +59,11 @@ def test_with_nothing_to_follow_the_survivor_is_left_and_named(machine, stage):
 
 @pytest.mark.parametrize("word", ["HUP", "QUIT", "USR1", "USR2", "KILL"])
 def test_every_signal_is_sent_by_its_name(machine, stage, word):
+    """With nothing to follow: who has the signal, but no processor yet, would be ended by what follows."""
     job = stage.job()
-    assert end(machine, process(job.pid), signal=word, grace=20).exit_code == 0
-    assert job.wait() == -getattr(__import__("signal"), f"SIG{word}")
+    done = end(machine, process(job.pid), signal=word, grace=50, then="nothing")
+    assert (done.exit_code, done.stdout) == (0, f"{job.pid} gone\n")
+    assert job.wait() == -signal.Signals[f"SIG{word}"]
 
 
 def test_whoever_has_the_pid_of_a_victim_now_is_left_alone(machine, stage):
@@ -114,8 +115,8 @@ def test_a_zombie_is_gone(machine, stage):
 def test_a_stopped_process_is_woken_to_take_its_signal(machine, stage):
     job = stage.job()
     os.kill(job.pid, signal.SIGSTOP)
-    time.sleep(0.1)
-    done = end(machine, process(job.pid), grace=5, then="nothing")
+    until(lambda: state(job.pid) == "T")
+    done = end(machine, process(job.pid), grace=50, then="nothing")
     assert done.exit_code == 0
     assert job.wait() == -15
 

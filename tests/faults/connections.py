@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from tests.faults.cut_proxy import Proxy
-from tests.faults.environment import Place, Told, until
+from tests.faults.environment import Place, Told
 from tests.sshd import Sshd, make_key
+from tests.waiting import until
 
 
 def inventory(place: Place, server: Sshd, *, port: int = 0, user: str = "root", key: str = "", fields: str = "") -> str:
@@ -76,6 +77,6 @@ def cut_during_a_write(place: Place) -> Told:
     proxy.cut()
     said = run.ended()
     until(lambda: log.read_text().endswith("ended\n"), "the write to end on the host")
-    time.sleep(0.3)
+    time.sleep(0.3)  # noqa: TID251 that nothing more is sent shows with time only
     assert log.read_text() == "begun\nended\n", "it is sent once, and what stands behind it never"
     return said

@@ -31,13 +31,13 @@ class Proxy:
             with contextlib.suppress(OSError):
                 it.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 it.shutdown(socket.SHUT_RD)
-            time.sleep(0.01)  # the thread that reads it lets go of it
+            time.sleep(0.01)  # noqa: TID251 the thread that reads it lets go of it, and tells nobody
             it.close()
 
     def stop(self) -> None:
         """End every line, and take no new one."""
         self.cut(refuse=True)
-        self._accepting.join(5)
+        self._accepting.join(60)
         self.cut()
 
     def _refuse(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from engine import lab
 from tests.program import PROGRAM, Practice, Said
 from tests.sshd import Sshd, start_sshd
+from tests.waiting import LIMIT, until
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n"
 ROOM_SCRIPT = """\
@@ -104,7 +105,7 @@ class Running:
                 os.wait4(self.process.pid, 0)
                 self.process.returncode = -signal.SIGKILL
                 raise AssertionError(f"it does not end: {self.err.read_text(errors='replace')}")
-            time.sleep(0.02)
+            time.sleep(0.02)  # noqa: TID251 its memory is looked at as often
         self.process.returncode = os.waitstatus_to_exitcode(status)
         if self.terminal >= 0:
             os.close(self.terminal)
@@ -125,14 +126,6 @@ def _largest(pid: int) -> int:
     except OSError:
         return 0
     return next((int(it.split()[1]) * 1024 for it in lines if it.startswith("VmHWM:")), 0)
-
-
-def until(holds: Callable[[], object], what: str, within: float = 40.0) -> None:
-    """Wait until *holds*."""
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline, f"waited {within:g} s in vain: {what}"
-        time.sleep(0.02)
 
 
 class Place:
@@ -192,7 +185,7 @@ class Place:
         for it in made.lab.hosts:
             if set(it.faults) & {"busy", "leftovers"}:
                 until(lambda it=it: len(lab.processes_on_host(it.pid)) >= 3, f"the jobs of {it.name}")
-        time.sleep(0.2)
+        time.sleep(0.2)  # noqa: TID251 until every process of the hosts has its name, which nothing tells
         self._labs.append((made, {it.name: set(lab.processes_on_host(it.pid)) for it in made.lab.hosts}))
         return made
 
@@ -232,7 +225,7 @@ class Place:
         """Whether a process with *words* on its command line was started by the program, or over our sshd."""
         return any(words in it for it in _carrying(self.mark.encode()))
 
-    def unharmed(self, within: float = 10.0) -> None:
+    def unharmed(self, within: float = LIMIT) -> None:
         """Nobody else was ended, and nothing of the program's is left on any host *within* so many seconds."""
         assert self.bystander.poll() is None, "a process that has nothing to do with it was ended"
         until(lambda: not _carrying(self.mark.encode()), "the last process of the program to end", within)

@@ -6,12 +6,12 @@ import json
 import pwd
 import secrets
 import subprocess
-import time
 from pathlib import Path
 
 from tests.faults.connections import inventory
 from tests.faults.environment import Place, Told
 from tests.faults.files import NOT_ALMIGHTY
+from tests.waiting import until
 
 FLOOD = 100_000_000
 
@@ -73,10 +73,8 @@ def permission_denied(place: Place) -> Told:
 
 def _without(user: str) -> None:
     """Remove *user*, once sshd has ended the session of the connection that is over; a process that stays is a fault."""
-    uid, deadline = pwd.getpwnam(user).pw_uid, time.monotonic() + 20
-    while (left := _processes_of(uid)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
+    uid = pwd.getpwnam(user).pw_uid
+    until(lambda: not _processes_of(uid), f"the processes of {user} to end")
     subprocess.run(["userdel", "--remove", user], capture_output=True, check=True)
 
 

@@ -39,6 +39,7 @@ def said_as_expected(row: Fault, said: Told) -> None:
         assert it in told
 
 
+@pytest.mark.soak
 @pytest.mark.real("root", "lab", "sshd", "setpriv", "sudo", "docker")
 @pytest.mark.parametrize("rows", PROVOKED.values(), ids=lambda rows: rows[0].of.replace(" ", "-"))
 def test_a_fault_is_said_clearly_and_nothing_is_lost_or_killed(rows, place):
@@ -138,27 +139,3 @@ def _is_of(process: Path, host: int) -> bool:
         )
     except OSError:
         return False
-
-
-def test_the_pipeline_leaves_no_test_out():
-    """Everything runs once, on all real parts; and both commands on a machine that has none, as root and as nobody special."""
-    lines = (TESTS.parent / ".ci" / "run").read_text().splitlines()
-    commands = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    last = ["export RUNBOOK_TEST_ALL=1", *(f'stage "make {it}" contained make {it}' for it in ("test-all", "faults"))]
-    assert [line for line in commands if line in last] == last
-    assert {"on_bare user", "on_bare root"} <= set(commands)
-    bare = [line.rpartition("cd runbook && ")[2] for line in commands if ".ci/bare" in line]
-    assert bare == ['make demo"', 'make test"']
-    assert [line for line in commands if "ARGS" in line or "rerun" in line or "WORKERS" in line] == []
-
-
-def test_what_the_pipeline_calls_leaves_no_test_out():
-    lines = (TESTS.parent / "Makefile").read_text().splitlines()
-    recipes = {
-        line.partition(":")[0]: lines[at + 1].strip()
-        for at, line in enumerate(lines)
-        if line.endswith(("lint", "installed"))
-    }
-    assert recipes["test-all"] == "$(PYTEST) -n $(WORKERS) --dist worksteal --suite=all $(ARGS)"
-    assert recipes["faults"] == "$(PYTEST) -p no:randomly -m faults $(ARGS)"
-    assert "PYTEST = $(BIN)/python -m pytest -p no:cacheprovider" in lines

@@ -6,7 +6,6 @@ deadline, or without the words; a clock whose sleeps go on after it; host_work.p
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -27,12 +26,10 @@ from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
 
 def test_past_it_nothing_begins_on_the_host_and_others_go_on():
     stop = Cancellation()
-    began = time.monotonic()
-    done = ran({"a": "cured", "b": "cured", "c": "idle"}, "{host_deadline: 150ms}", slow={"a": 0.3}, clock=SystemClock(stop), stop=stop)  # fmt: skip
-    assert time.monotonic() - began < 5
+    done = ran({"a": "cured", "b": "cured", "c": "idle"}, "{host_deadline: 3s}", slow={"a": 3.2}, clock=SystemClock(stop), stop=stop)  # fmt: skip
     assert done.ends() == {"cancelled": ["a"], "resolved": ["b"], "healthy": ["c"]}
     (late, *_) = done.results
-    assert late.error == "the host's deadline of 0.1 s has passed; not sent any more: ps"
+    assert late.error == "the host's deadline of 3 s has passed; not sent any more: ps"
     assert {it.status for it in late.steps} == {Status.CANCELLED}
     assert {it.why for it in late.steps} == {late.error}
     assert not done.machines["a"].writes()
@@ -42,15 +39,14 @@ def test_past_it_nothing_begins_on_the_host_and_others_go_on():
 
 def test_the_time_in_which_a_host_waits_is_not_counted():
     """A person takes their time over the plan; and a host waits for its turn."""
-    stop = Cancellation()
-    clock = SystemClock(stop)
+    stop, clock = Cancellation(), ToyClock()
     machine = ToyHost(procs={4: (1, "zombie")})
     fleet = Fleet(
         playbook=load_playbook(f"{BOOK}limits: {{host_deadline: 1s}}\n", "toy.yaml", ACTIONS), inputs={}, run={},
         actions=ACTIONS, connect=lambda host: machine, clock=clock, emit=lambda event: None, stop=stop,
     )  # fmt: skip
     planned = fleet.plan([Host(name="h")])
-    time.sleep(1.1)
+    clock.sleep(100)
     (result,) = fleet.carry_out(planned, Consent.SHOWN)
     assert result.verdict is Verdict.RESOLVED
 
@@ -87,19 +83,19 @@ def test_a_sleep_ends_with_the_deadline_and_the_run_is_more_urgent():
 
 
 def test_a_change_that_runs_is_not_cut_and_the_next_step_does_not_begin():
-    stop = Cancellation()
+    stop, clock = Cancellation(), ToyClock()
 
     class Slow(ToyHost):
         def _run(self, command):
             if command.argv[0] == "kill":
-                time.sleep(0.5)
+                clock.sleep(0.5)
             return super()._run(command)
 
     machine = Slow(procs={4: (1, "zombie"), 5: (1, "ghost")})
     text = BOOK + "  - {id: more, end: {word: ghost}}\nlimits: {host_deadline: 400ms}\n"
     fleet = Fleet(
         playbook=load_playbook(text, "toy.yaml", ACTIONS), inputs={}, run={}, actions=ACTIONS,
-        connect=lambda host: machine, clock=SystemClock(stop), emit=lambda event: None, stop=stop,
+        connect=lambda host: machine, clock=clock, emit=lambda event: None, stop=stop,
     )  # fmt: skip
     (result,) = fleet.plan_and_carry_out([Host(name="h")], Consent.YES)
     assert result.verdict is Verdict.CANCELLED

@@ -31,7 +31,7 @@ CASES = yaml.safe_load(Path(__file__).with_name("rollouts.yaml").read_text())
 @pytest.mark.parametrize("two_phases", [False, True], ids=["host-by-host", "plan-first"])
 @pytest.mark.parametrize("case", CASES, ids=[it["about"].replace(" ", "-") for it in CASES])
 def test_who_is_changed_and_who_is_not_is_what_the_case_says(case, two_phases):
-    done = ran(case["hosts"], case["limits"], two_phases=two_phases, rack=case.get("rack"), slow=case.get("slow"))
+    done = ran(case["hosts"], case["limits"], two_phases=two_phases, rack=case.get("rack"), after=case.get("after"))
     assert done.ends() == {verdict: sorted(hosts) for verdict, hosts in case["ends"].items()}
     assert [sorted(wave) for wave in done.watch.waves] == case["waves"]
     assert [it.host for it in done.results] == list(case["hosts"])
@@ -44,7 +44,7 @@ def test_who_is_changed_and_who_is_not_is_what_the_case_says(case, two_phases):
 
 def test_a_limit_that_is_reached_when_no_host_is_left_is_no_reason_for_the_exit_code():
     """Mutants: scheduling.py ``_leave_some`` that takes note of a reason although it leaves nobody."""
-    done = ran({"a": "cured", "b": "broken"}, "{stop_after: 1}", two_phases=True, slow={"a": 0.3})
+    done = ran({"a": "cured", "b": "broken"}, "{stop_after: 1}", two_phases=True, after={"a": 1})
     assert done.ends() == {"resolved": ["a"], "failed": ["b"]}
     assert not done.stop.spent
 
@@ -72,7 +72,7 @@ def test_without_a_yes_nothing_can_be_changed_and_no_host_is_held_back():
 
 def test_a_host_that_hangs_while_it_is_probed_holds_up_nobody_in_its_batch():
     """Mutants: rollout.py lets nobody begin before the hosts ahead are known, whatever the size of the batch."""
-    done = ran({"slow": "cured", "b": "cured", "c": "cured"}, "{batches: ['100%']}", slow={"slow": 0.5})
+    done = ran({"slow": "cured", "b": "cured", "c": "cured"}, "{batches: ['100%']}", hangs={"slow": 2})
     assert [name for name in done.watch.changed if name != "slow"] == done.watch.changed[:2]
     assert done.ends() == {"resolved": ["slow", "b", "c"]}
 

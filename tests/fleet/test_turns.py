@@ -61,7 +61,7 @@ def test_a_host_that_hangs_when_its_turn_comes_is_named_on_the_terminal(two_phas
     def connect(host):
         connected.append(host.name)
         if connected.count(host.name) > 1 and host.name == "h2":
-            release.wait(30)
+            release.wait(60)
             raise Unreachable("no answer")
         return machines[host.name]
 
@@ -95,5 +95,5 @@ def test_a_host_that_hangs_when_its_turn_comes_is_named_on_the_terminal(two_phas
         assert soon(lambda: "  probing (20 s): h2" in lines()), lines()
     finally:
         release.set()
-        thread.join(30)
+        thread.join(60)
     assert [it.verdict for it in ends] == [Verdict.RESOLVED, Verdict.UNREACHABLE]

@@ -15,6 +15,7 @@ from engine.values.command import Effect
 from engine.values.inventory import Host
 from engine.values.result import HostResult, Verdict
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
+from tests.waiting import soon
 
 BOOK = """\
 name: toy
@@ -47,6 +48,10 @@ class Machine(ToyHost):
     watch: Watch | None = None
     seconds: float = 0.0
     """How long a probe takes."""
+    hangs: int = 0
+    """A probe is answered once so many hosts have ended."""
+    after: int = 0
+    """It is changed once so many hosts have ended."""
     falls_ill_at: int = -1
     """The number of the command from which on something is to be changed; -1 never."""
 
@@ -54,7 +59,11 @@ class Machine(ToyHost):
         if len(self.sent) == self.falls_ill_at:
             self.procs[4] = (1, "zombie")
         if self.seconds and command.effect is Effect.READ:
-            time.sleep(self.seconds)
+            time.sleep(self.seconds)  # noqa: TID251 hosts take different times
+        late = self.after if command.effect is Effect.WRITE else self.hangs
+        if self.watch and late:
+            ended = self.watch.ended
+            soon(lambda: len(ended) >= late)
         if command.effect is Effect.WRITE and self.watch:
             self.watch.changes(self.name)
         return super()._run(command)
@@ -133,12 +142,19 @@ def ran(
     rack: dict[str, str] | None = None,
     seconds: float = 0.0,
     slow: dict[str, float] | None = None,
+    hangs: dict[str, int] | None = None,
+    after: dict[str, int] | None = None,
     clock=None,
     stop: Cancellation | None = None,
 ) -> Ran:
-    """A run over hosts that fare as *ways* says, by their names, under *limits*."""
+    """A run over hosts that fare as *ways* says, by their names, under *limits*.
+
+    A host in *hangs* answers a probe, and one in *after* is changed, once so many have ended.
+    """
     watch, stop, rack = Watch(rack=rack or {}), stop or Cancellation(), rack or {}
     machines = {name: _machine(name, way, watch, (slow or {}).get(name, seconds)) for name, way in ways.items()}
+    for name, machine in machines.items():
+        machine.hangs, machine.after = (hangs or {}).get(name, 0), (after or {}).get(name, 0)
 
     def connect(host):
         if ways[host.name] == "down":

@@ -205,6 +205,7 @@ def test_a_port_of_another_base_is_no_port(port):
         parsed(f"hosts: {{a: {{ssh_port: {port}}}}}")
 
 
+@pytest.mark.soak
 def test_the_time_for_an_inventory_grows_as_it_does():
     """Ten times as many hosts may take fifteen times the time, not a hundred times (a list was searched for each)."""
     import gc

@@ -9,4 +9,4 @@ from engine import lab
 
 def on(made: lab.Lab, host: str, text: str) -> str:
     argv = lab.shell_argv(made.directory, host)
-    return subprocess.run((*argv, text), capture_output=True, text=True, timeout=30, check=False).stdout
+    return subprocess.run((*argv, text), capture_output=True, text=True, timeout=60, check=False).stdout

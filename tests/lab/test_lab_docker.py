@@ -49,7 +49,7 @@ def test_the_engine_is_the_host_s_own_and_nothing_of_it_is_left(tmp_path):
     try:
         argv = lab.shell_argv(made.directory, "gpu-01")
         said = subprocess.run((*argv, "docker ps --format '{{.Names}}'; docker info --format '{{.DockerRootDir}} {{json .Runtimes}}'; ls /etc/docker"),
-                              capture_output=True, text=True, timeout=30, check=False).stdout  # fmt: skip
+                              capture_output=True, text=True, timeout=60, check=False).stdout  # fmt: skip
         assert said.startswith("run-at-work\n/var/lib/docker ")
         assert "nvidia" not in said
         commands = [command for _, command in lab.processes_on_host(made.hosts[0].pid)]

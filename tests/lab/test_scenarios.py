@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ from engine.lab import cluster_leader as leader_of_lab
 from engine.lab.faults import hosts_of
 from engine.lang.inputs import resolve_inputs
 from tests.program import runbook
+from tests.waiting import until
 
 HOST = lab.LabHost(name="leader", address="127.9.9.9", port=2, faults=("leader",))
 
@@ -44,11 +44,10 @@ def test_the_leader_reads_no_body_that_is_too_long_or_has_no_length(tmp_path):
     (tmp_path / "peers.json").write_text("{}")
     leader = subprocess.Popen([sys.executable, "-m", "engine.lab.cluster_leader", "127.9.9.9", "lead", str(tmp_path)])
     try:
-        while not (tmp_path / "leads").exists():
-            assert leader.poll() is None
-            time.sleep(0.02)
+        until(lambda: leader.poll() is not None or (tmp_path / "leads").exists())
+        assert leader.poll() is None
         for length in (str(leader_of_lab.MOST + 1), "-1", "1" * 5000, "x"):
-            with socket.create_connection(("127.9.9.9", leader_of_lab.PORT), timeout=20) as line:
+            with socket.create_connection(("127.9.9.9", leader_of_lab.PORT), timeout=60) as line:
                 line.sendall(f"POST /admin/reset_node_jobs HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{{".encode())
                 assert b" 413 " in line.recv(1000), length
     finally:

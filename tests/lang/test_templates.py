@@ -102,7 +102,7 @@ def test_a_template_without_bounds_is_refused_within_seconds(text):
     began = time.process_time()
     with pytest.raises(ConfigError):
         render(text, SCOPE)
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 60, "without bounds it is hours, or all memory"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from dataclasses import dataclass, replace
 
@@ -367,17 +368,17 @@ class Heeding(ToyHost):
 
 
 def test_the_deadline_ends_samples_at_once_and_every_host_and_step_is_told():
-    """With a real clock: the run of a minute ends within its deadline."""
+    """With a real clock: the run of ten minutes ends within its deadline."""
     stop, hosts = Cancellation(), {}
     for name in ("a", "b", "c"):
         hosts[name] = Heeding(procs={4: (1, Z)})
         hosts[name].stop = stop
     clock = SystemClock(stop)
-    text = BOOK.replace("times: 4, every: 10s", "for: 60s, every: 100ms")
+    text = BOOK.replace("times: 4, every: 10s", "for: 600s, every: 1s")
     began = time.monotonic()
-    made = fleet(lambda host: hosts[host.name], clock, stop, text, deadline=clock.now() + 0.5)
+    made = fleet(lambda host: hosts[host.name], clock, stop, text, deadline=clock.now() + 3)
     results = made.plan([Host(name=it) for it in hosts])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
     for it in results:
         assert it.result.verdict is Verdict.CANCELLED
         assert [step.id for step in it.result.steps] == ["seen", "stop"]
@@ -385,13 +386,25 @@ def test_the_deadline_ends_samples_at_once_and_every_host_and_step_is_told():
         assert "the deadline of the run has passed; " in it.result.steps[0].why
 
 
+class Meeting(ToyHost):
+    """Answers when all others are asked as well."""
+
+    meets: threading.Barrier
+
+    def _run(self, command):
+        if command.argv == ("ps",):
+            self.meets.wait(60)
+        return super()._run(command)
+
+
 def test_hosts_are_sampled_side_by_side():
-    stop = Cancellation()
+    stop, meets = Cancellation(), threading.Barrier(8)
     text = BOOK.replace("every: 10s", "every: 100ms").replace("'30s'", "'300ms'")
-    hosts = {name: ToyHost(procs={4: (1, Z)}) for name in "abcdefgh"}
-    began = time.monotonic()
+    hosts = {name: Meeting(procs={4: (1, Z)}) for name in "abcdefgh"}
+    for host in hosts.values():
+        host.meets = meets
     results = fleet(lambda host: hosts[host.name], SystemClock(stop), stop, text).plan([Host(name=it) for it in hosts])
-    assert time.monotonic() - began < 8 * 0.3
+    assert not meets.broken
     assert {it.plan.findings[0].status for it in results} == {Presence.PRESENT}
 
 

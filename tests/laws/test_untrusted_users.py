@@ -33,7 +33,8 @@ from engine.values.undo import Ownership
 from tests.actions.run_step import ACTIONS, see, take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, shell
-from tests.shell.another_user import SHELLS, STRANGER, TRIES, directory, give, listing, often, swapping
+from tests.shell.another_user import SHELLS, STRANGER, TRIES, directory, exchange_before, give, listing, often, swapping
+from tests.waiting import appears, until
 
 pytestmark = [pytest.mark.real("root", "setpriv"), pytest.mark.timeout(900)]
 
@@ -92,10 +93,11 @@ COMMANDS: dict[str, Callable[[Path], Command]] = {
 }
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
-@pytest.mark.parametrize("name", COMMANDS)
-def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, name, mode):
-    """Mutants: scratch_file.sh, config_file_write.sh, file_write.sh with ``cd -P`` instead of the safe ways."""
+MODES = pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
+
+
+def roots_and_yard(ground: Path, mode: int) -> tuple[Path, Path]:
+    """A directory of root's, and one of that mode with a stranger's ``real`` in it; a file in both."""
     roots, yard = directory(ground / "roots"), directory(ground / "yard", mode)
     real = give(directory(yard / "real"))
     for folder in (roots, real):
@@ -103,12 +105,41 @@ def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, na
     give(real / "a.yaml")
     if mode == 0o755:
         give(yard)
+    return roots, yard
+
+
+def made_by_root(yard: Path) -> list[str]:
+    return sorted(it.name for it in (yard, *yard.rglob("*")) if it.lstat().st_uid == 0)
+
+
+@MODES
+@pytest.mark.parametrize("first", ["directory", "link"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_who_exchanges_a_directory_right_before_each_step_gets_nothing_of_roots(ground, name, first, mode):
+    """Mutants: scratch_file.sh, config_file_write.sh, file_write.sh with ``cd -P`` instead of the safe ways."""
+    roots, yard = roots_and_yard(ground, mode)
+    command = COMMANDS[name](yard / "place")
+    before = listing(roots)
+    exchange = exchange_before(["cd"], yard, roots, first)
+    done = Machine().run(replace(command, script=exchange + command.script))[0]
+    assert not done.timed_out
+    assert listing(roots) == before
+    assert made_by_root(yard) in ([], ["yard"])
+    assert not [it for it in done.stdout.splitlines() if it.startswith(("began", "write direct", "write fsync"))]
+
+
+@pytest.mark.soak
+@MODES
+@pytest.mark.parametrize("name", COMMANDS)
+def test_who_exchanges_a_directory_gets_nothing_of_roots_in_200_tries(ground, name, mode):
+    """Mutants: scratch_file.sh, config_file_write.sh, file_write.sh with ``cd -P`` instead of the safe ways."""
+    roots, yard = roots_and_yard(ground, mode)
     command = COMMANDS[name](yard / "place")
     before = listing(roots)
     with swapping(yard, roots):
         said = often(command)
     assert listing(roots) == before
-    roots_own = sorted(it.name for it in (yard, *yard.rglob("*")) if it.lstat().st_uid == 0)
+    roots_own = made_by_root(yard)
     if name == "directory" and mode == 0o1777 and "place" in roots_own:
         # between two exchanges nothing stood there, and where only its owner can rename a new directory it may be made
         assert stat.S_ISDIR((yard / "place").lstat().st_mode)
@@ -289,6 +320,7 @@ def test_a_removal_by_names_is_refused_where_others_could_lead_it_elsewhere(grou
     assert done.stderr.count("could redirect the rm of this host") == 2
 
 
+@pytest.mark.soak
 @pytest.mark.real("busybox")
 def test_who_exchanges_directories_below_a_removal_by_names_loses_in_200_tries(ground, tmp_path):
     """Mutants: removal_probe.sh, removal_remove.sh ``led_astray`` always false.  That a thief can set times back is done here for the thief."""
@@ -309,6 +341,7 @@ def test_who_exchanges_directories_below_a_removal_by_names_loses_in_200_tries(g
     assert len([it for it in said if "redirect the rm" in it or "could be redirected" in it]) == TRIES
 
 
+@pytest.mark.soak
 @pytest.mark.real("strace", "busybox")
 @pytest.mark.parametrize(("rm", "led"), [(("busybox", "rm"), True), (("rm",), False)], ids=["busybox", "GNU"])
 def test_a_removal_by_names_can_be_led_elsewhere_and_that_of_gnu_cannot(ground, rm, led):
@@ -321,7 +354,7 @@ def test_a_removal_by_names_can_be_led_elsewhere_and_that_of_gnu_cannot(ground, 
     log.touch()
     with subprocess.Popen(["strace", "-o", str(log), *slowly, *rm, "-rf", str(tree)], stderr=subprocess.DEVNULL) as run:
         while run.poll() is None and '"place"' not in (told := log.read_text()) and f'"{place}"' not in told:
-            time.sleep(0.01)
+            time.sleep(0.01)  # noqa: TID251 each call that opens takes 1.5 s
         place.rename(ground / "away")
         place.symlink_to(roots)
     assert (roots / "keep").exists() is not led
@@ -366,8 +399,7 @@ def test_a_log_of_a_component_is_led_nowhere(ground, theirs):
     records = ground / "records" / os.uname().nodename
     pid = int((records / "one.started").read_text().split()[1].partition(":")[0])
     os.killpg(pid, 9)
-    while not (records / "one.ended").exists():  # its watcher has that to write yet
-        time.sleep(0.02)
+    assert appears(records / "one.ended"), "its watcher has that to write yet"
     assert (taken.exit_code, victim.read_text()) == (0, "x"), taken.stderr
     assert (shared / "log").is_file()
     assert not (shared / "log").is_symlink()
@@ -384,8 +416,7 @@ def test_a_shell_that_is_killed_in_the_middle_leaves_nothing_that_others_can_rea
     twin = tuple(it.replace(f"{ground}/yard/place/", f"{ground}/roots/") for it in command.argv)
     argv = [*name, "-c", command.script, "sh", *twin]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as run:
-        while not [*path.parent.glob(".runbook-*/**/*")]:
-            time.sleep(0.01)
+        until(lambda: [*path.parent.glob(".runbook-*/**/*")])
         os.killpg(run.pid, signal.SIGKILL)
     (left,) = path.parent.glob(".runbook-*")
     assert left.stat().st_mode & 0o777 == 0o700
@@ -471,6 +502,25 @@ while True:  # the file, and the directory on the way to one, become links to wh
 """
 
 
+@pytest.mark.parametrize("word", ["cd", "stat"])
+@pytest.mark.parametrize("first", ["directory", "link"])
+def test_who_exchanges_a_directory_for_a_link_right_before_each_step_has_nobody_elses_process_found(
+    ground, first, word
+):
+    """Which files are meant.  Mutants: open_files_nodes.sh without ``theirs``; ``pinned`` that compares nothing."""
+    others, theirs = directory(ground / "others"), give(directory(ground / "theirs"))
+    (others / "held").write_text("x")
+    give(directory(theirs / "real"))
+    (theirs / "real" / "held").write_text("y")
+    give(theirs / "real" / "held")
+    meant = "uid=0 nl='\n'\n" + open_files_script.NODES + "\nIFS=$nl; identified"
+    exchange = exchange_before([word], theirs, others, first)
+    done = Machine().run(Command(script=exchange + meant, argv=(f"{theirs}/place/held",), effect=Effect.READ))[0]
+    assert f" {(others / 'held').stat().st_ino} " not in done.stdout
+    assert done.stdout.startswith(("forged", "asked"))
+
+
+@pytest.mark.soak
 def test_who_exchanges_a_file_for_a_link_has_nobody_elses_process_found_in_200_tries(ground):
     """Which files are meant, by two ways.  Mutants: open_files_nodes.sh without ``theirs``; ``pinned`` that compares nothing."""
     held = directory(ground / "others") / "held"

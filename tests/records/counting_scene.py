@@ -14,6 +14,7 @@ from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import read_run
 from engine.values.event import ChangeStarted, HostFinished, RunFinished, StepFinished
 from tests.program import PROGRAM, Said, runbook
+from tests.waiting import until
 
 HOSTS = [f"h{it}" for it in range(int(os.environ.get("RUNBOOK_TEST_HOSTS", "5")))]
 STEPS = ("count", "handler", "last")
@@ -56,12 +57,11 @@ class Scene:
         argv = (*PROGRAM, *words, "-i", "hosts.yaml")
         before = set(self.journals())
         process = subprocess.Popen(argv, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and set(self.journals()) == before:
-            time.sleep(0.005)
-        time.sleep(after)
+        until(lambda: process.poll() is not None or set(self.journals()) != before, "the record")
+        time.sleep(after)  # noqa: TID251 any moment
         process.send_signal(signal.SIGKILL)
         process.wait()
-        time.sleep(0.5)  # what was in flight runs on to its end
+        time.sleep(0.5)  # noqa: TID251 what was in flight runs on to its end, and tells nobody
 
     def journals(self) -> Iterator[str]:
         return (it.name for it in records().glob("*.jsonl"))

@@ -21,7 +21,7 @@ def scene(tmp_path) -> Scene:
 KILLS = int(os.environ.get("RUNBOOK_TEST_KILLS", "4"))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_run_that_is_killed_and_resumed_does_everything_once(tmp_path, seed):
     """Mutants: ``continued`` that returns every decision as it is; ``_end`` that takes no change for done; a planner

@@ -16,6 +16,7 @@ from engine.records.recorded_run import RunState, read_run
 from tests.program import PROGRAM, Said, runbook
 from tests.records.counting_scene import INVENTORY, Scene, as_if_killed_in, records
 from tests.records.recorded import RUN, change, finished, host_end, journal, started
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow  # whole runs, one after the other
 
@@ -90,16 +91,21 @@ def test_a_run_that_is_resumed_twice_is_gone_on_with_once(scene):
 def test_two_resumes_at_once_are_one(scene):
     """Mutant: ``resume`` without ``_claimed``."""
     text = (
-        (scene.folder / "counted.yaml").read_text().replace('echo >>"$1.last"; sleep 0.05', 'echo >>"$1.last"; sleep 2')
+        (scene.folder / "counted.yaml")
+        .read_text()
+        .replace('echo >>"$1.last"; sleep 0.05', 'echo >>"$1.last"; until [ -e "$1.go" ]; do sleep 0.05; done')
     )
+    assert ".go" in text
     with_playbook(scene, text)
+    (scene.folder / "h0.go").touch()
     run = as_if_killed_in(scene, "handler")
     (scene.folder / "h0.last").unlink()
+    (scene.folder / "h0.go").unlink()
     argv = (*PROGRAM, "resume", run, "--yes", "--assume-done", "handler", "-i", "hosts.yaml")
     first = subprocess.Popen(argv, cwd=scene.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not lines(scene, "h0.last") and first.poll() is None:
-        time.sleep(0.05)
+    until(lambda: lines(scene, "h0.last") or first.poll() is not None, "the last step")
     second = scene.run("resume", run, "--yes", "--assume-done", "handler")
+    (scene.folder / "h0.go").touch()
     assert first.wait(timeout=60) == 0
     assert (second.code, "under way" in second.err) == (2, True)
     assert len(lines(scene, "h0.last")) == 1

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.waiting import until
+
 
 class Browser:
     """One page, opened from a file, in a browser that has a profile and a cache of its own."""
@@ -81,9 +83,7 @@ class Browser:
         self.call("Page.navigate", url="about:blank")
         began = time.monotonic()
         self.call("Page.navigate", url=f"file://{page}{'#' + fragment if fragment else ''}")
-        while self.js("document.documentElement?.dataset.ready") != "yes":
-            assert time.monotonic() - began < 60, "the page did not get ready"
-            time.sleep(0.02)
+        until(lambda: self.js("document.documentElement?.dataset.ready") == "yes", "the page to be ready")
         self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
         return time.monotonic() - began
 

@@ -6,13 +6,13 @@ It goes on at each of three places once the file with that number is in FOLDER.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 from engine.app.standard_streams import take_over_standard_streams
 from engine.reporters.console import Reporter
 from engine.values.event import HostFinished, HostStarted, RunFinished, RunStarted, StepStarted, Waiting
 from engine.values.result import HostResult, Mode, RunResult, Verdict
+from tests.waiting import appears
 
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 201))
 
@@ -30,22 +30,17 @@ def main(folder: Path) -> None:
     for number, it in enumerate(HOSTS[:60]):
         tell(StepStarted(host=it, step=f"step_{number % 12}", action="command"))
     tell(Waiting(host=HOSTS[70], why="waiting for something whose name \033[2J is long and longer and longer still"))
-    until(folder / "1")
+    appears(folder / "1")
     for it in results[:100]:
         tell(HostFinished(result=it))
-    until(folder / "2")
+    appears(folder / "2")
     for it in results[100:]:
         tell(HostFinished(result=it))
-    until(folder / "3")
+    appears(folder / "3")
     tell(RunFinished(result=RunResult(
         run="r", playbook="feed", mode=Mode.RUN, started_at="", seconds=1, exit_code=1, hosts=results,
         totals={"failed": 4, "healthy": 196},
     )))  # fmt: skip
-
-
-def until(path: Path) -> None:
-    while not path.exists():
-        time.sleep(0.02)
 
 
 main(Path(sys.argv[1]))

@@ -6,11 +6,29 @@ import os
 import re
 import shlex
 import subprocess
-import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.waiting import soon
 
 REGION = re.compile(r"^\S+: \d+ of \d+ hosts? done in ")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is seen at one moment, row by row."""
+
+    rows: list[str]
+
+    def region(self) -> list[str]:
+        """The rows that follow the run; none where there are none."""
+        begin = next((number for number, row in enumerate(self.rows) if REGION.match(row)), len(self.rows))
+        return self.rows[begin:]
+
+    def above(self) -> list[str]:
+        """The rows before them."""
+        return self.rows[: len(self.rows) - len(self.region())]
 
 
 class Terminal:
@@ -37,32 +55,31 @@ class Terminal:
         """Every line since the beginning, whole where the terminal has folded it."""
         return self.screen("-S", "-", "-J")
 
-    def region(self) -> list[str]:
-        """The rows that follow the run; none where there are none."""
-        rows = self.screen()
-        begin = next((number for number, it in enumerate(rows) if REGION.match(it)), len(rows))
-        return rows[begin:]
-
     def resize(self, columns: int, rows: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     def type(self, *keys: str) -> None:
         self._tmux("send-keys", *keys)
 
-    def until(self, there: Callable[[Terminal], object], seconds: float = 60) -> None:
-        """Wait until *there*; fail with the screen."""
-        end = time.monotonic() + seconds
-        while not there(self):
-            assert time.monotonic() < end, "\n".join(self.screen())
-            time.sleep(0.05)
+    def until(self, there: Callable[[Picture], object]) -> Picture:
+        """The first picture of the screen of which *there* holds; fail with the last."""
+        seen = Picture([])
 
-    def until_seen(self, words: str) -> None:
-        self.until(lambda it: any(words in row for row in it.screen()))
+        def holds() -> object:
+            nonlocal seen
+            seen = Picture(self.screen())
+            return there(seen)
+
+        assert soon(holds), "\n".join(seen.rows)
+        return seen
+
+    def until_seen(self, words: str) -> Picture:
+        return self.until(lambda it: any(words in row for row in it.rows))
 
     def until_ended(self) -> int:
         """Wait for the end of the program; its exit code."""
-        self.until(lambda it: any(row.startswith("ended with ") for row in it.screen()))
-        (row,) = [it for it in self.screen() if it.startswith("ended with ")]
+        last = self.until(lambda it: any(row.startswith("ended with ") for row in it.rows))
+        (row,) = [row for row in last.rows if row.startswith("ended with ")]
         return int(row.split()[-1])
 
     def _tmux(self, *argv: str, check: bool = True) -> str:

@@ -26,6 +26,7 @@ diagnose:
 CHANGE = "remediate:\n  - id: touch\n    command: {do: {argv: [touch, FOLDER/done]}}\n"
 
 pytestmark = pytest.mark.real("tmux")
+SOAK = pytest.mark.soak
 
 
 @pytest.fixture
@@ -49,7 +50,10 @@ def steady(lines: list[str]) -> list[str]:
     return sorted(plain[: plain.index("gpu-[01-04]: healthy")]) + plain[plain.index("gpu-[01-04]: healthy") :]
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 24), (200, 50), (80, 6)])
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [(80, 24), *(pytest.param(*size, marks=SOAK) for size in ((40, 24), (200, 50), (80, 6)))],
+)
 def test_pending_hosts_are_named_below_the_results_and_nothing_of_it_stays(gated, tmp_path, columns, rows):
     with Terminal(columns, rows, gated("--parallel", "3")) as terminal:
         if rows < 9:
@@ -58,9 +62,8 @@ def test_pending_hosts_are_named_below_the_results_and_nothing_of_it_stays(gated
             terminal.until(lambda it: any("probing (3" in row and "gpu-[01-03]" in row for row in it.region()))
             terminal.until(lambda it: any(row.endswith("turn: gpu-04") for row in it.region()))
         (tmp_path / "gpu-02").touch()
-        terminal.until(lambda it: any("1 of 4 hosts done" in row for row in it.region()))
-        above = terminal.screen()[: -len(terminal.region())]
-        assert any(re.fullmatch(r"gpu-02: healthy \(\d.*\)", it) for it in above) or rows < 9
+        seen = terminal.until(lambda it: any("1 of 4 hosts done" in row for row in it.region()))
+        assert any(re.fullmatch(r"gpu-02: healthy \(\d.*\)", row) for row in seen.above()) or rows < 9
         (tmp_path / "all").touch()
         assert terminal.until_ended() == 0
         left = terminal.everything()
@@ -69,19 +72,24 @@ def test_pending_hosts_are_named_below_the_results_and_nothing_of_it_stays(gated
     assert steady(left[: left.index("ended with 0")]) == steady(piped.stdout.splitlines())
 
 
+@SOAK
 @pytest.mark.parametrize("sizes", [[(40, 24), (100, 30)], [(60, 24), (40, 24), (79, 10)], [(30, 40), (200, 50)]])
 def test_a_terminal_that_changes_its_size_meanwhile_keeps_every_result_once(gated, tmp_path, sizes):
     with Terminal(80, 24, gated()) as terminal:
-        terminal.until(lambda it: terminal.region())
+        terminal.until(lambda it: it.region())
         for number, (columns, rows) in enumerate(sizes, 1):
-            before = terminal.region()
+            before = terminal.until(lambda it: it.region()).region()
             terminal.until(lambda it, before=before: it.region() != before)  # so that the next frame is far away
             terminal.resize(columns, rows)
-            time.sleep(0.4)
+            terminal.until(lambda it, columns=columns: it.region() and all(len(row) < columns for row in it.region()))
             (tmp_path / f"gpu-{number:02}").touch()
-            terminal.until(lambda it, number=number: any(f"{number} of 4 hosts" in row for row in it.region()))
-            assert len(terminal.region()) == 2
-            assert all(len(it) < columns for it in terminal.region())
+            terminal.until(
+                lambda it, number=number, columns=columns: (
+                    len(it.region()) == 2
+                    and f"{number} of 4 hosts" in it.region()[0]
+                    and all(len(row) < columns for row in it.region())
+                )
+            )
         (tmp_path / "all").touch()
         assert terminal.until_ended() == 0
         left = terminal.everything()
@@ -93,15 +101,13 @@ def test_a_terminal_that_changes_its_size_meanwhile_keeps_every_result_once(gate
 
 def test_the_question_stands_alone_and_the_run_goes_on_below_it(gated, tmp_path):
     with Terminal(80, 24, gated(text=BOOK + CHANGE)) as terminal:
-        terminal.until(lambda it: terminal.region())
+        terminal.until(lambda it: it.region())
         (tmp_path / "all").touch()
-        terminal.until_seen("Do this on 4 hosts? [y/N]")
-        assert terminal.region() == []
-        shown = terminal.screen()
-        assert any(it.startswith("gpu-[01-04]:") for it in shown)
-        assert any("touch" in it for it in shown)
-        assert shown[-1].rstrip() == "Do this on 4 hosts? [y/N]"
-        time.sleep(3.2)  # nobody answers at once; what follows must know its own region even so
+        question = "Do this on 4 hosts? [y/N]"
+        seen = terminal.until(lambda it: it.rows[-1].rstrip() == question and it.region() == [])
+        assert any(row.startswith("gpu-[01-04]:") for row in seen.rows)
+        assert any("touch" in row for row in seen.rows)
+        time.sleep(3.2)  # noqa: TID251 nobody answers at once; what follows must know its own region even so
         terminal.type("y", "Enter")
         assert terminal.until_ended() == 0
         left = terminal.everything()
@@ -121,17 +127,17 @@ def test_an_interrupt_says_what_happens_above_the_region_and_leaves_nothing_of_i
     assert not any("probing (" in it for it in left)
 
 
+@SOAK
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 24), (200, 50)])
 def test_two_hundred_hosts_fit_a_region_of_fixed_size(tmp_path, columns, rows):
     with Terminal(columns, rows, (*FEED, str(tmp_path)), PYTHONPATH=os.getcwd()) as terminal:
-        terminal.until(lambda it: any("the others" in row for row in it.region()))
-        region = terminal.region()
+        region = terminal.until(lambda it: any("the others" in row for row in it.region())).region()
         assert region[0].startswith("feed: 0 of 200 hosts done in")
         assert len(region) == 8
         assert all(len(it) < columns and "gpu-" in it for it in region[1:])
         (tmp_path / "1").touch()
-        terminal.until(lambda it: it.region()[:1] and it.region()[0].startswith("feed: 100 of 200 hosts"))
-        assert terminal.region()[1:] == ["  waiting for their turn (100): gpu-[101-200]"[:columns]] or columns == 40
+        seen = terminal.until(lambda it: it.region()[:1] and it.region()[0].startswith("feed: 100 of 200 hosts"))
+        assert seen.region()[1:] == ["  waiting for their turn (100): gpu-[101-200]"[:columns]] or columns == 40
         terminal.resize(50, 24)
         (tmp_path / "2").touch()
         terminal.until_seen("feed: 200 of 200 hosts")
@@ -163,6 +169,7 @@ def raw(argv: tuple[str, ...], **environment: str) -> bytes:
     return said
 
 
+@SOAK
 @pytest.mark.parametrize(
     ("environment", "region", "colour"),
     [

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine.values.result import HostResult, Verdict
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import finished, sample_host, sample_of
 from tests.sshd import free_port
+from tests.waiting import until
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
 SAMPLE = re.compile(rf"(runbook_run_[a-z_]+)\{{({LABEL}(?:,{LABEL})*)\}} (-?[0-9]+(?:\.[0-9]+)?)")
@@ -132,11 +132,12 @@ def test_a_real_node_exporter_takes_the_file(tmp_path):
 
 
 def scraped(port: int) -> str:
-    for _ in range(100):
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    def page() -> str:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             return answer.read().decode()
-        time.sleep(0.1)
-    raise AssertionError("node_exporter does not listen")
+        return ""
+
+    return until(page, "node_exporter listens")
 
 
 def test_the_file_of_the_collector_is_never_half_there():

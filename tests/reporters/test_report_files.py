@@ -115,6 +115,7 @@ def test_links_in_a_circle_and_directories_are_mistakes(tmp_path):
             create(str(tmp_path / name))
 
 
+@pytest.mark.soak
 @pytest.mark.real("root")
 def test_who_swaps_files_and_links_never_gets_a_file_of_ours_emptied(shared, tmp_path):
     """A stranger swaps a file of his, and a link to one of ours, for as long as 200 reports are made."""

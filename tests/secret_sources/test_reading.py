@@ -13,6 +13,7 @@ from engine.app.secret_sources import program
 from engine.app.secret_sources.reading import LARGEST, value_of
 from engine.errors import ConfigError
 from engine.values.playbook import SecretReference, SecretSource, Where
+from tests.waiting import gone, until
 
 VALUE = "canary-4711 'x'"
 CANARY = "hunter2-XYZ"
@@ -78,12 +79,10 @@ def test_a_file_of_another_user_is_refused_and_one_of_root_is_not(tmp_path):
 def test_what_is_no_file_is_not_waited_for(tmp_path):
     """Mutants: reading.py ``_file`` without ``O_NONBLOCK``."""
     os.mkfifo(tmp_path / "pipe", 0o600)
-    began = time.monotonic()
     assert "is not a regular file" in refused("file", str(tmp_path / "pipe"))
     assert "is not a regular file" in refused("file", "/dev/zero")
     assert "is a directory" in refused("file", str(tmp_path)) or "not a regular file" in refused("file", str(tmp_path))
     assert refused("file", str(tmp_path / "none")).endswith("no such file or directory")
-    assert time.monotonic() - began < 5
 
 
 UNFIT = {
@@ -178,36 +177,26 @@ def test_a_program_that_cannot_do_it_is_named_with_the_way_it_ended():
 def test_a_program_is_bounded_in_time_and_so_is_what_it_has_started(monkeypatch, tmp_path):
     """Mutants: program.py ``_end`` that kills the program alone."""
     monkeypatch.setattr(program, "LIMIT", 0.5)
-    began = time.monotonic()
-    with pytest.raises(ConfigError, match=r"did not end within 0.5 s: what it says may"):
-        program.printed(("sh", "-c", f"echo asking >&2; sleep 61 & echo $! >{tmp_path}/pid; wait"), 100, 0.5)
-    assert time.monotonic() - began < 5
-    child = (tmp_path / "pid").read_text().strip()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and _lives(child):
-        time.sleep(0.02)
-    assert not _lives(child)
-
-
-def _lives(pid: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    pid = tmp_path / "pid"
+    for limit in (0.5, 20.0):  # on a slow machine nothing is begun within the first
+        words = ("sh", "-c", f"echo asking >&2; sleep 3600 & echo $! >{pid}; wait")
+        with pytest.raises(ConfigError, match=rf"did not end within {limit:g} s: what it says may"):
+            program.printed(words, 100, limit)
+        if pid.exists() and pid.read_text():
+            break
+    child = int(pid.read_text())
+    until(lambda: gone(child), "what it has started to end")
 
 
 def test_a_program_is_bounded_in_what_it_prints():
-    began = time.monotonic()
     assert refused("command", "yes", "canary") == "the program yes printed more than 64 KiB"
-    assert time.monotonic() - began < 5
 
 
 def test_what_a_program_leaves_behind_on_its_pipe_is_not_waited_for():
     """Mutants: program.py ``_listen`` without its ``poll``."""
     began = time.monotonic()
-    assert read("command", "sh", "-c", "sleep 30 & echo canary-4711; exit 0") == "canary-4711"
-    assert time.monotonic() - began < 10
+    assert read("command", "sh", "-c", "sleep 100 & echo canary-4711; exit 0") == "canary-4711"
+    assert time.monotonic() - began < 60
 
 
 def keyring_with(entries: dict[tuple[str, str], str]) -> ModuleType:

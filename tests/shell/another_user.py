@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ STRANGER = 4242
 SHELLS = [
     pytest.param(("dash",), id="dash", marks=[] if shutil.which("dash") else pytest.mark.real("dash")),
     pytest.param(("busybox", "sh"), id="busybox", marks=pytest.mark.real("busybox")),
-    pytest.param(("bash", "--posix"), id="bash"),
+    pytest.param(("bash", "--posix"), id="bash", marks=pytest.mark.soak),
 ]
 
 
@@ -28,7 +28,7 @@ def ask(shell: tuple[str, ...], line: str, *words: str, user: int | None = None)
     """The exit code of *line* behind the safe functions, and what it says."""
     by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
     argv = [*by, *shell, "-c", f'{SAFE}\n{line} || {{ echo "no: $why ($owner)"; exit 1; }}', "sh", *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd="/")
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd="/")
     assert not done.stderr, done.stderr
     return done.returncode, done.stdout.strip()
 
@@ -87,6 +87,22 @@ def swapping(folder: Path, target: Path) -> Iterator[None]:
             yield
         finally:
             thief.kill()
+
+
+def exchange_before(words: Iterable[str], folder: Path, target: Path, first: str = "directory") -> str:
+    """Lines before a script, by which a stranger exchanges ``place`` in *folder* right before each of the commands *words* that names it.
+
+    It is now a directory of the stranger's (``real``, if that is there), now a link to *target*; *first* says what at first.
+    """
+    real, link = folder / "real", folder / "link"
+    if not real.exists():
+        give(directory(real))
+    link.symlink_to(target)
+    give(link).rename(folder / ("place" if first == "link" else "other"))
+    real.rename(folder / ("other" if first == "link" else "place"))
+    by = f"setpriv --reuid={STRANGER} --regid={STRANGER} --clear-groups"
+    swap = f"""{by} sh -c 'cd "$1" && mv place aside && mv other place && mv aside other' sh '{folder}' </dev/null"""
+    return "".join(f'{word}() {{ case $* in *place*) {swap} ;; esac; command {word} "$@"; }}\n' for word in words)
 
 
 TRIES = 200

@@ -30,12 +30,12 @@ class Room:
     ) -> LockHeld | LockBusy | LockUnavailable:
         """Take root's lock for *run*; this process is what holds it."""
         argv = self.argv(ask_lock(run, "h", f"run {run} by ann"), shell, told)
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd="/")
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd="/")
         return read_lock(Completed(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr))
 
     def give(self, run: str = "r1", told: object = "") -> None:
         argv = self.argv(ask_unlock(run, "h"), told=told)
-        subprocess.run(argv, check=True, capture_output=True, timeout=30, cwd="/")
+        subprocess.run(argv, check=True, capture_output=True, timeout=60, cwd="/")
 
     def entries(self) -> list[Path]:
         return [*self.run.glob("runbook/*/*")]

@@ -45,11 +45,11 @@ def test_what_a_killed_shell_left_is_removed_and_what_a_living_one_works_in_stay
     dead, left = workshop(shell, place)
     alive, used = workshop(shell, place)
     os.kill(maker(left), signal.SIGKILL)
-    dead.communicate(timeout=10)
+    dead.communicate(timeout=60)
     assert (left / "copy").exists()
     assert ask(shell, f"safe_enter {place} && safe_tidy") == (0, "")
     assert [*place.iterdir()] == [used]
-    alive.communicate("\n", timeout=10)
+    alive.communicate("\n", timeout=60)
     assert ask(shell, f"safe_enter {place} && safe_tidy") == (0, "")
     assert [*place.iterdir()] == []
 
@@ -57,7 +57,7 @@ def test_what_a_killed_shell_left_is_removed_and_what_a_living_one_works_in_stay
 def test_the_name_is_that_of_the_shell_that_works_there_not_of_the_one_that_waits_for_it(ground):
     made, left = workshop(("bash",), ground)
     assert maker(left) != made.pid
-    made.communicate("\n", timeout=10)
+    made.communicate("\n", timeout=60)
 
 
 def test_a_pid_that_another_process_got_since_is_no_maker(ground):
@@ -66,14 +66,14 @@ def test_a_pid_that_another_process_got_since_is_no_maker(ground):
     left = left.rename(ground / "-".join([*front, str(int(start) - 1), end]))
     assert ask(("bash",), f"safe_enter {ground} && safe_tidy") == (0, "")
     assert not left.exists()
-    made.communicate("\n", timeout=10)
+    made.communicate("\n", timeout=60)
 
 
 @pytest.mark.parametrize("part", [1, 2], ids=["another boot", "another namespace"])
 def test_a_maker_that_cannot_be_seen_from_here_has_a_day(part, ground):
     """Mutants: safe.sh ``safe_tidy`` without the realm."""
     made, left = workshop(("bash",), ground)
-    made.communicate("\n", timeout=10)
+    made.communicate("\n", timeout=60)
     words = left.name.split("-")
     words[part] = words[part][:-1] + ("1" if words[part][-1] != "1" else "2")
     left = left.rename(ground / "-".join(words))
@@ -87,7 +87,7 @@ def test_a_maker_that_cannot_be_seen_from_here_has_a_day(part, ground):
 def test_what_is_not_ours_or_no_workshop_stays(ground):
     """Mutants: safe.sh ``safe_tidy`` without the owner, without the mode, or with less of the pattern."""
     made, left = workshop(("bash",), ground)
-    made.communicate("\n", timeout=10)
+    made.communicate("\n", timeout=60)
     place = directory(ground / "place", 0o1777)
     base = left.name
     target = directory(ground / "target", 0o700)
@@ -114,7 +114,7 @@ def test_what_is_not_ours_or_no_workshop_stays(ground):
 
 def test_another_user_removes_only_what_is_its_own(ground):
     made, left = workshop(("bash",), ground)
-    made.communicate("\n", timeout=10)
+    made.communicate("\n", timeout=60)
     place = directory(ground / "place", 0o1777)
     os.rename(left, place / left.name)
     own = give(directory(place / f"{left.name}1", 0o700))
@@ -124,7 +124,7 @@ def test_another_user_removes_only_what_is_its_own(ground):
 
 def test_links_in_what_was_left_are_not_followed(ground):
     made, left = workshop(("bash",), ground)
-    made.communicate("\n", timeout=10)
+    made.communicate("\n", timeout=60)
     keep = directory(ground / "keep")
     (keep / "file").write_text("x")
     (left / "link").symlink_to(keep)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from engine.shell import SAFE
-from tests.shell.another_user import SHELLS, STRANGER, ask, directory, give, swapping
+from tests.shell.another_user import SHELLS, STRANGER, ask, directory, exchange_before, give, swapping
 
 pytestmark = pytest.mark.real("root", "setpriv")
 
@@ -135,6 +135,22 @@ def test_another_user_trusts_root_and_itself_alone(ground):
     assert (code, f"({STRANGER + 1})" in said) == (1, True)
 
 
+@pytest.mark.parametrize("first", ["directory", "link"])
+@pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
+def test_whoever_exchanges_directories_right_before_each_step_wins_nothing(ground, mode, first):
+    """Without the checks the same thief wins where it is a directory at first."""
+    roots = directory(ground / "roots")
+    yard = directory(ground / "yard", mode)
+    if mode == 0o755:
+        give(yard)
+    exchange = exchange_before(["cd"], yard, roots, first)
+    for way, wins in (('safe_enter "$1"', False), ('cd -P -- "$1"', first == "directory")):
+        line = f"{SAFE}\n{exchange}\n{way} && : >got; true"
+        subprocess.run(["bash", "-c", line, "sh", str(yard / "place")], capture_output=True, timeout=60)
+        assert (roots / "got").exists() is wins
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", [0o755, 0o1777], ids=["their own directory", "a shared directory"])
 def test_whoever_exchanges_directories_wins_in_none_of_200_tries(ground, mode):
     roots = directory(ground / "roots")
@@ -149,6 +165,7 @@ def test_whoever_exchanges_directories_wins_in_none_of_200_tries(ground, mode):
     assert list(roots.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_without_the_check_the_same_thief_wins(ground):
     """What makes the test above worth something."""
     roots, yard = directory(ground / "roots"), give(directory(ground / "yard"))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import until
+
 
 def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
     told = {
@@ -19,6 +21,17 @@ def started(host, effect: str, text: str, timeout: float) -> subprocess.Popen:
     assert process.stdout
     assert process.stdout.readline() == "connected\n"
     return process
+
+
+def begun(host, effect: str, text: str, timeouts: tuple[float, ...], there: Path) -> tuple[subprocess.Popen, float]:
+    """A client whose command has made the file *there* before its timeout has passed, and that timeout."""
+    for timeout in timeouts:
+        process = started(host, effect, text, timeout)
+        until(lambda process=process: there.exists() or process.poll() is not None, f"{there} or the end of the client")
+        if there.exists():
+            return process, timeout
+        killed(process)
+    raise AssertionError(f"not begun within {timeouts[-1]:g} s")
 
 
 def killed(process: subprocess.Popen) -> None:

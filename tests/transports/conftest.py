@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -72,11 +72,11 @@ def relayed():
 
 
 TWICE = ("test_shared_lane", "test_client_death")
-"""Their tests hold on this machine in `make test`, and over the lab's own server in `make test-all`: they mostly wait."""
+"""Their tests hold on this machine in `make test`, and over the lab's own server in `make test-real`: they mostly wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is tried twice to `make test-all`."""
+    """Leave what is tried twice to `make test-real`."""
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         if item.path.stem in TWICE and params.get("host") == "own server":
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "local",
         "own server",
         pytest.param("ssh", marks=pytest.mark.real("sshd", "root")),
-        pytest.param("busybox", marks=pytest.mark.real("sshd", "busybox", "lab")),
+        pytest.param("busybox", marks=[pytest.mark.real("sshd", "busybox", "lab"), pytest.mark.soak]),
     ]
 )
 def host(request):
@@ -107,7 +107,7 @@ def account():
     made: list[str] = []
 
     def make(shell: str = "/bin/bash", sudo: str = "", password: str = "") -> str:
-        name = f"rb{os.getpid()}-{len(made)}"
+        name = f"rb{secrets.token_hex(6)}"
         made.append(name)
         subprocess.run(["useradd", "-m", "-s", shell, "-p", "*", name], check=True)
         if password:

@@ -46,7 +46,7 @@ class Cutter:
             with contextlib.suppress(OSError):
                 it.shutdown(socket.SHUT_RDWR)
         for relay in self._relays:
-            relay.join(10)
+            relay.join(60)
         for it in self._open:
             it.close()
 
@@ -54,7 +54,7 @@ class Cutter:
         """Take no more; a close alone wakes nobody who waits in accept."""
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
-        self._accepting.join(10)
+        self._accepting.join(60)
         self._server.close()
 
     def _accept(self) -> None:

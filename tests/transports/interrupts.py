@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
+
+from tests.waiting import appears
 
 
 class Pressed:
@@ -21,9 +22,7 @@ def pressing(interrupt, level: int, when: Path) -> None:
     """Press once the file *when* is there."""
 
     def wait() -> None:
-        deadline = time.monotonic() + 20
-        while not when.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        appears(when)
         interrupt.pressed = level
 
     threading.Thread(target=wait, daemon=True).start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 
 import paramiko
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_RESOURCE_SHORTAGE, OPEN_SUCCEEDED
@@ -14,10 +13,16 @@ from engine.values.inventory import Address, Host, HostKeys
 
 
 class ShortGateway:
-    """Gives *most* channels at once on one connection, after having refused the first *refused*; counts both."""
+    """Gives *most* channels at once on one connection, after having refused the first *refused*; counts both.
 
-    def __init__(self, key: str, most: int = 1000, refused: int = 0, slow: float = 0.0) -> None:
-        self.most, self.refused, self.slow = most, refused, slow
+    A *mute* one answers nobody who asks for a channel before ``answers`` is set.
+    """
+
+    def __init__(self, key: str, most: int = 1000, refused: int = 0, *, mute: bool = False) -> None:
+        self.most, self.refused = most, refused
+        self.answers = threading.Event()
+        if not mute:
+            self.answers.set()
         self.connections = self.refusals = self.given = 0
         self.open: dict[paramiko.Transport, int] = {}
         self.lock = threading.Lock()
@@ -35,7 +40,7 @@ class ShortGateway:
     def stop(self) -> None:
         """Take no more, and end what there is."""
         self._server.shutdown(socket.SHUT_RDWR)
-        self._accepting.join(10)
+        self._accepting.join(60)
         self._server.close()
         for transport in list(self.open):
             transport.close()
@@ -63,7 +68,7 @@ class _Door(paramiko.ServerInterface):
 
     def check_channel_direct_tcpip_request(self, chanid: int, origin, destination) -> int:
         gateway = self._gateway
-        time.sleep(gateway.slow)
+        gateway.answers.wait(120)
         with gateway.lock:
             if gateway.refused > 0 or gateway.open[self._transport] >= gateway.most:
                 gateway.refused -= 1
@@ -75,7 +80,7 @@ class _Door(paramiko.ServerInterface):
         return OPEN_SUCCEEDED
 
     def _serve(self, destination) -> None:
-        channel = self._transport.accept(20)
+        channel = self._transport.accept(60)
         with contextlib.suppress(OSError, EOFError), socket.create_connection(destination) as there:
             back = threading.Thread(target=_carry, args=(there.recv, channel.sendall), daemon=True)
             back.start()

@@ -12,7 +12,7 @@ from engine.transports import ssh
 
 
 def connected(host, interrupt, **options):
-    return ssh.connect(host, ConnectOptions(**{"connect_timeout": 3, **options}), interrupt)
+    return ssh.connect(host, ConnectOptions(**{"connect_timeout": 20, **options}), interrupt)
 
 
 def refusal(host, interrupt, **options) -> str:

@@ -66,7 +66,7 @@ def test_a_process_is_ended_and_nothing_is_left_to_do(action, there, holder, tmp
     assert [it.pid for it in decision.targets] == [holder.pid]
     done = sent(there, *decision.commands)
     assert done.status is Status.CHANGED, done.why
-    assert holder.wait(timeout=10) < 0
+    assert holder.wait(timeout=60) < 0
     assert isinstance(module.decide(built, state_of(there, action, args)), NoChange)
 
 

@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +18,10 @@ from engine.sessions.shell_programs import WATCHDOG, greeting
 from engine.shell import OUTLIVE
 from engine.values.command import Effect
 from tests.real_processes import NOBODY, end, gone, lives, living, shows_up
-from tests.transports.client_process import killed, started
-from tests.transports.commands import change, look, script
+from tests.transports.client_process import begun, killed
+from tests.transports.commands import change, late, look, script
 from tests.transports.interrupts import pressing
-from tests.waiting import appears
+from tests.waiting import soon, until
 
 SHELLS = pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda words: words[0])
 CGROUP = pytest.mark.real("cgroup", "root")
@@ -36,14 +35,14 @@ def hides(mark: str, *, orphan: bool) -> str:
     return f"env -i PATH=\"$PATH\" setsid sh -c '{sleep}{' &' if orphan else '; :'}'"
 
 
-def vanished(places: set[Path], within: float = 10.0) -> bool:
-    """Whether none of *places* is there any more, after so many seconds at most."""
-    deadline = time.monotonic() + within
-    while any(it.exists() for it in places):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def vanished(places: set[Path]) -> bool:
+    """Whether none of *places* is there any more, in time."""
+    return soon(lambda: not any(place.exists() for place in places))
+
+
+def tells(place: Path, begun: Path) -> str:
+    """The line that writes the control group of the shell to *place*, and then makes the file *begun*."""
+    return f"{OWN} >{place}; : >{begun}"
 
 
 def places(told: str) -> set[Path]:
@@ -69,9 +68,10 @@ def test_what_still_descends_from_a_look_is_ended_with_it(connection, mark):
 
 
 @CGROUP
-def test_whose_parent_has_ended_is_ended_with_a_change_that_times_out(connection, mark):
+def test_whose_parent_has_ended_is_ended_with_a_change_that_times_out(connection, mark, tmp_path):
     """Mutants: shell_programs.py without ``hidden``; a greeting without ``CAGE``; ``uncage`` not called."""
-    (done,) = connection.run(change(f"{OWN}; {hides(mark, orphan=True)}; exec sleep {mark}", timeout=1.0))
+    text = f"{OWN}; {hides(mark, orphan=True)}; : >{tmp_path}/begun; exec sleep {mark}"
+    done = late(connection, lambda timeout: change(text, timeout=timeout), tmp_path / "begun")
     assert done.timed_out
     assert done.survivors == ()
     assert gone(mark)
@@ -84,9 +84,7 @@ def test_whose_parent_has_ended_is_ended_with_a_change_that_is_cancelled(connect
     pressing(interrupt, 2, tmp_path / "begun")
     with pytest.raises(Cancelled):
         connection.run(
-            change(
-                f"{hides(mark, orphan=True)}; {OWN} >{tmp_path}/own; : >{tmp_path}/begun; exec sleep {mark}", timeout=60
-            )
+            change(f"{hides(mark, orphan=True)}; {tells(tmp_path / 'own', tmp_path / 'begun')}; exec sleep {mark}")
         )
     assert gone(mark)
     assert vanished(places((tmp_path / "own").read_text()))
@@ -100,18 +98,19 @@ def test_what_a_change_that_ended_well_leaves_behind_lives_on_where_it_would_be_
     assert done.exit_code == 0
     assert vanished(places(done.stdout))
     assert connection.run(look("sleep", "9", timeout=1.0))[0].timed_out
-    (pid,) = living(mark)
+    (pid,) = until(lambda: living(mark))
     assert f"0::{before.stdout.strip()}\n" in Path(f"/proc/{pid}/cgroup").read_text()
 
 
 @CGROUP
-def test_what_is_meant_to_outlive_a_change_is_not_ended_when_that_times_out(connection, mark, ends):
+def test_what_is_meant_to_outlive_a_change_is_not_ended_when_that_times_out(connection, mark, ends, tmp_path):
     """Mutants: ``outlive`` that does not leave the control group, or keeps the mark."""
     start = f"{OUTLIVE}\n( outlive; setsid sh -c 'sleep {mark} >/dev/null 2>&1 &' ); {hides(mark + '1', orphan=True)}"
-    (done,) = connection.run(change(f"{OWN}; {start}; exec sleep 900", timeout=1.0))
+    text = f"{OWN}; {start}; : >{tmp_path}/begun; exec sleep 900"
+    done = late(connection, lambda timeout: change(text, timeout=timeout), tmp_path / "begun")
     assert done.timed_out
     assert gone(mark + "1")
-    assert len(living(mark)) == 1
+    assert soon(lambda: len(living(mark)) == 1)
     assert vanished(places(done.stdout))
 
 
@@ -132,13 +131,11 @@ def test_no_look_has_a_control_group_nor_has_what_must_not_be_killed(connection)
 def test_when_our_side_is_killed_the_group_goes_with_the_change(well, host, mark, tmp_path, ends):
     """Mutants: ``runbook_end`` not set; no ``trap '' PIPE``; ``begin`` without ``finish``."""
     then = f"sleep {mark} >/dev/null 2>&1 & sleep 1" if well else f"exec sleep {mark}"  # in the process group
-    text = f"{hides(mark, orphan=True)}; {OWN} >{tmp_path}/own; mv {tmp_path}/own {tmp_path}/told; {then}"
-    process = started(host, "write", text, 60 if well else 3)
-    assert appears(tmp_path / "told")
+    text = f"{hides(mark, orphan=True)}; {tells(tmp_path / 'own', tmp_path / 'told')}; {then}"
+    process, _ = begun(host, "write", text, (60,) if well else (3, 20, 60), tmp_path / "told")
     killed(process)
-    assert shows_up(mark)
-    assert vanished(places((tmp_path / "told").read_text()), within=20)
-    assert bool(living(mark)) is well
+    assert vanished(places((tmp_path / "own").read_text()))
+    assert shows_up(mark) if well else gone(mark)
 
 
 @CGROUP
@@ -175,8 +172,8 @@ def test_a_descendant_that_hides_is_ended_and_a_stranger_that_claims_to_be_one_i
     try:
         assert f") S {leader.pid} 1" in Path(f"/proc/{theirs.pid}/stat").read_text()
         finished(shell, leader.pid)
-        assert leader.wait(5) in (-15, -9)
-        assert [lives(pid) for pid in ours] == [False, False]
+        assert leader.wait(60) in (-15, -9)
+        assert soon(lambda: not any(lives(pid) for pid in ours))
         assert lives(theirs.pid)
     finally:
         for pid in filter(lives, ours):

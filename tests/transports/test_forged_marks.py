@@ -31,7 +31,7 @@ def test_what_left_the_group_is_ended_and_another_user_s_process_with_the_same_m
                           check=True)  # fmt: skip
     assert f"over {lane}" in done.stdout
     assert done.stderr == ""
-    assert (group.wait(5), ours.wait(5)) == (-15, -9)
+    assert (group.wait(60), ours.wait(60)) == (-15, -9)
     assert lives(theirs.pid)
     assert lives(looks_like_root_s.pid)
 
@@ -51,7 +51,7 @@ def test_a_process_called_like_a_line_of_the_kernels_is_no_survivor(stage, shell
                           check=True)  # fmt: skip
     assert f"over {lane}" in done.stdout
     assert "survivor" not in done.stdout, "the group is but a defunct process, and no name makes it live"
-    assert group.wait(5) == -15
+    assert group.wait(60) == -15
 
 
 @pytest.mark.real("root", "setpriv", "strace")
@@ -73,4 +73,4 @@ def test_the_environment_of_another_user_s_process_is_not_even_read(stage, tmp_p
         subprocess.run(watched, input=orders, text=True, capture_output=True, check=True, timeout=60)
         assert f"/proc/{os.getpid()}/environ" in trace.read_text()
         assert f"/proc/{theirs.pid}/environ" not in trace.read_text()
-    assert ours.wait(5) == -9
+    assert ours.wait(60) == -9

@@ -145,5 +145,5 @@ def test_the_connection_ends_with_the_program(how, code, place):
         assert soon(place.all_are_at_it, 100)
         assert len(place.gate.sessions()) == 1
         process.send_signal(how)
-        assert process.wait(20) == code
+        assert process.wait(60) == code
     assert soon(lambda: not place.gate.sessions())

@@ -26,8 +26,12 @@ from engine.facts.system.host_lock import (
 from engine.protocols import ConnectOptions
 from engine.values.command import Command, Completed, Effect
 from engine.values.inventory import Address
+from tests.waiting import appears, until
 
 pytestmark = pytest.mark.real("sshd", "root", "lab")
+
+OURS = token_hex(4)
+"""In the name of every run on the locks that all tests on this machine share: it tells this process's from another's."""
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def connect(sshd, interrupt, place):
 
             def ask(self, command: Command):
                 script = f"RUNBOOK_LOCK_PLACES={place}; {command.script}"
-                return self.inner.run(Command(script=script, argv=command.argv, effect=Effect.SCRATCH, timeout=20))[0]
+                return self.inner.run(Command(script=script, argv=command.argv, effect=Effect.SCRATCH, timeout=60))[0]
 
             def take(self, run: str, host: str = "h"):
                 return read_lock(self.ask(ask_lock(run, host, f"run {run} by ann")))
@@ -96,12 +100,12 @@ def test_it_is_said_how_long_ago_another_run_was_here(connect, place):
     one.ask(ask_unlock("r1", "h"))
     then = two.take("r2")
     assert isinstance(then, LockHeld)
-    assert 0 <= then.idle <= 20
+    assert 0 <= then.idle < 890
     two.ask(ask_unlock("r2", "h"))
     os.utime(place, (time.time() - 600,) * 2)
     late = one.take("r3")
     assert isinstance(late, LockHeld)
-    assert 590 < late.idle < 700
+    assert 590 < late.idle < 890
     assert late.place.startswith(f"{place}/")
     assert Path(late.place).is_dir()
 
@@ -134,10 +138,7 @@ def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, plac
     one, two = connect(), connect()
     assert isinstance(one.take("r1"), LockHeld)
     one.inner.close()
-    deadline = time.monotonic() + 10
-    while isinstance(two.take("r2"), LockBusy):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: not isinstance(two.take("r2"), LockBusy), "the lock to be free")
     (left,) = entries(place)
     assert (left / "by").read_text().splitlines()[1] == "r2"
 
@@ -146,7 +147,7 @@ def test_of_ten_at_once_one_gets_it(connect):
     """Mutants: lock.sh ``lock_look`` that gives way to nobody that asks, or that does not wait for who asks behind it."""
     made = [connect() for _ in range(10)]
     for it in made:  # each has its shell before they begin
-        it.inner.run(Command(argv=("true",), effect=Effect.READ, timeout=20))
+        it.inner.run(Command(argv=("true",), effect=Effect.READ, timeout=60))
     together = threading.Barrier(10)
     answers: list = []
 
@@ -191,7 +192,7 @@ def test_a_host_without_a_place_for_a_lock_says_so(connect):
     command = ask_lock("r1", "h", "run r1")
     script = 'exec unshare --mount sh -c \'mount -t tmpfs -o ro none /run && exec sh -c "$0" sh "$@"\' "$0" "$@"'
     argv = ("env", "-u", "RUNBOOK_LOCK_PLACES", "sh", "-c", script, command.script, *command.argv)
-    (done,) = one.inner.run(Command(argv=argv, effect=Effect.SCRATCH, timeout=20))
+    (done,) = one.inner.run(Command(argv=argv, effect=Effect.SCRATCH, timeout=60))
     answer = read_lock(done)
     assert isinstance(answer, LockUnavailable)
     assert "/run/runbook: mkdir: cannot create directory" in answer.why
@@ -213,22 +214,22 @@ def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(sshd, conn
     assert isinstance(held, LockHeld)
     go, began = tmp_path / "go", tmp_path / "began"
     script = 'touch "$2"; until [ -e "$1" ]; do sleep 0.1; done'
-    change = Command(script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=60, lock=held.place)
+    change = Command(script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=250, lock=held.place)
     running = threading.Thread(target=_run, args=(one.inner, change))
     running.start()
-    deadline = time.monotonic() + 10
-    while not began.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert appears(began)
     line.cut()
-    running.join(20)
-    time.sleep(1)
+    running.join(60)
+    without_its_holders(held)
     assert isinstance(two.take("r2"), LockBusy)
     go.touch()
-    deadline = time.monotonic() + 15
-    while not isinstance(two.take("r2"), LockHeld):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: isinstance(two.take("r2"), LockHeld), "the change to end")
+
+
+def without_its_holders(held: LockHeld) -> None:
+    """Wait until what held the lock for its connection has ended."""
+    holders = [holder.split(":")[0] for holder in (Path(held.place) / "by").read_text().splitlines()[0].split()]
+    until(lambda: not any(Path("/proc", holder).exists() for holder in holders), "the holders to end")
 
 
 def _run(connection, change: Command) -> None:
@@ -256,18 +257,17 @@ def logged_in(sshd, interrupt):
 
 
 def taken(line, run: str, become: str = ""):
-    """The answer to *run* (``TEST-NUMBER``) that asks for the lock of *become*, once no other test has it."""
-    deadline = time.monotonic() + 60
-    while True:
-        answer = read_lock(line.run(ask_lock(run, "h", f"run {run} by ann", become))[0])
-        if not isinstance(answer, LockBusy) or f"run {run.partition('-')[0]}-" in answer.why:
-            return answer
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    """The answer to *run* that asks for the lock of *become*, once no test of another process has it."""
+
+    def answer():
+        said = read_lock(line.run(ask_lock(f"{OURS}-{run}", "h", f"run {OURS}-{run} by ann", become))[0])
+        return None if isinstance(said, LockBusy) and OURS not in said.why else said
+
+    return until(answer, "no other test to have the lock", within=200)
 
 
 def given(line, run: str, become: str = "") -> None:
-    line.run(ask_unlock(run, "h", become))
+    line.run(ask_unlock(f"{OURS}-{run}", "h", become))
 
 
 @pytest.mark.real("sudo")
@@ -279,7 +279,7 @@ def test_two_people_who_become_the_same_user_keep_each_other_out(logged_in, acco
     assert held.place.startswith("/run/runbook/")
     told = taken(two, "sudo-2", "root")
     assert isinstance(told, LockBusy)
-    assert "run sudo-1 by ann" in told.why
+    assert f"run {OURS}-sudo-1 by ann" in told.why
     given(one, "sudo-1", "root")
     assert not Path(held.place).exists()
     assert isinstance(taken(two, "sudo-2", "root"), LockHeld)
@@ -311,29 +311,19 @@ def test_a_change_made_with_sudo_keeps_the_lock_after_the_line_is_cut(sshd, logg
     go, began = tmp_path / "go", tmp_path / "began"
     script = 'touch "$2"; until [ -e "$1" ]; do sleep 0.1; done'
     change = Command(
-        script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=60, lock=held.place, become="root"
+        script=script, argv=(str(go), str(began)), effect=Effect.WRITE, timeout=250, lock=held.place, become="root"
     )
     running = threading.Thread(target=_run, args=(one, change))
     running.start()
-    deadline = time.monotonic() + 20
-    while not began.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert appears(began)
     relay.cut()
-    running.join(20)
-    holders = [it.split(":")[0] for it in (Path(held.place) / "by").read_text().splitlines()[0].split()]
-    deadline = time.monotonic() + 20
-    while any(Path("/proc", it).exists() for it in holders):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    running.join(60)
+    without_its_holders(held)
     told = taken(two, "cut-2", "root")
     assert isinstance(told, LockBusy)
-    assert "run cut-1 by ann" in told.why
+    assert f"run {OURS}-cut-1 by ann" in told.why
     go.touch()
-    deadline = time.monotonic() + 20
-    while not isinstance(taken(two, "cut-2", "root"), LockHeld):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: isinstance(taken(two, "cut-2", "root"), LockHeld), "the change to end")
     given(two, "cut-2", "root")
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import time
-from pathlib import Path
 
 import pytest
 
@@ -21,6 +18,7 @@ from engine.transports.ssh.ssh_config import ssh_config
 from engine.values.inventory import Address, Host
 from engine.values.login_names import fault_in_host, fault_in_user
 from tests.transports.interrupts import Pressed
+from tests.waiting import gone, until
 
 CONFIG = """\
 Match exec "echo matched %n %h %r >>{log}"
@@ -94,7 +92,7 @@ def test_such_a_name_is_refused_again_where_the_connection_is_made(name, where, 
     }[where]
     assert locked([Host(name="h", addresses=(Address(host=name),))]) == ()
     with pytest.raises(Unreachable, match="is refused: it "):
-        transports.load("ssh").connect(bad, ConnectOptions(connect_timeout=2), Pressed())
+        transports.load("ssh").connect(bad, ConnectOptions(connect_timeout=20), Pressed())
     assert not (tmp_path / "made").exists()
     if where != "jump":
         assert not (tmp_path / "log").exists()
@@ -114,7 +112,7 @@ def test_openssh_reads_a_good_name_where_it_stands(home, tmp_path):
     """The names do reach the shell, so that the tests above test something."""
     host = Host(name="h", addresses=(Address(host="127.0.0.9"),), user="jane")
     with pytest.raises(Unreachable):
-        transports.load("ssh").connect(host, ConnectOptions(connect_timeout=2), Pressed())
+        transports.load("ssh").connect(host, ConnectOptions(connect_timeout=20), Pressed())
     log = (tmp_path / "log").read_text()
     assert "proxied jane 127.0.0.9" in log
     assert "matched 127.0.0.9" in log
@@ -152,13 +150,7 @@ def test_a_match_exec_that_hangs_is_ended_with_what_it_has_started_and_named(mat
     with pytest.raises(Unreachable, match=r"a Match exec of your ssh_config did not end within 0\.5 s: sleep 600"):
         ssh_config().lookup("somewhere")
     child = int((tmp_path / "child").read_text())
-    for _ in range(100):  # whoever takes orphans in needs a moment
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
-                time.sleep(0.05)
-                continue
-        return
-    pytest.fail("it lives on")
+    until(lambda: gone(child), "what it has started to end")
 
 
 def test_a_match_exec_without_a_shell_is_said(match_exec, monkeypatch):

@@ -35,6 +35,7 @@ from engine.app.secret_masking import InternalError, SecretMasking
 from engine.app.show_commands import hosts_text
 from engine.errors import ConfigError
 from tests.sshd import make_key, start_sshd
+from tests.waiting import until
 
 pytestmark = pytest.mark.real("sshd", "root", "sudo")
 
@@ -410,11 +411,12 @@ def killed_while_it_sleeps(argv: tuple[str, ...]) -> None:
     before = set(runs().iterdir())
 
     def kill(pid: int) -> None:
-        while not any(
-            re.search(rb'"step": "sleeps", [^\n]*"kind": "change_started"', it.read_bytes())
-            for it in set(runs().glob("*.jsonl")) - before
-        ):
-            time.sleep(0.05)
+        begun = rb'"step": "sleeps", [^\n]*"kind": "change_started"'
+        until(
+            lambda: any(re.search(begun, journal.read_bytes()) for journal in set(runs().glob("*.jsonl")) - before),
+            "the step to sleep",
+            within=200,
+        )
         os.kill(pid, signal.SIGKILL)
 
     _, code = on_a_terminal(argv, at_work=kill)

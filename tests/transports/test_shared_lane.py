@@ -116,7 +116,7 @@ def tried(connection, harms: list[Harm], mark: str) -> tuple[Completed, ...]:
 def test_no_command_harms_the_next_or_leaves_anything(name, connection, mark):
     harm = HARMS[name]
     (done,) = tried(connection, [harm], mark)
-    assert gone(mark, within=2.0)
+    assert gone(mark)
     assert done.timed_out is harm.timed_out
     if harm.exit_code is not None:
         assert done.exit_code == harm.exit_code
@@ -131,7 +131,7 @@ def test_no_command_harms_the_next_or_leaves_anything(name, connection, mark):
 @given(st.lists(st.sampled_from([it for it in HARMS.values() if not it.timed_out]), min_size=2, max_size=6))
 def test_nor_do_many_of_them(connection, mark, harms):
     tried(connection, harms, mark)
-    assert gone(mark, within=2.0)
+    assert gone(mark)
 
 
 @pytest.mark.slow
@@ -164,9 +164,9 @@ def test_what_left_the_session_is_found_whatever_the_host_shows_and_the_shell_ca
     """
     left = f"n=0; while [ $((n += 1)) -le {number} ]; do (setsid sleep {mark} &); done; sleep 0.2"
     text = f"RUNBOOK_LANE=lane{mark}; export RUNBOOK_LANE\n{LEFTOVERS}\n{host}\n({left})\nrunbook_sweep; echo $runbook_harm"
-    ended = subprocess.run(["setsid", *shell.split(), "-c", text], capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(["setsid", *shell.split(), "-c", text], capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "\n", "")
-    assert gone(mark, within=2.0)
+    assert gone(mark)
 
 
 @pytest.mark.real("root")
@@ -184,7 +184,7 @@ def test_what_is_left_is_found_where_the_pids_begin_anew(shell, before, number, 
     )
     words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c"]
     words += ['echo 300 >/proc/sys/kernel/ns_last_pid; setsid --wait "$@"; exit $?', "sh", *shell.split(), "-c", lane]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "301 1\n", "")
 
 
@@ -212,18 +212,18 @@ def test_the_last_pid_is_read_only_where_the_kernel_says_it(source, shell, mark,
         f"runbook_sweep; runbook_stat $left && echo lives; echo $runbook_harm"
     )
     words = ["unshare", "--mount", "setsid", *shell.split(), "-c", text, "sh", str(tmp_path / "loadavg")]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (0, f"{believed}\n\n"), ended.stderr
-    assert gone(mark, within=2.0)
+    assert gone(mark)
 
 
 def test_a_connection_that_a_command_ends_is_lost_and_what_was_begun_is_not_sent_again(connection, tmp_path, mark):
     """A lane that was killed is replaced: what it had not begun is sent again, and nothing twice."""
     counted = [script(f"echo {number} >>{tmp_path}/ran", foreign=True) for number in range(3)]
-    killer = script(f"echo killer >>{tmp_path}/ran; kill -s KILL $$; sleep {mark}", foreign=True, timeout=2)
+    killer = script(f"echo killer >>{tmp_path}/ran; kill -s KILL $$; sleep {mark}", foreign=True, timeout=5)
     connection.run(counted[0], killer, counted[1], killer, counted[2])
     assert (tmp_path / "ran").read_text().split() == ["0", "killer", "1", "killer", "2"]
-    assert gone(mark, within=2.0)
+    assert gone(mark)
 
 
 def test_output_that_somebody_made_non_blocking_is_given_up(connection, mark):
@@ -231,8 +231,8 @@ def test_output_that_somebody_made_non_blocking_is_given_up(connection, mark):
     python = shutil.which("python3") or pytest.skip("no python3")
     harm = Harm(f"{python} -c 'import os; os.set_blocking(1, False)' || exit 127", None, None)
     done = connection.run(
-        script(harm.text, foreign=True, timeout=30),
-        script("head -c 1500000 /dev/zero | tr '\\000' x; echo $?", timeout=30),
+        script(harm.text, foreign=True, timeout=60),
+        script("head -c 1500000 /dev/zero | tr '\\000' x; echo $?", timeout=60),
     )
     assert len(done[1].stdout) == 1_500_002
     assert done[1].stderr == ""
@@ -241,7 +241,7 @@ def test_output_that_somebody_made_non_blocking_is_given_up(connection, mark):
 def test_a_harmed_lane_runs_nothing_more_that_was_sent_ahead(connection, tmp_path):
     """Mutants: a frame without ``_UNTIL_ENDED``."""
     python = shutil.which("python3") or pytest.skip("no python3")
-    harm = script(f"{python} -c 'import os; os.set_blocking(1, False)' || exit 127", foreign=True, timeout=30)
+    harm = script(f"{python} -c 'import os; os.set_blocking(1, False)' || exit 127", foreign=True, timeout=60)
     counted = [script(f"echo {number} >>{tmp_path}/ran", foreign=True) for number in range(4)]
     connection.run(counted[0], harm, *counted[1:])
     assert (tmp_path / "ran").read_text().split() == ["0", "1", "2", "3"]
@@ -251,7 +251,7 @@ def test_the_child_of_a_killed_lane_is_ended_also_where_nothing_follows(connecti
     """Mutants: ``_run_batch`` that gives up harmed lanes only."""
     connection.run(script(f"sleep {mark} >/dev/null 2>&1 & kill -s KILL $$", foreign=True))
     connection.close()
-    assert gone(mark, within=2.0)
+    assert gone(mark)
 
 
 @pytest.mark.real("sshd", "root")
@@ -265,7 +265,7 @@ def test_bash_as_the_hosts_sh_holds_as_well(tmp_path, interrupt, mark):
         assert spoken.stdout[:1].isdigit()
         for harm in HARMS.values():
             tried(connection, [harm], mark)
-            assert gone(mark, within=2.0), harm
+            assert gone(mark), harm
         connection.close()
     finally:
         server.stop()
@@ -277,7 +277,7 @@ def test_so_does_every_login_shell(shell, account, sshd, interrupt, mark):
     connection = connected(sshd.host(user=account(shell)), interrupt)
     for harm in HARMS.values():
         tried(connection, [harm], mark)
-        assert gone(mark, within=2.0), harm
+        assert gone(mark), harm
     connection.close()
 
 
@@ -299,4 +299,4 @@ def test_another_users_processes_and_older_ones_are_left_alone(connection, stage
     connection.run(script(f"sleep {mark} & echo x", foreign=True), script("echo y", foreign=True))
     assert bystander.poll() is None
     assert other.poll() is None
-    assert gone(mark, within=2.0)
+    assert gone(mark)

@@ -8,6 +8,7 @@ import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -17,6 +18,7 @@ from engine.errors import ConfigError
 from tests.sshd import make_key
 from tests.transports.leaked_secrets import PASSWORD, spied_on
 from tests.transports.ssh_login import admitted
+from tests.waiting import until
 
 PROGRAM = (sys.executable, "-m", "engine")
 
@@ -105,7 +107,7 @@ def on_a_terminal(argv: tuple[str, ...], prompt: str, answer: str) -> tuple[str,
             break
         if prompt in shown and not answered:
             answered = True
-            time.sleep(0.2)
+            until(lambda: not termios.tcgetattr(fd)[3] & termios.ECHO, "no echo")
             os.write(fd, f"{answer}\n".encode())
     os.close(fd)
     return shown, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -105,7 +105,7 @@ def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_
     def first(secret, _):
         at_it.append(secret)
         began.set()
-        assert go.wait(20)
+        assert go.wait(60)
         return "in"
 
     def given_up():
@@ -113,14 +113,14 @@ def test_the_others_wait_until_one_host_has_taken_the_password_and_then_go_side_
 
     with ThreadPoolExecutor(4) as pool:
         opened = pool.submit(lent.try_on, "h1", first, lambda: None)
-        assert began.wait(20)
+        assert began.wait(60)
         with pytest.raises(Cancelled):
             lent.try_on("h9", at_it.append, given_up)
-        rest = [pool.submit(lent.try_on, "h2", lambda *_: together.wait(20), lambda: None) for _ in range(3)]
+        rest = [pool.submit(lent.try_on, "h2", lambda *_: together.wait(60), lambda: None) for _ in range(3)]
         assert at_it == ["word"]
         go.set()
-        assert opened.result(20) == "in"
-        assert {it.result(20) for it in rest} == {0, 1, 2}
+        assert opened.result(60) == "in"
+        assert {it.result(60) for it in rest} == {0, 1, 2}
 
 
 LEFT_OPEN = (PasswordRefused("no shell answers"), ConnectionLost("it is gone"), Cancelled("asked to stop"))
