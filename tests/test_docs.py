@@ -59,7 +59,7 @@ def test_the_action_of_the_docs_runs_when_it_is_copied_into_place(tmp_path: Path
     ((book_path, book),) = blocks(page, "yaml")
     for folder in ("engine", "playbooks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("tests/__init__.py", "tests/probe_driver.py", "tests/actions/__init__.py"):
+    for file in ("tests/__init__.py", "tests/probe_driver.py", "tests/waiting.py", "tests/actions/__init__.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / test_path).write_text(test)

@@ -143,6 +143,7 @@ def test_hosts_are_changed_in_the_order_that_is_asked_for(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_hosts_that_hang_end_at_their_own_deadline_and_delay_nobody(scene):
     """One hangs while it is connected to, one in a probe."""
     scene.hosts("h1 h2 h3 h4", hung="h2")
@@ -158,6 +159,7 @@ def test_hosts_that_hang_end_at_their_own_deadline_and_delay_nobody(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_change_that_runs_at_the_deadline_of_its_host_comes_to_its_end(scene):
     scene.hosts("h1")
     book = (
@@ -176,6 +178,7 @@ def test_a_change_that_runs_at_the_deadline_of_its_host_comes_to_its_end(scene):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["ctrl-c", "deadline"])
+@pytest.mark.soak
 def test_a_pause_between_batches_ends_at_once(scene, how):
     scene.hosts("h1 h2 h3")
     options = ("--yes", "--batches", "1,100%", "--pause-between", "10m", "--report", str(scene.folder / "report.json"))

@@ -205,6 +205,7 @@ def here(tmp_path, *argv, **env):
 
 
 @pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="systemd runs this machine")
+@pytest.mark.soak
 def test_without_systemd_the_file_is_written_and_the_restart_is_told_to_a_person(engine, tmp_path):
     said = here(tmp_path, DOCKER_HOST=engine.host)
     assert said.step("here", "write")["status"] == "changed", said.out

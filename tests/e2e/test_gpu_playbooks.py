@@ -49,6 +49,7 @@ def test_each_host_has_its_cause_and_nothing_is_sent(made):
     assert len(made.calls("smi-hangs")) == 1, "nvidia-smi is not asked again where it hangs"
 
 
+@pytest.mark.soak
 def test_what_an_engineer_reads_is_one_screen(made):
     for host, playbook in {
         "gpu-lost": "gpu-lost",

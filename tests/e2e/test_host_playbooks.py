@@ -44,6 +44,7 @@ def started(hosts, host: str, name: str) -> str:
     return hosts.exec(host, f"docker inspect --format '{{{{.State.StartedAt}}}} {{{{.State.Running}}}}' {name}")
 
 
+@pytest.mark.soak
 def test_a_container_that_lost_its_gpus_is_restarted_only_by_name_and_no_other(hosts):
     """Mutants: every container that lost them restarted; `not_lost` ignored and run-at-work restarted."""
     other, lost = started(hosts, "lost", "run-at-work"), started(hosts, "lost", "run-lost")

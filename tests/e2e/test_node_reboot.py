@@ -43,6 +43,7 @@ def statuses(said: Said, host: str) -> dict[str, str]:
     return {it["id"]: it["status"] for it in said.host(host)["steps"] if it["phase"] == "remediate"}
 
 
+@pytest.mark.soak
 def test_hosts_come_back_or_not_and_each_says_so(practice, unlimited):
     """Mutants: ``_through_restart`` left out; ``settled`` without the boot id, or without the GPUs; ``Lock.renew`` and
     ``note_again`` left out; the scheduler's ``_unproven`` that finds nothing."""

@@ -46,6 +46,7 @@ def run(hosts, which, *more, **inputs):
     return hosts.run("restart-loop", *given, *more, hosts=which)
 
 
+@pytest.mark.soak
 def test_the_directory_is_taken_away_and_the_next_start_comes_through(hosts):
     plan = run(hosts, "plain", "--dry-run")
     assert plan.host("plain")["verdict"] == "planned", plan.out + plan.err

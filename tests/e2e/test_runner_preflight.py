@@ -33,6 +33,7 @@ def present(said, host, severity="error"):
 
 
 @pytest.mark.real("lab", "sshd")
+@pytest.mark.soak
 def test_every_fault_of_a_runner_is_found_and_a_good_one_is_ready(practice):
     """Mutants: a GPU that nvidia-smi cannot tell of counted as idle; a missing GPU passed over."""
     lab = practice("good", "used=busy", "left=leftovers", "deaf=smi_hangs", "none=no_gpu", "ill=resettable")

@@ -94,6 +94,7 @@ def test_a_stuck_node_is_freed_and_its_count_corrected_once_and_no_other_node_is
     assert again.writes() == []
 
 
+@pytest.mark.soak
 def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
     made = practice("leader=leader+no_gpu", "gpu-01=stuck")
     leading(made)
@@ -107,6 +108,7 @@ def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
     assert requests(made, "POST") == []
 
 
+@pytest.mark.soak
 def test_who_does_not_lead_refuses_the_correction_once_and_says_who_does(practice):
     made = practice("leader=leader+no_gpu", "gpu-01=stuck")
     leading(made, role="follower", leader_id="cpu-09", quiet=True)
@@ -166,6 +168,7 @@ def verdicts(said: Said) -> list[str]:
     return [it["verdict"] for it in said.document["hosts"]]
 
 
+@pytest.mark.soak
 def test_none_of_these_runs_sends_a_write_or_ends_a_process(looked):
     for name, (_, said) in looked.items():
         assert said.writes() == [], name
@@ -246,6 +249,7 @@ def test_the_coordinator_lists_every_stuck_node(looked):
     )
 
 
+@pytest.mark.soak
 def test_games_that_grow_and_games_that_do_not(practice):
     import sqlite3
 

@@ -10,6 +10,7 @@ pytestmark = [pytest.mark.real("lab", "sshd"), pytest.mark.timeout(300)]
 
 
 @pytest.mark.real("fuse")
+@pytest.mark.soak
 def test_a_silent_file_server_is_named_with_those_who_wait_and_nobody_else_comes_to_hang(practice):
     """Mutants: a run that waits for its own stat; a second stat started; the kernel's word on the server ignored."""
     lab = practice("gpu-01=nfs_hang", "gpu-02=healthy")

@@ -108,6 +108,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
 
 
 @pytest.mark.real("lab", "root", "setpriv")
+@pytest.mark.soak
 def test_an_ordinary_user_has_a_lab_too():
     """Mutants: hosts.py without the user namespace; with sshd, which cannot run there."""
     with ordinary_user() as user:

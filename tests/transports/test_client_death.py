@@ -65,7 +65,8 @@ def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_p
     from tests.sshd import start_sshd
 
     def cut() -> None:
-        appears(log)
+        assert appears(log)
+        assert effect == "write" or shows_up(mark)
         server.cut()
 
     server, log, go = start_sshd(tmp_path / "sshd"), tmp_path / "log", tmp_path / "go"
@@ -75,7 +76,8 @@ def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_p
         cutting = threading.Thread(target=cut)
         cutting.start()
         make = change if effect == "write" else script
-        text = f"echo x >> {log}; until [ -e {go} ]; do sleep 0.1; done; echo y >> {log}; : {mark}"
+        waits = f"until [ -e {go} ]; do sleep 0.1; done" if effect == "write" else f"sleep {mark}"
+        text = f"echo x >> {log}; {waits}; echo y >> {log}"
         with pytest.raises(ConnectionLost):
             connection.run(make(text, timeout=60))
         cutting.join()

@@ -128,6 +128,7 @@ def test_a_server_that_has_stopped_while_its_kernel_answers_is_noticed_by_its_ke
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_server_that_only_has_nothing_to_say_is_kept(sshd, interrupt, quickly_dead):
     """Mutants: keepalive.py without asking; bounded_transport.py that does not note what it reads."""
     connection = connected(sshd.host(), interrupt, keepalive=SILENT)
@@ -136,6 +137,7 @@ def test_a_server_that_only_has_nothing_to_say_is_kept(sshd, interrupt, quickly_
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_labs_own_server_answers_keepalives(sshd, interrupt, quickly_dead):
     key = paramiko.RSAKey.generate(2048)
     allowed = frozenset({Path(f"{sshd.key}.pub").read_text().split()[1]})
