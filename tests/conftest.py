@@ -108,10 +108,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept, away = [], []
     for item in items:
         (kept if _belongs(item, config) else away).append(item)
-    kept.sort(key=lambda item: (item.get_closest_marker("alone") is None, item.get_closest_marker("longest") is None))
+    kept.sort(key=_turn)
     items[:] = kept
     if away:
         config.hook.pytest_deselected(items=away)
+
+
+def _turn(item: pytest.Item) -> tuple[bool, bool, bool]:
+    """When its file has its turn: what takes long first, so that nobody waits for it at the end."""
+    alone, longest = (item.get_closest_marker(name) is None for name in ("alone", "longest"))
+    return alone, longest, "e2e" not in item.path.parts
 
 
 def _belongs(item: pytest.Item, config: pytest.Config) -> bool:

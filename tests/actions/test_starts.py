@@ -189,6 +189,7 @@ def test_what_a_container_wrote_before_docker_noted_its_start_belongs_to_that_st
 
 
 @pytest.mark.real("docker")
+@pytest.mark.soak
 def test_docker_s_word_of_the_starts_counts_and_the_log_tells_why_each_ended(engine):
     """Mutants: the log's own times taken for starts; a log that nobody keeps taken for an empty one."""
 

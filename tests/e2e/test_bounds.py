@@ -104,6 +104,7 @@ def ends(said) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_no_more_hosts_are_changed_at_a_time_than_the_unreachable_ones_leave_room_for(scene):
     scene.hosts("h1 h2 h3 h4 h5 h6", down="h3")
     said = scene.run("{max_unavailable: '50%'}")

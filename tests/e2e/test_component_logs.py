@@ -64,6 +64,7 @@ def test_parts_are_started_once_and_the_first_that_died_is_named(practice):
     assert parts_on(made, "gpu-01") == []
 
 
+@pytest.mark.soak
 def test_a_part_that_dies_right_after_its_start_ends_the_others(practice):
     made = practice("gpu-01=healthy")
     chosen = (part(SHARED, "stays", FOR_EVER), part(SHARED, "dies", "echo no GPU here; sleep 0.3; exit 9"))

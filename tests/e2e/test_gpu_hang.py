@@ -63,6 +63,7 @@ def test_a_hang_is_named_without_a_word_to_the_driver_and_its_evidence_is_kept(p
     assert runbook("history", "verify").code == 0
 
 
+@pytest.mark.soak
 def test_the_holder_of_the_lock_is_ended_when_it_is_asked_for_and_not_in_state_d_itself(practice):
     lab = practice("gpu-01=lock_held", "gpu-02=driver_hang")
     words = ("-e", "watch=1s", "-e", "log_pids=host", "--yes")

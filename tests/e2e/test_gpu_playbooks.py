@@ -73,6 +73,7 @@ def test_a_lost_gpu_is_named_with_what_the_kernel_and_the_bus_say(made):
     assert present(again, "gpu-lost") == {"lost"}, "it is still the same boot"
 
 
+@pytest.mark.soak
 def test_a_lost_gpu_comes_back_with_a_reboot_on_demand_and_not_twice_within_a_week(tmp_path):
     """Mutants: gpu-lost without `when: inputs.reboot`; `again` without history."""
     folder = tmp_path / "lab"

@@ -40,6 +40,7 @@ def test_a_fault_that_only_the_kernel_tells_is_mended_once_and_everything_is_as_
     assert again.writes() == []
 
 
+@pytest.mark.soak
 def test_a_node_of_slurm_is_drained_first_and_resumed_only_once_the_reset_has_worked(practice):
     lab = practice("gpu-01=uncontained+slurm_job", "gpu-02=uncontained+slurm_busy")
     said = lab.run("gpu-reset", "--yes", "-e", "wait=60s", hosts="gpu-01")
@@ -53,6 +54,7 @@ def test_a_node_of_slurm_is_drained_first_and_resumed_only_once_the_reset_has_wo
     assert (lab.lab.state("gpu-02") / "slurm" / "flags").read_text().strip() == "DRAIN", "no new job comes"
 
 
+@pytest.mark.soak
 def test_a_gpu_of_which_the_driver_says_it_is_reset_and_another_only_by_name(practice):
     lab = practice("gpu-01=resettable")
     said = lab.run("gpu-reset", "--yes")

@@ -74,6 +74,7 @@ def test_where_the_numbers_of_the_log_may_be_anothers_no_process_is_ended(practi
     assert any("train.py" in it for it in made.commands("app"))
 
 
+@pytest.mark.soak
 def test_a_gpu_fault_that_explains_it_comes_before_what_other_playbooks_would_guess(practice):
     """Mutants: any of the four playbooks without `gpu_fault` among what supersedes its guess."""
     made = practice(

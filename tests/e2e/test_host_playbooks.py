@@ -72,6 +72,7 @@ def test_a_dead_docker_is_started_and_its_container_goes_on(hosts):
     assert (again.host("dead")["verdict"], again.writes()) == ("healthy", []), again.out
 
 
+@pytest.mark.soak
 def test_without_live_restore_docker_is_started_only_where_containers_may_end(hosts):
     """Mutant: a start that does not ask what still runs."""
     said = hosts.run("docker-recover", "--yes", hosts="bare")
@@ -81,6 +82,7 @@ def test_without_live_restore_docker_is_started_only_where_containers_may_end(ho
     assert said.host("bare")["verdict"] == "resolved", said.out
 
 
+@pytest.mark.soak
 def test_a_docker_that_hangs_is_not_called_dead_and_not_restarted_unasked(hosts):
     """Mutants: a timeout taken for a daemon that does not run; a start sent to one that hangs."""
     hosts.exec("lost", "kill -STOP $(cat /run/docker.pid)")

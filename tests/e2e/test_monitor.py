@@ -140,6 +140,7 @@ def three(tmp_path_factory):
 
 
 @pytest.mark.real("lab", "sshd")
+@pytest.mark.soak
 def test_once_tells_every_host_and_exits_as_a_run_would(three):
     once = ("monitor", "--once", "-i", str(three.inventory), "-e", "killed_within=1s")
     said = runbook(*once, "--timeout", "3s")

@@ -113,6 +113,7 @@ def test_a_run_that_is_killed_while_the_host_is_away_is_gone_on_with_by_looking(
     assert (reboots(lab, "good"), slurm(lab, "good", "flags")) == (0, "")
 
 
+@pytest.mark.soak
 def test_a_plan_that_a_person_has_seen_is_what_is_done(practice, tmp_path):
     """Mutants: ``_shown_keys`` without steps that wait for their turn; ``_clear_the_way`` left out."""
     lab = practice("good=slurm")

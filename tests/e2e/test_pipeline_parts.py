@@ -59,6 +59,7 @@ def verdicts(said: Said) -> dict[str, str]:
     return {it["host"]: it["verdict"] for it in said.document["hosts"]}
 
 
+@pytest.mark.soak
 def test_a_plan_to_test_the_trainer_alone_changes_nothing(seen):
     assert verdicts(seen["plan"]) == {"works": "planned"}, seen["plan"].out
     assert seen["config planned"] == seen["config"]

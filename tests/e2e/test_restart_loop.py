@@ -130,6 +130,7 @@ def test_what_a_clone_holds_that_its_repository_does_not_have(upstream, tmp_path
     assert all(wanted in there for wanted, there in zip(lost, found, strict=True)), found
 
 
+@pytest.mark.soak
 def test_a_broken_repository_is_cloned_afresh_where_the_start_uses_what_is_there(hosts):
     upstream = {"mend": "checkout", "repo": "file:///run/lab/upstream", "ref": "main"}
     said = run(hosts, "aware", "--yes", **upstream)

@@ -85,6 +85,7 @@ def test_a_service_that_survives_and_a_second_run_that_sends_nothing():
 
 @pytest.mark.real("tmux")
 @NO_SYSTEMD
+@pytest.mark.soak
 def test_without_systemd_a_tmux_session(tmp_path):
     tmux = tempfile.mkdtemp(prefix="rb-tmux-")
     env = {"TMUX_TMPDIR": tmux}
@@ -102,6 +103,7 @@ def test_without_systemd_a_tmux_session(tmp_path):
 
 @pytest.mark.real("busybox")
 @NO_SYSTEMD
+@pytest.mark.soak
 def test_a_host_with_a_busybox_alone_is_told_what_is_missing(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()

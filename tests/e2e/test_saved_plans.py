@@ -22,6 +22,7 @@ def begin(practice, host: str) -> None:
     assert soon(lambda: any(it.startswith(NEW) for it in practice.commands(host)))
 
 
+@pytest.mark.soak
 def test_a_host_that_has_changed_since_its_plan_is_left_alone_and_the_others_are_done(practice, tmp_path):
     """Mutants: comparison.py ``_more`` without its new targets; narrowing.py ``_held_back`` that keeps ``seen``."""
     hosts = practice("gpu-01=leftovers", "gpu-02=leftovers", "gpu-03=leftovers")

@@ -63,6 +63,7 @@ def forget_when_gone(made: Practice, host: str) -> threading.Thread:
     return thread
 
 
+@pytest.mark.soak
 def test_a_stuck_node_is_freed_and_its_count_corrected_once_and_no_other_node_is_touched(practice):
     made = practice(
         *("leader=leader+no_gpu", "gpu-01=stuck", "gpu-02=selfplay", "gpu-03=healthy", "gpu-04=unlisted+stuck"),

@@ -231,6 +231,7 @@ def test_a_slow_disk_explains_a_timeout_in_the_same_run(hosts):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_what_kind_of_machine_it_stopped_on_is_written_down_and_read_back(hosts):
     """Mutants: `write_down` that writes over the file; `tried_before` that reads only its last line."""
     for kind in ("spot", "regular"):

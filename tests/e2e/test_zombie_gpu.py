@@ -76,6 +76,7 @@ def test_what_holds_a_gpu_that_the_kernel_has_lost_is_not_ended_in_the_belief_th
     assert there(set(victims), DEAD[:3]) == [False] * 3
 
 
+@pytest.mark.soak
 def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     lab = practice("gpu-01=leftovers", "gpu-02=leftovers+busy+daemon", "gpu-03=stubborn+nameless", "cpu-01=no_gpu")
     said = lab.run("zombie-gpu", "--yes")
@@ -93,6 +94,7 @@ def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     assert again.writes() == []
 
 
+@pytest.mark.soak
 def test_without_a_terminal_and_without_yes_nothing_is_changed(practice, quick):
     lab = practice("gpu-01=leftovers", "gpu-02=resettable")
     said = lab.run(quick)
@@ -138,6 +140,7 @@ def test_what_comes_back_is_named_and_the_host_stays_unresolved(practice, quick)
     assert "anew" in step["why"] or "respawn" in step["why"]
 
 
+@pytest.mark.soak
 def test_a_hanging_nvidia_smi_makes_the_host_unknown_and_nothing_is_killed_there(practice, quick):
     lab = practice("gpu-01=smi_hangs+leftovers", "gpu-02=leftovers")
     before = lab.commands("gpu-01")
@@ -159,6 +162,7 @@ def test_an_nvidia_smi_that_complains_is_never_health(practice, quick, fault):
     assert said.writes() == []
 
 
+@pytest.mark.soak
 def test_one_host_down_and_one_mute_delay_nobody_and_are_named(practice, quick):
     lab = practice("gpu-01=leftovers", "gpu-02=down", "gpu-03=mute", "gpu-04=healthy")
     said = lab.run(quick, "--yes", "--connect-timeout", "10s")

@@ -320,6 +320,7 @@ def test_who_has_very_many_files_open_is_looked_into_last_and_hides_no_other(sta
 
 
 @pytest.mark.real("root", "setpriv")
+@pytest.mark.soak
 def test_who_has_very_much_in_memory_hides_nobody_who_maps_a_file(stage, tmp_path):
     """Mutants: open_files_script.py without ``groups``; without the ``unsure`` of those for whom there was no time."""
     (tmp_path / "lock").write_bytes(b"x" * 4096)

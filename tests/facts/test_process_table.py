@@ -101,7 +101,9 @@ def test_another_user_sees_the_same_processes(stage):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", [124, 143], ids=["coreutils", "busybox"])
+@pytest.mark.parametrize(
+    "code", [pytest.param(124, id="coreutils"), pytest.param(143, id="busybox", marks=pytest.mark.soak)]
+)
 def test_a_process_that_hangs_its_reader_costs_only_itself(stage, tmp_path, code):
     """Behind a lock that a process stuck in the kernel holds, a reader of its arguments waits for ever."""
     hung, other = stage.job(), stage.job()

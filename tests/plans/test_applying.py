@@ -240,6 +240,7 @@ def test_on_a_terminal_the_plan_is_shown_and_asked_for(scene, answer, code):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_what_has_changed_can_be_planned_anew_on_a_terminal(scene):
     """Mutants: narrowing.py ``narrowed`` that gives back what is planned whatever the answer."""
     first, other = scene.sleeper("a"), scene.sleeper("b")
@@ -261,6 +262,7 @@ def test_what_has_changed_can_be_planned_anew_on_a_terminal(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_of_two_applies_at_once_one_wins(scene):
     """Mutants: usage.py ``claim`` by ``write`` instead of ``create``."""
     for _ in range(3):

@@ -72,15 +72,15 @@ def relayed():
 
 
 TWICE = ("test_shared_lane", "test_client_death")
-"""Their tests hold on this machine in `make test`, and over the lab's own server in `make test-real`: they mostly wait."""
+"""Their tests hold on this machine in `make test`, and over the lab's own server in `make soak`: they mostly wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is tried twice to `make test-real`."""
+    """Leave what is tried twice to `make soak`."""
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         if item.path.stem in TWICE and params.get("host") == "own server":
-            item.add_marker("slow")
+            item.add_marker("soak")
 
 
 @pytest.fixture(

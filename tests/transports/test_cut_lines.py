@@ -154,6 +154,7 @@ def test_a_line_that_is_cut_for_good_in_the_middle_of_a_write_leaves_the_step_un
     assert lines_in(tmp_path / "file") == 1
 
 
+@pytest.mark.soak
 def test_a_line_that_falls_silent_in_a_write_is_lost_in_time_and_the_write_is_done_once(
     sshd, interrupt, tmp_path, monkeypatch
 ):

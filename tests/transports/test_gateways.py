@@ -265,6 +265,7 @@ def test_a_gateway_that_gives_few_channels_gets_a_second_connection(sshd, interr
     gate.stop()
 
 
+@pytest.mark.soak
 def test_a_shortage_that_passes_is_waited_for_and_one_that_stays_is_said(sshd, interrupt):
     """Mutants: a shortage not tried again; tried again for ever."""
     gate = ShortGateway(str(sshd.key), refused=2)
@@ -279,6 +280,7 @@ def test_a_shortage_that_passes_is_waited_for_and_one_that_stays_is_said(sshd, i
     gate.stop()
 
 
+@pytest.mark.soak
 def test_an_answer_that_comes_too_late_leaves_nothing_open(sshd, interrupt):
     """Mutants: a channel that is opened after all stays open."""
     gate = ShortGateway(str(sshd.key), mute=True)
@@ -330,7 +332,7 @@ def test_a_host_that_dies_is_not_blamed_on_its_gateway(gateway, sshd, tmp_path, 
     target.stop()
 
 
-@pytest.mark.parametrize("noticed_by", ["the gateway's watch", "a host's watch"])
+@pytest.mark.parametrize("noticed_by", ["the gateway's watch", pytest.param("a host's watch", marks=pytest.mark.soak)])
 def test_a_gateway_that_falls_silent_is_named_and_not_the_hosts_behind_it(
     noticed_by, gateway, sshd, interrupt, monkeypatch
 ):

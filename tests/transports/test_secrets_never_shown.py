@@ -356,6 +356,7 @@ NEUTRAL = """\
 
 @pytest.mark.slow
 @pytest.mark.timeout(580)  # eight whole runs
+@pytest.mark.soak
 def test_none_of_them_is_in_a_plan_that_is_applied_nor_in_what_is_resumed_or_undone(site):
     """Mutants: undo_steps.py without ``_hiding``; restore_file.py ``_diff`` that shows what was masked."""
     folder, outputs = site.folder, dict[str, str]()

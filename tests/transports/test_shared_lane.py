@@ -273,6 +273,7 @@ def test_bash_as_the_hosts_sh_holds_as_well(tmp_path, interrupt, mark):
 
 @pytest.mark.real("sshd", "root", "fish", "tcsh")
 @pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh"])
+@pytest.mark.soak
 def test_so_does_every_login_shell(shell, account, sshd, interrupt, mark):
     connection = connected(sshd.host(user=account(shell)), interrupt)
     for harm in HARMS.values():
