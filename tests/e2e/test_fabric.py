@@ -18,6 +18,7 @@ def made(tmp_path_factory):
     lab.down(it.directory)
 
 
+@pytest.mark.soak
 def test_a_fabric_manager_that_does_not_run_is_started_and_the_gpus_register(made):
     """Mutants: fabric-manager without its step start; verify that does not ask for the fabric."""
     shown = made.run("fabric-manager", "--dry-run", hosts="stopped,healthy")

@@ -93,6 +93,7 @@ def test_a_lost_gpu_comes_back_with_a_reboot_on_demand_and_not_twice_within_a_we
         lab.down(folder)
 
 
+@pytest.mark.soak
 def test_the_driver_is_loaded_anew_only_on_demand_and_only_where_nothing_uses_it(made):
     """Mutants: kernel_module.decide that does not ask for users; driver-mismatch without `when: inputs.reload`."""
     hosts = "reloaded,held"
@@ -119,6 +120,7 @@ def test_the_driver_is_loaded_anew_only_on_demand_and_only_where_nothing_uses_it
     assert ended.host("held")["verdict"] == "resolved"
 
 
+@pytest.mark.soak
 def test_a_row_that_waits_is_for_the_next_maintenance_and_gone_after_a_reset(made):
     said = made.run("gpu-row-remap", "--yes", hosts="maintained,healthy")
     assert present(said, "maintained") == {"pending"}

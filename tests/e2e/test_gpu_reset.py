@@ -11,6 +11,7 @@ def resets(lab, host: str) -> list[str]:
     return [it for it in lab.calls(host) if it.startswith("reset ")]
 
 
+@pytest.mark.soak
 def test_a_fault_that_only_the_kernel_tells_is_mended_once_and_everything_is_as_it_was(practice):
     """The driver is one that says of no GPU what it wants: the marker in the kernel's log ends the fault."""
     lab = practice(

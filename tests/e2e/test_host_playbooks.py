@@ -57,6 +57,7 @@ def test_a_container_that_lost_its_gpus_is_restarted_only_by_name_and_no_other(h
     assert started(hosts, "lost", "run-lost") != lost
 
 
+@pytest.mark.soak
 def test_a_dead_docker_is_started_and_its_container_goes_on(hosts):
     """Mutants: the exit code of `docker version` not looked at; a daemon that does not answer called healthy."""
     before = hosts.exec("dead", "pgrep -f 'Training step'")
@@ -96,6 +97,7 @@ def test_a_docker_that_hangs_is_not_called_dead_and_not_restarted_unasked(hosts)
     assert hosts.run("docker-recover", "--yes", hosts="lost").host("lost")["verdict"] == "healthy"
 
 
+@pytest.mark.soak
 def test_whose_memory_it_was_is_told_and_a_limit_is_raised_only_where_the_host_has_room(hosts):
     """Mutants: a host's lack taken for a container's; `leave` not kept free."""
     said = hosts.run("host-oom", "--yes", hosts="full")

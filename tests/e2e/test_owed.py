@@ -101,6 +101,7 @@ def test_what_is_owed_is_named_by_every_later_run_and_settled_once(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_another_controller_learns_it_from_the_host_alone(scene, monkeypatch):
     scene.killed()
     monkeypatch.setenv("XDG_STATE_HOME", str(scene.folder / "elsewhere"))
@@ -182,6 +183,7 @@ def test_secrets_are_in_no_record_and_are_given_again(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_playbook_that_has_changed_is_refused_and_what_to_type_is_shown(scene):
     """Mutants: `_playbook` without the comparison of digests."""
     scene.killed()
@@ -225,6 +227,7 @@ def test_what_a_host_is_owed_is_not_done_to_another_machine_of_its_name(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_record_can_be_forgotten_after_a_yes(scene):
     scene.killed()
     run = scene.record()["run"]
@@ -255,6 +258,7 @@ runpy.run_module("engine", run_name="__main__")
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_record_that_could_not_be_removed_is_not_passed_over(scene):
     """Mutants: settle_command.py that does not look whether the records of needless clean-ups are gone."""
     scene.killed()
@@ -385,6 +389,7 @@ def test_settling_is_no_diagnosis(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_password_is_read_once_for_settling_and_running(scene):
     """A pipe has it only once.  Mutants: `settle_first` that does not hand on how to connect."""
     scene.killed()

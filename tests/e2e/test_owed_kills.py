@@ -133,6 +133,7 @@ def test_of_two_settles_at_once_one_does_what_has_no_check(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_settle_does_not_wait_for_a_run_that_has_the_host(scene):
     scene.killed()
     (scene.folder / "file.go").unlink()

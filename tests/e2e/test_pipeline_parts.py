@@ -65,6 +65,7 @@ def test_a_plan_to_test_the_trainer_alone_changes_nothing(seen):
     assert seen["config planned"] == seen["config"]
 
 
+@pytest.mark.soak
 def test_a_trainer_alone_tells_where_the_fault_is(seen):
     said = seen["alone"]
     found = {"works": "trainer_works", "fails": "trainer_fails", "whole": "in_the_way", "bare": "no_config"}

@@ -40,6 +40,7 @@ def grows(place):
 
 
 @pytest.mark.real("systemd")
+@pytest.mark.soak
 def test_a_service_that_survives_and_a_second_run_that_sends_nothing():
     """Mutants: the unit without its user, or with a folder that systemd reads % in."""
     systemd = boot()
@@ -103,7 +104,6 @@ def test_without_systemd_a_tmux_session(tmp_path):
 
 @pytest.mark.real("busybox")
 @NO_SYSTEMD
-@pytest.mark.soak
 def test_a_host_with_a_busybox_alone_is_told_what_is_missing(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -178,6 +178,7 @@ def test_none_of_these_runs_sends_a_write_or_ends_a_process(looked):
     assert [requests(made, "POST", it) for it in ("leader", "sick", "other")] == [[], [], []]
 
 
+@pytest.mark.soak
 def test_nodes_at_work_or_without_jobs_are_healthy(looked):
     assert verdicts(looked["healthy"][1]) == ["healthy", "healthy"], looked["healthy"][1].out
 

@@ -222,6 +222,7 @@ def test_there_is_no_measuring_where_the_file_would_not_fit(hosts):
     assert "would leave less" in said.step("trained", "speed")["why"]
 
 
+@pytest.mark.soak
 def test_a_slow_disk_explains_a_timeout_in_the_same_run(hosts):
     asked = given(measure_disk=True)
     said = hosts.run("training-crash", "--yes", *asked, hosts="slow")

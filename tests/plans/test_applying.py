@@ -58,6 +58,7 @@ def test_less_than_was_shown_is_done_and_said(scene):
     assert ended(second)
 
 
+@pytest.mark.soak
 def test_a_plan_that_found_nothing_to_do_lets_nothing_be_done(scene):
     assert scene.plan().code == 0
     new = scene.sleeper("b")
@@ -138,14 +139,14 @@ def a_pipe(scene):
     [
         edited_plan,
         edited_playbook,
-        commented_playbook,
+        pytest.param(commented_playbook, marks=pytest.mark.soak),
         edited_inventory,
-        edited_twice,
+        pytest.param(edited_twice, marks=pytest.mark.soak),
         no_plan,
-        another_format,
-        no_file,
+        pytest.param(another_format, marks=pytest.mark.soak),
+        pytest.param(no_file, marks=pytest.mark.soak),
         writable_by_others,
-        a_pipe,
+        pytest.param(a_pipe, marks=pytest.mark.soak),
     ],
     ids=lambda it: it.__name__,
 )
@@ -331,6 +332,7 @@ def test_an_apply_whose_record_fails_at_its_first_line_leaves_the_plan(scene):
 
 
 @pytest.mark.real("root", "lab")
+@pytest.mark.soak
 def test_a_full_disk_where_uses_are_recorded_refuses_the_apply(scene):
     """Mutants: usage.py ``claim`` that goes on after an OSError."""
     victim = scene.sleeper("a")
@@ -452,6 +454,7 @@ def test_a_file_that_has_changed_since_is_named(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_an_input_of_the_environment_is_taken_from_there_again(scene):
     """Mutants: binding.py ``missing_inputs`` without the environment's."""
     scene.book.write_text(
@@ -467,6 +470,7 @@ def test_an_input_of_the_environment_is_taken_from_there_again(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_plan_is_applied_from_another_directory(scene, tmp_path):
     victim = scene.sleeper("a")
     assert scene.plan().code == 0
@@ -494,6 +498,7 @@ def test_a_plan_is_written_over_nothing_that_is_not_ours(scene, out):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_hosts_of_a_recorded_run_are_those_of_the_plan(scene):
     """Mutants: plan_command.py ``_hosts`` that gives the pattern."""
     victim = scene.sleeper("a")

@@ -91,7 +91,9 @@ def test_a_plan_is_applied_with_the_approval_of_another_person_only(scene, keys)
     assert ended(scene.processes[0])
 
 
-@pytest.mark.parametrize("words", [(), ("--replan",), ("--dry-run",)])
+@pytest.mark.parametrize(
+    "words", [(), *(pytest.param(it, marks=pytest.mark.soak) for it in (("--replan",), ("--dry-run",)))]
+)
 def test_a_plan_that_asks_for_fewer_approvals_than_its_playbook_is_refused(scene, words):
     """Mutants: binding.py ``changes`` without ``_of_approvals``."""
     assert scene.plan().code == 0
@@ -102,6 +104,7 @@ def test_a_plan_that_asks_for_fewer_approvals_than_its_playbook_is_refused(scene
     assert alive(scene.processes[0])
 
 
+@pytest.mark.soak
 def test_a_signature_may_lie_elsewhere(scene, keys, tmp_path):
     assert scene.plan().code == 0
     approve(scene, keys["carol"], str(tmp_path / "elsewhere"))
@@ -169,10 +172,10 @@ def signers_in_an_open_folder(scene, keys):
         strangers,
         of_another_plan,
         made_up,
-        for_something_else,
-        a_pipe,
-        by_a_pattern,
-        without_signers,
+        pytest.param(for_something_else, marks=pytest.mark.soak),
+        pytest.param(a_pipe, marks=pytest.mark.soak),
+        pytest.param(by_a_pattern, marks=pytest.mark.soak),
+        pytest.param(without_signers, marks=pytest.mark.soak),
         signers_of_others,
         signers_in_an_open_folder,
     ],
@@ -248,6 +251,7 @@ def test_a_signature_opens_no_file_to_others_by_a_link_in_its_place(scene, keys,
     assert (modes, secret.stat().st_mode & 0o777) == ([0o644], 0o600)
 
 
+@pytest.mark.soak
 def test_signers_beside_the_inventory_that_is_used_say_who_approves(scene, keys, tmp_path):
     """Whoever makes a plan writes the place of its inventory.  Mutant: ``_unapproved`` that goes by that place."""
     assert scene.plan().code == 0

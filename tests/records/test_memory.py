@@ -99,6 +99,7 @@ def test_a_host_is_changed_twice_and_a_third_run_is_refused(tmp_path):
     assert why(scene.run(hosts="h1"), "h1") == ""
 
 
+@pytest.mark.soak
 def test_dry_runs_and_other_inventories_do_not_count(tmp_path):
     """Mutants: an inventory that is not compared; attempts that count runs without a change."""
     scene = Scene(tmp_path, "{attempts: {per_host: 1, within: 7d}}")

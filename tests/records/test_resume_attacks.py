@@ -224,6 +224,7 @@ def test_what_was_undone_by_hand_is_not_called_well(scene):
     assert again.err == "" or "every host" in again.err or again.code == 0
 
 
+@pytest.mark.soak
 def test_repeat_repeats_also_what_is_known_to_be_done(scene):
     """Mutant: ``continued`` that looks at *done* first."""
     run = as_if_killed_in(scene, "last")
@@ -233,6 +234,7 @@ def test_repeat_repeats_also_what_is_known_to_be_done(scene):
     assert (said.code, "name the same step" in said.err) == (2, True)
 
 
+@pytest.mark.soak
 def test_a_host_that_is_gone_keeps_no_other_from_being_resumed(tmp_path):
     made = Scene(tmp_path / "scene")
     run = as_if_killed_in(made, "last")

@@ -74,8 +74,11 @@ def status(said: Said) -> list[str]:
 
 @pytest.mark.parametrize(
     "content",
-    [b"a: 1\r\nx:\r\n  y: 1\r\n", b"x:\n  y: 1", b"\xff\xfe\x00 not text \x80", b"", b"x: {y: 1}  # \xc3\xa9\n\n\n", b"v\n" * 70_000],
-    ids=["crlf", "no newline", "no text", "empty", "utf-8", "long"],
+    [
+        pytest.param(b"x:\n  y: 1", id="no newline"), pytest.param(b"\xff\xfe\x00 not text \x80", id="no text"),
+        pytest.param(b"a: 1\r\nx:\r\n  y: 1\r\n", id="crlf", marks=pytest.mark.soak), pytest.param(b"", id="empty", marks=pytest.mark.soak),
+        pytest.param(b"x: {y: 1}  # \xc3\xa9\n\n\n", id="utf-8", marks=pytest.mark.soak), pytest.param(b"v\n" * 70_000, id="long", marks=pytest.mark.soak),
+    ],
 )  # fmt: skip
 def test_a_file_is_restored_byte_for_byte_with_its_mode_and_owner(scene, content):
     """Mutants: a restore without the mode; ``keep_copy`` of the text that the probe read."""
@@ -293,6 +296,7 @@ def test_a_name_that_is_another_machine_now_is_not_undone(scene, where):
     assert scene.stands() == before
 
 
+@pytest.mark.soak
 def test_a_run_that_was_undone_is_gone_on_with_only_where_that_is_said(scene):
     """Mutant: ``_resume`` without ``_refuse_undone``, or without ``without_undone``."""
     scene.file.write_text("old\n")
@@ -414,6 +418,7 @@ def test_raise_timeouts_is_undone(scene):
     assert scene.stands() == before
 
 
+@pytest.mark.soak
 def test_the_settings_of_docker_are_undone_and_a_file_that_was_not_there_is_removed(scene):
     """The first step of docker-logging-setup; its restart is tried with a real dockerd in tests/e2e."""
     scene.file = scene.file.with_name("daemon.json")

@@ -26,13 +26,16 @@ NOWHERE = {
 }
 
 
-@pytest.mark.parametrize("output", ["console", *(pytest.param(it, marks=pytest.mark.slow) for it in ("json", "jsonl"))])
+@pytest.mark.parametrize(
+    "output", ["console", pytest.param("json", marks=pytest.mark.slow), pytest.param("jsonl", marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize(
     "where",
     [
         "full",
         "reader gone",
-        *(pytest.param(where, marks=pytest.mark.slow) for where in ("closed", "everything closed")),
+        pytest.param("closed", marks=pytest.mark.slow),
+        pytest.param("everything closed", marks=pytest.mark.soak),
     ],
 )
 def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
@@ -46,6 +49,7 @@ def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", NOWHERE)
+@pytest.mark.soak
 def test_the_exit_code_of_the_hosts_is_kept_when_stdout_is_lost(toy, where):
     toy.marks.chmod(0o700)
     (toy.folder / "hosts.yaml").write_text(
@@ -197,7 +201,7 @@ CANNOT = {"> /dev/full": "No space left", ">&-": "it is closed", "| true": ""}
     [
         *(("--help", *it) for it in CANNOT.items()),
         *(
-            pytest.param(name, *it, marks=pytest.mark.slow)
+            pytest.param(name, *it, marks=pytest.mark.soak)
             for name in ("list", "run --help", "actions")
             for it in CANNOT.items()
         ),
@@ -214,7 +218,7 @@ def test_every_command_says_in_one_line_that_it_cannot_write(command, where, wor
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "encoding", ["ascii", *(pytest.param(it, marks=pytest.mark.slow) for it in ("latin-1", "utf-8"))]
+    "encoding", ["ascii", *(pytest.param(it, marks=pytest.mark.soak) for it in ("latin-1", "utf-8"))]
 )
 def test_an_encoding_that_lacks_letters_crashes_nothing(toy, encoding):
     texts = {"console": "\\u6f22", "json": "漢", "jsonl": "漢"}
