@@ -94,8 +94,9 @@ class _Draft:
         self.commands = probed.commands
         action = site.action(self.step)
         match probed.outcome:
-            case ProbeFailure(why=why):
-                self.decision, self.fault = Blocked(why=why), Fault.LOOK
+            case ProbeFailure(why=why, malformed=malformed):
+                self.decision = Blocked(why=why, malformed=malformed)
+                self.fault = Fault.ARGUMENTS if malformed else Fault.LOOK
             case ProbeAnswer(args=args, state=state, absent=absent):
                 seen = to_json(state)
                 self.state = seen if isinstance(seen, Mapping) else {"value": seen}
@@ -158,7 +159,10 @@ def _draft(
 
 
 def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _Draft:
-    refusal = Skip(why=refused.why) if refused.status is Status.SKIPPED else Blocked(why=refused.why)
+    malformed = refused.fault is Fault.ARGUMENTS
+    refusal = (
+        Skip(why=refused.why) if refused.status is Status.SKIPPED else Blocked(why=refused.why, malformed=malformed)
+    )
     if isinstance(gate, Skip):
         return _Draft(step=step, decision=gate)
     return _Draft(step=step, decision=refusal, fault=refused.fault)
@@ -172,7 +176,7 @@ def _words(step: Step, site: HostContext, args: Mapping[str, Json]) -> NoChange 
     try:
         words = action.waits(build(action.Args, args))
     except ConfigError as error:
-        return Blocked(why=f"its arguments: {error}")
+        return Blocked(why=f"its arguments: {error}", malformed=True)
     return NoChange(why=f"{words} (at its turn, not in a plan)")
 
 

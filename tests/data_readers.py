@@ -20,7 +20,7 @@ from engine.errors import ProbeError
 from engine.facts.config_edit.config_text import Unparsable
 from engine.facts.config_edit.patch import text_of
 from engine.facts.docker.containers import container
-from engine.facts.docker.daemon_options import refusals
+from engine.facts.docker.daemon_options import conflicts, refusals
 from engine.facts.docker.engine import read_docker
 from engine.facts.files.log_reading import LogFile, LogReading
 from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, read_health
@@ -93,7 +93,7 @@ def kernel_conclusions(text: str) -> Conclusions:
     """What `kernel` concludes from this text."""
     state = drive(kernel_log.probe(build(kernel_log.Args, {"text": text})), Here())
     faults = [name for name in KERNEL_FIELDS if getattr(state, name) and not isinstance(getattr(state, name), Unknown)]
-    needs = [gpu.need for gpu in state.gpu_needs]
+    needs = [] if isinstance(state.gpu_needs, Unknown) else [gpu.need for gpu in state.gpu_needs]
     return {**to_json(state), "faults": sorted(faults), "need": str(needs[0]) if needs else None}
 
 
@@ -264,7 +264,9 @@ def daemon_json(case: Case) -> Conclusions:
 
 def daemon_options(case: Case) -> Conclusions:
     """What dockerd would refuse when it starts with this daemon.json, while the log driver `running` is at work."""
-    return {"refused": list(refusals(json.loads(case.text), case.given.get("running", "json-file"), (), (), ()))}
+    config = json.loads(case.text)
+    clash = conflicts(config, str(case.given.get("command_line", "")).split())
+    return {"refused": [*clash, *refusals(config, case.given.get("running", "json-file"), (), (), ())]}
 
 
 def inspect(case: Case) -> Conclusions:
@@ -364,7 +366,7 @@ def shown_text(case: Case) -> Conclusions:
 READERS: Mapping[str, Reader] = {
     "clock": Reader(clock_of),
     "daemon_json": Reader(daemon_json),
-    "daemon_options": Reader(daemon_options, frozenset({"running"})),
+    "daemon_options": Reader(daemon_options, frozenset({"running", "command_line"})),
     "df": Reader(df),
     "docker": Reader(docker),
     "gpu": Reader(gpu),

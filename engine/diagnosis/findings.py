@@ -11,6 +11,8 @@ from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule
 from engine.values.types import Json, Unknown
 
+_NOT_COMPARED = "not compared yet: the other hosts of the run are still being probed"
+
 
 def evaluate_findings(
     site: HostContext, states: States, before: Mapping[str, Finding] | None = None
@@ -40,8 +42,7 @@ def evaluate_findings(
 
 
 def _not_compared(rule: FindingRule) -> Finding:
-    why = "not compared yet: the other hosts of the run are still being probed"
-    return Finding(id=rule.id, severity=rule.severity, status=Presence.UNKNOWN, say=rule.id, why=why)
+    return Finding(id=rule.id, severity=rule.severity, status=Presence.UNKNOWN, say=rule.id, why=_NOT_COMPARED)
 
 
 def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> Finding:
@@ -52,9 +53,12 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
     except ConfigError as error:
         truth = Unknown(why=f"`when` cannot be evaluated: {error}")
     superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
+    doubtful = [it for it in rule.unless if found[it].status is Presence.UNKNOWN and found[it].why != _NOT_COMPARED]
     match truth:
         case True | Unknown() if superseded:
             status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
+        case True if doubtful and rule.across is None:
+            status, reason = Presence.UNKNOWN, f"not known whether {', '.join(doubtful)} explains it"
         case Unknown(why=why):
             status, reason = Presence.UNKNOWN, why
         case True:

@@ -114,6 +114,27 @@ def _guarded(step: Step, scope: Scope) -> StepResult | None:
     return None
 
 
+def _with_words(written: Json, rendered: Json) -> Json:
+    """*rendered* with each number in an ``argv`` that a template gave as text: a program has no other arguments."""
+    if isinstance(rendered, Mapping):
+        inner = written if isinstance(written, Mapping) else {}
+        return {
+            key: _argv(inner.get(key), value) if key == "argv" else _with_words(inner.get(key), value)
+            for key, value in rendered.items()
+        }
+    return rendered
+
+
+def _argv(written: Json, rendered: Json) -> Json:
+    if not isinstance(rendered, list | tuple):
+        return rendered
+    literal = written if isinstance(written, list | tuple) else [""] * len(rendered)
+    return [
+        str(word) if isinstance(word, int | float) and not isinstance(word, bool) and isinstance(source, str) else word
+        for word, source in zip(rendered, literal, strict=True)
+    ]
+
+
 def prepare(step: Step, scope: Scope) -> Args | StepResult:
     """The rendered arguments of *step*, or why it cannot be taken now."""
     if refused := _guarded(step, scope):
@@ -123,7 +144,8 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
     except UnknownTouched as error:
         return skipped_result(step, Status.BLOCKED, f"its arguments depend on an unknown value: {error}", Fault.LOOK)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.ARGUMENTS)
+    rendered = _with_words(step.args, rendered)
     assert isinstance(rendered, Mapping)
     try:
         if step.samples:

@@ -39,6 +39,8 @@ class ProbeFailure:
     """The probe did not answer."""
 
     why: str
+    malformed: bool = False
+    """Whether it could not even be asked, as the arguments do not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,11 +41,11 @@ class _Driven:
             args = with_secrets(request.step, request.args, sending)
             self._args = build(site.action(request.step).Args, args)
         except ConfigError as error:
-            self.outcome = ProbeFailure(why=f"arguments: {error}")
+            self.outcome = ProbeFailure(why=f"arguments: {error}", malformed=True)
             return
         objection = site.action(request.step).objection
         if objection and (why := objection(self._args)):  # what was filled in may be what is refused
-            self.outcome = ProbeFailure(why=f"arguments: {why}")
+            self.outcome = ProbeFailure(why=f"arguments: {why}", malformed=True)
             return
         self._args, self._limit = _bounded(site.action(request.step), self._args, request)
         self._probe: Probe[Any] = site.action(request.step).probe(self._args)

@@ -60,8 +60,9 @@ def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, det
 def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
     """Whether a failed step makes the host failed.
 
-    A rung of remediation does not when its finding is gone in the end; one that merely did not reach its goal, and an
-    assertion that does not hold, leave the judgement to an error that is still found; a warning judges nobody.
+    A rung of remediation does not when its finding is gone in the end; one that names no finding counts by itself. One
+    that merely did not reach its goal, and an assertion that does not hold, leave the judgement to an error that is
+    still found; a warning judges nobody.
     """
     if step.status is not Status.FAILED or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
@@ -69,28 +70,21 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
         return step.fault is not Fault.LOOK or step.phase is not Phase.VERIFY
     if step.phase is Phase.VERIFY:
         return step.fault is Fault.GOAL and not _any_error(findings, Presence.PRESENT)
-    still = [
-        finding
-        for finding in _findings_of(step, playbook, findings)
-        if finding.status in (Presence.PRESENT, Presence.UNKNOWN)
-    ]
+    named = next((planned.for_ for planned in playbook.remediate if planned.id == written_id(step.id)), ())
+    if not named:
+        return step.fault in (Fault.COMMAND, Fault.GOAL)
+    still = [it for it in findings if it.id in named and it.status in (Presence.PRESENT, Presence.UNKNOWN)]
     if not still:
         return False
     judged = any(finding.severity.drives for finding in still)
     return step.fault is Fault.COMMAND or (step.fault is Fault.GOAL and not judged)
 
 
-def _findings_of(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> list[Finding]:
-    """Those that *step* is `for`; where it names none, all errors."""
-    named = next((planned.for_ for planned in playbook.remediate if planned.id == written_id(step.id)), ())
-    return [finding for finding in findings if (finding.id in named if named else finding.severity.drives)]
-
-
 def _ignorant(step: StepResult) -> bool:
     """Whether something about the host is not known because of this step."""
     if step.ignored:
         return False
-    blind = step.fault is Fault.LOOK and step.status in (Status.FAILED, Status.BLOCKED)
+    blind = step.fault in (Fault.LOOK, Fault.ARGUMENTS) and step.status in (Status.FAILED, Status.BLOCKED)
     return step.status in (Status.UNKNOWN, Status.OWED) or blind
 
 

@@ -120,7 +120,7 @@ class _Run:
         """Take note of a step's end, and tell."""
         self.results.append(result)
         self.owed.ended(result)
-        stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault is Fault.COMMAND
+        stops = result.status in (Status.UNKNOWN, Status.CANCELLED) or result.fault in (Fault.COMMAND, Fault.ARGUMENTS)
         if stops and not result.ignored and not self.broken:
             self.broken = f"{step.id} {ended(result)}"
         self.site.emit(StepFinished(host=self.site.host.name, result=result))
@@ -198,18 +198,19 @@ class _Run:
         if barrier := self._barrier(step, planned):
             blind = isinstance(barrier, Blocked)
             status = Status.BLOCKED if blind else Status.SKIPPED
-            return replace(plain, status=status, why=barrier.why, fault=Fault.LOOK if blind else Fault.NONE)
+            fault = Fault.ARGUMENTS if isinstance(barrier, Blocked) and barrier.malformed else Fault.LOOK
+            return replace(plain, status=status, why=barrier.why, fault=fault if blind else Fault.NONE)
         (probed,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site)
         plain = replace(plain, commands=probed.commands)
         match probed.outcome:
-            case ProbeFailure(why=why):
+            case ProbeFailure(why=why, malformed=malformed):
                 waits = self.site.action(step).decide is None
-                status = Status.FAILED if waits else Status.BLOCKED
+                status = Status.FAILED if waits and not malformed else Status.BLOCKED
                 return replace(
                     plain,
                     status=status,
                     why=why,
-                    fault=Fault.GOAL if waits else Fault.LOOK,
+                    fault=Fault.ARGUMENTS if malformed else Fault.GOAL if waits else Fault.LOOK,
                     ignored=step.ignore_failure,
                 )
             case ProbeAnswer() as fresh:

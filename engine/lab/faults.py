@@ -22,6 +22,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "daemon": "The persistence daemon, which holds every GPU and must never be ended.",
         "busy": "A training job at work on GPU 1, with a launcher and two workers; it must be left alone.",
         "wedged": "GPU 0 is busy although no process of this host holds it; a reset is not permitted here.",
+        "pod": "A pod: GPU 0 is busy for a process of another one, which is neither listed nor visible here.",
         "elsewhere": "GPU 0 is busy with a process that nvidia-smi lists, but that is in another pid namespace.",
         "resettable": "GPU 0 needs a reset, which works when no process holds it and persistence mode is off.",
         "uncontained": "The memory of GPU 0 had an uncontained error (Xid 95), of which its old driver says no more.",

@@ -16,6 +16,11 @@ if ! has no_gpu; then
   mkdir /run/lab/lib; : >/run/lab/lib/libnvidia-ml.so.580.00.01
   ln -s libnvidia-ml.so.580.00.01 /run/lab/lib/libnvidia-ml.so.1
 fi
+# Each host is a pid namespace, and stands for a whole machine; a pod does not.
+if ! has pod; then
+  printf '#!/bin/sh\n[ "$*" != /proc/self/ns/pid ] || { echo "pid:[4026531836]"; exit; }\nexec /usr/bin/readlink "$@"\n' >/run/lab/bin/readlink
+  chmod 755 /run/lab/bin/readlink
+fi
 echo "$named" >/run/lab/state/faults
 echo "$one $two" >/run/lab/state/minors
 : >/run/lab/state/calls; mkdir -p /run/lab/state/busy /run/lab/state/listed

@@ -36,10 +36,10 @@ sum() { # of the second words of the files in $1 whose first word is $2, for pid
 }
 util() {
   if has mig && [ "$1" = 0 ]; then echo '[N/A]'; return; fi
-  if { has wedged || has elsewhere; } && [ "$1" = 0 ]; then echo 100; return; fi
+  if { has wedged || has elsewhere || has pod; } && [ "$1" = 0 ]; then echo 100; return; fi
   sum busy "$(uuid "$1")"
 }
-memory() { m=$(sum listed "$(uuid "$1")"); if { has wedged || has elsewhere; } && [ "$1" = 0 ]; then m=$((m+40000)); fi; echo $((m+4)); }
+memory() { m=$(sum listed "$(uuid "$1")"); if { has wedged || has elsewhere || has pod; } && [ "$1" = 0 ]; then m=$((m+40000)); fi; echo $((m+4)); }
 mask() { # why the clocks are low
   if has throttled && [ "$1" = 0 ]; then echo 0x0000000000000048
   elif [ "$(util "$1")" = 0 ]; then echo 0x0000000000000001

@@ -108,6 +108,8 @@ class Blocked:
     """What it would act on was changed by somebody else since."""
     diff: str = ""
     """What somebody else has changed, as ``diff -u`` shows it."""
+    malformed: bool = False
+    """The step could not be made, as its arguments do not fit: no later step runs."""
     then: Change | None = None
     """What would be done if nothing stood in the way; None: not known."""
     clears: bool = False

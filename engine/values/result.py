@@ -41,6 +41,7 @@ class Fault(StrEnum):
 
     NONE = "none"
     COMMAND = "command"  # a command failed, timed out, or nobody knows what became of it: the host is stopped
+    ARGUMENTS = "arguments"  # the step could not be made, as its arguments do not fit: the host is stopped
     LOOK = "look"  # a look did not answer: nothing that rests on it is known
     GOAL = "goal"  # everything was done, and the second look still sees the fault
 

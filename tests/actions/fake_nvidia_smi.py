@@ -166,12 +166,14 @@ def calls(folder: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=()) -> Path:
-    """A file system with *gpus* GPUs (as ``gpu`` numbers them), and with what else is given."""
+def plant(root: Path, *, gpus: int = 0, pci=(), nodes=(), minors=(), pid_namespace: int = 4026531836) -> Path:
+    """A file system with *gpus* GPUs (as ``gpu`` numbers them), and with what else is given; of a whole machine, not of a pod."""
     pci = [*pci, *((f"0000:{0x90 + at:02x}:00.0", "0x10de", "0x030200") for at in range(gpus))]
     minors = [*minors, *((f"0000:{0x90 + at:02x}:00.0", at) for at in range(gpus))]
     (root / "sys/bus/pci/devices").mkdir(parents=True)
     (root / "dev").mkdir()
+    (root / "proc/self/ns").mkdir(parents=True)
+    (root / "proc/self/ns/pid").symlink_to(f"pid:[{pid_namespace}]")
     for bus, vendor, kind in pci:
         device = root / "sys/bus/pci/devices" / bus
         device.mkdir()

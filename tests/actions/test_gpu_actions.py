@@ -39,10 +39,12 @@ def host(tmp_path, monkeypatch):
         monkeypatch.setattr(nvidia_smi, "read_users", users)
         monkeypatch.setattr(gpu_reset, "read_users", users)
 
-    def make(pretended: Pretended | None = None, *, gpus: int = 1, holders=(), uid="0", timeout=60.0) -> Here:
+    def make(
+        pretended: Pretended | None = None, *, gpus: int = 1, holders=(), uid="0", timeout=60.0, **planted
+    ) -> Here:
         hold(holders)
         path = pretended.install(tmp_path / "bin") if pretended else None
-        return Here(path=path, root=plant(tmp_path / "root", gpus=gpus), uid=uid, timeout=timeout)
+        return Here(path=path, root=plant(tmp_path / "root", gpus=gpus, **planted), uid=uid, timeout=timeout)
 
     make.hold = hold
     return make
@@ -80,6 +82,40 @@ BUSY = {"utilization_gpu": "97"}
 def test_a_gpu_that_is_busy_for_nobody_is_wedged(host):
     state = look(host(Pretended(gpus=[gpu(0, **BUSY), gpu(1)]), gpus=2))
     assert (state.busy, state.wedged) == ((uuid(0),), (uuid(0),))
+
+
+POD = {"pid_namespace": 4026532001}
+
+
+def test_in_a_pod_a_gpu_at_work_for_nobody_here_is_somebodys_and_never_wedged(host):
+    """Mutants: device_users.py without `all_processes`; nvidia_smi.py with `wedged` of what is used by somebody unseen."""
+    pod = Pretended(gpus=[gpu(0, memory_used="9000", **BUSY), gpu(1), gpu(2, **BUSY)])
+    state = look(host(pod, gpus=3, **POD))
+    assert (state.busy, state.used_by_unseen) == ((uuid(0), uuid(2)), (uuid(0),))
+    assert isinstance(state.wedged, Unknown)
+    assert "one pid namespace" in state.wedged.why
+
+
+def test_in_a_pod_no_reset_is_planned_of_what_may_be_at_work_for_another(host):
+    """Mutant: device_users.py that takes an empty answer of this namespace for the whole machine's."""
+    made = gpu_reset.Args(gpus=(uuid(0),))
+    seen = drive(gpu_reset.probe(made), host(Pretended(gpus=[gpu(0, memory_used="9000", **BUSY)]), **POD))
+    decision = gpu_reset.decide(made, seen)
+    assert isinstance(decision, Blocked)
+    assert "one pid namespace" in decision.why
+
+
+def test_memory_that_is_taken_is_somebodys_however_idle_the_gpu_is(host):
+    """Each GPU by itself.  Mutants: utilisation.py ``used_by_unseen`` without `taken`, or without `foreign`."""
+    rows = [gpu(0, memory_used="9449"), gpu(1, memory_used="449"), gpu(2), gpu(3, memory_used="60000")]
+    state = look(host(Pretended(gpus=rows, apps=f"{uuid(1)}, 87315, 438\n"), gpus=4), memory_free=50)
+    assert state.used_by_unseen == (uuid(0), uuid(1), uuid(3))
+    assert (state.wedged, state.memory_taken) == ((), (uuid(3),))
+
+
+def test_a_gpu_with_a_visible_holder_is_used_by_nobody_unseen(host):
+    state = look(host(Pretended(gpus=[gpu(0, memory_used="9449")]), holders=[(70, "python", 0)]))
+    assert state.used_by_unseen == ()
 
 
 def test_a_gpu_with_a_holder_that_nvidia_smi_does_not_list_is_not_wedged(host):

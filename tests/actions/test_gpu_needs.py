@@ -77,7 +77,7 @@ def test_a_verdict_names_the_fault_that_it_speaks_of_and_that_gpu_stands_before_
         (("31, x", "31, y"), "restart the application", "2 times"),
         (("74, x",), "check the node", "other end"),
         (("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x021425c6)",), "reset the GPU", ""),
-        (("149, NETIR_LINK_EVT  Nonfatal   XC0 i0 Link 01 (0x021425c6)",), "check the node", ""),
+        (("149, NETIR_LINK_EVT  Nonfatal   XC0 i0 Link 01 (0x021425c6)",), "nothing", ""),
         (("149, pid=1, name=a Fatal XC",), "check the node", ""),
         (("45, x, caused by previous Xid 149", "149, NETIR_LINK_EVT Fatal XC0"), "reset the GPU", ""),
     ],

@@ -305,7 +305,7 @@ def test_a_signature_that_is_only_in_words_of_a_user_does_not_count(line, patter
 
 
 def test_signatures_are_searched_in_any_case():
-    state = told("a SEGFAULT at 0\nb\n", signatures={"crash": "segfault at", "other": "no such"})
+    state = told("[1.000000] a SEGFAULT at 0\nb\n", signatures={"crash": "segfault at", "other": "no such"})
     assert (state.counts, state.found) == ({"crash": 1, "other": 0}, ("crash",))
     assert state.matches[0].text == "a SEGFAULT at 0"
 

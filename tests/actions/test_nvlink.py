@@ -230,7 +230,7 @@ LOADED = "[  200.000000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.65.
     [
         (f"{XID}74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 6{REGISTERS}", {"link_fault"}),
         (f"{XID}149, NETIR_LINK_EVT Fatal XC0 i0 Link 14 (0x004505c6 0x00000000)", {"link_fault"}),
-        (f"{XID}145, RLW_CTRL Nonfatal XC1 i0 Link 02 (0x0 0x0)", {"link_fault"}),
+        (f"{XID}145, RLW_CTRL Nonfatal XC1 i0 Link 02 (0x0 0x0)", set()),
         (f"{XID}79, pid=1, name=x, GPU has fallen off the bus.", set()),
         (f"{XID}13, pid=7, name=python3, Graphics Exception: ESR 0x504f30=0xc13000e", set()),
         ("[  100.000000] nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", {"fatal_switch"}),

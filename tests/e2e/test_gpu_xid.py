@@ -67,7 +67,7 @@ def test_each_gpu_is_told_by_what_it_needs_and_only_a_named_process_is_ended_and
 
 
 def test_where_the_numbers_of_the_log_may_be_anothers_no_process_is_ended(practice):
-    made = practice("app=xid_application")
+    made = practice("app=xid_application+pod")
     said = made.run("gpu-xid", "--yes", "-e", "end_application=true")
     assert said.host("app")["verdict"] == "unknown", said.out
     assert said.writes() == []

@@ -56,6 +56,19 @@ def test_a_dry_run_shows_who_would_die_and_changes_nothing(practice):
     ]
 
 
+def test_in_a_pod_a_gpu_at_work_for_another_is_named_and_nothing_is_planned(practice):
+    """Mutant: `elsewhere` of zombie-gpu without `used_by_unseen`."""
+    lab = practice("gpu-01=pod")
+    said = lab.run("zombie-gpu", "--yes")
+    assert said.host("gpu-01")["verdict"] == "unresolved", said.out
+    assert said.finding("gpu-01", "elsewhere")["say"].startswith(
+        "in use by a process that cannot be seen from here: GPU"
+    )
+    assert said.finding("gpu-01", "wedged")["status"] == "absent"
+    assert said.writes() == []
+    assert not [call for call in lab.calls("gpu-01") if "reset" in call]
+
+
 @pytest.mark.soak
 def test_what_holds_a_gpu_that_the_kernel_has_lost_is_not_ended_in_the_belief_that_it_helps(practice):
     """Mutants: `pkill` or `fuser` without `lost`; the finding without its advice."""

@@ -88,7 +88,7 @@ def test_what_is_filled_in_makes_no_look_a_change(tmp_path):
     assert there.exists()
 
 
-@pytest.mark.parametrize(("way", "status"), [("--dry-run", "blocked"), ("--yes", "failed")])
+@pytest.mark.parametrize(("way", "status"), [("--dry-run", "blocked"), ("--yes", "blocked")])
 def test_a_note_that_cannot_be_told_says_why_and_is_no_fault_of_ours(tmp_path, way, status):
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local, gpu: none, rack: 22}\n")
     notes = ["{id: a, note: {text: '{{ host.rack }}'}}", "{id: b, note: {text: '{{ host.row }}'}}"]

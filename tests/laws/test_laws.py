@@ -168,6 +168,22 @@ def test_law_4_a_broken_step_stops_the_host_and_names_itself():
     assert len(host.writes()) == 1
 
 
+@pytest.mark.parametrize("word", [7, "{{ seen.matches }}", "{{ 1 / 0 }}"], ids=["wrong", "from a template", "no value"])
+def test_law_4_a_step_that_cannot_be_made_stops_the_host(word):
+    """Mutants: host_steps.py ``stops`` without ARGUMENTS; probing.py, items.py or planner.py without it."""
+    host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")})
+    made = book(
+        replace(end("zombie", "one"), args={"word": word}), end("serve", "two"), restart("three", always=True),
+        diagnose=(look_at("zombie"),),
+    )  # fmt: skip
+    _, _, outcome = planned_and_run(made, host)
+    steps = {it.id: it for it in outcome.steps}
+    assert "argument" in steps["one"].why
+    assert [steps[it].status for it in ("one", "two")] == [Status.BLOCKED, Status.BLOCKED]
+    assert steps["two"].why.startswith("one was blocked")
+    assert [it.argv[0] for it in host.writes()] == ["restart", "light-on"]
+
+
 def test_a_plan_shows_as_blocked_what_comes_after_a_step_that_is_blocked():
     """Mutants: planner.py without ``held``; ``stuck`` without ``ignore_failure``; without ``restless``."""
     host = ToyHost(procs={}, blind=True)
@@ -568,6 +584,18 @@ def test_a_cheaper_cause_that_was_found_stands_also_for_what_could_not_be_told()
     assert plan.findings[1].why == "explained by held"
     plan, _ = make_plan(site(made, ToyHost(procs={})))
     assert [it.status for it in plan.findings] == [Presence.ABSENT, Presence.UNKNOWN]
+
+
+def test_law_6_a_finding_is_unknown_while_what_may_explain_it_is():
+    """Mutant: findings.py without `doubtful`."""
+    mute = Step(id="dumb", phase=Phase.DIAGNOSE, action="mute", args={})
+    findings = (rule("cheap", "dumb.matches"), rule("later", unless=("cheap",)))
+    made = book(findings=findings, diagnose=(look_at("zombie"), mute))
+    plan, _ = make_plan(site(made, ToyHost(procs={4: (1, "zombie")})))
+    assert [it.status for it in plan.findings] == [Presence.UNKNOWN, Presence.UNKNOWN]
+    assert plan.findings[1].why == "not known whether cheap explains it"
+    plan, _ = make_plan(site(made, ToyHost(procs={})))
+    assert [it.status for it in plan.findings] == [Presence.UNKNOWN, Presence.ABSENT]
 
 
 def test_law_6_words_that_cannot_be_filled_in_do_not_hide_a_finding():

@@ -17,6 +17,9 @@ from engine.values.types import Duration, Unknown
 
 _LOOK = LIST + script(__package__, "containers_probe")
 
+TOGETHER = 1.0
+"""Seconds in which Docker ends, or finds ended, all that it has."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
@@ -116,6 +119,13 @@ class State:
     looping: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "Names of the containers in a restart loop."}
     )
+    ended_together: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Names of three or more containers that ended within a second of each other: whoever ended them, "
+            "such as a restart of Docker, made their exit codes."
+        },
+    )
     unhealthy: tuple[str, ...] = field(
         default=(), metadata={"about": "Names of the containers whose health check fails."}
     )
@@ -154,6 +164,14 @@ def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
     return sorted(ended, key=lambda it: (it.exit_code != 0 or it.oom_killed, it.died))[-1:]
 
 
+def _ended_together(reports: Sequence[Report]) -> list[Report]:
+    """The most of *reports* that ended within TOGETHER of each other; fewer than three may have done so by chance."""
+    ends = [(epoch(report.finished_at), report) for report in reports if report.dead and epoch(report.finished_at)]
+    groups = ([other for at, other in ends if 0 <= at - first <= TOGETHER] for first, _ in ends)
+    largest = max(groups, key=len, default=[])
+    return largest if len(largest) > 2 else []
+
+
 def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
     def names(wanted: Sequence[Report]) -> tuple[str, ...]:
         return tuple(it.name for it in wanted)
@@ -162,6 +180,7 @@ def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
         containers=tuple(reports),
         count=len(reports),
         running=names([report for report in reports if report.status == "running"]),
+        ended_together=names(_ended_together(reports)),
         failed=names(
             [
                 report

@@ -15,7 +15,7 @@ from typing import Any
 from engine.errors import ProbeError
 from engine.facts.config_edit import DesiredValues, Unparsable, patched
 from engine.facts.config_edit.config_file import ask_file, read_file
-from engine.facts.docker.daemon_options import refusals
+from engine.facts.docker.daemon_options import conflicts, refusals
 from engine.protocols import Fails, Holds, Probe
 from engine.shell import script
 from engine.text.secret_lines import without_secrets
@@ -66,7 +66,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read the file, and ask dockerd about the new text."""
+    """Read the file and the command line of dockerd, and ask dockerd about the new text."""
     file = read_file(args.path, (yield ask_file(args.path)))
     try:
         found = patched(file.text, "json", DesiredValues(set=args.set, at_least={}, unset=(), parents=True), file.path)
@@ -75,7 +75,11 @@ def probe(args: Args) -> Probe[State]:
         raise ProbeError(f"{file.path} is not valid JSON: {error}") from error
     if not isinstance(new, dict) or not isinstance(old, dict):
         raise ProbeError(f"{file.path} is not a JSON object")
-    own = tuple(refusals(new, args.driver, args.drivers, _options(old), args.allow_options))
+    flags: Completed = yield Command(script=_FLAGS, effect=Effect.READ, private=True)
+    own = (
+        *conflicts(new, flags.stdout.splitlines()),
+        *refusals(new, args.driver, args.drivers, _options(old), args.allow_options),
+    )
     answer: Completed = yield Command(script=_ASK, stdin=found.text, effect=Effect.READ, private=True)
     accepted, said = _answer(answer)
     theirs = (f"dockerd --validate: {' / '.join(said)}",) if accepted is False else ()
@@ -89,6 +93,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 _ASK = script(__package__, "dockerd_validate")
+_FLAGS = script(__package__, "dockerd_flags")
 
 
 def _options(config: Mapping[str, Any]) -> tuple[str, ...]:

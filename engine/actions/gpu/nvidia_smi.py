@@ -16,7 +16,16 @@ from engine.facts.gpu.smi_query import (
     read_gpus,
     read_presence,
 )
-from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, unseen, wedged
+from engine.facts.gpu.utilisation import (
+    busy,
+    complaints,
+    idle,
+    listed_on,
+    selected,
+    unseen,
+    used_by_unseen,
+    wedged,
+)
 from engine.protocols import Absent, Probe
 from engine.values.types import Duration, Unknown
 
@@ -38,6 +47,14 @@ class Args:
     )
     expect_gpus: int = field(
         default=0, metadata={"about": "How many GPUs the host should have; 0: not checked.", "minimum": 0}
+    )
+    memory_free: float = field(
+        default=0,
+        metadata={
+            "about": "So much of each GPU's memory should be free (percent); see `memory_taken`.",
+            "minimum": 0,
+            "maximum": 100,
+        },
     )
 
 
@@ -62,6 +79,16 @@ class State:
     )
     wedged: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs that require a reset, or are busy although no process holds them."}
+    )
+    used_by_unseen: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "GPUs whose memory is in use, though no process that can be seen from here holds them: another "
+            "container's, or a hidden one."
+        },
+    )
+    memory_taken: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "GPUs of which less memory is free than `memory_free` asks for."}
     )
     apps: tuple[ComputeProcess, ...] | Unknown = field(
         default=(), metadata={"about": "The processes that nvidia-smi lists: gpu_uuid, pid, name, memory_mib."}
@@ -101,6 +128,8 @@ def probe(args: Args) -> Probe[State]:
 
 def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence) -> State:
     gpus, apps = reading.gpus, reading.apps
+    broken = {it.key: wedged(it, args.busy_above, users.held(it), listed_on(it, apps)) for it in gpus}
+    unseen_use = {it.key: broken[it.key] is not True and used_by_unseen(it, users.held(it), apps) for it in gpus}
     return State(
         gpus=gpus,
         count=len(gpus),
@@ -109,7 +138,9 @@ def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence)
         busy=selected(gpus, lambda it: busy(it, args.busy_above)),
         idle=tuple(gpu.key for gpu in gpus if idle(gpu, args.busy_above) is True),
         requires_reset=selected(gpus, lambda it: it.requires_reset),
-        wedged=selected(gpus, lambda it: wedged(it, args.busy_above, users.held(it), listed_on(it, apps))),
+        wedged=selected(gpus, lambda it: False if unseen_use[it.key] else broken[it.key]),
+        used_by_unseen=tuple(key for key, used in unseen_use.items() if used),
+        memory_taken=selected(gpus, lambda it: _taken(it, args.memory_free)),
         apps=apps,
         listed=_pids(apps),
         exclusive=selected(gpus, _exclusive),
@@ -132,6 +163,13 @@ def _pids(apps: tuple[ComputeProcess, ...] | Unknown) -> tuple[int, ...] | Unkno
 def _exclusive(gpu: Gpu) -> bool | Unknown:
     mode = gpu.compute_mode
     return mode if isinstance(mode, Unknown) else mode.startswith(("Exclusive", "Prohibited"))
+
+
+def _taken(gpu: Gpu, wanted: float) -> bool | Unknown:
+    free = _free(gpu)
+    if isinstance(free, Unknown):
+        return False if {"memory.used", "memory.total"} & {*gpu.untold} else free
+    return not isinstance(gpu.memory_total, Unknown) and free < wanted / 100 * gpu.memory_total
 
 
 def _free(gpu: Gpu) -> float | Unknown:

@@ -263,6 +263,8 @@ def _booted_ago(clock: HostClock) -> float | Unknown:
 
 def _blind(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknown | None:
     """Why finding nothing would not mean that there was nothing."""
+    if not reading.understood:
+        return Unknown(why="no line of the text is in a form of the kernel's log that is known")
     if reading.missed:
         return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
     if not bounded:

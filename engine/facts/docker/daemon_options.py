@@ -1,4 +1,4 @@
-"""What dockerd refuses in its configuration file when it starts: options of another log driver, values of a wrong type.
+"""What dockerd refuses in its configuration file: options of another log driver, wrong types, what is a flag as well.
 
 Sources: moby `daemon/logger/*` (each driver's ValidateLogOpt, and factory.go for those of every driver) of 20.10 to 28,
 `daemon/config/config.go`, and https://docs.docker.com/reference/cli/dockerd/ (the type of each key).
@@ -7,7 +7,7 @@ Sources: moby `daemon/logger/*` (each driver's ValidateLogOpt, and factory.go fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 _LABELLED = frozenset({"env", "env-regex", "labels", "labels-regex"})
@@ -85,6 +85,30 @@ def refusals(
         return
     usual = before if name == running else ()
     yield from _options(name, {key: str(value) for key, value in options.items()}, {*usual, *allowed})
+
+
+_SHORT: Mapping[str, str] = {
+    "-H": "hosts", "-D": "debug", "-l": "log-level", "-s": "storage-driver", "-g": "data-root", "-G": "group",
+    "-b": "bridge", "-p": "pidfile",
+}  # fmt: skip
+_PLURAL: Mapping[str, str] = {
+    "host": "hosts", "log-opt": "log-opts", "label": "labels", "registry-mirror": "registry-mirrors",
+    "insecure-registry": "insecure-registries", "storage-opt": "storage-opts", "exec-opt": "exec-opts",
+    "default-ulimit": "default-ulimits", "authorization-plugin": "authorization-plugins", "dns-opt": "dns-opts",
+    "default-address-pool": "default-address-pools", "graph": "data-root",
+}  # fmt: skip
+"""Flags that the file calls otherwise (moby: the names of `NewNamedListOptsRef` in cmd/dockerd/config.go)."""
+
+
+def conflicts(config: Mapping[str, Any], command_line: Iterable[str]) -> Iterator[str]:
+    """Why a dockerd with this *command_line* would not start: a key of the file is a flag as well.
+
+    Source: moby `daemon/config/config.go`, findConfigurationConflicts; runtimes may be in both.
+    """
+    flags = (word.partition("=")[0] for word in command_line if word.startswith("-"))
+    keys = {_SHORT.get(flag) or _PLURAL.get(flag.lstrip("-"), flag.lstrip("-")): flag for flag in flags}
+    for key in sorted(keys.keys() & config.keys()):
+        yield f"{key}: dockerd is started with {keys[key]}, and does not start with both, even if they are equal"
 
 
 def _wrong_types(config: Mapping[str, Any]) -> Iterator[str]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu, GpuPresence
+from engine.facts.gpu.utilisation import unused
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import daemon
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
+OTHER_NAMESPACE = "this /proc shows one pid namespace: a process of another container, or of the machine, may hold it"
 _PASSING = ("nvidia-persiste", "nvidia-smi")
 """Names (of 15 letters at most) that stand in no way: persistence is switched off first, and nvidia-smi only asks."""
 
@@ -60,8 +62,8 @@ class Users:
         stands = (*_PASSING, *_WATCHING)
         users = {user for users in self.by_number.values() for user in users}
         found = sorted((it for it in users if it.name not in stands or not it.believed), key=lambda it: it.pid)
-        if not found and self.blind:
-            return Unknown(why=self.blind)
+        if not found and (self.blind or not self.presence.all_processes):
+            return Unknown(why=self.blind or OTHER_NAMESPACE)
         return tuple(str(it) for it in found)
 
     def held(self, gpu: Gpu) -> bool | Unknown:
@@ -82,6 +84,8 @@ class Users:
             return found
         if self.blind:
             return Unknown(why=self.blind)
+        if not self.presence.all_processes and not unused(gpu):
+            return Unknown(why=OTHER_NAMESPACE)
         if number is None and any(there.values()):
             return Unknown(why="the driver does not report which device node belongs to which GPU")
         return ()

@@ -134,6 +134,7 @@ def _cause(faults: Sequence[XidError]) -> XidError | None:
 
 def _sentence(bus: str, worst: XidError, cause: XidError | None) -> str:
     when = "" if isinstance(worst.at, Unknown) else f" at {worst.at}"
+    bus = bus or "without a bus id"
     if worst.code != RECOVERY:
         return f"GPU {bus}: {meaning(worst.code).meaning} (Xid {worst.code}{when})"
     words = recovery_words(worst.text) or need_of(worst.code, worst.text)

@@ -8,6 +8,7 @@ for device in "$1"/sys/bus/pci/devices/*; do
     driver=$(readlink "$device/driver")
     case ${driver##*/} in ''|nvidia) echo "bus ${device##*/}" ;; esac
 done
+case $(readlink "$1/proc/self/ns/pid") in 'pid:[4026531836]') echo machine ;; esac # PROC_PID_INIT_INO of linux/proc_ns.h: the first one
 for mark in /.dockerenv /run/.containerenv /run/systemd/container; do [ ! -e "$1$mark" ] || echo container; done
 for node in "$1"/dev/nvidia[0-9]*; do
     [ -e "$node" ] && echo "node ${node#"$1"}"

@@ -116,6 +116,8 @@ class GpuPresence:
     """Bus ids of those controllers that a driver of another kind (vfio-pci, nouveau) does not have."""
     container: bool = False
     """Whether the host is a container: it may see the whole bus, and be given a part of the GPUs."""
+    all_processes: bool = True
+    """Whether /proc shows every process of the machine; in another pid namespace than the first it does not."""
 
     def unlisted(self, listed: Iterable[str]) -> tuple[str, ...]:
         """Bus ids of GPUs on the bus that are not in *listed*, the bus ids of all rows (empty where a row has none).

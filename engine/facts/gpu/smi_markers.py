@@ -18,6 +18,9 @@ CORE_COLUMNS = ("uuid", "pci.bus_id", "name", "memory.used", "memory.total", "ut
 _ABSENT = re.compile(r"\[?\s*(?:n/?a|not supported|not available)\s*\]?", re.IGNORECASE)
 """The words for "this product has no such value"; `[Unknown Error]`, `ERR!`, an empty column and others never are."""
 
+_FORBIDDEN = re.compile(r"\[?\s*insufficient permissions\s*\]?", re.IGNORECASE)
+"""What the whole GPU's values are to a container that was given a MIG instance of it."""
+
 _RESET = re.compile(r"requires reset", re.IGNORECASE)
 """Said otherwise: see ``Gpu.requires_reset``."""
 
@@ -28,7 +31,8 @@ _VGPU = re.compile(r"\bvGPU\b|\bGRID\b|-\d+(?:-\d+)?[ABCQ](?:\b|$)", re.IGNORECA
 """Shares of a GPU in a virtual machine: ``A100D-20C``, ``GRID T4-16Q``."""
 
 _OLD_GEFORCE = re.compile(
-    r"GeForce (?:GT\b|GTS\b|GTX (?:[4-7]\d\d)\b|\d{3}M?\b|[89]\d\d\dM?\b)|\bNVS \d|\bQuadro (?:K?\d{3}\b|NVS)"
+    r"GeForce (?:GT\b|GTS\b|GTX (?:[4-7]\d\d|TITAN(?: Z| Black)?(?! X))\b|\d{3}M?\b|[89]\d\d\dM?\b)"
+    r"|\bNVS \d|\bQuadro (?:K?\d{3}\b|NVS)"
 )
 """Consumer cards up to Kepler, of which the driver shows hardly anything."""
 
@@ -39,6 +43,7 @@ def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
     found: set[str] = set()
     if values.get("mig.mode.current") == "Enabled":
         found |= {"utilization.gpu"}
+        found |= {column for column in ("memory.used", "memory.total") if _FORBIDDEN.fullmatch(values.get(column, ""))}
     if _VGPU.search(name):
         found |= {"utilization.gpu", "temperature.gpu", "pci.bus_id"}
     if _SHARED_MEMORY.search(name):
@@ -61,7 +66,11 @@ def says_nothing(line: str) -> bool:
 def unfilled_columns(values: Mapping[str, str]) -> tuple[str, ...]:
     """The columns of one row that this model or mode never fills, and does not."""
     normal = normally_unfilled(values)
-    return tuple(column for column in CORE_COLUMNS if column in normal and _ABSENT.fullmatch(values.get(column, "-")))
+    return tuple(column for column in CORE_COLUMNS if column in normal and _untold(values.get(column, "-")))
+
+
+def _untold(value: str) -> bool:
+    return bool(_ABSENT.fullmatch(value) or _FORBIDDEN.fullmatch(value))
 
 
 def faults(values: Mapping[str, str]) -> tuple[str, ...]:
@@ -73,7 +82,7 @@ def faults(values: Mapping[str, str]) -> tuple[str, ...]:
             continue
         absent = bool(_ABSENT.fullmatch(value))
         if column in CORE_COLUMNS:
-            usual = absent and column in normal
+            usual = column in normal and _untold(value)
         else:
             usual = absent or not value or "deprecated" in value.lower() or "not found" in value.lower()
         if not usual:

@@ -97,6 +97,7 @@ def read_presence(done: Completed) -> GpuPresence:
         probed=["probed"] in facts,
         on_bus=tuple(bus for fact in facts if fact[0] == "bus" and len(fact) == 2 and (bus := bus_id(fact[1]))),
         container=["container"] in facts,
+        all_processes=["machine"] in facts,
     )
 
 

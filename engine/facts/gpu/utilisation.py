@@ -64,6 +64,23 @@ def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown)
     return next((it for it in (held, listed) if isinstance(it, Unknown)), True)
 
 
+def unused(gpu: Gpu) -> bool:
+    """Whether its numbers show that nobody uses it: at 0 percent on every look, and no memory but the driver's own."""
+    return idle(gpu, 0) is True and _empty(gpu)
+
+
+def used_by_unseen(gpu: Gpu, held: bool | Unknown, apps: tuple[ComputeProcess, ...] | Unknown) -> bool:
+    """Whether somebody uses it whom this /proc does not show: memory is taken, and no process that holds it is visible.
+
+    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough.
+    """
+    foreign = not isinstance(apps, Unknown) and any(
+        app.gpu_uuid == gpu.uuid and not app.name and not isinstance(app.pid, Unknown) for app in apps
+    )
+    taken = not isinstance(gpu.memory_used, Unknown) and gpu.memory_used >= EMPTY
+    return held is not True and bool(gpu.uuid) and (foreign or taken)
+
+
 def _never_told(gpu: Gpu) -> bool:
     """Whether this kind of GPU, or its mode, never says how busy it is: nothing is wrong with that."""
     return isinstance(gpu.utilization, Unknown) and "utilization.gpu" in gpu.untold and not gpu.faults

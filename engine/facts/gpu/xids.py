@@ -120,8 +120,8 @@ def need_of(code: int, text: str) -> Need:
     if code == RECOVERY:
         return _recovery(text)
     known = meaning(code)
-    if known.bucket == "WORKFLOW_NVLINK5_ERR" and (found := _SEVERITY.match(text)) and not found[1]:
-        return Need.RESET
+    if known.bucket == "WORKFLOW_NVLINK5_ERR" and (found := _SEVERITY.match(text)):
+        return Need.NOTHING if found[1] else Need.RESET
     return known.need
 
 

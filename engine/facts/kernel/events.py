@@ -66,7 +66,7 @@ class Xid:
     seconds: float | Unknown
     code: int
     bus_id: str
-    """As sysfs writes it."""
+    """As sysfs writes it; empty where the line has none."""
     pid: int | Unknown
     """Whom the driver names: often a victim, or the process that inspected it."""
     name: str | Unknown
@@ -186,7 +186,7 @@ def _xid(message: Message, switch: str, bus: str, code: str, text: str) -> Xid:
     return Xid(
         **when(message),
         code=int(code),
-        bus_id=bus_id(bus) or bus,
+        bus_id=bus_id(bus) or bus.strip("."),
         pid=int(pid[1]) if pid else _NOT_SAID,
         name=_NOT_SAID if not name or "<unknown>" in name[1] else name[1].strip("'\""),
         switch=switch,
@@ -312,7 +312,7 @@ def _unfinished(event: _Event | None) -> Iterator[tuple[OomKill, int, float | No
 
 def _kill(event: _Event, message: Message, pid: int, name: str, rest: str) -> OomKill:
     resident = re.search(r"anon-rss:(\d+)kB", rest)
-    uid = re.search(r"\bUID:(\d+)\b", rest) or re.search(r"process \d+, UID (\d+), \(", message.text)
+    uid = re.search(r"\bUID:(\d+)\b", rest) or re.search(r"\bUID (\d+), ", message.text)
     container: list[str | Unknown] = list(_CONTAINER.findall(event.cgroup or ""))
     if container and _A_USERS.search(event.cgroup or ""):
         container = [Unknown(why="a user created the control group, and may have named it after any container")]

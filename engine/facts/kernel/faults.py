@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal, get_args
 
 from engine.facts.gpu.gpu_needs import NOT_KNOWN_WHEN, GpuNeed
@@ -15,7 +16,7 @@ from engine.facts.kernel.patterns import KINDS
 from engine.values.types import Unknown
 
 NEAR = 4
-"""Messages of the driver before the one with the fault that may name the GPU: one sentence comes in several."""
+"""Messages of the driver before or after the one with the fault that may name the GPU: a sentence may have several."""
 
 
 MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
@@ -52,11 +53,12 @@ class KernelFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OomdKill:
-    """A control group that systemd-oomd ended for memory pressure, before the kernel had to."""
+    """What a program (systemd-oomd, earlyoom, Talos) ended for memory pressure, before the kernel had to."""
 
     at: str | Unknown
     seconds: float | Unknown
     cgroup: str
+    """Empty where it was a process (earlyoom)."""
     text: str
 
 
@@ -132,24 +134,32 @@ def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
 
 def lost_gpus(needs: Iterable[GpuNeed], faults: Iterable[GpuFault]) -> tuple[str, ...]:
     """The bus ids of GPUs that only a reboot brings back: by the catalogue, or as they fell off the bus."""
-    wanted = (gpu.bus_id for gpu in needs if gpu.need == Need.REBOOT)
+    wanted = (gpu.bus_id for gpu in needs if gpu.need == Need.REBOOT and gpu.bus_id)
     fallen = (fault.bus_id for fault in faults if fault.kind == "off_the_bus" and fault.bus_id)
     return tuple(dict.fromkeys((*wanted, *fallen)))
 
 
 def _bus_of(messages: Sequence[Message], number: int) -> str:
-    """The GPU that this message of the driver names, or the nearest one before it."""
-    for message in reversed(messages[max(0, number - NEAR) : number + 1]):
+    """The GPU that this message of the driver names; else the nearest one in its sentence, before or after.
+
+    An Xid is a sentence of its own: one that follows may speak of the same; one before counts only where nothing else
+    names a GPU.
+    """
+    before = messages[max(0, number - NEAR) : number][::-1]
+    own = list(takewhile(lambda message: not KINDS["xid"].find(message.text), before))
+    for message in (messages[number], *own, *messages[number + 1 : number + 1 + NEAR], *before):
         if "nvrm" in message.text.lower() and (named := bus_ids(message.text)):
             return named[0]
     return ""
 
 
 def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
-    """Control groups that systemd-oomd has ended."""
+    """What programs have ended for memory pressure."""
     found = ((message, KINDS["oomd"].find(message.text)) for message in messages)
     return tuple(
-        OomdKill(**when(message), cgroup=match[1], text=message.text.strip()) for message, match in found if match
+        OomdKill(**when(message), cgroup=match["oomd"] or match["talos"] or "", text=message.text.strip())
+        for message, match in found
+        if match
     )
 
 

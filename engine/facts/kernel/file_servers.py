@@ -18,8 +18,8 @@ class FileServer:
     """A server that did not respond at some time since the host was booted."""
 
     server: str
-    """As it was named when it was mounted; of Lustre, the target, such as ``fs1-OST0002``."""
-    kind: Literal["NFS", "Lustre"]
+    """As it was named when it was mounted; of Lustre, the target, such as ``fs1-OST0002``; of CephFS, the daemon."""
+    kind: Literal["NFS", "Lustre", "CephFS"]
     silent: bool
     """Whether its last message says that it does not respond."""
     at: str | Unknown
@@ -33,7 +33,7 @@ class FileServer:
 
 def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:
     """Servers that did not respond at some time, each once: the silent ones first, and the latest first."""
-    found: dict[tuple[str, str], FileServer] = {}
+    found: dict[tuple[Literal["NFS", "Lustre", "CephFS"], str], FileServer] = {}
     for message in messages:
         text = message.text.strip()
         if said := KINDS["server_silent"].find(message.text):
@@ -43,9 +43,7 @@ def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:
                 found[key] = replace(before, count=before.count + 1, text=text)
                 continue
             count = 1 + (before.count if before else 0)
-            found[key] = FileServer(
-                **when(message), server=key[1], kind=_kind(key), silent=True, count=count, text=text
-            )
+            found[key] = FileServer(**when(message), server=key[1], kind=key[0], silent=True, count=count, text=text)
         elif (said := KINDS["server_back"].find(message.text)) and (key := _server(said)) in found:
             found[key] = replace(found[key], silent=False, text=text)
     latest = sorted(found.values(), key=lambda it: _age(it.seconds))
@@ -56,9 +54,7 @@ def _age(seconds: float | Unknown) -> float:
     return 0.0 if isinstance(seconds, Unknown) else -seconds
 
 
-def _server(said: re.Match[str]) -> tuple[str, str]:
-    return ("NFS", said["nfs"]) if said["nfs"] else ("Lustre", said["lustre"])
-
-
-def _kind(key: tuple[str, str]) -> Literal["NFS", "Lustre"]:
-    return "NFS" if key[0] == "NFS" else "Lustre"
+def _server(said: re.Match[str]) -> tuple[Literal["NFS", "Lustre", "CephFS"], str]:
+    named = {name: server for name, server in said.groupdict().items() if server}
+    (group, server) = named.popitem()
+    return "NFS" if group == "nfs" else "Lustre" if group in ("lustre", "request") else "CephFS", server

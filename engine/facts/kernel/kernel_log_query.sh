@@ -12,8 +12,14 @@ show() {  # stdin: a log and, as its last line, how the program that wrote it en
         held { line(last) }
         { last = substr($0, 1, 1000); held = 1 }
         function line(it,    stamp, text) {
-            if (it ~ /^-- / || it !~ begins) { if (note == "") note = it; return }
+            if (it ~ /^-- / || it !~ begins && !(drivers && it ~ /^ +NVRM/)) { if (note == "") note = it; return }
+            if (match(it, /^(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]) *: *[a-z]+ *: */)) { # dmesg -x; a program that writes to /dev/kmsg has another facility
+                text = substr(it, RLENGTH + 1)
+                if (it !~ /^kern/ && text !~ /^\[ *[0-9]+[.][0-9]+\] (runbook|systemd-journald)/) return
+                it = text
+            }
             text = it
+            sub(/^[0-9]+[.][0-9]+ [^ ]+ kernel: /, "", text) # the journal
             if (match(it, /^([^[]* kernel: )?\[ *[0-9]+[.][0-9]+\]/)) {
                 stamp = substr(it, 1, RLENGTH); text = substr(it, RLENGTH + 1); stamped = 1
             }
@@ -46,7 +52,8 @@ if command -v journalctl >/dev/null 2>&1; then
     echo 'source journal'
     # the kernel's own messages, what the journal says of itself (that it missed some), and kills by systemd-oomd: no
     # program can forge a field that begins with an underscore
-    whose='_TRANSPORT=kernel + _TRANSPORT=driver + _SYSTEMD_UNIT=systemd-oomd.service'
+    whose='_TRANSPORT=kernel SYSLOG_IDENTIFIER=kernel + _TRANSPORT=kernel SYSLOG_IDENTIFIER=runbook + _TRANSPORT=driver
+        + _SYSTEMD_UNIT=systemd-oomd.service + _SYSTEMD_UNIT=earlyoom.service'
     if [ -n "$from" ]; then
         journalctl _TRANSPORT=kernel -o short-unix --no-pager 2>/dev/null |
             head -n 2 | sed -n '/^[0-9]/{s/^/start /p;q;}'
@@ -56,7 +63,9 @@ if command -v journalctl >/dev/null 2>&1; then
     fi
 fi
 echo 'source dmesg'
-if command -v dmesg >/dev/null 2>&1; then { dmesg 2>&1; echo "$?"; } | show ''; else echo 'end 127'; fi
+facility=-x
+dmesg -x >/dev/null 2>&1 || facility=
+if command -v dmesg >/dev/null 2>&1; then { dmesg $facility 2>&1; echo "$?"; } | show ''; else echo 'end 127'; fi
 dmesg >/dev/null 2>&1 && exit 0
 file=/var/log/kern.log
 [ -e "$file" ] || exit 0

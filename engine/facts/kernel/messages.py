@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.text.timestamps import ctime, iso
 
-_LEVEL = re.compile(
-    r"<\d+>(?:1 (?=\d{4}-))?"
-    r"|(?:kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])\s*:\s*\w+\s*:\s*"
-)
+_FACILITY = r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])\s*:\s*\w+\s*:\s*"
+_LEVEL = re.compile(rf"<(\d+)>(?:1 (?=\d{{4}}-))?|{_FACILITY}")
+_TALOS = re.compile(rf"[0-9A-Fa-f.:]{{7,39}}: {_FACILITY}\[(\d{{4}}-[^\]]{{10,40}}Z)\]: ")
+"""`talosctl dmesg`: the node's address, facility, level and time."""
+_NOT_THE_KERNELS = re.compile(r"(?:\S+ )?(?:systemd-oomd|systemd-journald?|earlyoom|runbook)\b|\[talos\] ")
+"""What counts although another facility than the kernel's says it: kills for memory, lost messages, our resets."""
 _JSON = re.compile(r'\{.*"MESSAGE"\s*:.*\}')
 _BOOT = re.compile(r"\[\s*(\d+\.\d+)\](?:\[\s*[CT]\d+\])?\s?")
 _CALENDAR = re.compile(r"\[([A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4})\](?:\s*\[\s*[CT]\d+\])?\s?")
@@ -46,15 +48,24 @@ class Message:
     """Seconds since the epoch; None where that is not known."""
     since_boot: float | None = None
     """Seconds since boot, where the line says it."""
+    facility: str = "kern"
+    """Who wrote it (syslog(3)): what a program writes to /dev/kmsg is never ``kern``, which a line without one is."""
 
 
 def message(line: str, clock: HostClock) -> Message:
-    """What *line* says, and when it was said."""
+    """What *line* says, when it was said, and by which facility."""
     rest = line.strip("\r\n")
     if _JSON.fullmatch(rest) and (entry := _journal_entry(rest)):
         return entry
+    if talos := _TALOS.match(rest):
+        return Message(text=rest[talos.end() :], at=iso(talos[2], 0.0), facility=talos[1])
     if level := _LEVEL.match(rest):
-        rest = rest[level.end() :]
+        facility = level[2] or ("kern" if int(level[1]) < 8 else "user")
+        return replace(_without_level(rest[level.end() :], clock), facility=facility)
+    return _without_level(rest, clock)
+
+
+def _without_level(rest: str, clock: HostClock) -> Message:
     if found := _BOOT.match(rest):
         return _since_boot(found, rest, None, clock)
     if found := _CALENDAR.match(rest):
@@ -110,6 +121,8 @@ def messages(lines: Iterable[str], clock: HostClock) -> tuple[Message, ...]:
         if not line.strip():
             continue
         read = message(line, clock)
+        if read.facility != "kern" and not _NOT_THE_KERNELS.match(read.text):
+            continue
         if read.at is None and read.since_boot is None and made:
             read = Message(text=read.text, at=made[-1].at)
         made.append(read)

@@ -43,8 +43,8 @@ def _kind(*hints: str, pattern: str) -> Kind:
 
 
 def _driver(*hints: str, pattern: str) -> Kind:
-    """A kind whose messages begin with *pattern*."""
-    return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE))
+    """A kind whose messages begin with *pattern*; the later lines of one that has several are indented."""
+    return Kind(hints, re.compile(f"^\\s*(?:{pattern})", re.IGNORECASE))
 
 
 def _names(*hints: str, pattern: str) -> Kind:
@@ -62,6 +62,14 @@ _LINK = r"Link(?: is)?"
 _RPC = r"(?:nfs|nfs_acl|lockd): server (?P<nfs>[\w.:%-]{1,255})"
 _LUSTRE = r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?[\w.-]{1,120}: Connection"
 """What the clients of network file systems say of their servers."""
+_LUSTRE_REQUEST = (
+    r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?@@@ Request sent has failed due to network error"
+    r".*->(?P<request>[\w.]+-(?:OST|MDT)[0-9a-f]{4}|MGC[\w.]+)"
+)
+_CEPH_SILENT = r"libceph: (?P<ceph>osd\d+) down$|libceph: (?P<monitor>mon)\d+ .*session lost|ceph: (?P<mds>mds\d+) hung"
+_CEPH_BACK = (
+    r"libceph: (?P<ceph>osd\d+) up$|libceph: (?P<monitor>mon)\d+ .*session established|ceph: (?P<mds>mds\d+) came back"
+)
 
 _OUT_OF_MEMORY = r"(?:(?:Memory cgroup )?Out of memory(?: \([^)]*\))?: )?"
 
@@ -81,10 +89,17 @@ KINDS: Mapping[str, Kind] = {
         "no killable process", pattern=r"out of memory and no killable process|no killable process(?:es)?\b"
     ),
     "oom_reaped": _names("oom_reaper", pattern=r"oom_reaper: reaped process (\d+) \((.*)\), now "),
-    "oomd": _names("oomd", pattern=r"(?:\S+ )?systemd-oomd(?:\[\d+\])?: Killed (\S+) due to (.*)"),
+    "oomd": _names(
+        "oomd",
+        "earlyoom",
+        "[talos] sending sig",
+        pattern=r"(?:\S+ )?systemd-oomd(?:\[\d+\])?: Killed (?P<oomd>\S+) due to .*"
+        r'|\[talos\] Sending SIGKILL to cgroup .*OOMController.*"cgroup": ?"(?P<talos>[^"]+)"'
+        r"|(?:\S+ )?earlyoom(?:\[\d+\])?: sending SIG(?:TERM|KILL) to process (?P<earlyoom>\d+)\b",
+    ),
     "xid": _names(
         "xid (",
-        pattern=r"(?:NVRM: )?Xid \((?:PCI:)?([0-9a-f:.]{10,})((?:[ ,]+GPU-C?I:[0-9a-f]+)*)\): (\d+)(?:, *(.*))?",
+        pattern=r"(?:NVRM: )?Xid \((?:PCI:)?([0-9a-f:.]{10,}|\.\.\.)((?:[ ,]+GPU-C?I:[0-9a-f]+)*)\): (\d+)(?:, *(.*))?",
     ),
     "sxid": _names("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
     "off_the_bus": _driver("fallen off the bus", pattern=r"(?:NVRM:|GPU).*fallen off the bus"),
@@ -240,15 +255,20 @@ KINDS: Mapping[str, Kind] = {
         "nfs_acl: server ",
         "lockd: server ",
         ": connection to ",
+        "@@@ request sent has failed",
+        "libceph: ",
+        "ceph: mds",
         pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
-        rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost",
+        rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost|{_LUSTRE_REQUEST}|{_CEPH_SILENT}",
     ),
     "server_back": _driver(
         "nfs: server ",
         "nfs_acl: server ",
         "lockd: server ",
         ": connection restored to ",
-        pattern=rf"{_RPC} OK$|{_LUSTRE} restored to (?P<lustre>[\w.-]+) \(at ",
+        "libceph: ",
+        "ceph: mds",
+        pattern=rf"{_RPC} OK$|{_LUSTRE} restored to (?P<lustre>[\w.-]+) \(at |{_CEPH_BACK}",
     ),
     "missed": _names(
         "kernel messages", pattern=r"(?:\S+ )?systemd-journald?(?:\[\d+\])?: Missed (\d+) kernel messages"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from engine.facts.kernel.faults import missed
 from engine.facts.kernel.messages import HostClock, Message, message, messages
+from engine.facts.kernel.patterns import KINDS
 from engine.text.host_json import finite
 from engine.text.timestamps import offset
 
@@ -15,6 +17,9 @@ LINE = 1000
 
 _BOOTED = 120.0
 """A log whose first line is from so soon after boot goes back to the boot."""
+
+_SUBSYSTEM = re.compile(r"\s*[\w.-]{2,30}(?: ?[\[(]?[\w:.-]{1,30}[\])]?)?: \S")
+"""How a message of the kernel begins where its time was left out: ``nvme nvme0: ``, ``XFS (sda1): ``."""
 
 _OVERLAP = 10.0
 """Seconds by which the clocks behind two sources may differ for what is merged."""
@@ -57,6 +62,8 @@ class KernelLog:
     drift: float | None = None
     """By how many seconds the journal's times are later than those reckoned from the time since boot."""
     clock: HostClock = field(default_factory=HostClock)
+    understood: bool = True
+    """Whether at least one line is of a form that is known: else nothing can be said of the log."""
 
 
 @dataclass(slots=True)
@@ -93,7 +100,14 @@ def read_text(text: str) -> KernelLog:
         begins=min(times, default=None),
         ends=max(times, default=None),
         lines=len(found),
+        understood=not found or any(_is_understood(line) for line in text.split("\n")),
     )
+
+
+def _is_understood(line: str) -> bool:
+    """Whether *line* has a beginning of a known form, or is about something that messages are known of."""
+    begun = message(line, HostClock()).text != line.strip("\r\n") or _SUBSYSTEM.match(line)
+    return bool(begun) or any(hint in line.lower() for kind in KINDS.values() for hint in kind.hints)
 
 
 def _clock(text: str) -> HostClock:
