@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable
 from getpass import getpass
 
@@ -25,6 +26,8 @@ class Terminal:
     def __init__(self) -> None:
         self._asking = False
         self._aside: Callable[[str], bool] = lambda _: False
+        self._unsaid: deque[str] = deque()
+        self._saying = False
 
     def is_there(self) -> bool:
         """Whether stdin is a terminal."""
@@ -57,9 +60,18 @@ class Terminal:
     def say(self, line: str) -> None:
         """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
 
-        Where nobody reads stderr, it is not said: what is said must hold up no run, and no signal.
+        Where nobody reads stderr, it is not said: what is said must hold up no run and no signal. A signal that comes
+        while a line is being written leaves its line to whoever writes: a stream cannot be written within its write.
         """
-        said = f"runbook: {printable(line)}"
+        self._unsaid.append(f"runbook: {printable(line)}")
+        while self._unsaid and not self._saying:
+            self._saying = True
+            try:
+                self._write(self._unsaid.popleft())
+            finally:
+                self._saying = False
+
+    def _write(self, said: str) -> None:
         if not (sys.stderr.isatty() and self._aside(said)) and select.select([], [sys.stderr], [], TAKEN_WITHIN)[1]:
             print(said, file=sys.stderr)
 

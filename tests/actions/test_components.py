@@ -631,6 +631,7 @@ def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_path):
     args = asked(tmp_path, "one", component(tmp_path, "two", delay="60s"))
     taken = take("components", args, timeout=15.0)  # in which one is started, and two is not

@@ -99,6 +99,7 @@ def test_every_end_has_its_code_and_its_meaning(engine, words, code, meaning):
     assert bool(seen.error) is (code == 127)
 
 
+@pytest.mark.soak
 def test_the_last_that_died_is_chosen_not_the_last_that_was_made(engine):
     engine("create", "--name", "first-made", "--network", "none", "base:1", "false")
     engine.dies(name="early")
@@ -292,6 +293,7 @@ def test_arguments_that_make_no_sense_are_refused(args):
         container.Args(name="x", **args)
 
 
+@pytest.mark.soak
 def test_an_ambiguous_id_is_a_fault(engine):
     for _ in range(2):
         engine.dies()

@@ -141,6 +141,7 @@ def test_the_claimed_bytes_agree_with_docker_and_with_the_disk(engine):
     assert near(int(re.search(r"freed (\d+)", printed)[1]), state.reclaimable)
 
 
+@pytest.mark.soak
 def test_a_layer_that_several_images_share_is_counted_once_and_not_at_all_while_one_of_them_stays(engine):
     base = engine.import_image("big:1", megabytes=8)
     for name, size in (("x", 2), ("y", 3), ("z", 4)):
@@ -164,6 +165,7 @@ def test_a_layer_that_several_images_share_is_counted_once_and_not_at_all_while_
     assert near(available(engine) - room, whole)
 
 
+@pytest.mark.soak
 def test_layers_that_the_build_cache_holds_are_no_promise(engine):
     engine.build("k:1", "dd if=/dev/urandom of=/k bs=1000000 count=6", kit=True)
     made, state = looked(engine, what=("images",))
@@ -208,6 +210,7 @@ def test_a_parent_that_the_plan_does_not_show_stays_when_its_child_goes(engine):
     assert engine.images() == {engine.base, parent}
 
 
+@pytest.mark.soak
 def test_the_last_that_died_are_kept_as_evidence_not_the_last_that_were_made(engine):
     engine("create", "--name", "slow", "--network", "none", "base:1", "true")
     for name in ("one", "two", "three"):
@@ -222,6 +225,7 @@ def test_the_last_that_died_are_kept_as_evidence_not_the_last_that_were_made(eng
     assert "slow" in last.why
 
 
+@pytest.mark.soak
 def test_by_default_three_stay_and_so_do_their_images(engine):
     image = engine.import_image("evidence:1", "LABEL e=1")
     for number in range(3):
@@ -242,6 +246,7 @@ def test_what_died_or_was_made_lately_stays(engine):
     assert isinstance(docker_prune.decide(made, state), NoChange)
 
 
+@pytest.mark.soak
 def test_a_stopped_service_stays_unless_told_otherwise(engine):
     name = engine.lives("--restart", "unless-stopped")
     engine("stop", "-t", "0", name)
@@ -279,6 +284,7 @@ def test_an_image_that_got_another_name_since_the_look_is_left_alone(engine):
     assert image in engine.images()
 
 
+@pytest.mark.soak
 def test_an_image_with_names_in_several_repositories_goes_with_all_of_them(engine):
     image = engine.import_image("a:1", "LABEL a=1")
     for name in ("a:2", "other.example/b:1"):
@@ -288,6 +294,7 @@ def test_an_image_with_names_in_several_repositories_goes_with_all_of_them(engin
     assert image not in engine.images()
 
 
+@pytest.mark.soak
 def test_images_that_others_were_built_from_stay_while_those_are_used(engine):
     top = engine.build("top:1", "echo 1 >/1", "echo 2 >/2")
     chain = engine.images()
@@ -299,6 +306,7 @@ def test_images_that_others_were_built_from_stay_while_those_are_used(engine):
     assert top in chain
 
 
+@pytest.mark.soak
 def test_an_image_in_use_stays_when_its_name_has_gone_to_another(engine):
     old = engine.import_image("job:1", "LABEL v=1")
     engine.lives(image="job:1")
@@ -308,6 +316,7 @@ def test_an_image_in_use_stays_when_its_name_has_gone_to_another(engine):
     assert isinstance(planned(engine, what=("images",), images="dangling"), NoChange)
 
 
+@pytest.mark.soak
 def test_labels_choose_and_spare(engine):
     odd = 'owner=a b\'s "c"'
     engine.dies(name="mine", options=("--label", "run=7"))
@@ -349,6 +358,7 @@ def test_a_volume_that_was_made_anew_since_the_look_is_left_alone(engine):
     assert engine("volume", "ls", "-q") == "data"
 
 
+@pytest.mark.soak
 def test_two_at_once_do_not_trip_over_each_other(engine):
     for _ in range(4):
         engine.dies()
@@ -380,6 +390,7 @@ def test_without_leaves_out_a_container_and_the_image_that_it_needs(engine):
     assert docker_prune.decide(made, less).summary.count("up to") == 1
 
 
+@pytest.mark.soak
 def test_many_go_in_several_commands(engine, monkeypatch):
     monkeypatch.setattr(removal_script, "AT_ONCE", 2)
     for _ in range(3):

@@ -82,6 +82,7 @@ def test_a_branch_that_went_on_is_fetched_and_checked_out(origin, tree, at):
 
 @real
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_tag_and_a_commit_are_checked_out_without_a_branch(origin, tree, at):
     second = origin.commit("two")
     at()
@@ -141,6 +142,7 @@ def test_a_commit_that_is_on_no_branch_is_not_lost(origin, tree, at):
 
 @real
 @pytest.mark.slow
+@pytest.mark.soak
 def test_an_ignored_file_is_not_overwritten(origin, tree, at):
     """Mutants: git.py without ``--no-overwrite-ignore``."""
     at()
@@ -177,12 +179,12 @@ def broken(tree: Path, kind: str) -> None:
         (tree / ".git/objects").mkdir()
 
 
-SLOW_KINDS = [pytest.param(it, marks=pytest.mark.slow) for it in ("index", "no repository", "interrupted", "objects")]
+SOAK_KINDS = [pytest.param(it, marks=pytest.mark.soak) for it in ("index", "interrupted", "objects")]
 
 
 @pytest.mark.slow
 @real
-@pytest.mark.parametrize("kind", ["foreign", *SLOW_KINDS])
+@pytest.mark.parametrize("kind", ["foreign", "no repository", *SOAK_KINDS])
 def test_what_is_broken_is_replaced_only_below_an_allowed_root(origin, tree, at, kind):
     if kind in ("index", "objects"):
         at()

@@ -27,7 +27,7 @@ from tests.real_processes import each
 from tests.waiting import soon, until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
-searching = pytest.mark.parametrize("shell", ["dash", "bash"])
+searching = pytest.mark.parametrize("shell", ["dash", pytest.param("bash", marks=pytest.mark.soak)])
 """busybox's shell has a dmesg of its own, whatever is on PATH."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
 CONTAINER = "ab" * 32

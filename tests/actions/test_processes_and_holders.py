@@ -450,7 +450,13 @@ def test_by_hand_is_what_a_person_would_paste(stage):
 
 
 @pytest.mark.real("root", "setpriv")
-@pytest.mark.parametrize("target", ["/dev/null", "/dev/urandom", "/dev/nvidia0", "/etc/hostname"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/dev/nvidia0",
+        *(pytest.param(it, marks=pytest.mark.soak) for it in ("/dev/null", "/dev/urandom", "/etc/hostname")),
+    ],
+)
 def test_a_link_that_another_user_has_put_there_ends_nobody(machine, stage, tmp_path, target):
     """Mutants: open_files_script.py without ``forged``; with the owner of the link instead of that of its directory."""
     for it in (tmp_path, *tmp_path.parents):

@@ -101,7 +101,9 @@ def test_nothing_is_left_when_time_is_up(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(it, marks=pytest.mark.soak) for it in (signal.SIGHUP, signal.SIGINT))]
+)
 @shells
 @pytest.mark.slow
 def test_nothing_is_left_when_the_line_goes_down(tmp_path, shell, number):

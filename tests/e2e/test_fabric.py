@@ -80,6 +80,7 @@ def test_instances_that_are_lost_are_made_and_others_only_replaced_on_demand_and
     assert changes == ["-cgi", "-dci", "-dgi", "-cgi"]
 
 
+@pytest.mark.soak
 def test_what_an_engineer_reads_is_one_screen(made):
     for host, playbook in {"stopped": "fabric-manager", "link": "nvlink", "divided": "mig-layout"}.items():
         lines = made.run(playbook, "--dry-run", hosts=host, output="console").out.splitlines()

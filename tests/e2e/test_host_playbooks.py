@@ -112,6 +112,7 @@ def test_whose_memory_it_was_is_told_and_a_limit_is_raised_only_where_the_host_h
     assert hosts.exec("short", "docker inspect --format '{{.HostConfig.Memory}}' run-memory") == f"{40 << 20}\n"
 
 
+@pytest.mark.soak
 def test_a_container_without_shared_memory_is_named_with_its_size_and_nothing_is_removed(hosts):
     """Mutant: only the host's /dev/shm looked at."""
     hosts.exec("lost", "docker exec run-at-work sh -c 'head -c 66000000 /dev/zero >/dev/shm/torch_1'")

@@ -199,6 +199,7 @@ def test_a_playbook_that_has_changed_is_refused_and_what_to_type_is_shown(scene)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", ["host", "playbook", "inventory"])
+@pytest.mark.soak
 def test_what_is_gone_is_named_and_stays_on_record(gone, scene):
     scene.killed()
     if gone == "host":
@@ -273,6 +274,7 @@ def test_a_record_that_could_not_be_removed_is_not_passed_over(scene):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_several_runs_are_settled_together_the_latest_first(scene):
     scene.killed()
     first = scene.record()["run"]

@@ -68,6 +68,7 @@ def test_kill_9_between_the_change_and_its_clean_up_loses_nothing_and_does_nothi
 
 @pytest.mark.slow
 @pytest.mark.real("sshd", "root")
+@pytest.mark.soak
 def test_what_a_cut_line_leaves_is_owed_and_said_so(remote):
     scene, server = remote
     argv = (*PROGRAM, *scene.argv("--output", "json"))

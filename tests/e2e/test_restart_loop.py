@@ -67,6 +67,7 @@ def test_the_directory_is_taken_away_and_the_next_start_comes_through(hosts):
 
 
 @pytest.mark.parametrize(("host", "lost"), [("work", "!! outputs/step_57.pt"), ("broken", f"{CLONE}/train.py")])
+@pytest.mark.soak
 def test_what_git_does_not_have_is_spared(hosts, host, lost):
     said = run(hosts, host, "--yes")
     assert said.code == 1
@@ -151,6 +152,7 @@ def test_nothing_outside_of_the_allowed_roots_goes(hosts):
     assert said.writes() == []
 
 
+@pytest.mark.soak
 def test_without_yes_and_without_a_terminal_nothing_is_deleted(hosts):
     said = run(hosts, "kept")
     assert said.step("kept", "clear")["status"] == "blocked"
@@ -158,6 +160,7 @@ def test_without_yes_and_without_a_terminal_nothing_is_deleted(hosts):
     assert hosts.exec("kept", f"test -e {CLONE}/.git && echo there") == "there\n"
 
 
+@pytest.mark.soak
 def test_thresholds_decide_what_a_loop_is(hosts):
     said = run(hosts, "kept", at_least=100000)
     assert said.host("kept")["verdict"] == "healthy", said.out
@@ -167,6 +170,7 @@ def test_thresholds_decide_what_a_loop_is(hosts):
     assert other.step("kept", "clear")["status"] == "skipped"
 
 
+@pytest.mark.soak
 def test_a_loop_of_yesterday_is_healthy_and_no_log_is_unknown(hosts):
     said = run(hosts, "over,none", "--yes")
     assert said.host("over")["verdict"] == "healthy", said.out

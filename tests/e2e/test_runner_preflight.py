@@ -57,6 +57,7 @@ def test_every_fault_of_a_runner_is_found_and_a_good_one_is_ready(practice):
 
 
 @pytest.mark.real("docker")
+@pytest.mark.soak
 def test_docker_must_answer_and_containers_must_get_the_gpus(engine, tmp_path):
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")
     where = ("-i", str(tmp_path / "hosts.yaml"), "--hosts", "here", "--output", "json", *ROOMY)

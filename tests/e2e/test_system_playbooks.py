@@ -69,6 +69,7 @@ def test_what_a_dead_job_left_in_shared_memory_goes_and_what_is_mapped_stays(pra
     assert (again.host("gpu-01")["verdict"], again.writes()) == ("healthy", []), again.out
 
 
+@pytest.mark.soak
 def test_shared_memory_that_a_living_job_fills_is_left_alone_and_unresolved(practice):
     lab = practice("gpu-01=shm_full")
     fill = "rm /dev/shm/[ns]* /dev/shm/torch_3341*; exec 3<>/dev/shm/torch_9; head -c 6300000 /dev/zero >&3; exec sleep 300 <&3"

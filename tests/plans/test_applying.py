@@ -69,6 +69,7 @@ def test_a_plan_that_found_nothing_to_do_lets_nothing_be_done(scene):
     assert "nothing was sent to any host: the plan can be applied again" in done.err
 
 
+@pytest.mark.soak
 def test_a_host_without_a_plan_is_not_touched(scene):
     """Mutants: narrowing.py ``ends_of_others`` that gives nothing."""
     scene.inventory.write_text("hosts: {a: {transport: local}, b: {ssh_host: 127.0.0.1, ssh_port: 1, ssh_user: x}}\n")
@@ -319,6 +320,7 @@ def on_a_full_disk(scene, variable: str, folder: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.real("root", "lab")
+@pytest.mark.soak
 def test_an_apply_whose_record_fails_at_its_first_line_leaves_the_plan(scene):
     """Mutants: apply_command.py without its release after RecordLost."""
     victim = scene.sleeper("a")
@@ -512,6 +514,7 @@ def test_the_hosts_of_a_recorded_run_are_those_of_the_plan(scene):
     assert ended(victim)
 
 
+@pytest.mark.soak
 def test_an_apply_that_cannot_be_recorded_is_not_begun_and_leaves_the_plan(scene):
     """Mutants: apply_command.py without its release after RecordLost."""
     victim = scene.sleeper("a")

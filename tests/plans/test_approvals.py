@@ -176,7 +176,7 @@ def signers_in_an_open_folder(scene, keys):
         pytest.param(a_pipe, marks=pytest.mark.soak),
         pytest.param(by_a_pattern, marks=pytest.mark.soak),
         pytest.param(without_signers, marks=pytest.mark.soak),
-        signers_of_others,
+        pytest.param(signers_of_others, marks=pytest.mark.soak),
         signers_in_an_open_folder,
     ],
     ids=lambda it: it.__name__,

@@ -196,7 +196,11 @@ def test_a_run_that_is_gone_on_with_is_held_to_the_limits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "limit", ["attempts: {per_host: 1, within: 7d}", "cooldown: 1h", "breaker: {hosts: 1, within: 1h}"]
+    "limit",
+    [
+        "attempts: {per_host: 1, within: 7d}",
+        *(pytest.param(it, marks=pytest.mark.soak) for it in ("cooldown: 1h", "breaker: {hosts: 1, within: 1h}")),
+    ],
 )
 def test_a_host_that_was_left_in_the_middle_is_finished_and_that_is_one_attempt(tmp_path, limit):
     """Mutant: a past that is not told which run is gone on with."""

@@ -131,6 +131,7 @@ def test_a_living_run_elsewhere_keeps_its_record(tmp_path):
     assert expired(folder, "", "0") == [RUN]
 
 
+@pytest.mark.soak
 def test_items_that_are_secret_are_in_doubt(scene):
     """Their text is in no record.  Mutant: ``_of`` without its hidden ones."""
     with_playbook(scene, SECRET_ITEMS, "-e", 'keys=["kkkksecret","llllsecret"]')
@@ -142,6 +143,7 @@ def test_items_that_are_secret_are_in_doubt(scene):
     assert lines(scene, "h0.pre") == ["kkkksecret", "llllsecret"]
 
 
+@pytest.mark.soak
 def test_a_secret_that_was_left_at_its_default_keeps_it(scene):
     """Mutant: ``_resume`` that takes the masked inputs for the inputs."""
     with_playbook(scene, SECRET_ITEMS, "-e", 'keys=["kkkksecret"]')
@@ -151,6 +153,7 @@ def test_a_secret_that_was_left_at_its_default_keeps_it(scene):
     assert lines(scene, "h0.last") == ["its-default"] * 2
 
 
+@pytest.mark.soak
 def test_items_that_python_takes_for_equal_are_not(scene):
     """Mutants: ``_of`` that compares by ==; ``_key`` by repr."""
     with_playbook(scene, ITEMS)
@@ -198,6 +201,7 @@ def test_a_name_that_is_another_machine_now_is_refused(scene):
     assert scene.run("resume", run, "--yes", "--assume-done", "last", "--changed-inventory").code == 0
 
 
+@pytest.mark.soak
 def test_a_host_that_a_step_names_may_be_another_machine_too(scene):
     """Mutant: ``_selected`` that compares the hosts of the run alone."""
     hosts = "hosts:\n  h0: {transport: local}\n  other: {transport: local%s}\n"
@@ -244,6 +248,7 @@ def test_a_host_that_is_gone_keeps_no_other_from_being_resumed(tmp_path):
     assert made.run("resume", run, "--yes", "--assume-done", "last", "--hosts", "h0,h1").code == 0
 
 
+@pytest.mark.soak
 def test_an_empty_name_is_no_run(scene):
     """Mutant: ``named_run`` that takes the beginning of every id for one."""
     assert scene.run(*scene.begin).code == 0

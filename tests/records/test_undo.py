@@ -75,7 +75,7 @@ def status(said: Said) -> list[str]:
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(b"x:\n  y: 1", id="no newline"), pytest.param(b"\xff\xfe\x00 not text \x80", id="no text"),
+        pytest.param(b"x:\n  y: 1", id="no newline"), pytest.param(b"\xff\xfe\x00 not text \x80", id="no text", marks=pytest.mark.soak),
         pytest.param(b"a: 1\r\nx:\r\n  y: 1\r\n", id="crlf", marks=pytest.mark.soak), pytest.param(b"", id="empty", marks=pytest.mark.soak),
         pytest.param(b"x: {y: 1}  # \xc3\xa9\n\n\n", id="utf-8", marks=pytest.mark.soak), pytest.param(b"v\n" * 70_000, id="long", marks=pytest.mark.soak),
     ],
@@ -154,6 +154,7 @@ def test_what_was_edited_since_is_left_alone_and_shown(scene):
     assert scene.stands() == edited
 
 
+@pytest.mark.soak
 def test_a_mode_that_somebody_changed_since_is_left_alone(scene):
     """Mutant: ``_changed_since`` without mode and owner."""
     scene.file.write_text("x:\n  y: 1\n")
@@ -226,7 +227,9 @@ def test_what_something_else_changed_between_two_changes_is_not_lost(scene):
     assert "not undone: other (command)" in said.err
 
 
-@pytest.mark.parametrize("damage", ["gone", "edited", "a link", "open"])
+@pytest.mark.parametrize(
+    "damage", ["gone", "a link", *(pytest.param(it, marks=pytest.mark.soak) for it in ("edited", "open"))]
+)
 def test_without_the_copy_as_it_was_written_nothing_is_restored(scene, damage):
     """Mutants: undo_probe.sh without the digest; ``undo_open`` without ``safe_stat``; ``undo_ours`` without the mode."""
     scene.file.write_text("x:\n  y: 1\n")

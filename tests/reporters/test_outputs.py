@@ -34,8 +34,7 @@ NOWHERE = {
     [
         "full",
         "reader gone",
-        pytest.param("closed", marks=pytest.mark.slow),
-        pytest.param("everything closed", marks=pytest.mark.soak),
+        *(pytest.param(it, marks=pytest.mark.soak) for it in ("closed", "everything closed")),
     ],
 )
 def test_a_stdout_that_cannot_be_written_costs_one_line_and_no_host(toy, where, output):
@@ -107,7 +106,7 @@ def stalled(toy, *argv, **keys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("output", "signals"), [("jsonl", 1), pytest.param("json", 1, marks=pytest.mark.slow), ("console", 2)]
+    ("output", "signals"), [("jsonl", 1), pytest.param("json", 1, marks=pytest.mark.soak), ("console", 2)]
 )
 def test_an_interrupted_run_does_not_wait_for_a_reader_that_stalls(toy, output, signals):
     """Mutants: outputs.py waiting without an end; for a signal too many; standard_streams.py ending as a program usually does."""
@@ -121,7 +120,6 @@ def test_an_interrupted_run_does_not_wait_for_a_reader_that_stalls(toy, output, 
         for _ in range(signals):
             program.send_signal(signal.SIGINT)
             words.append(program.stderr.readline().rstrip("\n"))
-            time.sleep(0.2)  # noqa: TID251 the handler that has said this must come to its end, which nothing tells
         code, said = program.wait(60), [*words, *program.stderr.read().splitlines()]
         assert code == 130, said
     assert said[signals:] == ["runbook: stdout is incomplete: nothing read it after the run was interrupted"]

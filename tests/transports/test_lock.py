@@ -143,6 +143,7 @@ def test_a_lock_ends_with_the_connection_and_leaves_nothing_behind(connect, plac
     assert (left / "by").read_text().splitlines()[1] == "r2"
 
 
+@pytest.mark.soak
 def test_of_ten_at_once_one_gets_it(connect):
     """Mutants: lock.sh ``lock_look`` that gives way to nobody that asks, or that does not wait for who asks behind it."""
     made = [connect() for _ in range(10)]
