@@ -39,8 +39,8 @@ soak:
 	.ci/run bare-root soak
 
 lint: $(VENV)/.installed
-	$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
-	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet --output-format concise . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	$(BIN)/ruff check --quiet --output-format concise .
 	$(BIN)/mypy
 	find engine -name '*.sh' -exec $(BIN)/shellcheck -S warning {} +  # .shellcheckrc: what does not count, and why
 	$(BIN)/lint-imports --no-cache
