@@ -121,6 +121,7 @@ def near(found, wanted, metadata=1_000_000):
     return wanted - 100_000 <= found <= wanted + metadata
 
 
+@pytest.mark.soak
 def test_the_claimed_bytes_agree_with_docker_and_with_the_disk(engine):
     for number in range(3):
         engine.dies(*write(5), name=f"old{number}")

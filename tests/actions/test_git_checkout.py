@@ -113,6 +113,7 @@ def test_local_changes_are_left_alone_and_named(origin, tree, at):
 
 @real
 @pytest.mark.slow
+@pytest.mark.soak
 def test_commits_of_ones_own_are_left_alone(origin, tree, at):
     at()
     (tree / "file").write_text("mine")

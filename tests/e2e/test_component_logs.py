@@ -28,6 +28,7 @@ def parts_on(made, host):
     return sorted(it.rsplit("part-", 1)[1] for it in made.commands(host) if it.startswith("sh -c") and "part-" in it)
 
 
+@pytest.mark.soak
 def test_parts_are_started_once_and_the_first_that_died_is_named(practice):
     made = practice("gpu-01=healthy")
     says = f'echo "on $GPUS, $(echo "$HF_TOKEN" | wc -c)"; {FOR_EVER}'

@@ -264,6 +264,7 @@ def test_a_container_that_hangs_or_fails_its_health_check_is_not_healthy(engine,
     assert said.host("here")["verdict"] == "unresolved"
 
 
+@pytest.mark.soak
 def test_a_restart_loop_is_named_before_all_with_the_code_that_it_ends_with(engine, death):
     engine("run", "-d", "--name", "loop", "--restart", "always", "--network", "none", "base:1",
            "sh", "-c", "echo 'fatal: destination path exists'; sleep 0.3; exit 128")  # fmt: skip

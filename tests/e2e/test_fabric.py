@@ -52,6 +52,7 @@ def test_a_link_that_is_down_and_one_that_fails_are_named_and_nothing_is_sent(ma
     assert "GPU 0 (0000:1a:00.0) link 5: Replay Errors" in said.finding("link", "growing")["say"]
 
 
+@pytest.mark.soak
 def test_instances_that_are_lost_are_made_and_others_only_replaced_on_demand_and_while_nobody_holds_them(made):
     """Mutants: mig_build.sh with -dgi before -dci; mig-layout without its step divide."""
     halves = ("-e", 'layout={"0": ["3g.40gb", "3g.40gb"]}')

@@ -185,6 +185,7 @@ def test_a_plan_expires(scene):
     assert alive(victim)
 
 
+@pytest.mark.soak
 def test_secret_inputs_are_not_in_the_plan_and_must_be_given_again(scene):
     """Mutants: binding.py ``_of_inputs`` without the secret ones; ``missing_inputs`` that gives nothing."""
     victim = scene.sleeper("a")
@@ -388,6 +389,7 @@ def test_what_cleans_up_after_a_change_waits_for_no_person(scene):
     assert not (scene.folder / "rough").exists()
 
 
+@pytest.mark.soak
 def test_commands_and_files_are_as_they_were_shown(scene):
     """Mutants: host_context.py ``scope`` that takes the facts of the run that applies."""
     (scene.folder / "cleanup.yaml").write_text(CLEANUP)

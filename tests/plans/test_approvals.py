@@ -191,6 +191,7 @@ def test_what_is_no_approval_does_not_count(scene, keys, attack):
     assert alive(scene.processes[0])
 
 
+@pytest.mark.soak
 def test_two_approvals_are_of_two_people(scenes, keys):
     """Mutants: approvals.py ``counted`` without its last refusal."""
     scene = scenes(LIMITS % 2)
@@ -278,6 +279,7 @@ def test_an_edited_plan_is_not_approved(scene, keys):
     assert not list(scene.folder.glob("*.sig"))
 
 
+@pytest.mark.soak
 def test_a_new_plan_for_drifted_hosts_would_need_approvals_of_its_own(scene, keys):
     assert scene.plan().code == 0
     approve(scene, keys["carol"])

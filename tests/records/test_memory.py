@@ -83,6 +83,7 @@ def test_expressions_see_what_earlier_runs_changed_and_saw(tmp_path):
     assert scene.run("--dry-run", hosts="h1").finding("h1", "known")["say"] == "0 0 None"
 
 
+@pytest.mark.soak
 def test_a_host_is_changed_twice_and_a_third_run_is_refused(tmp_path):
     """Mutants: ``begin`` and ``refused`` that never refuse; ``<=`` for ``<`` in the count."""
     scene = Scene(tmp_path, "{attempts: {per_host: 2, within: 7d}}")
@@ -124,6 +125,7 @@ def test_a_host_rests_for_the_cooldown(tmp_path):
 
 
 @pytest.mark.parametrize(("share", "most"), [('"40%"', 2), ("3", 3)])
+@pytest.mark.soak
 def test_the_breaker_counts_this_run_and_earlier_ones(tmp_path, share, most):
     """Mutants: hosts of this run, or of earlier ones, that do not count."""
     scene = Scene(tmp_path, f"{{breaker: {{hosts: {share}, within: 1h}}}}")

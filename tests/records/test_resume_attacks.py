@@ -215,6 +215,7 @@ def test_a_host_that_a_step_names_may_be_another_machine_too(scene):
     assert scene.run("resume", run, "--yes", "--assume-done", "last", "--changed-inventory").code == 0
 
 
+@pytest.mark.soak
 def test_what_was_undone_by_hand_is_not_called_well(scene):
     """Mutant: ``continued`` that says no change where the step's own probe says that one is needed."""
     run = as_if_killed_in(scene, "last")

@@ -111,6 +111,7 @@ def test_root_restores_the_owner_of_another_user(scene):
     assert scene.stands() == before
 
 
+@pytest.mark.soak
 def test_mode_alone_is_restored_and_the_content_that_grew_stays(scene):
     scene.file.write_text("line\n")
     scene.file.chmod(0o644)
@@ -165,6 +166,7 @@ def test_a_mode_that_somebody_changed_since_is_left_alone(scene):
     assert "its mode is 604" in said.out
 
 
+@pytest.mark.soak
 def test_a_second_undo_does_nothing_and_an_undo_can_be_undone(scene):
     """Mutant: ``_last`` that takes an undo for the last run."""
     scene.file.write_text("x:\n  y: 1\n")
@@ -196,6 +198,7 @@ def test_no_content_is_in_the_record_and_nobody_else_can_read_the_copy(scene):
     assert (copy.stat().st_mode & 0o777, copies(run).stat().st_mode & 0o777) == (0o600, 0o700)
 
 
+@pytest.mark.soak
 def test_several_changes_of_one_file_are_one_restore_to_what_it_was_first(scene):
     """Mutants: ``_merged`` that takes the later content; ``_wrote`` of the last change alone."""
     scene.file.write_text("x:\n  y: 1\n")

@@ -218,6 +218,7 @@ def test_every_command_says_in_one_line_that_it_cannot_write(command, where, wor
 @pytest.mark.parametrize(
     "encoding", ["ascii", *(pytest.param(it, marks=pytest.mark.soak) for it in ("latin-1", "utf-8"))]
 )
+@pytest.mark.soak
 def test_an_encoding_that_lacks_letters_crashes_nothing(toy, encoding):
     texts = {"console": "\\u6f22", "json": "漢", "jsonl": "漢"}
     for output, shown in texts.items():
