@@ -77,7 +77,8 @@ def test_an_account_without_a_login_says_so(account, sshd, interrupt):
     ],
 )
 def test_a_forced_command_says_what_it_says_instead_of_a_shell(forced, words, interrupt, tmp_path):
-    server = start_sshd(tmp_path / "sshd", extra=f"ForceCommand {forced}")
+    bare = f"SetEnv HOME=/var/empty RUNBOOK_LOCK_PLACES={os.environ['RUNBOOK_LOCK_PLACES']}"  # root's start files may print
+    server = start_sshd(tmp_path / "sshd", extra=f"ForceCommand {forced}\n{bare}")
     try:
         assert words in told(server, interrupt)
     finally:
