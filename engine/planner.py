@@ -224,7 +224,8 @@ def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: s
     """Take back a change whose predecessors would change nothing, or are blocked."""
     moved = {written_id(it.id) for it in restless} | earlier
     idle = [it for it in draft.step.if_changed if it not in moved]
-    if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and isinstance(draft.decision, Change):
+    wants = isinstance(draft.decision, Change) or (draft.request is None and isinstance(draft.decision, NoChange))
+    if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and wants:
         would = "it would" if len(idle) == 1 else "they would"
         draft.decision = Skip(why=f"only if {' or '.join(idle)} changes something, but {would} not")
         draft.dormant = draft.decision.why

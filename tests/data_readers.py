@@ -154,6 +154,10 @@ def gpu_health(case: Case) -> Conclusions:
         else f'{FRAME} begin part index,{it}\nField "{it}" is not a valid field to query.\n\n{FRAME} end 2\n'
         for it in columns
     ]
+    if license := case.given.get("license"):
+        parts.append(
+            f"{FRAME} begin status\nGPU {row['pci.bus_id']}\n        License Status : {license}\n\n{FRAME} end 0\n"
+        )
     whole = Completed(exit_code=0, stdout="".join((answer.stdout, *parts)))
     (one,) = verdicts(Seen(devices={}, gpus=read_gpus(whole).gpus, health=read_health(whole)))
     return {key: value for key, value in to_json(one).items() if key != "uuid"}
@@ -371,7 +375,7 @@ READERS: Mapping[str, Reader] = {
     "docker": Reader(docker),
     "gpu": Reader(gpu),
     "driver_version": Reader(driver_version),
-    "gpu_health": Reader(gpu_health),
+    "gpu_health": Reader(gpu_health, frozenset({"license"})),
     "infiniband": Reader(infiniband, frozenset({"later"})),
     "pci": Reader(pci),
     "smi_condition": Reader(smi_condition, frozenset({"exit_code"})),

@@ -24,7 +24,8 @@ class Engine:
     """A running dockerd that nobody else uses."""
 
     folder: Path
-    process: subprocess.Popen
+    name: str
+    process: subprocess.Popen | None = None
     base: str = ""
     """The id of an image with busybox in it, called base:1."""
     counter: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**6)))
@@ -38,6 +39,25 @@ class Engine:
     def root(self) -> Path:
         """Where it keeps its files."""
         return self.folder / "data"
+
+    def start(self) -> None:
+        """Start dockerd, and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            process = self.process = subprocess.Popen(
+                [*("setpriv", "--pdeathsig", "TERM"), "dockerd", "--data-root", str(self.root), "--exec-root", str(self.folder / "exec"),
+                 "--pidfile", str(self.folder / "pid"), "-H", self.host, "--bridge=none", "--iptables=false", "--ip6tables=false",
+                 "--containerd-namespace", self.name, "--containerd-plugins-namespace", f"{self.name}-plugins"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        soon(lambda: process.poll() is not None or self.run("version", check=False).returncode == 0)
+        if process.poll() is not None or self.run("version", check=False).returncode != 0:
+            raise RuntimeError((self.folder / "log").read_text())
+
+    def stop(self) -> None:
+        """End dockerd, and with it the containers that run."""
+        if self.process:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=60)
 
     def run(self, *words: str, check: bool = True, **keys) -> subprocess.CompletedProcess:
         """The docker command."""
@@ -128,25 +148,14 @@ def engine_of_its_own(megabytes: int = 400) -> Iterator[Engine]:
     for it in ("data", "exec"):
         (folder / it).mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(folder / "data")], check=True)
-    name = f"runbook-{secrets.token_hex(4)}"
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*("setpriv", "--pdeathsig", "TERM"), "dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec"),
-             "--pidfile", str(folder / "pid"), "-H", f"unix://{folder}/docker.sock", "--bridge=none", "--iptables=false",
-             "--ip6tables=false", "--containerd-namespace", name, "--containerd-plugins-namespace", f"{name}-plugins"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-    engine = Engine(folder=folder, process=process)
+    engine = Engine(folder=folder, name=f"runbook-{secrets.token_hex(4)}")
     try:
-        soon(lambda: process.poll() is not None or engine.run("version", check=False).returncode == 0)
-        if process.poll() is not None or engine.run("version", check=False).returncode != 0:
-            raise RuntimeError((folder / "log").read_text())
+        engine.start()
         engine.base = engine.import_image("base:1")
         yield engine
         engine.clean()
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        engine.stop()
         for mount in reversed(Path("/proc/mounts").read_text().splitlines()):
             place = mount.split()[1]
             if place.startswith(f"{folder}/"):

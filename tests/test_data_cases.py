@@ -41,17 +41,23 @@ def test_what_a_reader_of_the_kernels_log_knows_comes_through_the_filter_on_the_
         assert not list(differences(case.concludes, kernel_conclusions("\n".join(sent) or "-"))), case.name
 
 
-@pytest.mark.parametrize("playbook", ["monitor", "runner-preflight"])
-def test_a_playbook_that_asks_the_kernel_has_a_finding_for_every_fault_of_a_gpu_or_of_the_machine(playbook):
-    """Mutants: the findings kernel_broken and machine_suffers without one of the fields that they look at."""
-    whole = yaml.load((PLAYBOOKS / f"{playbook}.yaml").read_text(encoding="utf-8"), PlaybookLoader)
+@pytest.mark.parametrize("playbook", ["monitor", "runner-preflight", "training-crash", "zombie-gpu"])
+def test_a_playbook_that_needs_healthy_gpus_includes_what_looks_at_them(playbook):
+    steps = yaml.load((PLAYBOOKS / f"{playbook}.yaml").read_text(encoding="utf-8"), PlaybookLoader)["diagnose"]
+    assert "gpu-health" in [step.get("include") for step in steps]
+
+
+def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_machine():
+    """Mutants: the findings kernel_broken and hardware_errors without one of the fields that they look at."""
+    whole = yaml.load((PLAYBOOKS / "gpu-health.yaml").read_text(encoding="utf-8"), PlaybookLoader)
     rules = [rule for rule in whole["findings"] if "kernel." in rule["when"] and rule["severity"] != "info"]
     serious = {"gpu_faults", "panics", "hardware_errors", "lockups"}
     held = [case for case in kernel_cases() if serious & set(case.concludes.get("faults", ()))]
     assert len(held) > 50
     for case in held:
         scope = Scope(
-            inputs={"read_kernel": True, "killed_within": "1h"}, looks={"kernel": kernel_conclusions(case.text)}
+            inputs={"need_kernel": True},
+            looks={"kernel": kernel_conclusions(case.text), "health": {"off_the_bus": []}},
         )
         assert any(evaluate(rule["when"], scope) is True for rule in rules), case.name
 

@@ -28,7 +28,7 @@ from engine.app.outputs import outputs_for
 from engine.app.run import Run
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.app.secret_sources.resolution import problems_with_references, resolved
-from engine.app.step_resolution import with_places, with_tags
+from engine.app.step_resolution import with_places, with_tags, without_scratch
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.facts.commands.mutating_programs import mutating_command
@@ -152,6 +152,8 @@ def order_from(sources: Sources | None, options: Options, person: Person, proble
     problems += problems_with_references(playbook, sources.inventory, sources.selection.hosts)
     problems += problems_with_inputs_given(playbook, discover(), parts, places_of(sources.given)) if parts else []
     playbook = _or_problems(problems, lambda: with_tags(playbook, options["tags"], options["skip_tags"])) or playbook
+    if options["plan_only"] and not options["scratch"]:
+        playbook = without_scratch(playbook)
     if parts:
         playbook = _or_problems(problems, lambda: with_places(playbook, parts, sources.inventory)) or playbook
     if problems:

@@ -81,6 +81,12 @@ def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str])
     return _each_step(playbook, chosen)
 
 
+def without_scratch(playbook: Playbook) -> Playbook:
+    """*playbook* without the probes that write files of their own, which a dry run takes only with ``--scratch``."""
+    why = "not measured in a dry run, because it writes files of its own (--scratch)"
+    return _each_step(playbook, lambda step: replace(step, left_out=why) if step.scratch else step)
+
+
 def _words(given: Sequence[str]) -> list[str]:
     return [word for it in given for word in (part.strip() for part in it.split(",")) if word]
 

@@ -204,8 +204,13 @@ choice_options = shared(
         help="Run steps that end processes, or do worse, even if their finding is unknown. Dangerous.",
     ),
 )
-detailed_option = click.option(
-    "--detailed-exitcode", is_flag=True, help="Exit 3 when a dry run would change something."
+plan_options = shared(
+    click.option("--detailed-exitcode", is_flag=True, help="Exit 3 when a dry run would change something."),
+    click.option(
+        "--scratch",
+        is_flag=True,
+        help="In a dry run, also take the probes that write files of their own, and remove them again.",
+    ),
 )
 run_options = shared(
     hosts_option,
@@ -217,7 +222,7 @@ run_options = shared(
         help="Only diagnose and report the findings; plan and make no change.",
     ),
     choice_options,
-    detailed_option,
+    plan_options,
     click.option(
         "--settle", is_flag=True, help="First do what earlier runs still owe to these hosts, as `runbook settle` does."
     ),

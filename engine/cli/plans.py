@@ -12,7 +12,7 @@ from engine.cli.options import (
     changing_options,
     choice_options,
     connection_options,
-    detailed_option,
+    plan_options,
     fleet_options,
     hosts_option,
     input_options,
@@ -47,7 +47,7 @@ signers_option = click.option(
 @hosts_option
 @input_options
 @choice_options
-@detailed_option
+@plan_options
 @fleet_options
 @recorded_options
 def plan(playbook: str, **options: Any) -> int:

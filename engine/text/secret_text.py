@@ -57,7 +57,7 @@ def secret_spans(text: str) -> list[Span]:
     lower = text.lower()
     if not any(hint in lower for hint in HINTS):
         return []
-    found = [*_by_shape(text), *_by_name(text)]
+    found = [*_by_shape(text), *_by_name(text), *_in_escaped_json(text)]
     if "curl" in lower or "sshpass" in lower or "mysql" in lower or "mariadb" in lower or "redis-cli" in lower:
         found += _by_program(text)
     return merged(found)
@@ -153,6 +153,20 @@ def _by_shape(text: str) -> Iterator[Span]:
     yield from (found.span(1) for found in _BEARER.finditer(text) if _looks_secret(found[1]))
     if "PRIVATE KEY-----" in text:
         yield from (found.span(1) for found in KEY_BLOCK.finditer(text) if found[1].strip())
+
+
+_ESCAPED = re.compile(
+    r"""(\\+)(["'])([\w.-]{1,100})\1\2\s{0,9}:\s{0,9}(?:\1\2((?:(?!(?<!\\)\1\2).){1,1000})|([\w.+-]{1,200}))""",
+    re.DOTALL,
+)
+"""A name and its value in JSON whose quotes are escaped, as within a word of a command line, at any depth."""
+
+
+def _in_escaped_json(text: str) -> Iterator[Span]:
+    for found in _ESCAPED.finditer(text) if "\\" in text else ():
+        group = 4 if found[4] is not None else 5
+        if (span := _checked(text, found[3], found.span(group), surely=True)) is not None:
+            yield span
 
 
 def _by_name(text: str) -> Iterator[Span]:

@@ -48,13 +48,18 @@ def look(here: Here, **args):
     return drive(gpu_health.probe(build(gpu_health.Args, args)), here)
 
 
+def queries(folder) -> list[str]:
+    """What nvidia-smi was asked, but for what a virtual machine needs to know of its license."""
+    return [words for words in calls(folder) if words != "-q"]
+
+
 def test_a_healthy_host_is_asked_for_everything_in_two_calls(host, tmp_path):
     here = host(Pretended(gpus=[gpu(0), gpu(1)]), gpus=2)
     state = look(here, expect_gpus=2)
     assert [it.verdict for it in state.gpus] == ["healthy", "healthy"]
     assert (state.smi, state.on_bus, state.in_driver, state.listed, state.missing) == ("answers", 2, 2, 2, 0)
     assert (state.ill, state.unknown, state.not_checked, state.lost) == ((), (), (), ())
-    assert len(calls(tmp_path / "bin")) == 2
+    assert len(queries(tmp_path / "bin")) == 2
     assert {it.effect for it in here.sent} == {Effect.READ}
     assert isinstance(gpu_health.holds(build(gpu_health.Args, {}), state), Holds)
 
@@ -68,7 +73,7 @@ def test_an_old_driver_is_asked_group_by_group_and_by_the_old_name(host, tmp_pat
     (health,) = state.health.values()
     assert (health.link_width, health.ecc_volatile) == (16, 0)
     assert health.not_reported == ("fabric.state", "fabric.status")
-    assert len(calls(tmp_path / "bin")) <= 3 + len(GROUPS) + 2
+    assert len(queries(tmp_path / "bin")) <= 3 + len(GROUPS) + 2
 
 
 def test_what_a_driver_does_not_report_is_said(host):

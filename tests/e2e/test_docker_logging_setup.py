@@ -140,10 +140,10 @@ def test_a_missing_file_is_made(docker):
 
 @pytest.mark.soak
 def test_where_docker_does_not_come_back_the_old_file_is_put_back_and_docker_runs(docker):
-    """The log driver stands on the command line too: dockerd refuses to start.  Mutants: no put_back; any old backup taken."""
-    docker.start(OLD, flags="--log-driver=json-file")
+    """Mutants: no put_back; any old backup taken."""
+    docker.start(OLD)
     docker.systemd.write(f"{CONFIG}.backup-20990101-000000", '{"debug": true}')
-    said = docker.run()
+    said = docker.run("-e", 'settings={"storage-driver": "nonsense"}')
     assert said.code == 1
     assert said.step("here", "restart")["status"] == "failed", said.out
     assert said.step("here", "put_back")["status"] == "changed"

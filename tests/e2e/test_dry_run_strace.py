@@ -57,9 +57,8 @@ DOCKER = {
     "container-lost-gpu": ("gpu-24=lost_gpu",),
     "docker-recover": ("gpu-25=docker_dead",),
 }
-SCRATCH = {"disk-slow", "pipeline-hang"}
 OWN_NAMES = r'"[^"]*/?\.runbook-[^"]+"|<[^>]*/\.runbook-[^>]*>'
-"""Of the steps that say ``scratch: true``: names that nothing else has."""
+"""Of the steps that say ``scratch: true``, with ``--scratch``: names that nothing else has."""
 
 LAB = r'"/run/lab/state/'
 """What the lab's nvidia-smi was asked, which it writes down; the real one does not."""
@@ -100,18 +99,18 @@ def watched(practice: Practice, names: list[str], into: Path) -> Iterator[tuple[
         yield seen, into / "hosts.yaml"
 
 
-def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *allowed: str) -> Said:
+def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *options: str, allowed: str = LAB) -> Said:
     """What a dry run says that leaves nothing; a call that could is an error."""
     leader = next((it.address for it in practice.lab.hosts if it.name == "leader"), "")
     inputs = scene(playbook) if playbook in lab.SCENARIOS else ()
     inputs = tuple(it.replace("ADDRESS_OF_LEADER", leader) for it in inputs)
     with watched(practice, names, into) as (seen, inventory):
         where = ("-i", str(inventory), "--hosts", ",".join(names), "--output", "json")
-        said = runbook("run", playbook, "--dry-run", *where, *inputs)
+        said = runbook("run", playbook, "--dry-run", *where, *inputs, *options)
     assert said.code in (0, 1), said.err
     assert {it["host"]: it["error"] for it in said.document["hosts"]} == dict.fromkeys(names)
     assert seen.lines > 50, "strace saw the commands of the looks"
-    assert seen.lasting(LAB, *allowed) == []
+    assert seen.lasting(LAB, allowed) == []
     return said
 
 
@@ -126,7 +125,21 @@ def each(playbooks: dict) -> list:
 @pytest.mark.parametrize("playbook", each(PLAYBOOKS))
 def test_a_dry_run_leaves_nothing(practice, playbook, tmp_path):
     names = [it.partition("=")[0] for it in PLAYBOOKS[playbook]]
-    dry_run(practice, playbook, names, tmp_path, *((OWN_NAMES,) if playbook in SCRATCH else ()))
+    dry_run(practice, playbook, names, tmp_path)
+
+
+def test_a_dry_run_measures_with_files_of_its_own_only_where_it_was_asked_to(practice, tmp_path):
+    """Mutant: ``without_scratch`` that leaves no step out."""
+    names = [it.partition("=")[0] for it in PLAYBOOKS["disk-slow"]]
+    (tmp_path / "plain").mkdir()
+    plain = dry_run(practice, "disk-slow", names, tmp_path / "plain")
+    step = plain.step(names[0], "speed")
+    assert (step["status"], "--scratch" in step["why"]) == ("skipped", True)
+    assert "speed" in str(plain.finding(names[0], "slow")["say"])
+    assert plain.finding(names[0], "slow")["status"] == "unknown"
+    (tmp_path / "measured").mkdir()
+    measured = dry_run(practice, "disk-slow", names, tmp_path / "measured", "--scratch", allowed=OWN_NAMES)
+    assert measured.step(names[0], "speed")["status"] == "ok"
 
 
 @pytest.mark.real("docker")
@@ -138,10 +151,6 @@ def test_a_dry_run_on_a_host_with_docker_leaves_nothing(with_docker, playbook, t
 def test_every_playbook_is_here():
     there = {it.stem for it in (Path(__file__).parents[2] / "playbooks").glob("*.yaml")}
     assert {*PLAYBOOKS, *DOCKER} == there
-    scratch = {
-        it for it in there if "scratch: true" in (Path(__file__).parents[2] / f"playbooks/{it}.yaml").read_text()
-    }
-    assert scratch == SCRATCH
 
 
 def test_what_leaves_something_is_seen(practice, tmp_path):

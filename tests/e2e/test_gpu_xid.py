@@ -83,11 +83,11 @@ def test_a_gpu_fault_that_explains_it_comes_before_what_other_playbooks_would_gu
     )
     quick = ("-e", "samples=3", "-e", "every=400ms")
     crash = made.run("training-crash", "--yes", *scene("training-crash"), *quick, hosts="silent,timeout")
-    assert errors(crash, "silent") == ["gpu_fault"], crash.out
+    assert errors(crash, "silent") == ["gpu_lost", "gpu_fault"], crash.out
     assert "Most likely" not in str(crash.host("silent")["findings"][0])
     assert crash.finding("silent", "silent_stop")["status"] == "absent"
     assert "runbook run gpu-xid --hosts silent" in crash.finding("silent", "gpu_fault")["advise"][0]
-    assert errors(crash, "timeout") == ["gpu_fault_then"], crash.out
+    assert errors(crash, "timeout") == ["gpu_lost", "gpu_fault", "gpu_fault_then"], crash.out
     assert "has fallen off the PCI bus (Xid 79)" in crash.finding("timeout", "gpu_fault_then")["say"]
 
     address = next(it.address for it in made.lab.hosts if it.name == "leader")

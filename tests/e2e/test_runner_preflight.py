@@ -46,7 +46,7 @@ def test_every_fault_of_a_runner_is_found_and_a_good_one_is_ready(practice):
     assert present(said, "used") == {"gpu_in_use"}
     assert present(said, "left") == {"gpu_memory_taken"}
     assert present(said, "none") == {"too_few_gpus"}
-    assert "gpu_trouble" in present(said, "ill")
+    assert "gpu_needs_reset" in present(said, "ill")
     assert deaf.finding("deaf", "too_few_gpus")["status"] == "unknown"
     assert (said.writes(), deaf.writes()) == ([], [])
     tight = lab.run(

@@ -105,6 +105,7 @@ def test_a_zombie_is_gone(machine, stage):
     parent = stage.start(["bash", "-c", "sleep 800 & echo up; echo $!; exec sleep 600"])
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
+    until(lambda: Path(f"/proc/{parent.pid}/comm").read_text() == "sleep\n")  # bash would collect its child
     victim = process(child)
     done = end(machine, victim)
     assert (done.exit_code, done.stdout) == (0, f"{child} gone\n")

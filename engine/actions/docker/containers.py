@@ -8,17 +8,24 @@ from typing import Literal
 
 from engine.errors import ProbeError
 from engine.facts.docker.containers import FORMAT, LIST, Container, container
-from engine.facts.docker.engine import ask_docker, epoch, read_docker
+from engine.facts.docker.engine import FIND_DOCKERD, DockerAnswer, ask_docker, epoch, read_docker
 from engine.facts.docker.events import Events, ask_events, read_events
 from engine.facts.processes.exit_codes import explained, sentence
 from engine.protocols import Absent, Probe
 from engine.shell import script
+from engine.text.host_json import finite
 from engine.values.types import Duration, Unknown
 
-_LOOK = LIST + script(__package__, "containers_probe")
+_LOOK = FIND_DOCKERD + LIST + script(__package__, "containers_probe")
 
 TOGETHER = 1.0
 """Seconds in which Docker ends, or finds ended, all that it has."""
+RESTART = 120.0
+"""Seconds within which a service or a machine that is restarted ends its containers, and starts dockerd again."""
+
+FORGOTTEN = "Docker was restarted since, and does not remember whether it was asked to end it"
+LOST = 255
+"""The exit code that dockerd gives to a container that it finds ended, or cannot find, as it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,8 @@ class Report:
     oom_killed: bool
     signals: tuple[str, ...] | Unknown
     """Signals that Docker was asked to send it, in the window."""
+    ended_with: tuple[str, ...] | Unknown
+    """Names of all, itself among them, that a restart of Docker or of the machine ended at one moment."""
     error: str
     """Why it could not be started."""
     created_at: str
@@ -119,13 +128,6 @@ class State:
     looping: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "Names of the containers in a restart loop."}
     )
-    ended_together: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Names of three or more containers that ended within a second of each other: whoever ended them, "
-            "such as a restart of Docker, made their exit codes."
-        },
-    )
     unhealthy: tuple[str, ...] = field(
         default=(), metadata={"about": "Names of the containers whose health check fails."}
     )
@@ -146,10 +148,17 @@ def probe(args: Args) -> Probe[State]:
     except ProbeError as error:
         events = Unknown(why=str(error))
     labelled = [frozenset(answer.all(f"label{at}")) for at in range(len(args.labels))]
-    found = [container(it) for it in answer.all("container")]
-    found = _chosen(args, [it for it in found if all(it.id in ids for ids in labelled)])
+    known = [container(it) for it in answer.all("container")]
+    found = _chosen(args, [it for it in known if all(it.id in ids for ids in labelled)])
     now = epoch(answer.one("clock"))
-    return _state([_report(it, events, args, now) for it in found], events)
+    restarted = _restarted(answer, now)
+    reports = []
+    for it in found:
+        report = _report(it, events, args, now, _ended_with(it, known, events, restarted))
+        if it.dead and not report.signals and isinstance(restarted, float) and 0 < epoch(it.finished_at) < restarted:
+            report = replace(report, signals=Unknown(why=FORGOTTEN))
+        reports.append(report)
+    return _state(reports, events)
 
 
 def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
@@ -164,12 +173,39 @@ def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
     return sorted(ended, key=lambda it: (it.exit_code != 0 or it.oom_killed, it.died))[-1:]
 
 
-def _ended_together(reports: Sequence[Report]) -> list[Report]:
-    """The most of *reports* that ended within TOGETHER of each other; fewer than three may have done so by chance."""
-    ends = [(epoch(report.finished_at), report) for report in reports if report.dead and epoch(report.finished_at)]
-    groups = ([other for at, other in ends if 0 <= at - first <= TOGETHER] for first, _ in ends)
-    largest = max(groups, key=len, default=[])
-    return largest if len(largest) > 2 else []
+def _restarted(answer: DockerAnswer, now: float) -> float | Unknown:
+    """When dockerd was started; seconds since 1970."""
+    for row in answer.all("daemon"):
+        age = finite(str(row["up"])) - finite(str(row["began"])) / 100  # USER_HZ is 100 wherever Linux has /proc
+        if age >= 0:
+            return now - age
+    return Unknown(why="the process of dockerd is not seen from here, and so not when it was started")
+
+
+def _ended_with(
+    one: Container, known: Sequence[Container], events: Events | Unknown, restarted: float | Unknown
+) -> tuple[str, ...] | Unknown:
+    """The containers that a restart ended together with *one*.
+
+    Two or more that ended at one moment, unasked, about when dockerd was started, or *one* alone with the code that
+    dockerd gives to what it finds ended as it starts.  Once it has been restarted, dockerd no longer knows what it was
+    asked before: what ended long before that may have been stopped on request.
+    """
+    end = epoch(one.finished_at)
+    if not one.dead or not end:
+        return ()
+    group = [it for it in known if it.dead and abs(epoch(it.finished_at) - end) <= TOGETHER]
+    if len(group) < 2 and one.exit_code != LOST:
+        return ()
+    if isinstance(restarted, Unknown):
+        return restarted
+    if end < restarted - RESTART:
+        return Unknown(why=FORGOTTEN)
+    if end > restarted + RESTART or any(epoch(it.started_at) > restarted for it in group):
+        return ()
+    if isinstance(events, Unknown):
+        return events
+    return () if any(events.signals.get(it.id) for it in group) else tuple(it.name for it in group)
 
 
 def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
@@ -180,7 +216,6 @@ def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
         containers=tuple(reports),
         count=len(reports),
         running=names([report for report in reports if report.status == "running"]),
-        ended_together=names(_ended_together(reports)),
         failed=names(
             [
                 report
@@ -198,7 +233,9 @@ def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
     return replace(state, chosen=reports[0]) if reports else state
 
 
-def _report(container: Container, events: Events | Unknown, args: Args, now: float) -> Report:
+def _report(
+    container: Container, events: Events | Unknown, args: Args, now: float, ended_with: tuple[str, ...] | Unknown
+) -> Report:
     code = _exit_code(container)
     short = _short_of_memory(container, events)
     evidence = [
@@ -222,6 +259,7 @@ def _report(container: Container, events: Events | Unknown, args: Args, now: flo
         out_of_memory=short,
         oom_killed=container.oom_killed,
         signals=events.signals.get(container.id, ()) if isinstance(events, Events) else events,
+        ended_with=ended_with,
         error=container.error,
         created_at=container.created_at,
         started_at=container.started_at,

@@ -16,6 +16,7 @@ from engine.errors import ProbeError
 from engine.facts.config_edit import DesiredValues, Unparsable, patched
 from engine.facts.config_edit.config_file import ask_file, read_file
 from engine.facts.docker.daemon_options import conflicts, refusals
+from engine.facts.docker.engine import FIND_DOCKERD
 from engine.protocols import Fails, Holds, Probe
 from engine.shell import script
 from engine.text.secret_lines import without_secrets
@@ -93,7 +94,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 _ASK = script(__package__, "dockerd_validate")
-_FLAGS = script(__package__, "dockerd_flags")
+_FLAGS = FIND_DOCKERD + script(__package__, "dockerd_flags")
 
 
 def _options(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,6 +1,4 @@
-# The command line of the dockerd that runs, a word a line; nothing where its pid file names no dockerd.
-pid=
-{ read -r pid </var/run/docker.pid; } 2>/dev/null
-case $pid in ''|*[!0-9]*) exit 0 ;; esac
-case $(readlink "/proc/$pid/exe") in */dockerd|*/dockerd' (deleted)') tr '\000' '\n' <"/proc/$pid/cmdline" ;; esac
+# The command line of the dockerd that runs, a word a line; nothing where none is found.
+find_dockerd
+[ -z "$daemon" ] || tr '\000' '\n' <"/proc/$daemon/cmdline"
 exit 0

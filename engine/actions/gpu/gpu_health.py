@@ -115,6 +115,9 @@ class State:
     not_in_fabric: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs whose registration with the NVLink fabric is not complete."}
     )
+    unlicensed: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "Shares of a GPU (vGPU) without a license: the driver slows them down."}
+    )
     mig_waits: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs whose MIG mode changes with the next reset."}
     )
@@ -238,6 +241,7 @@ _LISTS = {
     "slowed": Condition.SLOWED,
     "warm": Condition.WARM,
     "not_in_fabric": Condition.FABRIC,
+    "unlicensed": Condition.UNLICENSED,
     "mig_waits": Condition.MIG_WAITS,
 }
 

@@ -38,8 +38,9 @@ OnEvent = Callable[[Event], None]
 
 DEFAULTS: Mapping[str, Any] = {
     "hosts": None, "inputs": (), "inputs_file": "", "only": None, "tags": (), "skip_tags": (), "force": False,
-    "detailed_exitcode": False, "settle": False, "wait_lock": "1m", "inventory": (), "parallel": 32, "timeout": "",
-    "deadline": "", "host_deadline": "", "max_unavailable": "", "stop_after": "", "batches": "", "pause_between": "",
+    "detailed_exitcode": False, "scratch": False, "settle": False, "wait_lock": "1m", "inventory": (), "parallel": 32,
+    "timeout": "", "deadline": "", "host_deadline": "", "max_unavailable": "", "stop_after": "", "batches": "",
+    "pause_between": "",
     "order": None, "strict_host_keys": False, "ask_become_pass": False, "become_password_file": "",
     "connect_timeout": "10s", "shell_timeout": "20s", "include_not_ready": False, "reason": "", "records": "",
     "no_record": False,

@@ -29,6 +29,7 @@ from engine.app.secret_sources.resolution import problems_with_references
 from engine.errors import ConfigError, Problem
 from engine.fleet import Cancellation
 from engine.inventory.host_patterns import select
+from engine.lang.includes import inputs_of_parts
 from engine.values.playbook import Playbook
 from engine.values.types import plural
 from engine.values.units import duration
@@ -62,7 +63,8 @@ def _monitor_hosts(options: Options, person: Person, hiding: SecretMasking) -> i
     chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
     if problems := problems_with_references(book, inventory, chosen.hosts):
         raise ConfigError(*problems)
-    order = order_for(book, inputs, options, person, inventory=inventory, selection=chosen)
+    parts = inputs_of_parts(book, inputs)
+    order = order_for(book, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=False)
     stop = Cancellation()
     person.can_stop(stop)

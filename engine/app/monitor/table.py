@@ -45,7 +45,9 @@ class Cell:
 def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *, colours: bool) -> list[str]:
     """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
     now = time.monotonic()
-    head = [Cell(it, "1") for it in ("host", *(step.id for step in book.diagnose), "seen")]
+    head = [
+        Cell(it, "1") for it in ("host", *(step.id.removeprefix(f"{step.part}_") for step in book.diagnose), "seen")
+    ]
     rows = [head, *([Cell(sight.host), *_cells(book, sight), _age(sight, now)] for sight in sights)]
     widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
     lines = [_line(row, widths, width, colours) for row in rows]
@@ -208,6 +210,14 @@ def _gpus(state: Mapping[str, Json]) -> str:
     return " ".join(reported) or "none"
 
 
+def _health(state: Mapping[str, Json]) -> str:
+    """How many GPUs are well, or how nvidia-smi fails to answer."""
+    gpus, healthy, smi = state.get("gpus"), _known(state.get("healthy")), state.get("smi", "answers")
+    if smi != "answers":
+        return str(smi).replace("_", " ")
+    return f"{healthy}/{len(gpus)} well" if isinstance(gpus, list) and gpus else "none"
+
+
 _OF_THE_KERNEL = (
     ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
     ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
@@ -249,6 +259,7 @@ WORDS = {
     "memory": _memory,
     "disk": lambda state: _percent(state.get("percent")),
     "nvidia_smi": _gpus,
+    "gpu_health": _health,
     "kernel_log": _kernel,
     "containers": _containers,
 }

@@ -73,6 +73,7 @@ def _options(saved: SavedPlan, given: Options) -> dict[str, Any]:
         "plan_only": True,  # the hosts are those of the plan, also where the playbook names them
         "only": None,
         "settle": False,
+        "scratch": True,
     }
 
 

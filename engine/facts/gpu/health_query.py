@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from engine.facts.gpu.clock_reasons import reasons_in
 from engine.facts.gpu.smi_markers import says_nothing
 from engine.facts.gpu.smi_output import missing, number, reason, row, sections, word
-from engine.facts.gpu.smi_query import ask_gpus
+from engine.facts.gpu.smi_parser import by_bus
+from engine.facts.gpu.smi_query import ask_gpus, bus_id
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
@@ -68,6 +69,8 @@ class GpuHealth:
     mig_pending: str | Unknown = NOT_REPORTED
     fabric_state: str | Unknown = NOT_REPORTED
     fabric_status: str | Unknown = NOT_REPORTED
+    license: str | Unknown = NOT_REPORTED
+    """Of a share of a GPU in a virtual machine: Licensed (until when), Unlicensed (and what that means)."""
     not_applicable: tuple[str, ...] = field(default=())
     """Columns of which the driver says that this product has no such value."""
     not_reported: tuple[str, ...] = field(default=())
@@ -84,11 +87,16 @@ def read_health(done: Completed) -> Mapping[str, GpuHealth]:
     values: dict[str, dict[str, str]] = {}
     refused: set[str] = set()
     failed: dict[str, str] = {}
+    buses: dict[str, str] = {}
+    licenses: dict[str, str] = {}
     for section in sections(done):
         if section.name == "gpus":
             for line in section.lines:
                 if cells := row(line, section.fields, "name"):
                     values.setdefault(cells[0], {})
+                    buses[cells[0]] = bus_id(dict(zip(section.fields, cells, strict=True)).get("pci.bus_id", ""))
+        if section.name == "status":
+            licenses = by_bus(section.lines, "License Status")
         if section.name != "part":
             continue
         columns = section.fields[1:]
@@ -100,7 +108,15 @@ def read_health(done: Completed) -> Mapping[str, GpuHealth]:
             if cells and cells[0] in values:
                 values[cells[0]] |= dict(zip(columns, cells[1:], strict=True))
     refused -= {REASONS} if any(OLD_REASONS in it for it in values.values()) else set()
-    return {index: _health(found, refused, failed) for index, found in values.items()}
+    found = {index: _health(asked, refused, failed) for index, asked in values.items()}
+    if len(found) == len(licenses) == 1:  # guests are not always told the bus id
+        licenses = dict.fromkeys(buses.values(), *licenses.values())
+    return {index: _licensed(health, licenses.get(buses[index], "")) for index, health in found.items()}
+
+
+def _licensed(health: GpuHealth, status: str) -> GpuHealth:
+    """*health* with the license, where this GPU needs one."""
+    return replace(health, license=status) if status and not says_nothing(status) else health
 
 
 def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, str]) -> GpuHealth:

@@ -85,6 +85,7 @@ def faults(values: Mapping[str, str]) -> tuple[str, ...]:
             usual = column in normal and _untold(value)
         else:
             usual = absent or not value or "deprecated" in value.lower() or "not found" in value.lower()
+            usual |= values.get("mig.mode.current") == "Enabled" and bool(_FORBIDDEN.fullmatch(value))
         if not usual:
             found.append(f"{column}: {value or 'empty'}")
     return tuple(found)

@@ -69,7 +69,7 @@ def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict
 
 def _with_status(gpus: Iterable[Gpu], section: QuerySection) -> tuple[Gpu, ...]:
     """*gpus* with what nvidia-smi says of the resets and drains that each needs."""
-    resets, drains = _resets(section.lines), _resets(section.lines, "Drain and Reset Recommended")
+    resets, drains = by_bus(section.lines, "Reset Required"), by_bus(section.lines, "Drain and Reset Recommended")
     return tuple(
         replace(
             _told_by_status(gpu, resets),
@@ -195,8 +195,8 @@ def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
     )
 
 
-def _resets(lines: tuple[str, ...], label: str = "Reset Required") -> dict[str, str]:
-    """What older drivers say under *label*, by bus id; nothing of a GPU that stands there twice.
+def by_bus(lines: tuple[str, ...], label: str) -> dict[str, str]:
+    """What ``nvidia-smi -q`` says under *label*, by bus id; nothing of a GPU that stands there twice.
 
     The names of processes stand there too, below what is said of a GPU, and may hold lines of their own.
     """

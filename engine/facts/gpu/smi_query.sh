@@ -23,6 +23,11 @@ grouped() {  # groups of fields, one a parameter; behind a slash what an older n
         esac
     done
 }
+virtual() {  # whether this may be a virtual machine with a share of a GPU, which needs a license
+    grep -q '^flags.* hypervisor' /proc/cpuinfo 2>/dev/null ||
+        grep -q -E '^Model:.*-[0-9]+[ABCQ]([^0-9A-Za-z]|$)' /proc/driver/nvidia/gpus/*/information 2>/dev/null
+}
+asked=
 gpus gpus "$full"
 if [ $rc = 2 ]; then  # a field that this nvidia-smi does not know: ask for the core, then for the others one by one
     others=${full#"$core",}
@@ -35,7 +40,7 @@ if [ $rc = 2 ]; then  # a field that this nvidia-smi does not know: ask for the 
             case $rc in 0|2) gpus part "index,$one" ;; esac
         done
         unset IFS
-        case $rc in 0|2) whole status -q ;; esac
+        case $rc in 0|2) whole status -q; asked=1 ;; esac
     fi
 fi
 case $rc in
@@ -44,7 +49,12 @@ case $rc in
         [ -z "$interval" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
         exit 0 ;;
 esac
-if [ $# -gt 0 ]; then grouped "$@"; fi
+if [ $# -gt 0 ]; then
+    grouped "$@"
+    if [ -z "$asked" ] && virtual; then
+        case $rc in 0|2) whole status -q ;; esac
+    fi
+fi
 if [ -n "$interval" ]; then sleep "$interval"; gpus again index,uuid,utilization.gpu; fi
 if [ -n "$apps" ]; then listed "$apps"; fi
 exit 0

@@ -35,14 +35,14 @@ listed() {  # fields, of which the second is the pid: the processes on GPUs, and
     done
     printf '\n%s end 0\n' "$frame"
 }
-whole() {  # name, then the words of a question about everything; only the lines on resets are kept
+whole() {  # name, then the words of a question about everything; only the lines on resets and licenses are kept
     echo "$frame begin $1"; echo "$frame begin $1" >&2
     shift
     said=$(nvidia-smi "$@" </dev/null); rc=$?
     printf '%s\n' "$said" | awk '
         /^GPU / { named = 0 }
         /^ *Processes/ { named = 1 }  # their names come now, with whatever lines are in them
-        /^GPU / || !named && /Reset Required|Drain and Reset Recommended/'
+        /^GPU / || !named && /Reset Required|Drain and Reset Recommended|License Status/'
     printf '\n%s end %s\n' "$frame" "$rc"
 }
 gpus() { ask "$1" "$2" "--query-gpu=$2" --format=csv,noheader,nounits; }

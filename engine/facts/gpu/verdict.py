@@ -28,6 +28,7 @@ class Condition(StrEnum):
     WAITS = "memory waits for a reset"
     NARROW = "narrow link"
     FABRIC = "not in the NVLink fabric"
+    UNLICENSED = "without a license"
     MIG_WAITS = "MIG mode waits for a reset"
     WARM = "slowed down for heat"
 
@@ -111,7 +112,7 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
         found.setdefault(Condition.NARROW, f"{device.width} lanes of {device.width_max}")
     conditions = tuple(it for it in Condition if it in found)
     missing = tuple(_missing_values(gpu, health)) if gpu else ()
-    unknown = gpu is None or any(value not in _NOT_IN_THIS_DRIVER for _, value in missing)
+    unknown = gpu is None or any(not _normally_missing(gpu, value) for _, value in missing)
     return GpuVerdict(
         bus_id=bus,
         index=gpu.index if gpu else Unknown(why="nvidia-smi does not list it"),
@@ -172,6 +173,8 @@ def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, 
         yield Condition.MIG_WAITS, f"MIG is {gpu.mig}, and {health.mig_pending} after a reset"
     if in_fabric(health) is False:
         yield Condition.FABRIC, f"fabric state {health.fabric_state}, status {health.fabric_status}"
+    if isinstance(health.license, str) and health.license.lower().startswith("unlicensed"):
+        yield Condition.UNLICENSED, f"the license of this vGPU: {health.license}"
 
 
 def in_fabric(health: GpuHealth) -> bool | Unknown:
@@ -197,6 +200,11 @@ _NOT_IN_THIS_DRIVER = (NOT_ASKED, NOT_REPORTED, SILENT)
 _NO_SUCH_VALUE = ("nvidia-smi prints [N/A]", "nvidia-smi prints N/A", "nvidia-smi prints [Not Supported]")
 
 
+def _normally_missing(gpu: Gpu, value: Unknown) -> bool:
+    """Whether the driver does not know such a value, or does not tell a container with a MIG instance of the GPU."""
+    return value in _NOT_IN_THIS_DRIVER or (gpu.mig == "Enabled" and "insufficient permissions" in value.why.lower())
+
+
 def _missing_values(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[str, Unknown]]:
     """Checks without a value; what the driver says this product, or mode, does not have is none."""
     of_row = {
@@ -209,5 +217,9 @@ def _missing_values(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[str, U
             yield name, value
     for name, (attribute, column) in _CHECKS.items():
         value = getattr(health, attribute) if health else Unknown(why="nvidia-smi was not asked for it")
-        if isinstance(value, Unknown) and (health is None or column not in health.not_applicable):
+        if (
+            isinstance(value, Unknown)
+            and value.why not in _NO_SUCH_VALUE
+            and not (health and column in health.not_applicable)
+        ):
             yield name, value
