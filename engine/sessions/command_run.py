@@ -190,4 +190,4 @@ class CommandRun:
         raise Cancelled(f"asked to stop twice; this change was ended half-way: {self._named(left)}", sent=True)
 
     def _named(self, left: tuple[str, ...] | None) -> str:
-        return self.command.brief() + (f"; still there: {', '.join(left)}" if left else "")
+        return self.command.meant() + (f"; still there: {', '.join(left)}" if left else "")

@@ -82,7 +82,7 @@ class SessionConnection:
     def _may_send(self, command: Command) -> None:
         level = self._interrupt.level()
         if level > 1 or (level and not command.owed):
-            raise Cancelled(f"asked to stop before this command was sent: {command.brief()}")
+            raise Cancelled(f"asked to stop before this command was sent: {command.meant()}")
 
     @staticmethod
     def _next_batch(commands: Sequence[Command]) -> list[Command]:

@@ -108,6 +108,10 @@ class Command:
         cut = len(first) > BRIEF
         return f"{first[:BRIEF].rstrip()} ..." if cut or rest else first
 
+    def meant(self) -> str:
+        """``brief``, or for a script of ours, whose first line says nothing to anybody, that it is one."""
+        return self.brief() if self.foreign or self.called or not self.script else "a script of runbook's own"
+
     def objection(self) -> str:
         """Why no host can be sent this; empty where it can.
 

@@ -15,11 +15,16 @@ from engine.wording.evidence import evidence_lines, short
 
 K = TypeVar("K")
 
+NEXT_AFTER_CANCEL = "what to do: run it again: hosts are probed anew, and what is done already is not done again"
+
 ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
 """Verdicts under which a person reads what to do about errors; else the plan, or the run, does it."""
 
 COUNTED = re.compile(r"\d+ items?")
 """What is said of a probe that was taken for each of a list: no news."""
+
+EXPRESSION = re.compile(r" \(in: `[^`]*`\)")
+"""The expression in which something is not known, behind the words that say what: authors find it in JSON."""
 
 SHORT_REASON = 30
 """Letters of a reason that may be said more than once."""
@@ -47,6 +52,8 @@ def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
 def host_lines(host: HostResult) -> list[str]:
     """Everything on a host that a person should read: its verdict, the cause and what to do about it, then the rest."""
     lines = [str(host.verdict)]
+    if host.verdict is Verdict.CANCELLED:
+        return [*lines, *_cancelled_lines(host), *owed_lines(host)]
     if host.error:
         lines.append(host.error)
         if all(step.why.startswith(host.error) or host.verdict is Verdict.NOT_STARTED for step in host.steps):
@@ -73,6 +80,28 @@ def host_lines(host: HostResult) -> list[str]:
     return [*lines, *owed_lines(host)]
 
 
+def _cancelled_lines(host: HostResult) -> list[str]:
+    """Why the run was ended here, what was found, what was done, what nobody knows, what was not done, what is next."""
+    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE]
+    steps = grouped((step.status, step.id) for step in changes)
+    done, failed = (", ".join(steps.get(status, ())) for status in (Status.CHANGED, Status.FAILED))
+    doubtful = ", ".join((*steps.get(Status.UNKNOWN, ()), *steps.get(Status.OWED, ())))
+    left = ", ".join((*steps.get(Status.CANCELLED, ()), *steps.get(Status.BLOCKED, ())))
+    found = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
+    sampled = [step for step in host.steps if step.state and step.status is Status.CANCELLED]
+    lines = [
+        host.error or "",
+        *(f"{it.severity} {it.id}: {it.say or it.id}" for it in found),
+        *(f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in sampled),
+        f"done: {done}" if done else "" if doubtful else "done: nothing was changed",
+        f"failed: {failed}" if failed else "",
+        f"not known, perhaps done, or half: {doubtful}" if doubtful else "",
+        f"not done: {left}" if left else "",
+        NEXT_AFTER_CANCEL,
+    ]
+    return [line for line in lines if line]
+
+
 @dataclass(frozen=True, slots=True)
 class _ReasonsInShort:
     """What rests on a probe that failed names the probe: why it failed is said once."""
@@ -87,6 +116,7 @@ class _ReasonsInShort:
         return _ReasonsInShort(tuple(sorted(forms, key=lambda form: -len(form[0]))))
 
     def __call__(self, why: str) -> str:
+        why = EXPRESSION.sub("", why)
         for form, instead in self.whole:
             why = why.replace(form, instead)
         return why
@@ -132,7 +162,7 @@ def _lines_with(statuses: Iterable[Status], steps: Sequence[StepResult]) -> list
 def _unknown_causes(host: HostResult) -> list[str]:
     """The findings that are not known; before them, where that is the verdict, what is found and has advice."""
     blind = (finding for finding in host.findings if finding.status is Presence.UNKNOWN)
-    unknown = [f"{finding.id} is unknown: {finding.why}" for finding in blind]
+    unknown = [f"{finding.id} is unknown: {EXPRESSION.sub('', finding.why or '')}" for finding in blind]
     if host.verdict is not Verdict.UNKNOWN or not unknown:
         return unknown
     found = (finding for finding in advised(host) if finding.severity is not Severity.INFO)
@@ -256,7 +286,7 @@ def step_line(step: StepResult) -> str:
 def by_name(step: StepResult) -> str:
     """Why a step ended as it did; a script of several commands is called what its author calls the step."""
     scripted = step.name and step.planned and step.planned.startswith("run ") and ";" in step.planned
-    return step.why.replace(step.planned or "", step.name or "") if scripted else step.why
+    return EXPRESSION.sub("", step.why.replace(step.planned or "", step.name or "") if scripted else step.why)
 
 
 def _diff_lines(diff: str) -> list[str]:

@@ -12,7 +12,7 @@ from engine.values.result import HostResult, Status, Verdict
 from engine.values.types import plural
 from engine.wording.evidence import short
 from engine.wording.grouping import together
-from engine.wording.host_lines import by_name, cause, next_action
+from engine.wording.host_lines import NEXT_AFTER_CANCEL, by_name, cause, next_action
 
 SHOWN_CAUSES = 6
 """Causes that are shown with their next action: with a headline and the rest counted, fifteen lines."""
@@ -65,6 +65,8 @@ def next_line(host: HostResult) -> str:
         return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
     if host.verdict is Verdict.DRIFTED:
         return f"what to do: {_after_drift(host)}"
+    if host.verdict is Verdict.CANCELLED:
+        return NEXT_AFTER_CANCEL
     if any(step.status is Status.BLOCKED and step.why.startswith("needs --yes") for step in host.steps):
         return "what to do: nothing was changed without a yes: run it again with --yes, or on a terminal"
     if action := next_action(host):

@@ -189,6 +189,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "gpu_wedged": {"wedged", "resettable", "xid_reset"},
         "gpu_used_by_unseen": {"elsewhere", "pod"},
         **INCLUDED,
+        "gpu_leftovers": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application"},
         "killed": {"died_of_memory", "oom"},
         "disk_errors": {"disk_errors", "nfs_hang"},
         "network_fault": {"ib_down"},

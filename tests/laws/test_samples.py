@@ -27,7 +27,7 @@ from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
 from engine.values.sampling import Series
 from engine.values.types import Unknown
-from engine.wording.host_lines import host_lines
+from engine.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 
 BOOK = """\
@@ -338,7 +338,8 @@ def test_what_was_seen_is_told_when_the_run_is_asked_to_end():
     assert steps["seen"].why == "interrupted; 2 of 4 samples had been taken"
     assert [it["at"] for it in steps["seen"].state["samples"]] == [0.0, 10.0]
     assert steps["stop"].why == "interrupted"
-    assert host_lines(result) == ["cancelled", "interrupted", "seen: 2 of 4 samples had been taken"]
+    told = ["interrupted", "seen: 2 of 4 samples had been taken", "done: nothing was changed", "not done: stop"]
+    assert host_lines(result) == ["cancelled", *told, NEXT_AFTER_CANCEL]
     assert json.loads(json.dumps(to_json(result)))["steps"][0]["state"]["known"] == 2
 
 

@@ -52,6 +52,29 @@ def said(*hosts: HostResult, playbook: str = "zombie-gpu") -> list[str]:
     )
 
 
+def test_an_expression_is_for_authors_and_on_no_console():
+    why = "`when` cannot be evaluated: gpu_percent has no value (null) (in: `a.b | list > 3`)"
+    blind = Finding(id="idle", severity=Severity.ERROR, status=Presence.UNKNOWN, say="", why=why)
+    shown = said(host(1, Verdict.UNKNOWN, step(Status.BLOCKED, why), findings=(blind,)))
+    assert "  unknown: idle: `when` cannot be evaluated: gpu_percent has no value (null)" in shown
+    assert not any("(in:" in line for line in shown)
+
+
+def test_an_interrupted_host_is_told_in_four_lines():
+    """Mutants: each step with the same reason; a step that may have been done among those that were not."""
+    why = "asked to stop; this probe was ended on the host: a script of runbook's own"
+    probes = [step(Status.CANCELLED, why, id=it, phase=Phase.DIAGNOSE) for it in ("kernel", "gpus")]
+    later = [step(Status.CANCELLED, why, id=it) for it in ("stop", "reset")]
+    next_one = "  what to do: run it again: hosts are probed anew, and what is done already is not done again"
+    assert said(host(1, Verdict.CANCELLED, *probes, *later, error=why))[1:6] == [
+        "gpu-01: cancelled", f"  {why}", "  done: nothing was changed", "  not done: stop, reset", next_one,
+    ]  # fmt: skip
+    half = [step(Status.CHANGED, "", id="drain"), step(Status.UNKNOWN, "", id="stop"), later[1]]
+    assert said(host(1, Verdict.CANCELLED, *half, error="interrupted"))[2:7] == [
+        "  interrupted", "  done: drain", "  not known, perhaps done, or half: stop", "  not done: reset", next_one,
+    ]  # fmt: skip
+
+
 def test_hosts_that_differ_only_in_counts_and_pids_are_told_together():
     hosts = [
         host(

@@ -108,8 +108,11 @@ LONG = "\n".join(["", "echo the first line", *("# and so on" for _ in range(50))
 def test_words_about_a_command_are_one_short_line(connection, interrupt):
     interrupt.pressed = 1
     with pytest.raises(Cancelled) as caught:
-        connection.run(script(LONG))
+        connection.run(script(LONG, foreign=True))
     assert str(caught.value) == "asked to stop before this command was sent: echo the first line ..."
+    with pytest.raises(Cancelled) as caught:
+        connection.run(script(LONG))
+    assert str(caught.value) == "asked to stop before this command was sent: a script of runbook's own"
     assert Command(argv=("echo", "x" * 500), effect=Effect.READ).brief() == "echo " + "x" * 75 + " ..."
     assert Command(script="\n true\n", effect=Effect.READ).brief() == "true"
     assert Command(script="\nLC_ALL=C; export LC_ALL\ndate\n", effect=Effect.READ).brief() == "a script of 2 lines"

@@ -80,7 +80,7 @@ class State:
     wedged: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs that require a reset, or are busy although no process holds them."}
     )
-    used_by_unseen: tuple[str, ...] = field(
+    used_by_unseen: tuple[str, ...] | Unknown = field(
         default=(),
         metadata={
             "about": "GPUs whose memory is in use, though no process that can be seen from here holds them: another "
@@ -129,7 +129,11 @@ def probe(args: Args) -> Probe[State]:
 def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence) -> State:
     gpus, apps = reading.gpus, reading.apps
     broken = {it.key: wedged(it, args.busy_above, users.held(it), listed_on(it, apps)) for it in gpus}
-    unseen_use = {it.key: broken[it.key] is not True and used_by_unseen(it, users.held(it), apps) for it in gpus}
+    unseen_use = {
+        it.key: broken[it.key] is not True
+        and used_by_unseen(it, users.held(it), apps, all_processes=presence.all_processes)
+        for it in gpus
+    }
     return State(
         gpus=gpus,
         count=len(gpus),
@@ -138,8 +142,8 @@ def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence)
         busy=selected(gpus, lambda it: busy(it, args.busy_above)),
         idle=tuple(gpu.key for gpu in gpus if idle(gpu, args.busy_above) is True),
         requires_reset=selected(gpus, lambda it: it.requires_reset),
-        wedged=selected(gpus, lambda it: False if unseen_use[it.key] else broken[it.key]),
-        used_by_unseen=tuple(key for key, used in unseen_use.items() if used),
+        wedged=selected(gpus, lambda it: False if unseen_use[it.key] is True else broken[it.key]),
+        used_by_unseen=selected(gpus, lambda it: unseen_use[it.key]),
         memory_taken=selected(gpus, lambda it: _taken(it, args.memory_free)),
         apps=apps,
         listed=_pids(apps),

@@ -10,7 +10,7 @@ from engine.codec import UNKNOWN
 from engine.text.name_ranges import fold
 from engine.text.printable import printable
 from engine.values.plan import Presence
-from engine.values.playbook import Playbook, Severity
+from engine.values.playbook import Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult
 from engine.values.types import Json
 from engine.wording.summary import next_line
@@ -45,9 +45,8 @@ class Cell:
 def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *, colours: bool) -> list[str]:
     """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
     now = time.monotonic()
-    head = [
-        Cell(it, "1") for it in ("host", *(step.id.removeprefix(f"{step.part}_") for step in book.diagnose), "seen")
-    ]
+    names = (it.id.removeprefix(f"{it.part}_") for it in _columns(book))
+    head = [Cell(it, "1") for it in ("host", *names, "seen")]
     rows = [head, *([Cell(sight.host), *_cells(book, sight), _age(sight, now)] for sight in sights)]
     widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
     lines = [_line(row, widths, width, colours) for row in rows]
@@ -62,6 +61,11 @@ def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *,
     if len(notes) > room > 0:
         notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
     return [*lines, "", *notes[:room]] if room > 0 and notes else lines
+
+
+def _columns(book: Playbook) -> list[Step]:
+    """The probes of which a cell can tell something; what others see stands below the table, once it is found."""
+    return [step for step in book.diagnose if step.action in WORDS]
 
 
 def _line(row: Sequence[Cell], widths: Sequence[int], width: int, colours: bool) -> str:
@@ -92,10 +96,10 @@ def _age(sight: HostView, now: float) -> Cell:
 
 def _cells(book: Playbook, sight: HostView) -> list[Cell]:
     if sight.result is None:
-        return [Cell("") for _ in book.diagnose]
+        return [Cell("") for _ in _columns(book)]
     steps = {step.id: step for step in sight.result.steps}
     colours = _colours(book, sight.result)
-    return [_cell(steps.get(it.id), colours.get(it.id, "")) for it in book.diagnose]
+    return [_cell(steps.get(it.id), colours.get(it.id, "")) for it in _columns(book)]
 
 
 def _cell(step: StepResult | None, colour: str) -> Cell:
@@ -105,8 +109,7 @@ def _cell(step: StepResult | None, colour: str) -> Cell:
         return Cell("-", GREY)
     if step.status is not Status.OK:
         return Cell("?", COLOURS[Severity.WARNING])
-    words = WORDS.get(step.action)
-    return Cell(words(step.state) if words else "ok", colour)
+    return Cell(WORDS[step.action](step.state), colour)
 
 
 def _colours(book: Playbook, result: HostResult) -> dict[str, str]:
@@ -210,14 +213,6 @@ def _gpus(state: Mapping[str, Json]) -> str:
     return " ".join(reported) or "none"
 
 
-def _health(state: Mapping[str, Json]) -> str:
-    """How many GPUs are well, or how nvidia-smi fails to answer."""
-    gpus, healthy, smi = state.get("gpus"), _known(state.get("healthy")), state.get("smi", "answers")
-    if smi != "answers":
-        return str(smi).replace("_", " ")
-    return f"{healthy}/{len(gpus)} well" if isinstance(gpus, list) and gpus else "none"
-
-
 _OF_THE_KERNEL = (
     ("oom", "killed"), ("xids", "Xid"), ("gpu_faults", "GPU fault"), ("panics", "oops"),
     ("hardware_errors", "HW error"), ("lockups", "hang"), ("io_errors", "I/O error"),
@@ -259,7 +254,6 @@ WORDS = {
     "memory": _memory,
     "disk": lambda state: _percent(state.get("percent")),
     "nvidia_smi": _gpus,
-    "gpu_health": _health,
     "kernel_log": _kernel,
     "containers": _containers,
 }

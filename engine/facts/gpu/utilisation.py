@@ -69,16 +69,22 @@ def unused(gpu: Gpu) -> bool:
     return idle(gpu, 0) is True and _empty(gpu)
 
 
-def used_by_unseen(gpu: Gpu, held: bool | Unknown, apps: tuple[ComputeProcess, ...] | Unknown) -> bool:
+def used_by_unseen(
+    gpu: Gpu, held: bool | Unknown, apps: tuple[ComputeProcess, ...] | Unknown, *, all_processes: bool
+) -> bool | Unknown:
     """Whether somebody uses it whom this /proc does not show: memory is taken, and no process that holds it is visible.
 
-    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough.
+    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough.  *all_processes*:
+    this /proc shows the machine; then it is not known whose the memory is where it is not known who holds the GPU.
     """
-    foreign = not isinstance(apps, Unknown) and any(
-        app.gpu_uuid == gpu.uuid and not app.name and not isinstance(app.pid, Unknown) for app in apps
-    )
-    taken = not isinstance(gpu.memory_used, Unknown) and gpu.memory_used >= EMPTY
-    return held is not True and bool(gpu.uuid) and (foreign or taken)
+    listed = () if isinstance(apps, Unknown) else tuple(app for app in apps if gpu.uuid and app.gpu_uuid == gpu.uuid)
+    if held is True or not gpu.uuid:
+        return False
+    if any(not app.name and not isinstance(app.pid, Unknown) for app in listed):
+        return True
+    if isinstance(gpu.memory_used, Unknown) or gpu.memory_used < EMPTY or any(app.name for app in listed):
+        return False
+    return held if isinstance(held, Unknown) and all_processes else True
 
 
 def _never_told(gpu: Gpu) -> bool:
