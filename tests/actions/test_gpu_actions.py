@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 
 import pytest
 
@@ -18,6 +20,8 @@ from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Unknown
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import Here, drive
+from tests.waiting import state as state_of
+from tests.waiting import until
 
 FAST = {"apart": Duration(0.1)}
 
@@ -116,6 +120,23 @@ def test_memory_that_is_taken_is_somebodys_however_idle_the_gpu_is(host):
 def test_a_gpu_with_a_visible_holder_is_used_by_nobody_unseen(host):
     state = look(host(Pretended(gpus=[gpu(0, memory_used="9449")]), holders=[(70, "python", 0)]))
     assert state.used_by_unseen == ()
+
+
+def test_a_process_that_has_ended_and_is_still_listed_is_told(host):
+    """A zombie keeps its pid and its name; what it has started keeps the memory."""
+    with subprocess.Popen(["true"]) as ended:
+        until(lambda: state_of(ended.pid) == "Z")
+        apps = f"{uuid(0)}, {ended.pid}, Unknown Error, 5371\n{uuid(0)}, {os.getpid()}, python, 100\n"
+        state = look(host(Pretended(gpus=[gpu(0, memory_used="5471")], apps=apps)))
+    assert [(it.pid, it.memory_mib) for it in state.ended] == [(ended.pid, 5371)]
+
+
+def test_whose_memory_it_is_is_unknown_where_nobody_knows_who_holds_the_gpu(host):
+    """A process holds a node that belongs to one of the GPUs.  Mutant: utilisation.py ``used_by_unseen`` without its last line."""
+    rows = [{**gpu(0, memory_used="9449"), "pci.bus_id": "00000000:77:00.0"}]
+    state = look(host(Pretended(gpus=rows), holders=[(70, "python", 0)]))
+    assert isinstance(state.used_by_unseen, Unknown)
+    assert "which device node belongs to which GPU" in state.used_by_unseen.why
 
 
 def test_a_gpu_with_a_holder_that_nvidia_smi_does_not_list_is_not_wedged(host):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 
 import pytest
@@ -80,6 +82,19 @@ def test_a_kill_by_hand_is_137_and_no_lack_of_memory(engine, death, how, words):
     assert present(said, severities=("error",)) == {"killed"}
     assert words in said.finding("here", "killed")["say"]
     assert said.finding("here", "out_of_memory")["status"] == "absent"
+
+
+def test_a_container_that_ran_once_and_cannot_be_started_again_says_why(engine, death, tmp_path):
+    """Its exit code is that of its last run.  Mutant: could_not_start of what was only created."""
+    device = tmp_path / "nvidia-uvm-tools"
+    os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    name = engine.dies("false", options=("--device", str(device)))
+    device.unlink()
+    assert engine.run("start", name, check=False).returncode
+    says(engine, "Traceback (most recent call last):")
+    said = death()
+    words = said.finding("here", "could_not_start")["say"]
+    assert (str(device) in words, "no such file" in words) == (True, True), words
 
 
 @pytest.mark.soak

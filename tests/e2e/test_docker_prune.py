@@ -94,6 +94,19 @@ def test_volumes_go_only_by_request(engine, prune):
     assert not engine("volume", "ls", "-q")
 
 
+def test_layers_that_docker_does_not_know_are_told_and_left_alone(engine, prune):
+    """Mutants: orphans without the ids of images, or of containers."""
+    engine.lives(name="alive")
+    assert prune("-e", "full_above=99").finding("here", "orphaned_layers")["status"] == "absent"
+    for at in range(3):
+        (engine.root / "overlay2" / (f"{at}" * 64)).mkdir()
+    said = prune("-e", "full_above=99")
+    assert "3 directories" in said.finding("here", "orphaned_layers")["say"]
+    assert said.writes() == []
+    for at in range(3):
+        (engine.root / "overlay2" / (f"{at}" * 64)).rmdir()
+
+
 @pytest.mark.soak
 def test_a_disk_with_room_is_left_alone(engine, prune):
     fill(engine, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def test_a_host_is_changed_twice_and_a_third_run_is_refused(tmp_path):
     third, dry = scene.run(), scene.run("--dry-run")
     for said in (third, dry):
         assert "changed the host within 7 d, and 2 is the most" in why(said)
-        assert "; it may be changed again in 6 d 23 h; " in why(said)
+        assert re.search("; it may be changed again in (6 d 23 h|7 d); ", why(said))
         assert "`runbook history list --host h0 --playbook counted`" in why(said)
         assert said.finding("h0", "due")["status"] == "present"
     used = scene.run("--dry-run", hosts="h0,h1").document["limits"]

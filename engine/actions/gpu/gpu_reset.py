@@ -28,6 +28,7 @@ from engine.facts.gpu.reset import (
     set_again,
     set_persistence,
 )
+from engine.facts.gpu.smi_markers import is_share
 from engine.facts.gpu.smi_query import Gpu, SmiReading, ask_gpus, ask_presence, bus_id, read_gpus, read_presence
 from engine.facts.gpu.utilisation import chosen, listed_on, wedged
 from engine.protocols import Absent, Probe
@@ -58,7 +59,7 @@ class Args:
     )
     force: bool = field(
         default=False,
-        metadata={"about": "Reset also in MIG mode (instances are destroyed), and without its NVLink peers."},
+        metadata={"about": "Reset also in MIG mode (instances are destroyed), without its NVLink peers, and a vGPU."},
     )
     stop: tuple[str, ...] = field(
         default=(),
@@ -259,6 +260,10 @@ def _obstacles(args: Args, state: State, wanted: tuple[Gpu, ...]) -> list[str]:
                 found.append(f"{_said((gpu,))}: not known whether a process holds this GPU ({why})")
             case held if held:
                 found.append(f"{_said((gpu,))} is held by {', '.join(held)}: end those processes first")
+        if is_share(gpu.name) and not args.force:
+            found.append(
+                f"{_said((gpu,))} is a share of a GPU (vGPU), which is reset on its host: `force: true` tries it"
+            )
         if gpu.mig == "Enabled" and not args.force:
             found.append(f"{_said((gpu,))} is in MIG mode, and a reset destroys its instances: `force: true` allows it")
     if state.pulled:

@@ -91,9 +91,12 @@ class State:
         default=(), metadata={"about": "GPUs of which less memory is free than `memory_free` asks for."}
     )
     apps: tuple[ComputeProcess, ...] | Unknown = field(
-        default=(), metadata={"about": "The processes that nvidia-smi lists: gpu_uuid, pid, name, memory_mib."}
+        default=(), metadata={"about": "The processes that nvidia-smi lists: gpu_uuid, pid, name, memory_mib, ended."}
     )
     listed: tuple[int, ...] | Unknown = field(default=(), metadata={"about": "The pids that nvidia-smi lists."})
+    ended: tuple[ComputeProcess, ...] = field(
+        default=(), metadata={"about": "Those of `apps` that have ended, and that nobody has collected (zombies)."}
+    )
     exclusive: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs in compute mode Exclusive_Process, Exclusive_Thread or Prohibited."}
     )
@@ -147,6 +150,7 @@ def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence)
         memory_taken=selected(gpus, lambda it: _taken(it, args.memory_free)),
         apps=apps,
         listed=_pids(apps),
+        ended=() if isinstance(apps, Unknown) else tuple(app for app in apps if app.ended),
         exclusive=selected(gpus, _exclusive),
         mig=tuple(gpu.key for gpu in gpus if gpu.mig == "Enabled"),
         memory_free_mib={gpu.key: _free(gpu) for gpu in gpus},

@@ -84,6 +84,8 @@ class ComputeProcess:
     name: str
     """As the kernel calls it (15 characters); empty where the pid is none of here."""
     memory_mib: float | Unknown
+    ended: bool = False
+    """A zombie: it has ended, and nobody has collected it; what it shared with children holds the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,11 @@ def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_share(name: str) -> bool:
+    """Whether a GPU of this name is a share of one in a virtual machine (vGPU), by its profile: ``A100D-20C``."""
+    return bool(re.search(r"-\d+(?:-\d+)?[ABCQ](?:\b|$)", name))
+
+
 def lists_no_processes(name: str) -> bool:
     """Whether nvidia-smi normally says `[Not Supported]` in place of the processes on a GPU of this model."""
     return bool(_OLD_GEFORCE.search(name))

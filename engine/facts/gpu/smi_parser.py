@@ -235,16 +235,19 @@ def _listed(
     if errors and not rows:
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
     unlisted = (ComputeProcess(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
-    names = dict(line.partition(" ")[::2] for section in found if section.name == "names" for line in section.lines)
+    told = [line.split(" ", 2) for section in found if section.name == "names" for line in section.lines]
+    names = {pid: (state, name) for pid, state, name in (it for it in told if len(it) == 3)}
     return (*(_app(values, names) for values in rows), *unlisted), errors
 
 
-def _app(values: Mapping[str, str], names: Mapping[str, str]) -> ComputeProcess:
+def _app(values: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> ComputeProcess:
     pid = number(values["pid"])
+    state, name = names.get(values["pid"], ("", ""))
     return ComputeProcess(
         gpu_uuid="" if marker(values["gpu_uuid"]) else values["gpu_uuid"],
         pid=pid if isinstance(pid, Unknown) else int(pid),
-        name=names.get(values["pid"], ""),
+        name=name,
+        ended=state in ("Z", "X"),
         memory_mib=number(values["used_gpu_memory"]),
     )
 

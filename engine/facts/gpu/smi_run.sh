@@ -25,13 +25,16 @@ ask() {  # name, fields, then the words of the query; its exit code is kept in r
     nvidia-smi "$@" </dev/null; rc=$?
     printf '\n%s end %s\n' "$frame" "$rc"
 }
-listed() {  # fields, of which the second is the pid: the processes on GPUs, and what the kernel calls each of them
+listed() {  # fields, of which the second is the pid: the processes on GPUs, each one's state and what the kernel calls it
     said=$(ask apps "$1" "--query-compute-apps=$1" --format=csv,noheader,nounits)
     printf '%s\n' "$said"
     echo "$frame begin names"
     printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\) *,.*/\1/p' | while IFS= read -r pid; do
         name=; { IFS= read -r name <"/proc/$pid/comm"; } 2>/dev/null
-        [ -z "$name" ] || printf '%s %s\n' "$pid" "$name"
+        [ -n "$name" ] || continue
+        line=; { IFS= read -r line <"/proc/$pid/stat"; } 2>/dev/null
+        line=${line##*) }
+        printf '%s %s %s\n' "$pid" "${line%% *}" "$name"
     done
     printf '\n%s end 0\n' "$frame"
 }

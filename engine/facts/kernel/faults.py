@@ -164,7 +164,7 @@ def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
 
 
 def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
-    """The messages of *kind*: ``lockup``, ``panic``, ``hardware`` or ``oom_nobody``."""
+    """The messages of *kind*: ``lockup``, ``panic``, ``hardware``, ``corrected`` or ``oom_nobody``."""
     return tuple(
         KernelFault(**when(message), text=message.text.strip())
         for message in messages

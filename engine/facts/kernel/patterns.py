@@ -169,6 +169,14 @@ KINDS: Mapping[str, Kind] = {
         r"|severity=Uncorrect(?:ed|able).*|AER: .*Uncorrect(?:ed|able).*|Uncorrect(?:ed|able) \(Fatal\).*"
         r"|Fatal error (?:message )?(?:received|reported).*",
     ),
+    "corrected": _kind(
+        "aer: ",
+        "edac ",
+        "hardware error",
+        "severity=correct",
+        pattern=r"AER: (?:Multiple )?Correct(?:ed|able) error(?: message)? received.*|\bseverity=Correct(?:ed|able)\b.*"
+        r"|EDAC .*\b[1-9]\d* CE\b.*|\[Hardware Error\].*\b[Cc]orrected\b.*",
+    ),
     "disk": _kind(
         "i/o error",
         "failing i/o",

@@ -120,6 +120,11 @@ class KernelLogState:
     hardware_errors: tuple[KernelFault, ...] | Unknown = field(
         metadata={"about": "Uncorrected errors of memory, processors and PCI Express (machine checks, EDAC, AER)."}
     )
+    corrected_errors: tuple[KernelFault, ...] | Unknown = field(
+        metadata={
+            "about": "Errors of memory, processors and PCI Express that were corrected, which a few times is normal."
+        }
+    )
     oomd_kills: tuple[OomdKill, ...] | Unknown = field(
         metadata={"about": "Control groups that systemd-oomd killed for memory pressure: at, seconds, cgroup, text."}
     )
