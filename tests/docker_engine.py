@@ -45,7 +45,7 @@ class Engine:
         with (self.folder / "log").open("ab") as log:
             process = self.process = subprocess.Popen(
                 [*("setpriv", "--pdeathsig", "TERM"), "dockerd", "--data-root", str(self.root), "--exec-root", str(self.folder / "exec"),
-                 "--pidfile", str(self.folder / "pid"), "-H", self.host, "--bridge=none", "--iptables=false", "--ip6tables=false",
+                 "--pidfile", str(self.folder / "docker.pid"), "-H", self.host, "--bridge=none", "--iptables=false", "--ip6tables=false",
                  "--containerd-namespace", self.name, "--containerd-plugins-namespace", f"{self.name}-plugins"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip

@@ -61,7 +61,7 @@ class Terminal:
         """Say *line* on stderr; where that is the terminal that a run is shown on, above what follows the run.
 
         Where nobody reads stderr, it is not said: what is said must hold up no run and no signal. A signal that comes
-        while a line is being written leaves its line to whoever writes: a stream cannot be written within its write.
+        while a line is being written leaves its line to the write under way: a stream is not reentrant.
         """
         self._unsaid.append(f"runbook: {printable(line)}")
         while self._unsaid and not self._saying:

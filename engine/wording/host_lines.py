@@ -15,7 +15,7 @@ from engine.wording.evidence import evidence_lines, short
 
 K = TypeVar("K")
 
-NEXT_AFTER_CANCEL = "what to do: run it again: hosts are probed anew, and what is done already is not done again"
+NEXT_AFTER_CANCEL = "what to do: run it again: hosts are probed again, and what was done is not repeated"
 
 ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
 """Verdicts under which a person reads what to do about errors; else the plan, or the run, does it."""

@@ -65,7 +65,7 @@ def test_an_interrupted_host_is_told_in_four_lines():
     why = "asked to stop; this probe was ended on the host: a script of runbook's own"
     probes = [step(Status.CANCELLED, why, id=it, phase=Phase.DIAGNOSE) for it in ("kernel", "gpus")]
     later = [step(Status.CANCELLED, why, id=it) for it in ("stop", "reset")]
-    next_one = "  what to do: run it again: hosts are probed anew, and what is done already is not done again"
+    next_one = "  what to do: run it again: hosts are probed again, and what was done is not repeated"
     assert said(host(1, Verdict.CANCELLED, *probes, *later, error=why))[1:6] == [
         "gpu-01: cancelled", f"  {why}", "  done: nothing was changed", "  not done: stop, reset", next_one,
     ]  # fmt: skip

@@ -73,9 +73,9 @@ class Report:
     out_of_memory: bool | Unknown
     """Whether Docker knows that something in it was killed for lack of memory; the kernel's log may know more."""
     oom_killed: bool
-    signals: tuple[str, ...] | Unknown
+    signals: tuple[str, ...] | Unknown = ()
     """Signals that Docker was asked to send it, in the window."""
-    ended_with: tuple[str, ...] | Unknown
+    ended_with: tuple[str, ...] | Unknown = ()
     """Names of all, itself among them, that a restart of Docker or of the machine ended at one moment."""
     error: str
     """Why it could not be started."""
@@ -152,13 +152,17 @@ def probe(args: Args) -> Probe[State]:
     found = _chosen(args, [it for it in known if all(it.id in ids for ids in labelled)])
     now = epoch(answer.one("clock"))
     restarted = _restarted(answer, now)
-    reports = []
-    for it in found:
-        report = _report(it, events, args, now, _ended_with(it, known, events, restarted))
-        if it.dead and not report.signals and isinstance(restarted, float) and 0 < epoch(it.finished_at) < restarted:
-            report = replace(report, signals=Unknown(why=FORGOTTEN))
-        reports.append(report)
-    return _state(reports, events)
+    return _state(
+        [
+            replace(
+                _report(it, events, args, now),
+                signals=_signals(it, events, restarted),
+                ended_with=_ended_with(it, known, events, restarted),
+            )
+            for it in found
+        ],
+        events,
+    )
 
 
 def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
@@ -180,6 +184,14 @@ def _restarted(answer: DockerAnswer, now: float) -> float | Unknown:
         if age >= 0:
             return now - age
     return Unknown(why="the process of dockerd is not seen from here, and so not when it was started")
+
+
+def _signals(one: Container, events: Events | Unknown, restarted: float | Unknown) -> tuple[str, ...] | Unknown:
+    """What Docker was asked to send *one*; it does not remember what it was asked before it was restarted."""
+    if isinstance(events, Unknown) or events.signals.get(one.id):
+        return events if isinstance(events, Unknown) else events.signals[one.id]
+    before = one.dead and isinstance(restarted, float) and 0 < epoch(one.finished_at) < restarted
+    return Unknown(why=FORGOTTEN) if before else ()
 
 
 def _ended_with(
@@ -233,9 +245,7 @@ def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
     return replace(state, chosen=reports[0]) if reports else state
 
 
-def _report(
-    container: Container, events: Events | Unknown, args: Args, now: float, ended_with: tuple[str, ...] | Unknown
-) -> Report:
+def _report(container: Container, events: Events | Unknown, args: Args, now: float) -> Report:
     code = _exit_code(container)
     short = _short_of_memory(container, events)
     evidence = [
@@ -258,8 +268,6 @@ def _report(
         cause=explained(code).cause if isinstance(code, int) else "",
         out_of_memory=short,
         oom_killed=container.oom_killed,
-        signals=events.signals.get(container.id, ()) if isinstance(events, Events) else events,
-        ended_with=ended_with,
         error=container.error,
         created_at=container.created_at,
         started_at=container.started_at,

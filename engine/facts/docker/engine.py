@@ -24,7 +24,7 @@ PRELUDE = REALLY + script(__package__, "docker_prelude")
 Every line of an answer is a word and JSON, so that no name that a container has can pass for another answer.
 """
 
-FIND_DOCKERD = REALLY + script(__package__, "find_dockerd")
+FIND_DOCKERD = script(__package__, "find_dockerd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.facts.gpu.clock_reasons import reasons_in
@@ -108,15 +108,11 @@ def read_health(done: Completed) -> Mapping[str, GpuHealth]:
             if cells and cells[0] in values:
                 values[cells[0]] |= dict(zip(columns, cells[1:], strict=True))
     refused -= {REASONS} if any(OLD_REASONS in it for it in values.values()) else set()
-    found = {index: _health(asked, refused, failed) for index, asked in values.items()}
-    if len(found) == len(licenses) == 1:  # guests are not always told the bus id
+    if len(values) == len(licenses) == 1:  # in some guests the columns have no bus id
         licenses = dict.fromkeys(buses.values(), *licenses.values())
-    return {index: _licensed(health, licenses.get(buses[index], "")) for index, health in found.items()}
-
-
-def _licensed(health: GpuHealth, status: str) -> GpuHealth:
-    """*health* with the license, where this GPU needs one."""
-    return replace(health, license=status) if status and not says_nothing(status) else health
+    for index, asked in values.items():
+        asked |= {"license": licenses[buses[index]]} if buses[index] in licenses else {}
+    return {index: _health(found, refused, failed) for index, found in values.items()}
 
 
 def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, str]) -> GpuHealth:
@@ -146,6 +142,7 @@ def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, s
         mig_pending=read("mig.mode.pending", word),
         fabric_state=read("fabric.state", word),
         fabric_status=read("fabric.status", word),
+        license=read("license", word),
         not_applicable=tuple(column for column, value in values.items() if value and says_nothing(value)),
         not_reported=tuple(sorted(refused)),
     )

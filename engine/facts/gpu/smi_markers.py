@@ -27,8 +27,10 @@ _RESET = re.compile(r"requires reset", re.IGNORECASE)
 _SHARED_MEMORY = re.compile(r"\b(?:GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
 """Systems on a chip whose GPU has no memory of its own."""
 
-_VGPU = re.compile(r"\bvGPU\b|\bGRID\b|-\d+(?:-\d+)?[ABCQ](?:\b|$)", re.IGNORECASE)
-"""Shares of a GPU in a virtual machine: ``A100D-20C``, ``GRID T4-16Q``."""
+_PROFILE = re.compile(r"-\d+(?:-\d+)?[ABCQ](?:\b|$)", re.IGNORECASE)
+"""Ends the name of a share of a GPU in a virtual machine: ``A100D-20C``, ``GRID T4-16Q``."""
+
+_VGPU = re.compile(rf"\bvGPU\b|\bGRID\b|{_PROFILE.pattern}", re.IGNORECASE)
 
 _OLD_GEFORCE = re.compile(
     r"GeForce (?:GT\b|GTS\b|GTX (?:[4-7]\d\d|TITAN(?: Z| Black)?(?! X))\b|\d{3}M?\b|[89]\d\d\dM?\b)"
@@ -54,8 +56,8 @@ def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
 
 
 def is_share(name: str) -> bool:
-    """Whether a GPU of this name is a share of one in a virtual machine (vGPU), by its profile: ``A100D-20C``."""
-    return bool(re.search(r"-\d+(?:-\d+)?[ABCQ](?:\b|$)", name))
+    """Whether a GPU of this name is a share of one in a virtual machine (vGPU)."""
+    return bool(_PROFILE.search(name))
 
 
 def lists_no_processes(name: str) -> bool:

@@ -235,8 +235,8 @@ def _listed(
     if errors and not rows:
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
     unlisted = (ComputeProcess(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
-    told = [line.split(" ", 2) for section in found if section.name == "names" for line in section.lines]
-    names = {pid: (state, name) for pid, state, name in (it for it in told if len(it) == 3)}
+    lines = [line.split(" ", 2) for section in found if section.name == "names" for line in section.lines]
+    names = {line[0]: (line[1], line[2]) for line in lines if len(line) == 3}
     return (*(_app(values, names) for values in rows), *unlisted), errors
 
 

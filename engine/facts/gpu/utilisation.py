@@ -65,7 +65,7 @@ def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown)
 
 
 def unused(gpu: Gpu) -> bool:
-    """Whether its numbers show that nobody uses it: at 0 percent on every look, and no memory but the driver's own."""
+    """Whether its numbers show that nobody uses it: 0 percent in every sample, no memory but the driver's own."""
     return idle(gpu, 0) is True and _empty(gpu)
 
 
