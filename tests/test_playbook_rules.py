@@ -183,6 +183,22 @@ def test_only_the_leader_has_anything_ended():
     assert evaluate(rule("stuck-node", "not_leader").when, scope("stuck-node", {"status": leader()})) is False
 
 
+@pytest.mark.parametrize(
+    ("before", "zombie_nodes", "asked"),
+    [(None, [], True), (jobs(1), [], False), (jobs(2), [], True), (None, ["gpu-01"], False)],
+)
+def test_idle_gpus_are_sampled_for_ten_minutes_where_nobody_remembers_them(before, zombie_nodes, asked):
+    looks = {"status": leader(idle_detection_stats={"zombie_nodes": zombie_nodes}), "jobs": jobs(1)}
+    seen = replace(scope("stuck-node", looks), history=HistoryScope(past=Earlier(before), host="h"))  # type: ignore[arg-type]
+    (watched,) = (it for it in book("stuck-node").diagnose if it.id == "watched")
+    assert seen.inputs["watch"] == 10
+    assert evaluate(watched.when, seen) is asked
+    stuck = evaluate(
+        rule("stuck-node", "stuck").when, replace(seen, looks={**looks, "watched": Unknown(why="skipped")})
+    )
+    assert isinstance(stuck, Unknown) if asked else stuck is True
+
+
 def test_the_neighbouring_documents_are_named_where_they_go_on():
     where = {"dead": "DAEMON_FAILURE_RECOVERY", "no_status": "P2P_LEADER_FAILOVER", "no_games": "GAME_HEALTH"}
     for finding, document in where.items():

@@ -5,14 +5,18 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from engine.actions import discover
 from engine.actions.files import log_scan
 from engine.actions.gpu import nccl_log
 from engine.app.input_files import find_playbook, read_playbook
 from engine.codec import to_json
-from engine.expressions.templates import Scope, render
+from engine.expressions.templates import Scope, evaluate, render
 from engine.lang.arguments import build
+from engine.lang.lenient_read import unraw
 from engine.values.playbook import Playbook
+from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
 
 WATCHDOG = (
@@ -30,12 +34,12 @@ def said(folder: Path, *lines: str) -> str:
     """What `collective_timeout` says, where the trainer's log has *lines*."""
     (folder / "trainer.log").write_text("".join(f"{line}\n" for line in lines))
     steps = {it.id: it.args for it in book().diagnose}
-    signatures = {"collective": steps["trainer"]["signatures"]["collective"]}
+    signatures = {"collective": steps["cause"]["signatures"]["collective"]}
     text = "\n".join(lines)
     scan = build(log_scan.Args, {"text": text, "signatures": signatures, "ignore_case": True})
     ranks = build(nccl_log.Args, {"files": [str(folder / "trainer.log")]})
     looks = {
-        "trainer": to_json(drive(log_scan.probe(scan), Here())),
+        "cause": to_json(drive(log_scan.probe(scan), Here())),
         "ranks": to_json(drive(nccl_log.probe(ranks), Here())),
     }
     (rule,) = (it for it in book().findings if it.id == "collective_timeout")
@@ -49,3 +53,90 @@ def test_the_rank_that_came_least_far_is_named(tmp_path):
     assert "less far" not in said(tmp_path, *lines[:2])
     plain = "dump signal due to a collective timeout from rank 13"
     assert said(tmp_path, plain).endswith(plain)
+
+
+def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bool = False) -> list[str]:
+    """The causes that are told where the trainer's log ends with *lines*, and nothing else is wrong."""
+    inputs = {it.name: it.default for it in book().inputs}
+    steps = {it.id: unraw(it.args) for it in book().diagnose}
+
+    def scan(step: str, *more: str) -> dict[str, object]:
+        signatures = {**steps[step]["signatures"], **({"done": inputs["done"]} if step != "server" else {})}
+        args = build(log_scan.Args, {"text": "\n".join(more), "signatures": signatures, "ignore_case": True})
+        return {**to_json(drive(log_scan.probe(args), Here())), "last": [{"text": more[-1], "age": age, "file": "/x"}]}
+
+    nothing = {"matches": [], "found": [], "counts": {}, "files": [], "missing": ["/s"], "last": []}
+    looks: dict[str, object] = {it.id: Unknown(why="not asked") for it in book().diagnose}
+    looks |= {
+        "trainer": scan("trainer", *(["a quiet line"] if server else lines)),
+        "cause": scan("cause", *(["a quiet line"] if server else lines)),
+        "server": scan("server", *lines) if server else nothing,
+        "jobs": {"matches": [{"pid": 1}] if working else []},
+        "loop_there": {"count": 0},
+    }
+    scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, looks=looks)
+    own = [it for it in book().findings if it.severity.drives and not it.id.startswith(("loop_", "gpu_", "disk_"))]
+    own += [it for it in book().findings if it.id == "gpu_memory"]
+    told = [it for it in own if evaluate(it.when, scope) is True]
+    return [it.id for it in told if not {other.id for other in told} & set(it.unless)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "cause"),
+    [
+        (["step 3 of 250", "OSError: [Errno 122] Disk quota exceeded"], ["quota"]),
+        (["RuntimeError: CUDA error: uncorrectable ECC error encountered", WATCHDOG.format(rank=0, number=1)], ["sick_memory"]),
+        (["CUDA error: an illegal memory access was encountered", "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."], ["program_fault"]),
+        (["exits with return code = -7"], ["bus_error"]),
+        (["[INFO] [launch.py:315:sigkill_handler] Killing subprocess 2726715"], ["silent_stop"]),
+        (["/tmp/slurmd/job1/slurm_script: line 9:  4727 Killed "], ["killed"]),
+        (["DEADLINE_EXCEEDED: Barrier timed out. Timed out task names: 1"], ["rendezvous"]),
+        (["wandb.errors.errors.CommError: Run initialization has timed out after 90.0 sec."], ["not_tracked"]),
+        (["TimeoutError: no answer"], ["timed_out"]),
+        (["update_weights begins", "TimeoutError: no answer"], ["update_timeout"]),
+        (["Exception: Current loss scale already at minimum - cannot decrease scale anymore."], ["diverged"]),
+        (["{'loss': 0.0, 'grad_norm': nan}"] * 3, ["diverged"]),
+        (["{'loss': 0.1, 'grad_norm': nan}", "{'loss': 0.1, 'grad_norm': 1.0}"], ["silent_stop"]),
+        (["`Trainer.fit` stopped: `max_epochs=1` reached."], []),
+        (["EarlyStopping: Training stopped early as no improvement observed"], []),
+        (["training completed", "OSError: [Errno 28] No space left on device"], ["failed_after_the_end"]),
+        (["training completed", "Received sigterm"], []),
+        (["NCCL WARN Net : Connection closed by remote peer node7<47861>"], ["peer_gone"]),
+        (["Duplicate GPU detected : rank 1 and rank 0 both on CUDA device b3000"], ["nccl_not_set_up"]),
+        (["RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"], ["checkpoint_broken"]),
+        (["torch.distributed.elastic.multiprocessing.api.SignalException: Process 1313 got signal: 2"], ["ended_from_outside"]),
+        (["a last line that says nothing"], ["silent_stop"]),
+    ],
+)  # fmt: skip
+def test_one_cause_is_told_the_one_with_the_strongest_evidence(lines, cause):
+    """Mutants: the order of the signatures; a cause without its condition."""
+    assert found_in(*lines) == cause
+
+
+@pytest.mark.parametrize("line", ["ValueError: bad", "a quiet line", "Connection reset by peer"])
+def test_a_job_at_work_has_not_ended_with_an_error(line):
+    assert found_in(line, age=3.0, working=True) == []
+
+
+def test_a_log_of_long_ago_is_another_incident():
+    assert found_in("OSError: [Errno 122] Disk quota exceeded", age=30 * 3600.0) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["Watchdog timeout (self.watchdog_timeout=300)", "Killed"], "its own watchdog ended it"),
+        (["Traceback (most recent call last):", "ValueError: The model's max seq len is too large"], "ValueError: The model"),
+        (["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."], "CUDA out of memory"),
+        (["Error: ShardCannotStart"], "ShardCannotStart"),
+    ],
+)  # fmt: skip
+def test_a_server_that_crashed_is_told_by_what_it_said_first(lines, words):
+    steps = {it.id: unraw(it.args) for it in book().diagnose}
+    args = build(
+        log_scan.Args, {"text": "\n".join(lines), "signatures": steps["server"]["signatures"], "ignore_case": True}
+    )
+    (rule,) = (it for it in book().findings if it.id == "server_crash")
+    looks = {"server": to_json(drive(log_scan.probe(args), Here()))}
+    assert words in " ".join(str(render(rule.say, Scope(inputs={}, looks=looks))).split())
+    assert found_in(*lines, server=True)[-1:] == ["server_crash"]

@@ -240,7 +240,7 @@ again_from_file_option = click.option(
 changed_inventory_option = click.option(
     "--changed-inventory", is_flag=True, help="Also take hosts whose entry in the inventory has changed since."
 )
-settle_options = shared(
+of_earlier_run = (
     hosts_option,
     click.option("--dry-run", "plan_only", is_flag=True, help="Probe and show what would be done; change nothing."),
     click.option(
@@ -252,6 +252,9 @@ settle_options = shared(
         help="Give a secret input of that run again, which is not recorded; repeatable.",
     ),
     again_from_file_option,
+)
+settle_options = shared(
+    *of_earlier_run,
     click.option(
         "--force",
         is_flag=True,
@@ -265,17 +268,7 @@ settle_options = shared(
     fleet_options,
 )
 resume_options = shared(
-    hosts_option,
-    click.option("--dry-run", "plan_only", is_flag=True, help="Probe and show what would be done; change nothing."),
-    click.option(
-        "-e",
-        "--input",
-        "inputs",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Give a secret input of that run again, which is not recorded; repeatable.",
-    ),
-    again_from_file_option,
+    *of_earlier_run,
     click.option(
         "--repeat",
         multiple=True,
@@ -316,15 +309,6 @@ monitor_options = shared(
     ),
     parallel_option,
     timeout_option,
-    click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose host key is not known yet."),
-    *secret_options,
-    click.option(
-        "--connect-timeout",
-        metavar="DURATION",
-        default="10s",
-        show_default=True,
-        help="Time limit for each address of a host.",
-    ),
-    shell_timeout_option,
+    connection_options,
     not_ready_option,
 )

@@ -28,6 +28,9 @@ class Unknown:
 
     why: str
 
+    def __str__(self) -> str:
+        return "unknown"
+
 
 @dataclass(frozen=True, slots=True)
 class Raw:

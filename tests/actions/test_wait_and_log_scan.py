@@ -180,6 +180,23 @@ def test_only_the_newest_files_are_read_when_asked(tmp_path, shell):
     assert 90 < state.last[0].age < 160
 
 
+@shells
+@pytest.mark.parametrize(
+    ("within", "read"), [("2m", ["new.log", "other.log"]), ("10m", ["new.log", "old.log", "other.log"])]
+)
+def test_logs_that_ended_together_are_read(tmp_path, shell, within, read):
+    for name, ago in (("new", 1000), ("other", 1060), ("old", 1400)):
+        (tmp_path / f"{name}.log").write_text("x\n")
+        os.utime(tmp_path / f"{name}.log", (1_700_000_000 - ago,) * 2)
+    state = scanned(tmp_path / "*.log", newest=8, within=within, shell=shell)
+    assert sorted(it.rpartition("/")[2] for it in state.files) == read
+
+
+def test_logs_that_ended_together_are_those_beside_the_newest():
+    with pytest.raises(ConfigError, match="needs `newest`"):
+        build(log_scan.Args, {"files": ["/x"], "signatures": SIGNATURES, "within": "2m"})
+
+
 def test_case_may_be_ignored(tmp_path):
     (tmp_path / "x").write_text("cuda OUT OF memory")
     assert scanned(tmp_path / "x").found == ()

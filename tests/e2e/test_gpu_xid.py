@@ -91,7 +91,7 @@ def test_a_gpu_fault_that_explains_it_comes_before_what_other_playbooks_would_gu
     assert "has fallen off the PCI bus (Xid 79)" in crash.finding("timeout", "gpu_fault_then")["say"]
 
     address = next(it.address for it in made.lab.hosts if it.name == "leader")
-    asks = ("-e", "leader=leader", "-e", f"url=http://{address}:8770", "-e", "older_than=0")
+    asks = ("-e", "leader=leader", "-e", f"url=http://{address}:8770", "-e", "older_than=0", "-e", "watch=0")
     stuck = made.run("stuck-node", "--yes", *asks, hosts="jobs")
     assert errors(stuck, "jobs") == ["gpu_fault"], stuck.out
     assert stuck.writes() == []

@@ -28,6 +28,11 @@ def asking(made: Practice, leader: str = "leader", port: int = 8770) -> tuple[st
     return ("-e", f"leader={leader}", "-e", f"url=http://{address}:{port}")
 
 
+def at_once(made: Practice, leader: str = "leader", port: int = 8770) -> tuple[str, ...]:
+    """The same for `stuck-node`, where nobody waits ten minutes to see that GPUs are idle all the time."""
+    return (*asking(made, leader, port), "-e", "watch=0")
+
+
 def peers(made: Practice, leader: str = "leader") -> dict:
     return json.loads((made.lab.state(leader) / "peers.json").read_text())
 
@@ -70,7 +75,7 @@ def test_a_stuck_node_is_freed_and_its_count_corrected_once_and_no_other_node_is
         *("gpu-05=unmeasured", "gpu-06=miscounted", "gpu-07=leftovers+busy"),
     )
     leading(made)
-    said = made.run("stuck-node", "--yes", *asking(made), *QUICK)
+    said = made.run("stuck-node", "--yes", *at_once(made), *QUICK)
     assert {it["host"]: it["verdict"] for it in said.document["hosts"]} == {
         "leader": "healthy",
         "gpu-01": "resolved",
@@ -90,7 +95,7 @@ def test_a_stuck_node_is_freed_and_its_count_corrected_once_and_no_other_node_is
     assert said.finding("gpu-04", "dead")["status"] == "present"
     assert said.finding("gpu-05", "unmeasured")["status"] == "present"
     assert said.finding("gpu-06", "inflated")["status"] == "present"
-    again = made.run("stuck-node", "--yes", *asking(made), *QUICK, hosts="gpu-01")
+    again = made.run("stuck-node", "--yes", *at_once(made), *QUICK, hosts="gpu-01")
     assert again.host("gpu-01")["verdict"] == "healthy", again.out
     assert again.writes() == []
 
@@ -100,7 +105,7 @@ def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
     made = practice("leader=leader+no_gpu", "gpu-01=stuck")
     leading(made)
     thread = forget_when_gone(made, "gpu-01")
-    said = made.run("stuck-node", "--yes", *asking(made), "-e", "older_than=0", "-e", "lag=30s", hosts="gpu-01")
+    said = made.run("stuck-node", "--yes", *at_once(made), "-e", "older_than=0", "-e", "lag=30s", hosts="gpu-01")
     thread.join()
     assert said.host("gpu-01")["verdict"] == "resolved", said.out
     assert selfplay(made, "gpu-01") == 0
@@ -113,7 +118,7 @@ def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
 def test_on_the_word_of_a_node_that_does_not_say_that_it_leads_nothing_is_ended(practice):
     made = practice("leader=leader+no_gpu", "gpu-01=stuck")
     leading(made, role="follower", leader_id="cpu-09", quiet=True)
-    said = made.run("stuck-node", "--yes", *asking(made), *QUICK, hosts="gpu-01")
+    said = made.run("stuck-node", "--yes", *at_once(made), *QUICK, hosts="gpu-01")
     assert said.code == 1
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     assert any("-e leader=cpu-09" in it for it in said.finding("gpu-01", "not_leader")["advise"])
@@ -134,15 +139,15 @@ def looked(tmp_path_factory) -> dict[str, tuple[Practice, Said]]:
     wrong["gpu-02"]["gpu_percent"] = 1.0
     wrong["gpu-03"] |= {"gpu_percent": 5.0, "selfplay_jobs": 1}
     (made.lab.state("other") / "peers.json").write_text(json.dumps(wrong))
-    old = (*asking(made), "-e", "older_than=0", "--yes")
+    old = (*at_once(made), "-e", "older_than=0", "--yes")
     (made.lab.shared / "record").touch()
     record = ("-e", f"record={lab.SHARED}/record")
     asked = {
-        "young": ("stuck-node", *asking(made), "--yes"),
-        "plan": ("stuck-node", *asking(made), "-e", "older_than=0", "-e", "watch=0.1", "--dry-run"),
-        "sick": ("stuck-node", *asking(made, "sick"), "-e", "older_than=0", "--yes"),
-        "down": ("stuck-node", *asking(made, port=9), "-e", "older_than=0", "--yes"),
-        "other": ("stuck-node", *asking(made, "other"), "--dry-run"),
+        "young": ("stuck-node", *at_once(made), "--yes"),
+        "plan": ("stuck-node", *at_once(made), "-e", "older_than=0", "-e", "watch=0.1", "--dry-run"),
+        "sick": ("stuck-node", *at_once(made, "sick"), "-e", "older_than=0", "--yes"),
+        "down": ("stuck-node", *at_once(made, port=9), "-e", "older_than=0", "--yes"),
+        "other": ("stuck-node", *at_once(made, "other"), "--dry-run"),
         "keep": ("stuck-node", *old, "-e", "keep=2"),
         "cooldown": ("stuck-node", *old, "-e", "cooldown=60", *record),
         "count": ("reset-node-jobs", *asking(made), "--yes"),
@@ -151,7 +156,7 @@ def looked(tmp_path_factory) -> dict[str, tuple[Practice, Said]]:
     before = len(requests(made, "GET"))
     hosts = {"list": "leader"}
     try:
-        first = made.run("stuck-node", *asking(made), "--yes", hosts="gpu-02,gpu-03")
+        first = made.run("stuck-node", *at_once(made), "--yes", hosts="gpu-02,gpu-03")
         assert len(requests(made, "GET")) == before + 1, "one request for all hosts"
         with ThreadPoolExecutor(4) as pool:
             runs = {
@@ -260,7 +265,7 @@ def test_games_that_grow_and_games_that_do_not(practice):
         with sqlite3.connect(each) as base:
             base.execute("CREATE TABLE games (id INTEGER)")
             base.executemany("INSERT INTO games VALUES (?)", [(it,) for it in range(rows)])
-    watched = (*asking(made), "-e", f"games={lab.SHARED}/*.db", "-e", "games_within=5s")
+    watched = (*at_once(made), "-e", f"games={lab.SHARED}/*.db", "-e", "games_within=5s")
     said = made.run("stuck-node", "--yes", *watched, hosts="gpu-01")
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     evidence = said.finding("gpu-01", "no_games")["evidence"]

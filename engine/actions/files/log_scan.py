@@ -44,6 +44,10 @@ class Args:
         default=1000, metadata={"about": "How many of the last lines of each file to read.", "minimum": 1}
     )
     newest: int = field(default=0, metadata={"about": "Read only this many of the newest files; 0: all.", "minimum": 0})
+    within: Duration = field(
+        default=Duration(0),
+        metadata={"about": "With `newest`: only those last written to within this time of the newest; 0: all."},
+    )
     ignore_case: bool = field(default=False, metadata={"about": "Do not distinguish upper and lower case."})
     rotated: bool = field(
         default=False, metadata={"about": "Also search FILE.1, the most recently rotated part of each log."}
@@ -58,6 +62,8 @@ class Args:
             raise ValueError("give exactly one of `files` and `text`")
         if not self.signatures and not self.stalled_for:
             raise ValueError("give `signatures` to search for, or `stalled_for`")
+        if self.within and not self.newest:
+            raise ValueError("`within` needs `newest`")
         if self.text and (self.stalled_for or self.rotated):
             raise ValueError("`stalled_for` and `rotated` need `files`; they do not apply to `text`")
         for name, pattern in self.signatures.items():
@@ -117,7 +123,9 @@ def probe(args: Args) -> Probe[State]:
     if args.text:
         whole = LogFile(path="text", whole=True, lines=tuple(args.text.split("\n")))
         return _searched(args, LogReading(files=(whole,)))
-    done: Completed = yield ask_logs(args.files, args.lines, newest=args.newest, rotated=args.rotated)
+    done: Completed = yield ask_logs(
+        args.files, args.lines, newest=args.newest, rotated=args.rotated, within=args.within
+    )
     return _searched(args, read_logs(done, args.files))
 
 

@@ -86,6 +86,9 @@ class State:
     no_values: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs that lack a value which every healthy GPU has."}
     )
+    one_value: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "GPUs of which one value, not of the important ones, cannot be read."}
+    )
     memory_errors: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs with uncorrected memory errors since the driver was loaded."}
     )
@@ -235,6 +238,7 @@ _LISTS = {
     "need_service": Condition.BROKEN,
     "need_reset": Condition.RESET,
     "no_values": Condition.NO_VALUES,
+    "one_value": Condition.ONE_VALUE,
     "memory_errors": Condition.ERRORS,
     "memory_waits": Condition.WAITS,
     "narrow": Condition.NARROW,

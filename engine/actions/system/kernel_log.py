@@ -206,6 +206,8 @@ def _state(args: Args, reading: KernelLog) -> State:
         lockups=_known(faults("lockup", inside), blind),
         panics=_known(faults("panic", inside), blind),
         hardware_errors=_known(faults("hardware", inside), blind),
+        uncorrected_errors=_known(faults("uncorrected", inside), blind),
+        dma_faults=_known(faults("iommu", inside), blind),
         corrected_errors=_known(faults("corrected", inside), blind),
         oomd_kills=_known(oomd_kills(inside), blind),
         no_victim=_known(faults("oom_nobody", inside), blind),

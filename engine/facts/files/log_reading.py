@@ -60,9 +60,9 @@ class LogReading:
     unreadable: tuple[UnreadFile, ...] = ()
 
 
-def ask_logs(globs: Sequence[str], lines: int, *, newest: int = 0, rotated: bool = False) -> Command:
-    """Reads the last *lines* of the files of *globs*; of the *newest* so many, where that is not 0."""
-    limits = (str(lines), str(FILE_BYTES), str(ALL_BYTES), str(newest), "yes" if rotated else "")
+def ask_logs(globs: Sequence[str], lines: int, *, newest: int = 0, rotated: bool = False, within: float = 0) -> Command:
+    """Reads the last *lines* of the files of *globs*: the *newest* so many, and those *within* seconds of the first."""
+    limits = (str(lines), str(FILE_BYTES), str(ALL_BYTES), str(newest), "yes" if rotated else "", f"{within:.0f}")
     return read_script(_READ, *limits, *globs)
 
 

@@ -1,6 +1,6 @@
 LC_ALL=C; export LC_ALL
 start=$(pwd)
-lines=$1 most=$2 left=$3 newest=$4 rotated=$5; shift 5
+lines=$1 most=$2 left=$3 newest=$4 rotated=$5 within=$6; shift 6
 now=$(date +%s)
 IFS='
 '
@@ -26,6 +26,10 @@ done
 set -f
 [ -n "$names" ] || exit 0
 if [ "$newest" -gt 0 ]; then names=$(ls -1td -- $names | head -n "$newest"); fi
+if [ "$within" -gt 0 ]; then
+    last=$(stat -c %Y -- ${names%%"$IFS"*} 2>/dev/null)
+    names=$(for file in $names; do at=$(stat -c %Y -- "$file" 2>/dev/null); [ $((${last:-0} - ${at:-0})) -gt "$within" ] || printf '%s\n' "$file"; done)
+fi
 show() {  # file or rotated, and its path
     if ! view_find "$2"; then printf 'unreadable %s\n' "$2"; view_reason | sed 's/^/ /'; return; fi
     if [ ! -r "./$name" ] || ! size=$(view_size); then printf 'unreadable %s\n this user may not read the file\n' "$2"; return; fi

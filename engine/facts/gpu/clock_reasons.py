@@ -27,8 +27,6 @@ HARDWARE = frozenset({"hardware slowdown", "hardware thermal slowdown", "hardwar
 """The hardware itself slows the GPU down, by half or more: heat, or power that the chassis cannot give."""
 WARM = frozenset({"software thermal slowdown"})
 """The driver lowers the clocks so that the GPU does not get too hot."""
-POWER_CAP = frozenset({"software power cap"})
-"""The clocks are as high as the power limit allows, as under any full load."""
 
 _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
 

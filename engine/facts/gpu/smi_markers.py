@@ -52,6 +52,8 @@ def normally_unfilled(values: Mapping[str, str]) -> frozenset[str]:
         found |= {"memory.used", "memory.total", "temperature.gpu"}
     if _OLD_GEFORCE.search(name):
         found |= {"utilization.gpu"}
+    if "nvgpu" in name:  # the GPU of a Jetson; `tegrastats` has its values
+        found |= {"utilization.gpu", "pci.bus_id"}
     return frozenset(found)
 
 

@@ -10,6 +10,7 @@ from engine.facts.gpu.clock_reasons import HARDWARE, WARM
 from engine.facts.gpu.health_query import NOT_REPORTED, GpuHealth
 from engine.facts.gpu.model import NOT_ASKED, Gpu
 from engine.facts.gpu.pci import PciDevice
+from engine.facts.gpu.smi_markers import CORE_COLUMNS
 from engine.facts.gpu.smi_parser import SILENT
 from engine.values.types import Unknown
 
@@ -30,6 +31,7 @@ class Condition(StrEnum):
     FABRIC = "not in the NVLink fabric"
     UNLICENSED = "without a license"
     MIG_WAITS = "MIG mode waits for a reset"
+    ONE_VALUE = "one value cannot be read"
     WARM = "slowed down for heat"
 
 
@@ -149,7 +151,8 @@ def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
     if gpu.requires_reset is True:
         yield Condition.RESET, f"the driver asks for: {action}" if isinstance(action, str) else "the driver asks for it"
     if gpu.faults:
-        yield Condition.NO_VALUES, "; ".join(gpu.faults)
+        small = len(gpu.faults) == 1 and gpu.faults[0].partition(":")[0] not in CORE_COLUMNS
+        yield Condition.ONE_VALUE if small else Condition.NO_VALUES, "; ".join(gpu.faults)
     if gpu.waits_for_reset is True:
         yield Condition.WAITS, "rows to be remapped" if gpu.remap_pending is True else "pages to be retired"
 

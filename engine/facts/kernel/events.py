@@ -84,6 +84,8 @@ class Xid:
     """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
     severity: str = ""
     """Of an SXid: ``fatal``, ``non-fatal``, ``harmless``; empty where nobody says it, and of an Xid."""
+    names_process: bool = False
+    """Whether ``pid`` and ``name`` are known."""
     text: str
 
 
@@ -183,12 +185,14 @@ def _of_switch(sxid: Xid) -> Xid:
 
 def _xid(message: Message, switch: str, bus: str, code: str, text: str) -> Xid:
     pid, name = _PID.search(text), _NAME.search(text)
+    named = name if name and "<unknown>" not in name[1] else None
     return Xid(
         **when(message),
         code=int(code),
         bus_id=bus_id(bus) or bus.strip("."),
         pid=int(pid[1]) if pid else _NOT_SAID,
-        name=_NOT_SAID if not name or "<unknown>" in name[1] else name[1].strip("'\""),
+        name=named[1].strip("'\"") if named else _NOT_SAID,
+        names_process=bool(pid and named),
         switch=switch,
         text=text.strip(),
     )

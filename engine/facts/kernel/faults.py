@@ -76,7 +76,12 @@ def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
         kind = next((kind for kind in _FAULTS_OF_GPU if KINDS[kind].find(message.text)), None)
         if kind:
             bus = _bus_of(messages, number)
-            found.append((number, GpuFault(**when(message), kind=kind, bus_id=bus, text=message.text.strip())))
+            text = message.text.strip()
+            if kind == "api_mismatch" and text.endswith("but"):  # the other version stands on the next line
+                text += " " + "".join(it.text for it in messages[number + 1 : number + 2]).strip().removeprefix(
+                    "NVRM: "
+                )
+            found.append((number, GpuFault(**when(message), kind=kind, bus_id=bus, text=text)))
     return found
 
 
@@ -164,7 +169,7 @@ def oomd_kills(messages: Iterable[Message]) -> tuple[OomdKill, ...]:
 
 
 def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
-    """The messages of *kind*: ``lockup``, ``panic``, ``hardware``, ``corrected`` or ``oom_nobody``."""
+    """The messages of *kind*: one of ``KINDS``, such as ``lockup`` or ``hardware``."""
     return tuple(
         KernelFault(**when(message), text=message.text.strip())
         for message in messages

@@ -66,9 +66,13 @@ _LUSTRE_REQUEST = (
     r"Lustre: (?:\d+:\d+:\(\S{1,80}\) )?@@@ Request sent has failed due to network error"
     r".*->(?P<request>[\w.]+-(?:OST|MDT)[0-9a-f]{4}|MGC[\w.]+)"
 )
-_CEPH_SILENT = r"libceph: (?P<ceph>osd\d+) down$|libceph: (?P<monitor>mon)\d+ .*session lost|ceph: (?P<mds>mds\d+) hung"
+_CEPH_SILENT = (
+    r"libceph: (?P<ceph>osd\d+) down$|libceph: (?P<monitor>mon)\d+ .*(?:session lost|connect error|socket closed)"
+    r"|ceph: (?P<mds>mds\d+) (?:hung|closed our session|reconnect denied|rejected session)"
+)
 _CEPH_BACK = (
-    r"libceph: (?P<ceph>osd\d+) up$|libceph: (?P<monitor>mon)\d+ .*session established|ceph: (?P<mds>mds\d+) came back"
+    r"libceph: (?P<ceph>osd\d+) up$|libceph: (?P<monitor>mon)\d+ .*session established"
+    r"|ceph: (?P<mds>mds\d+) (?:came back|reconnect success|recovery completed)"
 )
 
 _OUT_OF_MEMORY = r"(?:(?:Memory cgroup )?Out of memory(?: \([^)]*\))?: )?"
@@ -110,12 +114,15 @@ KINDS: Mapping[str, Kind] = {
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
-        r"|NVIDIA probe routine failed|is already bound to )"
+        r"|NVIDIA probe routine failed|is already bound to |No NVIDIA (?:graphics adapter|devices?) probed)"
         r"|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
     "api_mismatch": _driver("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
     "firmware_hung": _driver(
-        "nvrm", pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|Memory Subsystem Error detected)"
+        "nvrm",
+        "nvidia-modeset: error",
+        pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|\bkflcnCoreDump|Memory Subsystem Error detected)"
+        r"|nvidia-modeset: ERROR: GPU:\d+: (?:Error while waiting for GPU progress|Failed to query display engine)",
     ),
     "needs_reset": _driver("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
     "hung_task": _names(
@@ -136,7 +143,7 @@ KINDS: Mapping[str, Kind] = {
         "detected expedited stall",
         "kthread starved",
         pattern=r"(?:soft|hard|workqueue|spinlock) lockup\b(?! detector).*|\bkthread starved for \d+ jiffies"
-        r"|(?:rcu.*)?(?:self-detected stall|detected (?:expedited )?stalls?)\b.*"
+        r"|(?:rcu.*)?(?:self-detected stall|detected (?:expedited )?stalls?)\b(?!.*\} \d{1,3} jiffies).*"
         r"|CPU#?\d+ stuck for \d+s.*",
     ),
     "panic": _kind(
@@ -169,6 +176,16 @@ KINDS: Mapping[str, Kind] = {
         r"|severity=Uncorrect(?:ed|able).*|AER: .*Uncorrect(?:ed|able).*|Uncorrect(?:ed|able) \(Fatal\).*"
         r"|Fatal error (?:message )?(?:received|reported).*",
     ),
+    "uncorrected": _kind(
+        "edac ",
+        "machine check exception",
+        "memory failure: 0x",
+        "severity: fatal",
+        "(fatal)",
+        pattern=r"EDAC .*\b[1-9]\d* UE\b.*|\bMachine Check Exception:.*|\bMemory failure: 0x[0-9a-f]+: .*"
+        r"|\[Hardware Error\].*severity: fatal|severity=Uncorrect(?:ed|able) \(Fatal\).*",
+    ),
+    "iommu": _kind("io_page_fault", "dmar: [dma", pattern=r"\[IO_PAGE_FAULT .*|DMAR: \[DMA .*fault addr.*"),
     "corrected": _kind(
         "aer: ",
         "edac ",
@@ -251,7 +268,7 @@ KINDS: Mapping[str, Kind] = {
         r"|FW is unable to respond|Health issue observed|Will cause a leak of a command resource"
         r"|Port module event\[error\]|TX timeout detected|\bsynd 0x0*[1-9a-f]|Error cqe on cqn "
         r"|failed, status (?:internal error|bad system state)\(0x[0-9a-f]+\), syndrome \(0x|Internal error detected)"
-        rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: )"
+        rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: |TX timeout detected)"
         rf"|NETDEV WATCHDOG: \S+ \({_CARD}\): transmit queue \d+ timed out",
     ),
     "link_down": _driver(

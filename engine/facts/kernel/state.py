@@ -120,6 +120,12 @@ class KernelLogState:
     hardware_errors: tuple[KernelFault, ...] | Unknown = field(
         metadata={"about": "Uncorrected errors of memory, processors and PCI Express (machine checks, EDAC, AER)."}
     )
+    uncorrected_errors: tuple[KernelFault, ...] | Unknown = field(
+        metadata={"about": "Those of `hardware_errors` that lost data or ended the machine: memory, fatal errors."}
+    )
+    dma_faults: tuple[KernelFault, ...] | Unknown = field(
+        metadata={"about": "Accesses of devices to memory that the IOMMU refused."}
+    )
     corrected_errors: tuple[KernelFault, ...] | Unknown = field(
         metadata={
             "about": "Errors of memory, processors and PCI Express that were corrected, which a few times is normal."

@@ -41,8 +41,8 @@ _NAME_BEHIND = re.compile(
 )
 """What the kernel writes before the name of a process."""
 
-_NAME_FIRST = re.compile(rf"\s*(?:traps: )?({_NAME})(?:\[\d+\]| ?\(\d+\))")
-"""The name of a process and its number, at the beginning of a line."""
+_NAME_FIRST = re.compile(rf"\s*(?:traps: )?({_NAME})(?:\[\d+\]| ?\(\d+\)(?![\d\[]))")
+"""The name of a process and its number, at the beginning of a line; Ceph's `mon2 (1)192.0.2.7:6789` is an address."""
 
 _BEGUN = re.compile(rf"\s*(?:traps: )?{_LETTER}{{0,14}}\s*")
 """A line that is short enough for the first part of a name with a newline in it."""

@@ -17,7 +17,7 @@ class ExitCode:
 
 _ROWS = (
     (0, "ended normally", "the program finished; with restart policy always Docker starts it again and again"),
-    (1, "a general error", "an exception of the program: its log has the first traceback"),
+    (1, "a general error", "most often an exception of the program, which its log then shows"),
     (2, "wrong usage", "an argument or a configuration that the program or its shell does not understand"),
     (124, "terminated by timeout(1)", "the program hung, or its time limit was too short"),
     (125, "Docker could not start the program", "a bad option, a missing image or runtime: State.Error says which"),

@@ -8,9 +8,6 @@ from engine.errors import ProbeError
 from engine.shell import GIT, script
 from engine.values.command import Command, Completed, read_script, write_script
 
-GONE_ON = 10
-"""Exit code of a write that found another state than the look: nothing was done."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
