@@ -28,9 +28,6 @@ class Unknown:
 
     why: str
 
-    def __str__(self) -> str:
-        return "unknown"
-
 
 @dataclass(frozen=True, slots=True)
 class Raw:

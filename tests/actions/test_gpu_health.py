@@ -84,11 +84,23 @@ def test_what_a_driver_does_not_report_is_said(host):
     ]  # fmt: skip
 
 
+READINGS = (
+    *("power.draw", "power.default_limit", "enforced.power.limit", "clocks.current.sm", "clocks.max.sm"),
+    "temperature.memory",
+)
+"""Columns from which no verdict follows: one alone that fails is a warning."""
+
+
 @pytest.mark.parametrize("column", sorted(ADDED & {*KNOWN}))
 def test_no_field_that_holds_an_error_is_taken_for_healthy(host, column):
     """Mutant: faults that looks at the core alone."""
     state = look(host(Pretended(gpus=[{**gpu(0), column: "[Unknown Error]"}])))
-    assert state.gpus[0].verdict == "reports no values", column
+    assert state.gpus[0].verdict == ("one value cannot be read" if column in READINGS else "reports no values"), column
+
+
+def test_two_readings_that_fail_are_no_chance(host):
+    state = look(host(Pretended(gpus=[{**gpu(0), "power.draw": "ERR!", "clocks.max.sm": "ERR!"}])))
+    assert state.gpus[0].verdict == "reports no values"
 
 
 def test_a_hang_is_said_once_and_the_bus_tells_the_rest(host, tmp_path):

@@ -87,7 +87,7 @@ class State:
         default=(), metadata={"about": "GPUs that lack a value which every healthy GPU has."}
     )
     one_value: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs of which one value, not of the important ones, cannot be read."}
+        default=(), metadata={"about": "GPUs of which one reading (power, a clock) fails, and nothing else."}
     )
     memory_errors: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs with uncorrected memory errors since the driver was loaded."}

@@ -10,7 +10,6 @@ from engine.facts.gpu.clock_reasons import HARDWARE, WARM
 from engine.facts.gpu.health_query import NOT_REPORTED, GpuHealth
 from engine.facts.gpu.model import NOT_ASKED, Gpu
 from engine.facts.gpu.pci import PciDevice
-from engine.facts.gpu.smi_markers import CORE_COLUMNS
 from engine.facts.gpu.smi_parser import SILENT
 from engine.values.types import Unknown
 
@@ -151,7 +150,7 @@ def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
     if gpu.requires_reset is True:
         yield Condition.RESET, f"the driver asks for: {action}" if isinstance(action, str) else "the driver asks for it"
     if gpu.faults:
-        small = len(gpu.faults) == 1 and gpu.faults[0].partition(":")[0] not in CORE_COLUMNS
+        small = [it.startswith(_READINGS) for it in gpu.faults] == [True]
         yield Condition.ONE_VALUE if small else Condition.NO_VALUES, "; ".join(gpu.faults)
     if gpu.waits_for_reset is True:
         yield Condition.WAITS, "rows to be remapped" if gpu.remap_pending is True else "pages to be retired"
@@ -175,7 +174,8 @@ def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, 
     if isinstance(health.mig_pending, str) and isinstance(gpu.mig, str) and health.mig_pending != gpu.mig:
         yield Condition.MIG_WAITS, f"MIG is {gpu.mig}, and {health.mig_pending} after a reset"
     if in_fabric(health) is False:
-        yield Condition.FABRIC, f"fabric state {health.fabric_state}, status {health.fabric_status}"
+        status = "not reported" if isinstance(health.fabric_status, Unknown) else health.fabric_status
+        yield Condition.FABRIC, f"fabric state {health.fabric_state}, status {status}"
     if isinstance(health.license, str) and health.license.lower().startswith("unlicensed"):
         yield Condition.UNLICENSED, f"the license of this vGPU: {health.license}"
 
@@ -191,6 +191,9 @@ def in_fabric(health: GpuHealth) -> bool | Unknown:
         return False
     return status if isinstance(status, Unknown) else status == "Success"
 
+
+_READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory")
+"""Columns from which no verdict follows; one alone that cannot be read is often over a minute later."""
 
 _CHECKS = {
     "uncorrected memory errors": ("ecc_volatile", "ecc.errors.uncorrected.volatile.total"),
