@@ -112,7 +112,7 @@ def test_who_waits_is_not_said_to_wait_for_nothing_that_was_asked(table, answers
 @pytest.mark.parametrize(
     ("answers", "says"),
     [
-        (FINE, "did not respond at 12:00, and its mounts answer now"),
+        (FINE, "did not respond at 12:00, and no mount hangs now"),
         ({"0:9": ""}, "did not respond at 12:00, and whether its mounts answer now is not known"),
         ({"0:9": "said 0:9 stat: x: Stale file handle"}, "did not respond at 12:00, and no mount hangs now"),
     ],

@@ -219,6 +219,115 @@ def test_a_log_that_is_empty_is_not_to_be_read(lines, words):
     assert say(rule("container-death", "unexplained").advise[0], scope("container-death", looks)).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("smi", "said", "words"),
+    [
+        ("failed", "a GPU has fallen off the bus or cannot be reached (exit code 15): ... GPU is lost.", "runbook run gpu-lost"),
+        ("failed", "exit code 255: Unable to determine the device handle for GPU0000:07:00.0: Unknown Error", "runbook run gpu-lost"),
+        ("failed", "exit code 255: Failed to initialize NVML: Unknown Error", "runbook run container-lost-gpu"),
+        ("failed", "not permitted (exit code 4): Failed to initialize NVML: Insufficient Permissions", "device files are not this user's"),
+        ("failed", "exit code 255: Failed to initialize NVML: GPU access blocked by the operating system", "WSL"),
+        ("no_devices", "a GPU could not be queried, or no GPU is usable (exit code 6): No devices were found", "RmInitAdapter"),
+        ("no_driver", "the NVIDIA driver is not loaded or does not answer (exit code 9)", "Is the driver loaded"),
+    ],
+)  # fmt: skip
+def test_each_way_in_which_nvidia_smi_fails_has_its_own_advice(smi, said, words):
+    """Mutant: one advice for all of them."""
+    looks = {"health": {"smi": smi, "smi_said": said}}
+    assert words in say(rule("gpu-health", "no_driver").advise[0], scope("gpu-health", looks))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ('could not select device driver "" with capabilities: [[gpu]]', "install the NVIDIA container toolkit"),
+        ("CDI device injection failed: unresolvable CDI devices runtime.nvidia.com/gpu=all", "nvidia-ctk cdi generate"),
+        ("nvidia-container-cli: mount error: /usr/lib/libnvidia-ml.so.1: file exists: unknown", "not from the host"),
+        ("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver", "too old for this image"),
+        ("nvidia-container-cli: initialization error: driver rpc error: timed out", "runbook run gpu-health"),
+        ("Error starting userland proxy: listen tcp4 0.0.0.0:80: bind: address already in use", "The host's port is taken"),
+        ("mkdir /var/lib/docker/overlay2/1: no space left on device", "runbook run disk-full"),
+        ("exec /run.sh: exec format error", "another processor"),
+        ("error mounting /etc/x to rootfs: not a directory: Are you trying to mount a directory onto a file", "rmdir"),
+        ('error gathering device information while adding custom device "/dev/sda": no such file', "`--device`"),
+        ("failed to write 1761 to cgroup.procs: permission denied", "nesting"),
+        ('exec: "/bin/topsy": stat /bin/topsy: no such file or directory', "not in the image"),
+        ('exec: "/entry.sh": permission denied', "chmod +x"),
+        ("something that nobody knows", "all that is known"),
+    ],
+)  # fmt: skip
+def test_a_container_that_could_not_be_started_has_the_advice_for_its_error(error, words):
+    """Mutants: the order of the words; the last container's error taken for another one's."""
+    there = [{"status": "exited", "error": "an older one"}, {"status": "created", "error": error}]
+    seen = scope("container-death", {"containers": {"containers": there}})
+    assert words in say(rule("container-death", "could_not_start").advise[0], seen)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("EDAC MC3: 1 UE memory read error on CPU_SrcID#1_MC#1_Chan#2_DIMM#0 (channel:2 slot:0)", "uncorrected_errors"),
+        ("{2}[Hardware Error]: event severity: fatal", "uncorrected_errors"),
+        ("Memory failure: 0xb757589: recovery action for dirty LRU page: Recovered", "uncorrected_errors"),
+        ("pcieport 0000:00:03.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer", "uncorrected_errors"),
+        ("mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 4: be00000000800400", "uncorrected_errors"),
+        ("mce: [Hardware Error]: Machine check events logged", "hardware_errors"),
+        ("{1}[Hardware Error]: event severity: recoverable", "hardware_errors"),
+        ("pcieport 0000:00:03.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer", "hardware_errors"),
+        ("nvidia 0000:07:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0003 address=0x80000040]", "dma_refused"),
+    ],
+)  # fmt: skip
+def test_what_lost_data_is_told_from_what_only_passed_by(line, found):
+    looks = {"kernel": kernel_conclusions(f"[ 100.000000] {line}")}
+    seen = scope("gpu-health", looks)
+    told = [
+        it
+        for it in ("uncorrected_errors", "dma_refused", "hardware_errors")
+        if evaluate(rule("gpu-health", it).when, seen)
+    ]
+    assert told[0] == found, "what stands first explains the others (`unless`)"
+    assert line in say(rule("gpu-health", found).say, seen)
+    assert {"uncorrected_errors", "dma_refused"} <= set(rule("gpu-health", "hardware_errors").unless)
+
+
+@pytest.mark.parametrize(
+    ("errno", "step"), [("ENOENT", "make_outputs"), ("EACCES", "own_outputs"), ("EROFS", None), ("ENOSPC", None)]
+)
+def test_the_directory_of_the_outputs_is_made_or_given_to_its_owner(errno, step):
+    seen = scope("pipeline-hang", {"writable": {"errno": errno}}, outputs_owner="ann", repair=["directory"])
+    steps = {it.id: evaluate(it.when, seen) for it in book("pipeline-hang").remediate if it.id.endswith("_outputs")}
+    assert [name for name, due in steps.items() if due] == ([step] if step else [])
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_log_of_starts_that_nobody_named_leaves_nothing_unknown(asked):
+    """Any `*.log` beside a job may have such lines, without a time."""
+    looks = {"there": {"count": 1}, "starts": {"loop": {"$unknown": "the lines of starts have no time"}}}
+    seen = scope("restart-loop", looks, need_log=asked)
+    found = {it: evaluate(rule("restart-loop", it).when, seen) for it in ("clone_over", "other_loop", "not_told")}
+    if asked:
+        assert isinstance(found["other_loop"], Unknown)
+        assert found["not_told"] is False
+    else:
+        assert found == {"clone_over": False, "other_loop": False, "not_told": True}
+
+
+def test_a_fault_of_a_program_without_a_number_leaves_nothing_unknown():
+    """A log that names no process: nothing is looked for, nothing is ended, and the fault is told."""
+    fault = {
+        "need": "restart the application",
+        "names_process": False,
+        "code": 31,
+        "bus_id": "0000:1a:00.0",
+        "meaning": "m",
+    }
+    looks = {"kernel": {"xids": [fault]}, "named": {"alive": []}}
+    (named,) = (it for it in book("gpu-xid").diagnose if it.id == "named")
+    assert render(named.args["xids"], scope("gpu-xid", looks)) == []
+    assert evaluate(rule("gpu-xid", "application_unnamed").when, scope("gpu-xid", looks))
+    assert not evaluate(rule("gpu-xid", "application_gone").when, scope("gpu-xid", looks))
+
+
 def words_of(name: str) -> list[str]:
     """What a person reads of a playbook: its own name, its inputs, its steps, and what it finds and advises."""
     made = book(name)

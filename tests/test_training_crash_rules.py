@@ -105,6 +105,12 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         (["Duplicate GPU detected : rank 1 and rank 0 both on CUDA device b3000"], ["nccl_not_set_up"]),
         (["RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"], ["checkpoint_broken"]),
         (["torch.distributed.elastic.multiprocessing.api.SignalException: Process 1313 got signal: 2"], ["ended_from_outside"]),
+        (["jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes."], ["gpu_memory"]),
+        (["RuntimeError: write(): fd 29 failed with Input/output error"], ["not_written"]),
+        (["OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 513046 max"], ["system_limit"]),
+        (["Warning  Evicted  109s  kubelet  Pod ephemeral local storage usage exceeds the total limit of containers 5Gi."], ["ended_from_outside"]),
+        (["TERM_MEMLIMIT: job killed after reaching LSF memory usage limit."], ["memory_limit"]),
+        (["Epoch 8: early stopping", "Restoring model weights from the end of the best epoch: 6."], []),
         (["a last line that says nothing"], ["silent_stop"]),
     ],
 )  # fmt: skip
@@ -129,6 +135,7 @@ def test_a_log_of_long_ago_is_another_incident():
         (["Traceback (most recent call last):", "ValueError: The model's max seq len is too large"], "ValueError: The model"),
         (["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."], "CUDA out of memory"),
         (["Error: ShardCannotStart"], "ShardCannotStart"),
+        (["Error: Download process was signaled to shutdown with signal 7"], "with signal 7"),
     ],
 )  # fmt: skip
 def test_a_server_that_crashed_is_told_by_what_it_said_first(lines, words):

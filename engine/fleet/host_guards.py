@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.errors import Cancelled
+from engine.errors import Cancelled, ConnectionLost
 from engine.executor.cancellation import HostCancellation
 from engine.protocols import Clock, Connection
 from engine.values.command import Command, Completed, Effect
 
+Spent = tuple[tuple[Command, ...], float]
+
 
 class Renewable:
-    """A connection that can be made anew once the host has been away."""
+    """A connection that can be made anew once the host has been away.
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
+    *spent*: commands that an earlier connection was lost with, and the seconds they had run; only the rest is theirs.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Connection], spent: Spent = ((), 0.0), now: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        self._connect, self._before, self._now = connect, spent, now
         self._inner = connect()
+        self.spent = spent
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands*."""
-        return self._inner.run(*commands)
+        before, seconds = self._before
+        rest = (replace(it, timeout=max(1.0, it.timeout - seconds)) if it in before else it for it in commands)
+        began = self._now()
+        try:
+            return self._inner.run(*rest)
+        except ConnectionLost:
+            self.spent = commands, self._now() - began
+            raise
 
     def renew(self) -> None:
         """Give the connection up, and open another one.  Raises Unreachable."""

@@ -16,7 +16,7 @@ from engine.errors import Cancelled, ConnectionLost, TransportError
 from engine.executor import Consent, execute
 from engine.executor.cancellation import Cancellation
 from engine.fleet.change_limits import ChangeLimits
-from engine.fleet.host_guards import HostClock, Renewable, UntilDeadline, WithoutTurn
+from engine.fleet.host_guards import HostClock, Renewable, Spent, UntilDeadline, WithoutTurn
 from engine.planner import make_plan
 from engine.protocols import Action, Clock, Connection, Emit, KeptFiles, OwedRecords, RecordedPast
 from engine.values.earlier_change import EarlierChange
@@ -165,8 +165,8 @@ class HostWork:
         )
 
     @contextmanager
-    def _connected(self, host: Host) -> Iterator[Renewable]:
-        connection = Renewable(lambda: self.connect(host))
+    def _connected(self, host: Host, spent: Spent = ((), 0.0)) -> Iterator[Renewable]:
+        connection = Renewable(lambda: self.connect(host), spent, self.clock.now)
         try:
             yield connection
         finally:
@@ -182,14 +182,14 @@ class HostWork:
                 raise Cancelled(f"{why} while it was waited for the host to come back") from error
             raise
 
-    def _planned(self, host: Host, began: float, cut: Cut, *, again: bool = True) -> Planned:
-        with self._connected(host) as connection:
+    def _planned(self, host: Host, began: float, cut: Cut, lost: Renewable | None = None) -> Planned:
+        with self._connected(host, lost.spent if lost else ((), 0.0)) as connection:
             try:
                 return self._made(self._site(host, connection, cut), began)
             except ConnectionLost:
-                if not again:
+                if lost:
                     raise
-        return self._planned(host, began, cut, again=False)  # nothing but looks was sent, so they may be sent again
+        return self._planned(host, began, cut, connection)  # nothing but looks was sent, so they may be sent again
 
     def _made(self, site: HostContext, began: float) -> Planned:
         """The plan of a host that is connected to."""

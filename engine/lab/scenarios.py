@@ -46,6 +46,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "server_logs": [f"{LOGS}/llm_server.log"],
                 "start_logs": [f"{WORK}/container.log"],
                 "outputs": [f"{WORK}/outputs"],
+                "measure_disk": False,
                 "directory": f"{WORK}/AReaL",
                 "leak_at_least": "6MiB",
                 "leak_fills_within": 1000000,

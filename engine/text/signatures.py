@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from engine.text.regexes import SearchBudget, SearchMatch, SearchTimeout, compile_regex
+from engine.text.regexes import SearchBudget, SearchMatch, SearchTimeout, compile_regex, fault_in_regex
 
 T = TypeVar("T")
 
 STRIKES = 3
 """So many lines may be too slow for a signature; in the rest it is not searched, so that the others keep their time."""
+
+
+def check_signatures(signatures: Mapping[str, Any], flags: int = 0, what: str = "signature") -> None:
+    """Raises ValueError for one that is no regular expression."""
+    for name, pattern in signatures.items():
+        if not isinstance(pattern, str) or not pattern:
+            raise ValueError(f"{what} {name}: give a regular expression, as text")
+        if fault := fault_in_regex(pattern, flags):
+            raise ValueError(f"{what} {name}: {fault}")
 
 
 class SignatureSearch:

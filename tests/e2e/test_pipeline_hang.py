@@ -178,3 +178,16 @@ def test_the_directory_of_the_outputs_is_made_by_the_user_who_logs_in():
         assert said.step("here", "make_outputs")["status"] == "changed", said.out + said.err
         assert (user.home / "run/outputs").stat().st_uid == NOBODY
         assert said.finding("here", "not_writable")["status"] == "gone"
+
+
+@pytest.mark.soak
+def test_an_environment_is_installed_and_checked_again(practice):
+    """Mutant: the old line of the log that outlives the environment."""
+    made = practice("gpu-01=no_environment")
+    asks = scene(
+        "pipeline-hang", env_check='["test", "-e", "/run/environment"]', env_install='["touch", "/run/environment"]'
+    )
+    said = made.run("pipeline-hang", "--yes", *asks)
+    assert said.step("gpu-01", "install_environment")["status"] == "changed", said.out
+    assert said.finding("gpu-01", "no_environment")["status"] == "gone"
+    assert made.run("pipeline-hang", "--yes", *asks).writes() == []

@@ -56,6 +56,21 @@ def test_every_fault_of_a_runner_is_found_and_a_good_one_is_ready(practice):
     assert "disk-full" in tight.finding("good", "no_room")["advise"][0]
 
 
+@pytest.mark.real("lab", "sshd", "tmux")
+@pytest.mark.soak
+def test_the_monitor_is_started_where_it_is_asked_for(practice):
+    """Mutants: steps of the monitor without being asked; an include of its probes alone."""
+    lab = practice("gpu-01=healthy")
+    asked = ("runner-preflight", "--yes", *ROOMY, "-e", "need_docker=false")
+    silent = lab.run(*asked)
+    assert silent.step("gpu-01", "monitor_script")["status"] == "skipped"
+    assert (silent.writes(), present(silent, "gpu-01", "warning")) == ([], {"not_watched"})
+    said = lab.run(*asked, "-e", "start_monitor=true")
+    assert said.step("gpu-01", "monitor_start_session")["status"] == "changed", said.out
+    assert said.host("gpu-01")["verdict"] == "resolved"
+    assert lab.run(*asked, "-e", "start_monitor=true").writes() == []
+
+
 @pytest.mark.real("docker")
 @pytest.mark.soak
 def test_docker_must_answer_and_containers_must_get_the_gpus(engine, tmp_path):

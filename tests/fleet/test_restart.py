@@ -12,7 +12,7 @@ from engine.executor.apply import SendResult
 from engine.executor.restart import may_have_begun, not_back, objection, wait_until_back
 from engine.fleet.host_guards import Renewable
 from engine.planner import _clear_the_way, _Draft
-from engine.values.command import Completed
+from engine.values.command import Command, Completed, Effect
 from engine.values.earlier_change import EarlierChange
 from engine.values.inventory import Host
 from engine.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, Target
@@ -186,3 +186,28 @@ def test_a_step_that_waits_for_an_earlier_ones_change_is_planned_for_its_turn(st
     _clear_the_way(draft, restless)
     assert isinstance(draft.decision, Skip) is draft.awaits is planned
     assert (draft.reach == DUE.targets) is planned
+
+
+def test_a_command_that_a_connection_was_lost_with_has_the_rest_of_its_time():
+    """Mutants: the whole time-out once more; the time of another command; less than a second."""
+    clock, sent = ToyClock(), []
+
+    class Line:
+        def run(self, *commands):
+            sent.append([it.timeout for it in commands])
+            clock.time += 25.0
+            raise ConnectionLost("the line went dead")
+
+        def close(self):
+            """Nothing."""
+
+    hung, other = (Command(argv=(it,), effect=Effect.READ, timeout=30.0) for it in ("hung", "other"))
+    spent = ((), 0.0)
+    for _ in range(3):
+        line = Renewable(Line, spent, clock.now)
+        with pytest.raises(ConnectionLost):
+            line.run(hung)
+        spent = line.spent
+    with pytest.raises(ConnectionLost):
+        Renewable(Line, spent, clock.now).run(other)
+    assert sent == [[30.0], [5.0], [5.0], [30.0]]

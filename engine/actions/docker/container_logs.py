@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from engine.facts.docker.engine import epoch
 from engine.facts.docker.logs import ask_log, read_log
 from engine.protocols import Absent, Probe
-from engine.text.regexes import fault_in_regex
-from engine.text.signatures import SignatureSearch
+from engine.text.signatures import SignatureSearch, check_signatures
 from engine.values.types import Duration, Json, Unknown
 
 LINE = 10_000
@@ -47,11 +46,7 @@ class Args:
     ignore_case: bool = field(default=False, metadata={"about": "Do not distinguish upper and lower case."})
 
     def __post_init__(self) -> None:
-        for name, pattern in self.signatures.items():
-            if not isinstance(pattern, str) or not pattern:
-                raise ValueError(f"signature {name}: give a regular expression, as text")
-            if fault := fault_in_regex(pattern, re.IGNORECASE if self.ignore_case else 0):
-                raise ValueError(f"signature {name}: {fault}")
+        check_signatures(self.signatures, re.IGNORECASE if self.ignore_case else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from engine.facts.files.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
 from engine.protocols import Probe
-from engine.text.regexes import SearchMatch, fault_in_regex
-from engine.text.signatures import SignatureSearch
+from engine.text.regexes import SearchMatch
+from engine.text.signatures import SignatureSearch, check_signatures
 from engine.values.command import Completed
 from engine.values.types import Duration, Json, Unknown
 
@@ -66,11 +66,7 @@ class Args:
             raise ValueError("`within` needs `newest`")
         if self.text and (self.stalled_for or self.rotated):
             raise ValueError("`stalled_for` and `rotated` need `files`; they do not apply to `text`")
-        for name, pattern in self.signatures.items():
-            if not isinstance(pattern, str) or not pattern:
-                raise ValueError(f"signature {name}: give a regular expression, as text")
-            if fault := fault_in_regex(pattern, re.IGNORECASE if self.ignore_case else 0):
-                raise ValueError(f"signature {name}: {fault}")
+        check_signatures(self.signatures, re.IGNORECASE if self.ignore_case else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

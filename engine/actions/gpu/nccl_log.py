@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from engine.facts.files.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
 from engine.protocols import Probe
-from engine.text.regexes import SearchMatch, fault_in_regex
-from engine.text.signatures import SignatureSearch
+from engine.text.regexes import SearchMatch
+from engine.text.signatures import SignatureSearch, check_signatures
 from engine.values.types import Json, Unknown
 
 LINE = 4_000
@@ -59,11 +59,7 @@ class Args:
     )
 
     def __post_init__(self) -> None:
-        for name, pattern in self.errors.items():
-            if not isinstance(pattern, str) or not pattern:
-                raise ValueError(f"error {name}: give a regular expression, as text")
-            if fault := fault_in_regex(pattern, 0):
-                raise ValueError(f"error {name}: {fault}")
+        check_signatures(self.errors, what="error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

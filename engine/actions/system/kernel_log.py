@@ -40,8 +40,7 @@ from engine.facts.kernel.state import KernelLogMatch, KernelLogState
 from engine.facts.kernel.users_words import kernels_words, users_words
 from engine.facts.kernel.xid_groups import xid_groups
 from engine.protocols import Probe
-from engine.text.regexes import fault_in_regex
-from engine.text.signatures import SignatureSearch
+from engine.text.signatures import SignatureSearch, check_signatures
 from engine.text.timestamps import time_reference, written
 from engine.values.command import Completed
 from engine.values.types import Duration, Json, Regex, Unknown, long_ago, plural
@@ -103,11 +102,7 @@ class Args:
         moments = [time_reference(it) for it in (self.since, self.until, self.around)]
         if self.text is not None and any(moment.ago is not None for moment in moments):
             raise ValueError("`text` has no clock to count back from: write times as 2026-01-31T12:00:00Z")
-        for name, pattern in self.signatures.items():
-            if not isinstance(pattern, str) or not pattern:
-                raise ValueError(f"signature {name}: give a regular expression, as text")
-            if fault := fault_in_regex(pattern, re.IGNORECASE):
-                raise ValueError(f"signature {name}: {fault}")
+        check_signatures(self.signatures, re.IGNORECASE)
 
 
 State = KernelLogState
@@ -206,8 +201,6 @@ def _state(args: Args, reading: KernelLog) -> State:
         lockups=_known(faults("lockup", inside), blind),
         panics=_known(faults("panic", inside), blind),
         hardware_errors=_known(faults("hardware", inside), blind),
-        uncorrected_errors=_known(faults("uncorrected", inside), blind),
-        dma_faults=_known(faults("iommu", inside), blind),
         corrected_errors=_known(faults("corrected", inside), blind),
         oomd_kills=_known(oomd_kills(inside), blind),
         no_victim=_known(faults("oom_nobody", inside), blind),

@@ -26,9 +26,8 @@ done
 set -f
 [ -n "$names" ] || exit 0
 if [ "$newest" -gt 0 ]; then names=$(ls -1td -- $names | head -n "$newest"); fi
-if [ "$within" -gt 0 ]; then
-    last=$(stat -c %Y -- ${names%%"$IFS"*} 2>/dev/null)
-    names=$(for file in $names; do at=$(stat -c %Y -- "$file" 2>/dev/null); [ $((${last:-0} - ${at:-0})) -gt "$within" ] || printf '%s\n' "$file"; done)
+if [ "$within" -gt 0 ] && last=$(stat -c %Y -- ${names%%"$IFS"*} 2>/dev/null); then
+    names=$(for file in $names; do at=$(stat -c %Y -- "$file" 2>/dev/null); [ $((last - ${at:-0})) -gt "$within" ] || printf '%s\n' "$file"; done)
 fi
 show() {  # file or rotated, and its path
     if ! view_find "$2"; then printf 'unreadable %s\n' "$2"; view_reason | sed 's/^/ /'; return; fi

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,6 +12,9 @@ from engine.facts.kernel.messages import Message
 from engine.facts.kernel.patterns import KINDS
 from engine.values.types import Unknown
 
+NetworkFileSystem = Literal["NFS", "Lustre", "CephFS", "GPFS"]
+_BY_GROUP: Mapping[str, NetworkFileSystem] = {"nfs": "NFS", "lustre": "Lustre", "request": "Lustre", "gpfs": "GPFS"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileServer:
@@ -19,7 +22,7 @@ class FileServer:
 
     server: str
     """As it was named when it was mounted; of Lustre, the target, such as ``fs1-OST0002``; of CephFS, the daemon."""
-    kind: Literal["NFS", "Lustre", "CephFS"]
+    kind: NetworkFileSystem
     silent: bool
     """Whether its last message says that it does not respond."""
     at: str | Unknown
@@ -33,7 +36,7 @@ class FileServer:
 
 def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:
     """Servers that did not respond at some time, each once: the silent ones first, and the latest first."""
-    found: dict[tuple[Literal["NFS", "Lustre", "CephFS"], str], FileServer] = {}
+    found: dict[tuple[NetworkFileSystem, str], FileServer] = {}
     for message in messages:
         text = message.text.strip()
         if said := KINDS["server_silent"].find(message.text):
@@ -54,7 +57,7 @@ def _age(seconds: float | Unknown) -> float:
     return 0.0 if isinstance(seconds, Unknown) else -seconds
 
 
-def _server(said: re.Match[str]) -> tuple[Literal["NFS", "Lustre", "CephFS"], str]:
+def _server(said: re.Match[str]) -> tuple[NetworkFileSystem, str]:
     named = {name: server for name, server in said.groupdict().items() if server}
     (group, server) = named.popitem()
-    return "NFS" if group == "nfs" else "Lustre" if group in ("lustre", "request") else "CephFS", server
+    return _BY_GROUP.get(group, "CephFS"), server

@@ -171,21 +171,13 @@ KINDS: Mapping[str, Kind] = {
         "fatal error",
         "memory failure: 0x",
         "aer: ",
+        "io_page_fault",
+        "dmar: [dma",
         pattern=r"\[Hardware Error\](?!.*\bcorrected\b).*|Machine check events? logged.*|EDAC .*\b[1-9]\d* UE\b.*"
         r"|\bMachine Check Exception:|\bMemory failure: 0x[0-9a-f]+: .*|AER: (?:can't recover|device recovery failed)"
         r"|severity=Uncorrect(?:ed|able).*|AER: .*Uncorrect(?:ed|able).*|Uncorrect(?:ed|able) \(Fatal\).*"
-        r"|Fatal error (?:message )?(?:received|reported).*",
+        r"|Fatal error (?:message )?(?:received|reported).*|\[IO_PAGE_FAULT .*|DMAR: \[DMA .*fault addr.*",
     ),
-    "uncorrected": _kind(
-        "edac ",
-        "machine check exception",
-        "memory failure: 0x",
-        "severity: fatal",
-        "(fatal)",
-        pattern=r"EDAC .*\b[1-9]\d* UE\b.*|\bMachine Check Exception:.*|\bMemory failure: 0x[0-9a-f]+: .*"
-        r"|\[Hardware Error\].*severity: fatal|severity=Uncorrect(?:ed|able) \(Fatal\).*",
-    ),
-    "iommu": _kind("io_page_fault", "dmar: [dma", pattern=r"\[IO_PAGE_FAULT .*|DMAR: \[DMA .*fault addr.*"),
     "corrected": _kind(
         "aer: ",
         "edac ",
@@ -223,6 +215,7 @@ KINDS: Mapping[str, Kind] = {
         "error:",
         "interface fatal error",
         "beyond end of device",
+        "fw in fault",
         "nfs: server",
         pattern=r"I/O error|failing I/O|rejecting I/O|(?:medium|target|transport) error|unhandled sense code"
         r"|Add\. Sense: .*Unrecovered|\[sd[a-z]+\] .*FAILED Result: |Sense Key : Hardware Error \["
@@ -237,7 +230,7 @@ KINDS: Mapping[str, Kind] = {
         r"|\bmd/\S* active with (?P<active>\d+) out of (?!(?P=active) )\d+ "
         r"|\bmd: .*(?:write got error|kicking non-fresh|super_written)"
         r"|ata[\d.]+: (?:exception Emask|failed command|S?error:|.*interface fatal error)"
-        r"|(?:attempt to )?access beyond end of device|\bnfs: server \S+ not responding",
+        r"|(?:attempt to )?access beyond end of device|megaraid_sas .*FW in FAULT|\bnfs: server \S+ not responding",
     ),
     "booted": _driver("linux version ", pattern=r"Linux version \d+\.\d+\S* \("),
     "driver_loaded": _driver("nvrm", pattern=r"NVRM: loading NVIDIA UNIX "),
@@ -261,13 +254,15 @@ KINDS: Mapping[str, Kind] = {
         "error cqe on cqn",
         "), syndrome (0x",
         "internal error detected",
+        "_load_one failed",
         "unit hang",
         "netdev watchdog: ",
         pattern=r"mlx[45]_\w+ [0-9a-f:.]{12}.*(?:device's health compromised|insufficient power on the PCIe slot"
         r"|\bHigh temperature\b|health recovery (?:flow aborted|failed)|handling bad device|\bFatal error \d+ detected"
         r"|FW is unable to respond|Health issue observed|Will cause a leak of a command resource"
         r"|Port module event\[error\]|TX timeout detected|\bsynd 0x0*[1-9a-f]|Error cqe on cqn "
-        r"|failed, status (?:internal error|bad system state)\(0x[0-9a-f]+\), syndrome \(0x|Internal error detected)"
+        r"|failed, status (?:internal error|bad system state)\(0x[0-9a-f]+\), syndrome \(0x|Internal error detected"
+        r"|\w+_load_one failed)"
         rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: |TX timeout detected)"
         rf"|NETDEV WATCHDOG: \S+ \({_CARD}\): transmit queue \d+ timed out",
     ),
@@ -283,8 +278,10 @@ KINDS: Mapping[str, Kind] = {
         "@@@ request sent has failed",
         "libceph: ",
         "ceph: mds",
+        "gpfs deadman",
         pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
-        rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost|{_LUSTRE_REQUEST}|{_CEPH_SILENT}",
+        rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost|{_LUSTRE_REQUEST}|{_CEPH_SILENT}"
+        r"|(?P<gpfs>GPFS) Deadman Switch timer has expired",
     ),
     "server_back": _driver(
         "nfs: server ",

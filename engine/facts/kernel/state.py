@@ -109,8 +109,8 @@ class KernelLogState:
         default=(),
         metadata={
             "about": "Servers of network file systems that did not respond since the last boot, those that are silent "
-            "now first: server, kind (NFS, Lustre), silent, at, seconds (of its beginning), count, text; empty if not "
-            "known."
+            "now first: server, kind (NFS, Lustre, CephFS, GPFS), silent, at, seconds (of its beginning), count, "
+            "text; empty if not known."
         },
     )
     lockups: tuple[KernelFault, ...] | Unknown = field(
@@ -118,13 +118,10 @@ class KernelLogState:
     )
     panics: tuple[KernelFault, ...] | Unknown = field(metadata={"about": "Panics and oopses of the kernel itself."})
     hardware_errors: tuple[KernelFault, ...] | Unknown = field(
-        metadata={"about": "Uncorrected errors of memory, processors and PCI Express (machine checks, EDAC, AER)."}
-    )
-    uncorrected_errors: tuple[KernelFault, ...] | Unknown = field(
-        metadata={"about": "Those of `hardware_errors` that lost data or ended the machine: memory, fatal errors."}
-    )
-    dma_faults: tuple[KernelFault, ...] | Unknown = field(
-        metadata={"about": "Accesses of devices to memory that the IOMMU refused."}
+        metadata={
+            "about": "Uncorrected errors of memory, processors and PCI Express (machine checks, EDAC, AER), and what "
+            "the IOMMU refused."
+        }
     )
     corrected_errors: tuple[KernelFault, ...] | Unknown = field(
         metadata={
