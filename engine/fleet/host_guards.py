@@ -14,9 +14,10 @@ Spent = tuple[tuple[Command, ...], float]
 
 
 class Renewable:
-    """A connection that can be made anew once the host has been away.
+    """A connection that can be re-established once the host has been away.
 
-    *spent*: commands that an earlier connection was lost with, and the seconds they had run; only the rest is theirs.
+    *spent*: commands that an earlier connection was lost with, and for how many seconds they had run: when they are
+    retried, once, they have the rest of their timeout.
     """
 
     def __init__(
@@ -28,11 +29,12 @@ class Renewable:
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """Send *commands*."""
-        before, seconds = self._before
-        rest = (replace(it, timeout=max(1.0, it.timeout - seconds)) if it in before else it for it in commands)
-        began = self._now()
+        sent, began = commands, self._now()
+        if commands == self._before[0]:
+            sent = tuple(replace(it, timeout=it.timeout and max(1.0, it.timeout - self._before[1])) for it in commands)
+            self._before = (), 0.0
         try:
-            return self._inner.run(*rest)
+            return self._inner.run(*sent)
         except ConnectionLost:
             self.spent = commands, self._now() - began
             raise

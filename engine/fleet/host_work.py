@@ -189,7 +189,7 @@ class HostWork:
             except ConnectionLost:
                 if lost:
                     raise
-        return self._planned(host, began, cut, connection)  # nothing but looks was sent, so they may be sent again
+        return self._planned(host, began, cut, connection)  # only probes were sent, so they may be retried
 
     def _made(self, site: HostContext, began: float) -> Planned:
         """The plan of a host that is connected to."""

@@ -189,7 +189,7 @@ def test_a_step_that_waits_for_an_earlier_ones_change_is_planned_for_its_turn(st
 
 
 def test_a_command_that_a_connection_was_lost_with_has_the_rest_of_its_time():
-    """Mutants: the whole time-out once more; the time of another command; less than a second."""
+    """Mutants: the whole timeout once more, or the rest of it twice; that of another command; a default made 1 s."""
     clock, sent = ToyClock(), []
 
     class Line:
@@ -203,11 +203,15 @@ def test_a_command_that_a_connection_was_lost_with_has_the_rest_of_its_time():
 
     hung, other = (Command(argv=(it,), effect=Effect.READ, timeout=30.0) for it in ("hung", "other"))
     spent = ((), 0.0)
-    for _ in range(3):
+    for _ in range(2):
         line = Renewable(Line, spent, clock.now)
         with pytest.raises(ConnectionLost):
             line.run(hung)
         spent = line.spent
+    for again in (hung, other, replace(hung, timeout=0.0)):
+        with pytest.raises(ConnectionLost):
+            line.run(again)
+    assert sent == [[30.0], [5.0], [30.0], [30.0], [0.0]]
     with pytest.raises(ConnectionLost):
-        Renewable(Line, spent, clock.now).run(other)
-    assert sent == [[30.0], [5.0], [5.0], [30.0]]
+        Renewable(Line, ((replace(hung, timeout=0.0),), 25.0), clock.now).run(replace(hung, timeout=0.0))
+    assert sent[-1] == [0.0], "the default of its effect"

@@ -77,10 +77,8 @@ def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
         if kind:
             bus = _bus_of(messages, number)
             text = message.text.strip()
-            if kind == "api_mismatch" and text.endswith("but"):  # the other version stands on the next line
-                text += " " + "".join(it.text for it in messages[number + 1 : number + 2]).strip().removeprefix(
-                    "NVRM: "
-                )
+            if kind == "api_mismatch" and text.endswith("but") and number + 1 < len(messages):  # the other version
+                text += " " + messages[number + 1].text.strip().removeprefix("NVRM: ")
             found.append((number, GpuFault(**when(message), kind=kind, bus_id=bus, text=text)))
     return found
 
