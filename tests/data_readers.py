@@ -51,7 +51,7 @@ from tests.probe_driver import Here, drive
 PLAYBOOKS = Path(__file__).parent.parent / "playbooks"
 KERNEL_FIELDS = (
     "oom", "oom_host", "oom_cgroup", "xids", "sxids", "gpu_faults", "lockups", "panics", "hardware_errors", "oomd_kills",
-    "no_victim", "io_errors", "hung_tasks",
+    "no_victim", "io_errors", "hung_tasks", "network",
 )  # fmt: skip
 INFORMATION = ("words", "done", "weights")
 """Signatures whose finding is no fault."""

@@ -301,12 +301,58 @@ CARDS = [
     ("0000:86:00.0", "mlx5_core 0000:86:00.0: Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)"),
     ("0000:86:00.0", "mlx5_core 0000:86:00.0: temp_warn:176:(pid 0): High temperature on sensors with bit set 0 1"),
     ("0000:00:19.0", "e1000e 0000:00:19.0 eth0: Detected Hardware Unit Hang:"),
+    ("0000:3b:00.0", "i40e 0000:3b:00.0: TX driver issue detected, PF reset issued"),
+    ("0000:01:00.0", "ixgbe 0000:01:00.0 eth0: Reset adapter"),
+    ("0000:00:05.0", "ena 0000:00:05.0: Keep alive watchdog timeout."),
+    ("0000:05:00.0", "tg3 0000:05:00.0 eth0: transmit timed out, resetting"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("device", "text"), CARDS)
 def test_a_fault_of_a_network_card_is_seen_with_its_address(device, text):
     assert [(it.kind, it.device) for it in seen(f"[12345.678901] {text}").network] == [("card", device)]
+
+
+OF_THE_MACHINE = {
+    "hardware_errors": [
+        "pcieport 0000:80:01.0: DPC: containment event, status:0x1f01 source:0x0000",
+        "nvme 0000:01:00.0: Unable to change power state from D3cold to D0, device inaccessible",
+        "vfio-pci 0000:07:00.0: not ready 65535ms after FLR; giving up",
+        "NMI: IOCK error (debug interrupt?) for reason 61 on CPU 0.",
+        "Uhhuh. NMI received for unknown reason 3d on CPU 12.",
+        "mce: CPU3: Core temperature above threshold, cpu clock throttled (total events = 1543)",
+        "thermal thermal_zone0: critical temperature reached (105 C), shutting down",
+        "nvidia 0000:3b:00.0: swiotlb buffer is full (sz: 4096 bytes), total 32768 (slots), used 0 (slots)",
+        "i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb",
+        "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",
+    ],
+    "io_errors": [
+        "mpt3sas_cm0: fault_state(0x5854)!",
+        "hpsa 0000:03:00.0: controller lockup detected: 0x00130000 after 30",
+        "aacraid: Host adapter abort request (0,0,3,0)",
+        "SQUASHFS error: Unable to read page, block 14c, size 100",
+        "loop: Write error at byte offset 4096, length 4096.",
+        "device-mapper: thin: 253:4: switching pool to out-of-data-space (queue IO) mode",
+        "sd 2:0:0:0: Device offlined - not ready after error recovery",
+    ],
+    "gpu_faults": [
+        "NVRM: installed in this system is not supported by the",
+        "nvidia: disagrees about version of symbol module_layout",
+        "nvidia: version magic '5.4.0-90-generic' should be '5.4.0-91-generic'",
+    ],
+    "network": [
+        "virtio_net virtio0 eth0: TX timeout on queue: 0, sq: output.0, vq: 0x1",
+    ],
+    "file_servers": [
+        r"CIFS: VFS: \\192.0.2.9 has not responded in 180 seconds. Reconnecting...",
+        "CIFS VFS: Server 192.0.2.9 has not responded in 120 seconds. Reconnecting...",
+    ],
+}
+
+
+@pytest.mark.parametrize(("field", "text"), [(name, text) for name, texts in OF_THE_MACHINE.items() for text in texts])
+def test_a_fault_of_the_machine_is_seen(field, text):
+    assert len(getattr(seen(f"[12345.678901] {text}"), field)) == 1
 
 
 LINKS = [

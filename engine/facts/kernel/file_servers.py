@@ -12,8 +12,14 @@ from engine.facts.kernel.messages import Message
 from engine.facts.kernel.patterns import KINDS
 from engine.values.types import Unknown
 
-NetworkFileSystem = Literal["NFS", "Lustre", "CephFS", "GPFS"]
-_BY_GROUP: Mapping[str, NetworkFileSystem] = {"nfs": "NFS", "lustre": "Lustre", "request": "Lustre", "gpfs": "GPFS"}
+NetworkFileSystem = Literal["NFS", "Lustre", "CephFS", "GPFS", "SMB"]
+_BY_GROUP: Mapping[str, NetworkFileSystem] = {
+    "nfs": "NFS",
+    "lustre": "Lustre",
+    "request": "Lustre",
+    "gpfs": "GPFS",
+    "smb": "SMB",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,16 +106,21 @@ KINDS: Mapping[str, Kind] = {
         pattern=r"(?:NVRM: )?Xid \((?:PCI:)?([0-9a-f:.]{10,}|\.\.\.)((?:[ ,]+GPU-C?I:[0-9a-f]+)*)\): (\d+)(?:, *(.*))?",
     ),
     "sxid": _names("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
-    "off_the_bus": _driver("fallen off the bus", pattern=r"(?:NVRM:|GPU).*fallen off the bus"),
+    "off_the_bus": _driver(
+        "fallen off the bus", "gpu_is_lost", pattern=r"(?:NVRM:|GPU).*(?:fallen off the bus|\bNV_ERR_GPU_IS_LOST\b)"
+    ),
     "init_failed": _driver(
         "nvrm",
         "nvidia: probe of",
         "[nvidia-drm]",
+        "nvidia: disagrees about",
+        "nvidia: version magic",
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
         r"|NVIDIA probe routine failed|is already bound to |No NVIDIA (?:graphics adapter|devices?) probed)"
-        r"|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
+        r"|NVRM: installed in this system is not supported by"
+        r"|nvidia: (?:disagrees about version of symbol|version magic )|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
     "api_mismatch": _driver("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
     "firmware_hung": _driver(
@@ -173,10 +178,23 @@ KINDS: Mapping[str, Kind] = {
         "aer: ",
         "io_page_fault",
         "dmar: [dma",
+        "pciehp",
+        "dpc: containment",
+        "device inaccessible",
+        "giving up",
+        "nmi",
+        "temperature",
+        "swiotlb buffer is full",
+        "gpu hang",
+        "gpu reset begin",
         pattern=r"\[Hardware Error\](?!.*\bcorrected\b).*|Machine check events? logged.*|EDAC .*\b[1-9]\d* UE\b.*"
         r"|\bMachine Check Exception:|\bMemory failure: 0x[0-9a-f]+: .*|AER: (?:can't recover|device recovery failed)"
         r"|severity=Uncorrect(?:ed|able).*|AER: .*Uncorrect(?:ed|able).*|Uncorrect(?:ed|able) \(Fatal\).*"
-        r"|Fatal error (?:message )?(?:received|reported).*|\[IO_PAGE_FAULT .*|DMAR: \[DMA .*fault addr.*",
+        r"|Fatal error (?:message )?(?:received|reported).*|\[IO_PAGE_FAULT .*|DMAR: \[DMA .*fault addr.*"
+        r"|\bpciehp\b.*\bslot\([^)]*\): Link Down.*|\bDPC: containment event.*|, device inaccessible$"
+        r"|\bnot ready \d+ms after .*; giving up|\bNMI: (?:IOCK|PCI system) error.*|\bNMI received for unknown reason.*"
+        r"|temperature above threshold.*|critical temperature reached.*|swiotlb buffer is full.*"
+        r"|\b(?:i915|xe|amdgpu|radeon) .*GPU (?:HANG|reset begin).*",
     ),
     "corrected": _kind(
         "aer: ",
@@ -217,6 +235,13 @@ KINDS: Mapping[str, Kind] = {
         "beyond end of device",
         "fw in fault",
         "nfs: server",
+        "fault_state(",
+        "lockup detected",
+        "abort request",
+        "squashfs error",
+        "loop: write error",
+        "out-of-data-space",
+        "device offlined",
         pattern=r"I/O error|failing I/O|rejecting I/O|(?:medium|target|transport) error|unhandled sense code"
         r"|Add\. Sense: .*Unrecovered|\[sd[a-z]+\] .*FAILED Result: |Sense Key : Hardware Error \["
         r"|remounting filesystem read-only|EXT[234]-fs (?:error|\([^)]*\): .*\berror\b)|JBD2: .*error"
@@ -230,7 +255,9 @@ KINDS: Mapping[str, Kind] = {
         r"|\bmd/\S* active with (?P<active>\d+) out of (?!(?P=active) )\d+ "
         r"|\bmd: .*(?:write got error|kicking non-fresh|super_written)"
         r"|ata[\d.]+: (?:exception Emask|failed command|S?error:|.*interface fatal error)"
-        r"|(?:attempt to )?access beyond end of device|megaraid_sas .*FW in FAULT|\bnfs: server \S+ not responding",
+        r"|(?:attempt to )?access beyond end of device|megaraid_sas .*FW in FAULT|\bnfs: server \S+ not responding"
+        r"|\bmpt[23]sas\S*: .*fault_state\(|\bhpsa .*lockup detected|\baacraid: Host .*abort request|SQUASHFS error"
+        r"|\bloop: Write error at|\bto out-of-data-space\b|\bDevice offlined",
     ),
     "booted": _driver("linux version ", pattern=r"Linux version \d+\.\d+\S* \("),
     "driver_loaded": _driver("nvrm", pattern=r"NVRM: loading NVIDIA UNIX "),
@@ -257,14 +284,20 @@ KINDS: Mapping[str, Kind] = {
         "_load_one failed",
         "unit hang",
         "netdev watchdog: ",
+        "pf reset issued",
+        "reset adapter",
+        "keep alive watchdog",
+        "transmit timed out",
+        "tx timeout on queue",
         pattern=r"mlx[45]_\w+ [0-9a-f:.]{12}.*(?:device's health compromised|insufficient power on the PCIe slot"
         r"|\bHigh temperature\b|health recovery (?:flow aborted|failed)|handling bad device|\bFatal error \d+ detected"
         r"|FW is unable to respond|Health issue observed|Will cause a leak of a command resource"
         r"|Port module event\[error\]|TX timeout detected|\bsynd 0x0*[1-9a-f]|Error cqe on cqn "
         r"|failed, status (?:internal error|bad system state)\(0x[0-9a-f]+\), syndrome \(0x|Internal error detected"
         r"|\w+_load_one failed)"
-        rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: |TX timeout detected)"
-        rf"|NETDEV WATCHDOG: \S+ \({_CARD}\): transmit queue \d+ timed out",
+        rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: |TX timeout detected"
+        r"|PF reset issued|Reset adapter|Keep alive watchdog timeout|transmit timed out)|virtio_net \S+ .*TX timeout on queue"
+        r"|NETDEV WATCHDOG: \S+ \([^)]*\): transmit queue \d+ timed out",
     ),
     "link_down": _driver(
         "link is down", "link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"
@@ -279,9 +312,11 @@ KINDS: Mapping[str, Kind] = {
         "libceph: ",
         "ceph: mds",
         "gpfs deadman",
+        "cifs",
         pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
         rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost|{_LUSTRE_REQUEST}|{_CEPH_SILENT}"
-        r"|(?P<gpfs>GPFS) Deadman Switch timer has expired",
+        r"|(?P<gpfs>GPFS) Deadman Switch timer has expired"
+        r"|CIFS:? VFS: (?:\\\\|Server )(?P<smb>[\w.:-]{1,255}) has not responded in ",
     ),
     "server_back": _driver(
         "nfs: server ",

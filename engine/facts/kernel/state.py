@@ -109,7 +109,7 @@ class KernelLogState:
         default=(),
         metadata={
             "about": "Servers of network file systems that did not respond since the last boot, those that are silent "
-            "now first: server, kind (NFS, Lustre, CephFS, GPFS), silent, at, seconds (of its beginning), count, "
+            "now first: server, kind (NFS, Lustre, CephFS, GPFS, SMB), silent, at, seconds (of its beginning), count, "
             "text; empty if not known."
         },
     )
