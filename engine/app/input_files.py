@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import transports
+from engine.app.foreign_files import MOVE_IT, refuse_foreign
 from engine.errors import ConfigError, Problem
 from engine.protocols import Action
 from engine.values.inventory import Inventory
@@ -36,13 +37,16 @@ def library() -> Path:
 
 
 def find_playbook(name: str) -> Path:
-    """The file of playbook *name*: a path, then ``./playbooks``, then the library.  Raises ConfigError."""
+    """The file of playbook *name*: a path, then ``./playbooks``, then the library.
+
+    Raises ConfigError, also where a name without a ``/`` leads to a file that another user could have put there.
+    """
     if Path(name).is_file():
-        return Path(name)
+        return Path(name) if os.sep in name else refuse_foreign(Path(name))
     for folder in (Path("playbooks"), library()):
         for ending in ("", *ENDINGS):
-            if (folder / f"{name}{ending}").is_file():
-                return folder / f"{name}{ending}"
+            if (found := folder / f"{name}{ending}").is_file():
+                return found if folder == library() else refuse_foreign(found)
     if Path(name).exists():
         raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
@@ -84,7 +88,7 @@ def open_included(name: str, file: str) -> tuple[str, str]:
             if not real.is_relative_to(folder.resolve()) or real.suffix not in ENDINGS:
                 outside = outside or str(folder)
             elif path.is_file():
-                return str(path), read_text(path)
+                return str(path), read_text(path if folder == library() else refuse_foreign(path, MOVE_IT))
     if outside:
         hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
         raise ConfigError(Problem(message=f"no playbook {name!r} exists in {outside}", hint=hint))
@@ -151,7 +155,7 @@ def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
     if named := os.environ.get("RUNBOOK_INVENTORY"):
         return tuple(Path(part).expanduser() for part in named.split(os.pathsep) if part)
     if Path(DEFAULT_INVENTORY).is_file():
-        return (Path(DEFAULT_INVENTORY),)
+        return (refuse_foreign(Path(DEFAULT_INVENTORY)),)
     raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
 
 

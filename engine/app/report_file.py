@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 
+from engine.app.foreign_files import user_name
 from engine.errors import ConfigError
 
 MOST_LINKS = 40
@@ -57,7 +57,7 @@ def refuse_foreign(path: str, there: os.stat_result, option: str = "--report") -
         return
     if there.st_uid != os.geteuid():
         raise ConfigError(
-            f"{option} {path}: the file exists and belongs to {_owner(there)}, who could read what is written; "
+            f"{option} {path}: the file exists and belongs to {user_name(there.st_uid)}, who could read what is written; "
             "name another file, or remove this one"
         )
     if stat.S_ISREG(there.st_mode) and there.st_nlink > 1:
@@ -110,12 +110,7 @@ def _link(path: str, name: str, folder: int, option: str) -> str:
     again = os.stat(name, dir_fd=folder, follow_symlinks=False)
     same = (again.st_dev, again.st_ino) == (there.st_dev, there.st_ino)
     if there.st_uid not in (0, os.geteuid()) or not same:
-        raise ConfigError(f"{option} {path}: {name} is a symbolic link owned by {_owner(there)}; name another file")
+        raise ConfigError(
+            f"{option} {path}: {name} is a symbolic link owned by {user_name(there.st_uid)}; name another file"
+        )
     return target
-
-
-def _owner(there: os.stat_result) -> str:
-    try:
-        return f"the user {pwd.getpwuid(there.st_uid).pw_name}"
-    except KeyError:
-        return f"the user {there.st_uid}"

@@ -23,8 +23,8 @@ program() {  # program, or script for one: that nobody else can put another one 
     [ "$kind" = file ] || return 0
     safe_ours "$uid" || { safe_belongs "$real" "$uid" 'who could exchange what is in it meanwhile'; no; }
     case $mode in
-        ????????w*) why="everybody can write to $real"; no ;;
-        ?????w*) safe_alone "$gid" "$mode" || { why="others (group $gid, or an ACL) can write to $real"; no; } ;;
+        ????????w*) why="everybody can write to $real: \`chmod go-w $real\`"; no ;;
+        ?????w*) why="others (group $gid, or an ACL) can write to $real: \`chmod g-w $real\`"; no ;;
     esac
 }
 [ "$safe_me" = 0 ] || exit 0

@@ -1,9 +1,9 @@
 # Git in a work tree and from a repository of this host, so that it runs nobody's code but git's own (after safe.sh).
 #
-# git believes what it is given by the configuration, the attributes and the hooks of a repository, and a place in it
-# (gitdir, commondir, alternates) leads elsewhere. So: the tree, its repository and every file that the configuration
-# comes from are root's or ours, and nobody else can write to them; and even then no hook, no file system monitor and no
-# filter runs, nothing is fetched that was not asked for, and no submodule is entered.
+# git believes what it is given by the configuration, the attributes and the hooks of a repository. So: the tree, its
+# repository and every file that the configuration comes from are root's or ours, and nobody else can write to them; a
+# place that leads to another repository (gitdir, commondir, alternates) is refused; no hook, no file system monitor and
+# no filter runs, nothing is fetched that was not asked for, and no submodule is entered.
 #
 # What is refused ends the script by `fail`, which a script that changes something defines anew.
 
@@ -35,7 +35,7 @@ git_refuse() { # ends the script with what safe.sh found
 }
 
 git_told_of() { # `UID NAME` of what others can change: the sentence about it
-    owner='' why="others can write to ${1#* }"
+    owner='' why="others can write to ${1#* }: \`chmod -R go-w\`"
     safe_ours "${1%% *}" || safe_belongs "${1#* }" "${1%% *}" 'who could exchange what git does there'
     printf '%s\n' "$why${owner:+: give the step \`become: $owner\`}"
 }
@@ -44,20 +44,15 @@ git_others() { # directory, a path not to enter or '', words of find: UID and NA
     git_at=$1 git_not=$2
     shift 2
     find "$git_at" ${git_not:+-path "$git_not" -prune -o} ! -type l "$@" \( \
-        \( ! -user 0 ! -user "$safe_me" ${safe_outside:+! -user "$safe_outside"} -o -perm -0002 \) \
-        -exec ls -ldn -- {} + -prune -o -perm -0020 -exec ls -ldn -- {} + \) 2>/dev/null |
-        awk -v me="$safe_me" -v out="$safe_outside" -v alone="$git_alone" '
-            $3 ~ /^[0-9]+$/ && ($3 == 0 || $3 == me || out != "" && $3 == out) && substr($1, 9, 1) != "w" &&
-                (substr($1, 6, 1) != "w" || $1 !~ /\+$/ && ($4 == 0 || $4 == alone)) { next }
-            { name = $0; sub(/^([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)/, "", name)
-              print $3, name }'
+        ! -user 0 ! -user "$safe_me" ${safe_outside:+! -user "$safe_outside"} -o -perm -0002 -o -perm -0020 \) \
+        -exec ls -ldn -- {} + -prune 2>/dev/null |
+        awk '{ name = $0; sub(/^([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)([^ ]+ +)/, "", name)
+               print $3, name }'
 }
 git_able() { # whether find, ls and awk of this host can tell that: what lacks an answer is not safe
     [ -n "$(find / -prune ! -type l \( ! -user 987654 -o -perm -0002 \) -perm -0000 -exec ls -ldn -- {} + |
         awk '{ print $3 }')" ] || fail 'find, ls and awk of this host cannot tell who may change what git reads'
 }
-git_alone=0
-if safe_alone "$(id -g)" d; then git_alone=$(id -g); fi
 
 git_whole() { # directory: refuses it unless all that is in it is ours alone; 1 where it is not a directory; sets real
     if ! safe_resolve "$1" last; then
@@ -73,25 +68,11 @@ git_whole() { # directory: refuses it unless all that is in it is ours alone; 1 
     [ -z "$git_found" ] || fail "$git_found is a symbolic link that leads elsewhere, which is not followed"
 }
 
-git_store() { # directory, depth: refuses a repository unless it, and those that it takes objects from, are ours alone
-    [ "${2-0}" -lt 5 ] || fail "$1 takes its objects from too far away"
+git_store() { # directory: refuses a repository unless it is ours alone, and a whole one; sets real
     git_whole "$1" || return 1
-    [ -f "$real/objects/info/alternates" ] || return 0
-    git_stored=$real
-    git_told=$(while IFS= read -r git_other || [ -n "$git_other" ]; do
-        case $git_other in
-            '' | '#'*) continue ;;
-            *[!/]/objects) git_other=${git_other%/objects} ;;
-            *) printf 'xobjects come from %s, which is not followed\n' "$git_other"; break ;;
-        esac
-        case $git_other in /*) ;; *) git_other=$git_stored/objects/$git_other ;; esac
-        (
-            fail() { printf 'x%s\n' "$*"; exit 3; }
-            git_store "$git_other" $((${2-0} + 1)) || fail "there is no $git_other, where objects come from"
-        )
-    done <"$git_stored/objects/info/alternates" | head -n 1)
-    [ -z "$git_told" ] || fail "${git_told#x}"
-    real=$git_stored
+    for git_link in commondir objects/info/alternates; do
+        [ ! -e "$real/$git_link" ] || fail "$real takes its content from another repository, which is not followed"
+    done
 }
 
 git_settings() { # words of git: refuses them where the configuration that they read is not ours alone
@@ -111,25 +92,9 @@ git_enter() { # goes to $path, where a .git is; sets kind to tree or broken; ref
     [ "$shared" = no ] || fail "everybody can write to $path"
     safe_stat ./.git || { kind=broken; return; }
     safe_ours "$uid" || { safe_belongs "$path/.git" "$uid" 'who could exchange it meanwhile'; git_refuse; }
-    git_dir=$PWD/.git kind=tree
-    case $mode in
-        d*) ;;
-        -*)
-            case $mode in ?????w* | ????????w*) fail "others can write to $path/.git" ;; esac
-            IFS= read -r git_dir <./.git || [ -n "$git_dir" ] || git_dir=''
-            case $git_dir in 'gitdir: '?*) git_dir=${git_dir#gitdir: } ;; *) kind=broken; return ;; esac
-            case $git_dir in /*) ;; *) git_dir=$PWD/$git_dir ;; esac
-            ;;
-        *) fail "$path/.git is neither a directory nor a file" ;;
-    esac
-    git_store "$git_dir" || { kind=broken; return; }
+    case $mode in d*) ;; *) fail "$path/.git is not a directory: it is not followed to another repository" ;; esac
+    git_store "$PWD/.git" || { kind=broken; return; }
     git_dir=$real kind=tree
-    if [ -f "$git_dir/commondir" ]; then
-        IFS= read -r git_common <"$git_dir/commondir" || [ -n "$git_common" ] || git_common=''
-        case $git_common in /*) ;; *) git_common=$git_dir/$git_common ;; esac
-        git_store "$git_common" || { kind=broken; return; }
-        kind=tree
-    fi
     git_plain
 }
 
@@ -179,11 +144,8 @@ git_source() { # the address of a repository: refuses one on this host that is n
     case $git_place in /*) ;; *) fail "$1 is not an address of a repository" ;; esac
     for git_try in "$git_place/.git" "$git_place" "$git_place.git"; do
         [ -e "$git_try" ] || [ -L "$git_try" ] || continue
-        if [ -f "$git_try" ]; then # a bundle
-            safe_resolve "$git_try" last && safe_directory "$real" || git_refuse
-            [ "$git_try" != "$git_place/.git" ] || fail "$git_try is no repository of its own"
-        else git_store "$git_try" || fail "$git_try is no repository"
-        fi
+        [ ! -f "$git_try" ] || fail "$git_try is a file: bundles and linked work trees are not followed"
+        git_store "$git_try" || fail "$git_try is no repository"
         return 0
     done
 }

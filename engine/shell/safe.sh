@@ -45,22 +45,16 @@ safe_belongs() { # path, uid, words: refuses what belongs to somebody else
     why="$1 belongs to $owner, $3"
 }
 
-safe_alone() { # gid, mode: whether nobody but this user is in that group, as far as that can be determined
-    case $2 in *+) return 1 ;; esac # an ACL may name anybody
-    [ "$1" != 0 ] || return 0
-    [ "$safe_me" != 0 ] && [ "$1" = "$(id -g)" ] && [ "$(id -gn)" = "$(id -un)" ]
-}
-
 safe_directory() { # path, after safe_stat of it: whether only we can change what is in it; sets shared
     shared=no
     safe_ours "$uid" || { safe_belongs "$1" "$uid" 'who could exchange what is in it meanwhile'; return 1; }
     case $mode in
-        ????????w*) safe_writers='everybody' ;;
-        ?????w*) ! safe_alone "$gid" "$mode" || return 0; safe_writers="others (group $gid, or an ACL)" ;;
+        ????????w*) safe_writers=everybody safe_mend=go-w ;;
+        ?????w*) safe_writers="others (group $gid, or an ACL)" safe_mend=g-w ;;
         *) return 0 ;;
     esac
     case $mode in ?????????[tT]*) shared=yes; return 0 ;; esac
-    why="$safe_writers can write to $1, and exchange what is in it meanwhile"
+    why="$safe_writers can write to $1, and exchange what is in it meanwhile: \`chmod $safe_mend $1\`"
     return 1
 }
 

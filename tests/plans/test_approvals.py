@@ -157,13 +157,13 @@ def without_signers(scene, keys):
 def signers_of_others(scene, keys):
     approve(scene, keys["carol"])
     (scene.folder / "allowed_signers").chmod(0o666)
-    return "allowed_signers: other users can write to it"
+    return "allowed_signers may be another user's work: other users can write to "
 
 
 def signers_in_an_open_folder(scene, keys):
     approve(scene, keys["carol"])
     scene.folder.chmod(0o777)
-    return "other users can exchange it"
+    return "allowed_signers may be another user's work: other users can write to "
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import pwd
 import stat
 from pathlib import Path
 
+from engine.app.foreign_files import MOVE_IT, refuse_foreign, user_name
 from engine.errors import ConfigError
 
 LARGEST = 256 * 1024 * 1024
@@ -29,15 +29,7 @@ def read_signature(path: str) -> bytes:
 
 def read_signers(path: Path) -> bytes:
     """The content of a file of signers.  Raises ConfigError where another user can write or exchange it."""
-    real = path.resolve()
-    for folder in real.parents:
-        there = folder.stat()
-        sticky = there.st_mode & stat.S_ISVTX
-        if there.st_uid not in (0, os.geteuid()) or (there.st_mode & 0o022 and not sticky):
-            raise ConfigError(
-                f"{path}: other users can exchange it, because they can write to {folder}: keep it in a directory that "
-                "only you can write to"
-            )
+    real = refuse_foreign(path, MOVE_IT).resolve()
     return _read(str(real), LARGEST_SIGNERS, "who may approve", trusted=True)
 
 
@@ -61,15 +53,8 @@ def _read(path: str, largest: int, what: str, *, trusted: bool) -> bytes:
 def _refuse_foreign(path: str, there: os.stat_result, what: str) -> None:
     if there.st_uid not in (0, os.geteuid()):
         raise ConfigError(
-            f"{path} belongs to the user {_name(there.st_uid)}, who decides what is in it: read it, and copy it "
+            f"{path} belongs to {user_name(there.st_uid)}, who decides what is in it: read it, and copy it "
             f"(`cp`) if {what} is to be believed"
         )
     if there.st_mode & 0o022:
         raise ConfigError(f"{path}: other users can write to it; `chmod go-w {path}` when you know what is in it")
-
-
-def _name(user: int) -> str:
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)

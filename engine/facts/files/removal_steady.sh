@@ -1,11 +1,9 @@
 case $(rm --version 2>/dev/null) in *'GNU coreutils'*) steady=yes ;; *) steady=no ;; esac
-alone=0
-if safe_alone "$(id -g)" ''; then alone=$(id -g); fi
 led_astray() {  # directory: whether rm could be led elsewhere in it; sets why and owner
     [ "$steady" = no ] || return 1
     why='its content cannot be inspected, and the rm of this host could be redirected while it runs' owner=
     loose=$(find "$1" -xdev -type d \( ! -user 0 ! -user "$safe_me" ! -user "${safe_outside:-0}" \
-        -o -perm -002 -o -perm -020 ! -group 0 ! -group "$alone" \) -print 2>/dev/null) || return 0
+        -o -perm -002 -o -perm -020 \) -print 2>/dev/null) || return 0
     [ -n "$loose" ] || return 1
     loose=${loose%%"
 "*}

@@ -64,7 +64,10 @@ def _ended(host: HostResult) -> list[str]:
 
 def _beginning(event: RunStarted) -> list[str]:
     what = "dry run, nothing is changed" if event.mode is Mode.PLAN else "run"
-    lines = [f"{event.playbook}: {what}, on {plural(len(event.hosts), 'host')} ({fold(event.hosts)})"]
+    origin = event.origin
+    book = f" ({origin.playbook})" if origin and origin.playbook else ""
+    inventory = f" of {', '.join(origin.inventory)}" if origin and origin.inventory else ""
+    lines = [f"{event.playbook}{book}: {what}, on {plural(len(event.hosts), 'host')} ({fold(event.hosts)}){inventory}"]
     for why, hosts in grouped((it.why, it.host) for it in event.left_out).items():
         lines.append(f"left out: {fold(hosts)} ({why})")
     return [*lines, ""]
