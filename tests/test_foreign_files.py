@@ -87,7 +87,7 @@ def test_a_link_of_another_user_is_not_followed_and_a_directory_of_theirs_counts
     link.symlink_to(here / "zombie-gpu.yaml")
     assert refuse_foreign(link) == link
     os.lchown(link, MALLORY, MALLORY)
-    with pytest.raises(ConfigError, match="link.yaml belongs to"):
+    with pytest.raises(ConfigError, match=r"link\.yaml belongs to"):
         refuse_foreign(link)
     os.lchown(link, 0, 0)
     os.chown(theirs, MALLORY, MALLORY)

@@ -57,8 +57,8 @@ def refuse_foreign(path: str, there: os.stat_result, option: str = "--report") -
         return
     if there.st_uid != os.geteuid():
         raise ConfigError(
-            f"{option} {path}: the file exists and belongs to {user_name(there.st_uid)}, who could read what is written; "
-            "name another file, or remove this one"
+            f"{option} {path}: the file exists and belongs to {user_name(there.st_uid)}, who could read what is "
+            "written; name another file, or remove this one"
         )
     if stat.S_ISREG(there.st_mode) and there.st_nlink > 1:
         raise ConfigError(

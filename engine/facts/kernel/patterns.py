@@ -120,7 +120,8 @@ KINDS: Mapping[str, Kind] = {
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
         r"|NVIDIA probe routine failed|is already bound to |No NVIDIA (?:graphics adapter|devices?) probed)"
         r"|NVRM: installed in this system is not supported by"
-        r"|nvidia: (?:disagrees about version of symbol|version magic )|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
+        r"|nvidia: (?:disagrees about version of symbol|version magic )"
+        r"|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
     ),
     "api_mismatch": _driver("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
     "firmware_hung": _driver(
@@ -296,7 +297,8 @@ KINDS: Mapping[str, Kind] = {
         r"|failed, status (?:internal error|bad system state)\(0x[0-9a-f]+\), syndrome \(0x|Internal error detected"
         r"|\w+_load_one failed)"
         rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: |TX timeout detected"
-        r"|PF reset issued|Reset adapter|Keep alive watchdog timeout|transmit timed out)|virtio_net \S+ .*TX timeout on queue"
+        r"|PF reset issued|Reset adapter|Keep alive watchdog timeout|transmit timed out)"
+        r"|virtio_net \S+ .*TX timeout on queue"
         r"|NETDEV WATCHDOG: \S+ \([^)]*\): transmit queue \d+ timed out",
     ),
     "link_down": _driver(
