@@ -111,7 +111,7 @@ def read_beside(name: str, playbook: str) -> str:
         )
     if not path.is_file():
         raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
-    if not path.resolve().is_relative_to(folder) and not path.stat().st_mode & stat.S_IROTH:
+    if not path.resolve().is_relative_to(folder) and not _readable_by_all(path.resolve()):
         raise ConfigError(
             f"{path} lies outside the playbook's folder {folder}, and not every user can read it: move it there"
         )
@@ -121,6 +121,12 @@ def read_beside(name: str, playbook: str) -> str:
     if "\0" in text:
         raise ConfigError(f"{path} is not a text file: it contains a NUL byte")
     return text
+
+
+def _readable_by_all(path: Path) -> bool:
+    """Whether every user can read *path*, and get there."""
+    way = all(folder.stat().st_mode & stat.S_IXOTH for folder in path.parents)
+    return bool(way and path.stat().st_mode & stat.S_IROTH)
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:

@@ -22,7 +22,6 @@ from engine.values.playbook import Playbook
 from engine.values.types import Raw
 
 SECTIONS = ("diagnose", "remediate", "verify")
-DEEPEST_INCLUDE = 5
 
 
 class InternalError(RunbookError):
@@ -89,7 +88,7 @@ def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
 
     with suppress(ConfigError, OSError, ValueError):
         path = find_playbook(name)
-        return tuple(dict.fromkeys(_of_playbook_text(read_text(path), str(path), DEEPEST_INCLUDE)))
+        return tuple(dict.fromkeys(_of_playbook_text(read_text(path), str(path), {str(path)})))
     return ()
 
 
@@ -139,8 +138,10 @@ def _marked_inputs(playbook: str) -> frozenset[str]:
     return frozenset()
 
 
-def _of_playbook_text(text: str, file: str, depth: int) -> Iterator[str]:
+def _of_playbook_text(text: str, file: str, read: set[str]) -> Iterator[str]:
+    """The secrets in *text*, and in what it includes, each file of that once; *read* has those that were read."""
     from engine.app.input_files import open_included
+    from engine.lang.includes import MOST
     from engine.lang.yaml_source import parse_playbook
 
     tree: Any = parse_playbook(text, file).value
@@ -154,11 +155,13 @@ def _of_playbook_text(text: str, file: str, depth: int) -> Iterator[str]:
     for section in SECTIONS:
         steps = tree.get(section)
         yield from _named(steps)
-        for step in steps if isinstance(steps, list) and depth else ():
+        for step in steps if isinstance(steps, list) else ():
             if isinstance(step, Mapping) and isinstance(step.get("include"), str):
                 with suppress(ConfigError, OSError):
                     path, inner = open_included(step["include"], file)
-                    yield from _of_playbook_text(inner, path, depth - 1)
+                    if path not in read and len(read) <= MOST:
+                        read.add(path)
+                        yield from _of_playbook_text(inner, path, read)
 
 
 def _named(value: object) -> Iterator[str]:

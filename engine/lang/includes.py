@@ -21,7 +21,22 @@ Open = Callable[[str, str], tuple[str, str]]
 DEEPEST = 8
 """Playbooks within each other."""
 
+MOST = 100
+"""Includes of a playbook, with those of what it includes."""
+
 KEYS = ("id", "name", "include", "inputs")
+
+
+def counted(opened: Open) -> Open:
+    """*opened*, which raises ConfigError from the ``MOST + 1``st time on."""
+    left = iter(range(MOST))
+
+    def within(name: str, file: str) -> tuple[str, str]:
+        if next(left, None) is None:
+            raise ConfigError(f"more than {MOST} includes, with those of what is included")
+        return opened(name, file)
+
+    return within
 
 
 def nothing_to_open(name: str, file: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from engine.lang.includes import (
     Included,
     Open,
     as_careful,
+    counted,
     nothing_to_open,
     prefixed,
     problems_with_inputs,
@@ -68,7 +69,7 @@ def load_playbook(
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))
     problems = list(problems_in(document, playbook_schema(actions)))
     made: Playbook | None = None
-    building = _Building(document, actions, problems, opened, around, read)
+    building = _Building(document, actions, problems, opened if around else counted(opened), around, read)
     try:
         made = building.playbook(text)
     except (TypeError, AttributeError, KeyError, ValueError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -116,17 +118,30 @@ def test_an_include_reaches_its_own_folder_and_what_lies_below(book, tmp_path, m
     assert open_included("zombie-gpu", str(path))[0].endswith("zombie-gpu.yaml")
 
 
-def test_a_file_that_is_sent_lies_beside_the_playbook_or_everybody_may_read_it(book, tmp_path):
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """A directory that everybody can enter."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_file_that_is_sent_lies_beside_the_playbook_or_everybody_may_read_it(book, everybodys):
     path = book(LOOK)
-    outside = tmp_path / "secret.sh"
+    outside = everybodys / "in" / "secret.sh"
+    outside.parent.mkdir()
     outside.write_text("echo x\n")
     outside.chmod(0o644)
     assert read_beside(str(outside), str(path)) == "echo x\n"
+    outside.parent.chmod(0o700)
+    with pytest.raises(ConfigError, match="not every user can read it: move it there"):
+        read_beside(str(outside), str(path))
+    outside.parent.chmod(0o755)
     outside.chmod(0o600)
     with pytest.raises(ConfigError, match="not every user can read it: move it there"):
         read_beside(str(outside), str(path))
     (path.parent / "link.sh").symlink_to(outside)
-    for name in ("link.sh", "../secret.sh", str(path.parent / "link.sh")):
+    for name in ("link.sh", "../outer.sh", str(path.parent / "link.sh")):
         with pytest.raises(ConfigError, match="lies outside"):
             read_beside(name, str(path))
     inside = path.parent / "inside.sh"

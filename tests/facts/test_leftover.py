@@ -200,14 +200,17 @@ def test_on_a_host_without_a_gpu_everybody_is_left_over():
     assert works(walk(row(10)), load(reading=NO, absent=True)) == {1: False, 10: False}
 
 
-def test_one_unknown_makes_both_answers_unknown_and_who_has_just_started_is_at_work():
+def test_one_unknown_hides_no_other_answer_and_who_has_just_started_is_at_work():
+    """Mutants: an Unknown for all; nothing at all where only what is unknown is there."""
     seen = walk(row(10), row(20), row(30), holds={10: [0], 20: [1]})
     rows = tuple(seen.table.rows[it].process for it in (10, 20, 30))
     every = {it.key for it in rows}
     blind = classify(rows, every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
-    assert isinstance(blind.leftover, Unknown)
+    assert [it.pid for it in blind.leftover] == [10, 30]
+    assert [it.pid for it in blind.undecided] == [20]
     assert isinstance(blind.at_work, Unknown)
-    assert "pid 20" in blind.leftover.why
+    alone = classify(rows[1:2], every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
+    assert isinstance(alone.leftover, Unknown)
     clear = classify(rows, every - {rows[2].key}, GpuUse(load=load(90, 0), walk=seen))
     assert [it.pid for it in clear.leftover] == [10]
     assert [it.pid for it in clear.at_work] == [20, 30]

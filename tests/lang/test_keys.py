@@ -514,6 +514,16 @@ def test_includes_may_stand_within_each_other_but_not_within_themselves():
     assert "loop.yaml:3:13: loop includes itself: toy.yaml -> loop.yaml -> loop.yaml" in words
 
 
+def test_the_number_of_includes_is_bounded_with_those_within_each_other():
+    """Mutant: a bound on the depth alone, so that four short files take minutes."""
+
+    def many(name: str, inner: str) -> str:
+        return f"name: {name}\nremediate:\n" + "".join(f"  - {{id: a{it}, include: {inner}}}\n" for it in range(30))
+
+    words = mistakes(many("toy", "b"), b=many("b", "c"), c=many("c", "inner"), inner=INNER)
+    assert "more than 100 includes, with those of what is included" in words
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -46,12 +46,15 @@ class Classification:
     at_work: tuple[Process, ...] | Unknown
     beyond_help: tuple[Protected, ...] = ()
     """Those that hold nothing but lost GPUs."""
+    undecided: tuple[Protected, ...] = ()
+    """Those of which it is not known."""
 
 
 def classify(processes: tuple[Process, ...], before: Collection[str], closer: GpuUse) -> Classification:
-    """*processes* by whether their jobs are at work; where one of them is not known, neither answer is.
+    """*processes* by whether their jobs are at work, each by itself: a user's unknown does not hide another's leftover.
 
-    One whose key is not in *before* has just started, and so is at work.
+    One whose key is not in *before* has just started, and so is at work.  An answer is unknown where nothing is in it
+    but what might be.
     """
     if not processes:
         return Classification(leftover=(), at_work=())
@@ -62,15 +65,19 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     answers = [(process, True if process.key not in before else work[process.pid]) for process in processes]
     beyond = tuple(_beyond(it, hopeless[it.pid]) for it, answer in answers if it.pid in hopeless and answer is not True)
     answers = [(it, answer) for it, answer in answers if it.pid not in hopeless or answer is True]
-    for process, answer in answers:
-        if isinstance(answer, Unknown):
-            unknown = Unknown(why=f"whether pid {process.pid} is left over is not known: {answer.why}")
-            return Classification(leftover=unknown, at_work=unknown, beyond_help=beyond)
+    undecided = tuple(_undecided(it, answer) for it, answer in answers if isinstance(answer, Unknown))
+    unknown = Unknown(why=f"pid {undecided[0].pid}: {undecided[0].why}") if undecided else None
     return Classification(
-        leftover=tuple(it for it, answer in answers if answer is False),
-        at_work=tuple(it for it, answer in answers if answer is True),
+        leftover=tuple(it for it, answer in answers if answer is False) or unknown or (),
+        at_work=tuple(it for it, answer in answers if answer is True) or unknown or (),
         beyond_help=beyond,
+        undecided=undecided,
     )
+
+
+def _undecided(process: Process, answer: Unknown) -> Protected:
+    why = f"whether it is left over is not known: {answer.why}"
+    return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
 
 
 def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:

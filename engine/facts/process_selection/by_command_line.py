@@ -84,6 +84,7 @@ def probe_by_command_line(
         leftover=again.leftover if isinstance(again.matches, Unknown) else sides.leftover or blind or (),
         at_work=again.at_work if isinstance(again.matches, Unknown) else sides.at_work,
         beyond_help=sides.beyond_help,
+        protected=(*again.protected, *sides.undecided),
         unkillable=tuple(it for it in again.unkillable if it.key in stuck),
     )
 

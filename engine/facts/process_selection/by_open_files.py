@@ -108,6 +108,7 @@ def probe_by_open_files(
         leftover=sides.leftover,
         at_work=sides.at_work,
         beyond_help=sides.beyond_help,
+        protected=(*now.protected, *sides.undecided),
         devices=_devices(sides.leftover, closer.walk),
         gpus=_gpus(sides.leftover, closer.walk, closer.load),
         unlisted=_unlisted(holders, closer.walk),
