@@ -21,7 +21,7 @@ if libc.vfork() == 0:
         libc.pause()
 END
     last=$!
-    n=0; while ! grep -q '^State:.D' /proc/$last/status 2>/dev/null && [ $n -lt 100 ]; do sleep 0.05; n=$((n+1)); done
+    tries=0; while ! grep -q '^State:.D' /proc/$last/status 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries+1)); done
     printf %s "$3" >/run/lab/state/wchan.$last
     printf '[<0>] %s+0x2e/0x60 [nvidia]\n[<0>] nvidia_ioctl+0x5d/0x850 [nvidia]\n' "$3" >/run/lab/state/stack.$last
     for it in wchan stack; do

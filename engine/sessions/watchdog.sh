@@ -49,9 +49,9 @@ finish() {
 begin() {
   (
     trap 'kill "$z" 2>/dev/null; exit 0' TERM
-    i=0
-    while [ "$i" -lt "$3" ]; do
-      sleep 1 & z=$!; wait "$z"; i=$((i+1))
+    slept=0
+    while [ "$slept" -lt "$3" ]; do
+      sleep 1 & z=$!; wait "$z"; slept=$((slept+1))
       kill -0 "-$1" 2>/dev/null || { uncage "$2"; exit 0; }
     done
     trap '' TERM

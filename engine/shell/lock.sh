@@ -30,7 +30,7 @@ lock_in() { # directory, directory in it: goes to the place for locks there, and
         return 1
     fi
     [ "$verb" = give ] || [ -n "$used" ] || lock_used "$1/$2" "$1/$2/$safe_realm"
-    for tries in 1 2 3; do # another run may be making the same, or removing it
+    for lock_try in 1 2 3; do # another run may be making the same, or removing it
         if safe_make_all "$1/$2/$safe_realm" 700 && [ "$shared" = no ]; then
             place=$(pwd -P) && [ -w . ] && return 0
             why="$place may not be written to, or is read-only"

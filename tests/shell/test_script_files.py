@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,40 @@ def test_every_script_is_loaded_by_a_module_beside_it() -> None:
         for name in re.findall(r'\b(?:script|program)\(__package__, "(\w+)"\)', path.read_text())
     }
     assert sorted(loaded) == SCRIPTS
+
+
+COUNTER = re.compile(r"\b(\w+)=\$\(\(\s*\1\b")
+
+
+def _functions(text: str) -> Mapping[str, str]:
+    """The bodies of the functions in *text*, by name; those in a subshell of their own have their own variables."""
+    text = re.sub(r"'[^']*'", "''", re.sub(r"(?m)(?:^|\s)#.*$", "", text))
+    found = {}
+    for start in re.finditer(r"(?m)^(\w+)\(\) *\{", text):
+        line = text[start.end() :].partition("\n")[0]
+        whole = line.rstrip().endswith("}")
+        found[start[1]] = line if whole else re.split(r"(?m)^\}", text[start.end() :])[0]
+    return found
+
+
+def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        waiting += (new := calls[waiting.pop()] - reached)
+        reached |= new
+    return reached - {name}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda it: it.stem)
+def test_a_counter_of_a_function_is_not_set_by_one_that_it_calls(path: Path) -> None:
+    """All variables of sh are global: a loop whose counter is set back by what it calls does not end."""
+    functions = _functions(path.read_text())
+    calls = {name: {it for it in functions if re.search(rf"\b{it}\b", body)} for name, body in functions.items()}
+    for name, body in functions.items():
+        for counter in COUNTER.findall(body):
+            setting = re.compile(rf"\b{counter}=(?!\$\(\({counter}\b)|\bfor {counter}\b")
+            assert not [it for it in _reached(name, calls) if setting.search(functions[it])], (name, counter)
 
 
 @pytest.mark.slow
