@@ -107,9 +107,9 @@ lock_make() { # makes our entry, with everything in it before anybody sees it; s
     lock_keys
     [ -n "$keys" ] || { why='the shell of this connection is not to be seen'; return 1; }
     safe_make "new-$mine" 700 || return 1
-    why="$place cannot be written to"
-    { printf '%s\n%s\n%s\n%s\n' "$keys" "$run" "$name" "$words" >"./new-$mine/by"; } 2>/dev/null &&
-        mv "./new-$mine" "./lock-$mine" 2>/dev/null && mine=lock-$mine && return 0
+    why=$( { printf '%s\n%s\n%s\n%s\n' "$keys" "$run" "$name" "$words" >"./new-$mine/by" &&
+        mv "./new-$mine" "./lock-$mine"; } 2>&1) && mine=lock-$mine && return 0
+    why="$place cannot be written to: ${why##*: }"
     lock_free "new-$mine"
     return 1
 }

@@ -295,6 +295,19 @@ def test_of_a_crowd_never_two_have_it_and_it_never_sticks(room, ground):
 WRITES = re.compile(r"O_CREAT|O_WRONLY|O_RDWR|O_TRUNC")
 
 
+@pytest.mark.parametrize("inodes", [2, 3], ids=["no directory can be made", "no file"])
+def test_a_full_directory_of_locks_is_told_at_once(room, inodes):
+    """Mutant: a loop whose counter another function sets, so that it never ends."""
+    room.take()
+    room.give()
+    (room.run / "runbook").mkdir(mode=0o700, exist_ok=True)
+    inside = ["nsenter", "--target", str(room.keeper.pid), "--mount", "mount", "-t", "tmpfs"]
+    subprocess.run([*inside, "-o", f"mode=700,nr_inodes={inodes}", "none", "/run/runbook"], check=True)
+    answer = room.take()
+    assert isinstance(answer, LockUnavailable)
+    assert "No space left on device" in answer.why
+
+
 @pytest.mark.real("strace")
 def test_nothing_outside_of_the_directory_of_locks_is_made_or_changed(room, tmp_path):
     calls = "mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,open,openat,creat,link,linkat,symlink"
