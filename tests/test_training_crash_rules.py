@@ -112,10 +112,14 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         (["TERM_MEMLIMIT: job killed after reaching LSF memory usage limit."], ["memory_limit"]),
         (["Epoch 8: early stopping", "Restoring model weights from the end of the best epoch: 6."], []),
         (["iteration 5428 | loss scale: 1.0 | grad norm: nan | samples per second: 1.9"] * 3, ["diverged"]),
+        (["Gradient overflow. Skipping step, loss scaler 0 reducing loss scale to 4.1e-202"] * 3, ["diverged"]),
+        (["Gradient overflow. Skipping step, loss scaler 0 reducing loss scale to 256.0"] * 3, ["silent_stop"]),
+        (["ResourceExhaustedError (see above for traceback): OOM when allocating tensor with shape[256,112]"], ["gpu_memory"]),
         (["A worker died or was killed while executing a task. (3) The worker is crashed unexpectedly due to SIGSEGV or other unexpected errors."], ["worker_failed"]),
         (["task:37 has been set to ERROR: UNAVAILABLE: heartbeat timeout. This indicates that the remote task has failed"], ["peer_gone"]),
         (["HorovodBroadcast_dense_bias_0 [missing ranks: 1]"], ["peer_gone"]),
         (["[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = 1"], ["last_error"]),
+        (['{"current_steps": 3235, "total_steps": 3235, "loss": null, "percentage": 100.0}'], []),
         (["a last line that says nothing"], ["silent_stop"]),
     ],
 )  # fmt: skip
@@ -141,6 +145,8 @@ def test_a_log_of_long_ago_is_another_incident():
         (["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory."], "CUDA out of memory"),
         (["Error: ShardCannotStart"], "ShardCannotStart"),
         (["(4.26 GiB is needed, which is larger than the available KV cache memory (4.25 GiB)."], "KV cache memory"),
+        (["The model's max seq len (29000) is larger than the maximum number of tokens that can be stored in KV cache (23648)."], "KV cache"),
+        (["huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error."], "401 Client Error"),
         (["Error: Download process was signaled to shutdown with signal 7"], "with signal 7"),
     ],
 )  # fmt: skip

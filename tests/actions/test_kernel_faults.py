@@ -341,6 +341,8 @@ OF_THE_MACHINE = {
         "nvidia: version magic '5.4.0-90-generic' should be '5.4.0-91-generic'",
     ],
     "network": [
+        "nv_peer_mem: Unknown symbol ib_register_peer_memory_client (err -22)",
+        "nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages",
         "virtio_net virtio0 eth0: TX timeout on queue: 0, sq: output.0, vq: 0x1",
     ],
     "file_servers": [

@@ -224,6 +224,27 @@ def test_a_file_that_may_not_be_read_makes_finding_nothing_unknown():
     assert isinstance(state.matches, Unknown)
 
 
+@pytest.mark.real("root")
+def test_the_many_files_of_one_user_do_not_hide_what_another_wrote(tmp_path):
+    """Mutants: no share for each user of the files, or of the bytes; the list of names quadratic (2000 files: 19 s)."""
+    tmp_path.chmod(0o1777)
+    for number in range(1000):
+        (tmp_path / f"a{number:04}.log").touch()
+        os.chown(tmp_path / f"a{number:04}.log", 4242, 4242)
+    for number in range(12):
+        (tmp_path / f"b{number:02}.log").write_bytes(b"x\n" * (1 << 19))
+        os.chown(tmp_path / f"b{number:02}.log", 4242, 4242)
+    (tmp_path / "own.log").write_text("busy or unavailable\n")
+    (tmp_path / "z.log").write_text("busy or unavailable\n")
+    os.chown(tmp_path / "z.log", 4343, 4343)
+    state = drive(
+        log_scan.probe(build(log_scan.Args, {"signatures": SIGNATURES, "files": [f"{tmp_path}/*.log"]})), Here()
+    )
+    assert [it.file for it in state.matches] == [f"{tmp_path}/own.log", f"{tmp_path}/z.log"]
+    assert len(state.files) < 310
+    assert any("/a" in name for name in state.unreadable)
+
+
 def test_text_can_be_searched_instead_of_files():
     here = Here()
     made = build(log_scan.Args, {"signatures": SIGNATURES, "text": "a\nbusy or unavailable\n"})

@@ -10,12 +10,12 @@ list() {
         for one in $glob; do
             [ -e "$one" ] || [ -L "$one" ] || continue
             any=yes
-            if [ -z "$inside" ]; then
-                stat -L -c "%s %Y %f %n$end" -- "$one" 2>/dev/null || stat -c "%s %Y %f %n$end" -- "$one" 2>/dev/null
-            else
-                find "$one/." -type f -name "$inside" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
-            fi
+            [ -z "$inside" ] || find "$one/." -type f -name "$inside" -exec stat -c "%s %Y %f %n$end" -- {} + 2>&1
         done
+        if [ -z "$inside" ] && [ -n "$any" ]; then # one stat for many
+            for one in $glob; do [ ! -e "$one" ] || printf '%s\0' "$one"; done | xargs -0 stat -L -c "%s %Y %f %n$end" --
+            for one in $glob; do [ -e "$one" ] || printf '%s\0' "$one"; done | xargs -0 stat -c "%s %Y %f %n$end" --
+        fi 2>/dev/null
         unset IFS
         if [ -z "$any" ]; then
             up=$glob

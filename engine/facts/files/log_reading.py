@@ -18,6 +18,9 @@ FILE_BYTES = 1 << 20
 ALL_BYTES = 16 << 20
 """What is read of all files together at most."""
 
+SHARE = 300
+"""Files of one user that are read, the newest; of root and of whoever reads all are."""
+
 _READ = VIEW + script(__package__, "log_reading")
 """Content is indented by one space, so that no line of a log can pass for one of ours."""
 
@@ -62,8 +65,8 @@ class LogReading:
 
 def ask_logs(globs: Sequence[str], lines: int, *, newest: int = 0, rotated: bool = False, within: float = 0) -> Command:
     """Reads the last *lines* of the files of *globs*: the *newest* so many, and those *within* seconds of the first."""
-    limits = (str(lines), str(FILE_BYTES), str(ALL_BYTES), str(newest), "yes" if rotated else "", f"{within:.0f}")
-    return read_script(_READ, *limits, *globs)
+    limits = (lines, FILE_BYTES, ALL_BYTES, newest, "yes" if rotated else "", f"{within:.0f}", SHARE)
+    return read_script(_READ, *map(str, limits), *globs)
 
 
 def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:

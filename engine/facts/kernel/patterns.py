@@ -118,7 +118,7 @@ KINDS: Mapping[str, Kind] = {
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
-        r"|NVIDIA probe routine failed|is already bound to |No NVIDIA (?:graphics adapter|devices?) probed)"
+        r"|NVIDIA probe routine failed|is already bound to (?!vfio-pci)|No NVIDIA (?:graphics adapter|devices?) probed)"
         r"|NVRM: installed in this system is not supported by"
         r"|nvidia: (?:disagrees about version of symbol|version magic )"
         r"|nvidia: probe of \S+ failed|(?:\[drm:.* \*ERROR\* )?\[nvidia-drm\].*Failed to (?:allocate|register) ",
@@ -290,6 +290,8 @@ KINDS: Mapping[str, Kind] = {
         "keep alive watchdog",
         "transmit timed out",
         "tx timeout on queue",
+        "unknown symbol",
+        "disagrees about version",
         pattern=r"mlx[45]_\w+ [0-9a-f:.]{12}.*(?:device's health compromised|insufficient power on the PCIe slot"
         r"|\bHigh temperature\b|health recovery (?:flow aborted|failed)|handling bad device|\bFatal error \d+ detected"
         r"|FW is unable to respond|Health issue observed|Will cause a leak of a command resource"
@@ -299,6 +301,7 @@ KINDS: Mapping[str, Kind] = {
         rf"|{_CARD} [0-9a-f:.]{{12}}.*(?:Detected (?:Hardware|Tx) Unit Hang|NETDEV WATCHDOG: |TX timeout detected"
         r"|PF reset issued|Reset adapter|Keep alive watchdog timeout|transmit timed out)"
         r"|virtio_net \S+ .*TX timeout on queue"
+        r"|(?:nv_peer_mem|nvidia_peermem|(?:ib|rdma|mlx[45])_\w+): (?:disagrees about version of|Unknown) symbol "
         r"|NETDEV WATCHDOG: \S+ \([^)]*\): transmit queue \d+ timed out",
     ),
     "link_down": _driver(
