@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from engine.app.foreign_files import refuse_foreign
 from engine.app.input_files import DEFAULT_INVENTORY, find_playbook, inventory_paths, open_included
 from engine.errors import ConfigError
+from engine.foreign_files import refuse_foreign
 
 MALLORY = 4242
 TEXT = "name: zombie-gpu\n"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine import transports
-from engine.app.foreign_files import MOVE_IT, refuse_foreign
 from engine.errors import ConfigError, Problem
+from engine.foreign_files import MOVE_IT, refuse_foreign
 from engine.protocols import Action
 from engine.values.inventory import Inventory
 from engine.values.playbook import Playbook, Where
@@ -98,10 +98,11 @@ def open_included(name: str, file: str) -> tuple[str, str]:
     raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
 
 
-def read_beside(name: str, playbook: str) -> str:
+def read_beside(name: str, playbook: str, included: bool = False) -> str:
     """The text of the file *name*, as a step of *playbook* means it: within its folder, or an absolute path.
 
-    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts.
+    Raises ConfigError where it is not there, not text, or larger than what is sent to hosts; where it lies elsewhere
+    and not everybody can read it, nor, for an *included* playbook, get there.
     """
     folder = Path(playbook).resolve().parent
     path = Path(name) if Path(name).is_absolute() else (folder / name)
@@ -111,7 +112,7 @@ def read_beside(name: str, playbook: str) -> str:
         )
     if not path.is_file():
         raise ConfigError(f"cannot read {path}: {'not a file' if path.exists() else 'there is no such file'}")
-    if not path.resolve().is_relative_to(folder) and not _readable_by_all(path.resolve()):
+    if not path.resolve().is_relative_to(folder) and not _readable_by_all(path.resolve(), way=included):
         raise ConfigError(
             f"{path} lies outside the playbook's folder {folder}, and not every user can read it: move it there"
         )
@@ -123,10 +124,10 @@ def read_beside(name: str, playbook: str) -> str:
     return text
 
 
-def _readable_by_all(path: Path) -> bool:
-    """Whether every user can read *path*, and get there."""
-    way = all(folder.stat().st_mode & stat.S_IXOTH for folder in path.parents)
-    return bool(way and path.stat().st_mode & stat.S_IROTH)
+def _readable_by_all(path: Path, *, way: bool) -> bool:
+    """Whether every user can read *path*, and if it is about the *way*, too, get there."""
+    closed = way and any(not folder.stat().st_mode & stat.S_IXOTH for folder in path.parents)
+    return not closed and bool(path.stat().st_mode & stat.S_IROTH)
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:

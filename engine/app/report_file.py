@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
-from engine.app.foreign_files import user_name
 from engine.errors import ConfigError
+from engine.foreign_files import user_name
 
 MOST_LINKS = 40
 """Symbolic links on the way to a file that are followed, as the kernel does."""

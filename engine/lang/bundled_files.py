@@ -13,8 +13,8 @@ from engine.lang.arguments import hints_of
 from engine.lang.yaml_source import Document, Path
 from engine.values.types import Json, Raw
 
-Read = Callable[[str, str], str]
-"""Name of a file and the playbook that names it, to the file's text.  Raises ConfigError."""
+Read = Callable[[str, str, bool], str]
+"""Name of a file, the playbook that names it and whether that is included, to the file's text.  Raises ConfigError."""
 
 UNREAD = ":\n"
 """Stands for a text that could not be read, so that nothing else is said of it; such a playbook is refused."""
@@ -22,7 +22,7 @@ UNREAD = ":\n"
 Wrong = Callable[[Path, str], None]
 
 
-def nothing_to_read(name: str, playbook: str) -> str:
+def nothing_to_read(name: str, playbook: str, included: bool) -> str:
     """What reads files where there are none to be found."""
     raise ConfigError(f"no file {name!r} can be found from here")
 
@@ -35,6 +35,7 @@ class BundledFiles:
     read: Read
     wrong: Wrong
     """Takes note of a mistake: its place and what it is."""
+    included: bool = False
     texts: dict[str, str] = field(default_factory=dict)
 
     def filled(self, args: Mapping[str, Any], kind: type[Any], path: Path) -> Mapping[str, Any]:
@@ -73,7 +74,7 @@ class BundledFiles:
             return UNREAD
         try:
             if name not in self.texts:
-                self.texts[name] = self.read(name, self.document.file)
+                self.texts[name] = self.read(name, self.document.file, self.included)
         except ConfigError as error:
             for problem in error.problems:
                 self.wrong(path, problem.message)

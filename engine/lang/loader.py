@@ -98,7 +98,7 @@ class _Building:
         self._opened, self._around, self._read = opened, around, read
         self._values = PlacedValues(document, problems)
         self._wrong = self._values.wrong
-        self._bundle = BundledFiles(document, read, self._wrong)
+        self._bundle = BundledFiles(document, read, self._wrong, included=bool(around))
         self._tree: Mapping[str, Any] = document.value
         self._included: list[tuple[Phase, Included]] = []
         self.brought: dict[str, Path] = {}

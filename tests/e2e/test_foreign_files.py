@@ -134,8 +134,11 @@ def test_a_file_that_is_sent_lies_beside_the_playbook_or_everybody_may_read_it(b
     outside.chmod(0o644)
     assert read_beside(str(outside), str(path)) == "echo x\n"
     outside.parent.chmod(0o700)
+    assert read_beside(str(outside), str(path)) == "echo x\n"
+    book(f"  - {{id: b, script: {{file: {outside}}}}}\n", name="inner")
+    path.write_text(path.read_text() + "  - {id: c, include: inner}\n")
     with pytest.raises(ConfigError, match="not every user can read it: move it there"):
-        read_beside(str(outside), str(path))
+        read_playbook(path, discover())
     outside.parent.chmod(0o755)
     outside.chmod(0o600)
     with pytest.raises(ConfigError, match="not every user can read it: move it there"):

@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
-from engine.app.foreign_files import MOVE_IT, refuse_foreign, user_name
 from engine.errors import ConfigError
+from engine.foreign_files import MOVE_IT, refuse_foreign, user_name
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of a plan: that of 1000 hosts has some 20 MB."""
