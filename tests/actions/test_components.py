@@ -716,6 +716,23 @@ def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     assert outcome.state.running == ("one",)
 
 
+@pytest.mark.real("root", "setpriv")
+def test_a_process_of_another_user_is_no_component_and_starts_none_beside_it(host, tmp_path, stage):
+    """Anybody can call a process of theirs so: mutant: no owner is asked for."""
+    word = f"serve {stage.word}"
+    theirs = subprocess.Popen(
+        ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "sh", "-c", f": {word}; sleep 60"]
+    )
+    args = build(components.Args, asked(tmp_path, component(tmp_path, "server", pattern=word)))
+    try:
+        until(lambda: Path(f"/proc/{theirs.pid}/status").read_text().count("4242") > 3)
+        with pytest.raises(ProbeError, match=rf"pid {theirs.pid} fits, and it is 4242's: .*`become: 4242`"):
+            looked(args, host)
+    finally:
+        theirs.kill()
+        theirs.wait()
+
+
 @pytest.mark.slow
 def test_what_something_else_started_is_found_and_neither_started_twice_nor_ended(host, tmp_path, stage):
     other = stage.job(name=f"vllm serve {stage.word}")

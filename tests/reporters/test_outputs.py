@@ -62,7 +62,8 @@ def test_the_exit_code_of_the_hosts_is_kept_when_stdout_is_lost(toy, where):
 @pytest.mark.slow
 def test_a_pager_that_is_closed_in_the_middle_does_not_cut_the_run_off(toy):
     said = toy.sh('"$@" | head -1; echo "${PIPESTATUS[0]}"', "--yes")
-    assert said.stdout.splitlines() == ["toy: run, on 3 hosts (h[1-3])", "0"]
+    first, code = said.stdout.splitlines()
+    assert (first.startswith("toy ("), "run, on 3 hosts (h[1-3]) of " in first, code) == (True, True, "0")
     assert toy.marked() == {"h1", "h2", "h3"}
     assert "Traceback" not in said.stderr
     assert said.stderr.count("\n") <= 1

@@ -28,6 +28,13 @@ class Args:
             "min_items": 1,
         }
     )
+    users: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "about": "Users whose processes count, beside root's; none: everybody's, although anybody can give theirs "
+            "any command line."
+        },
+    )
     busy_above: float = field(
         default=5,
         metadata={
@@ -47,7 +54,8 @@ class Args:
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; probe the GPUs, and /proc again, only if a process matches."""
-    return (yield from probe_by_command_line(args.patterns, (), args.busy_above, classified=True, lost=args.lost))
+    found = probe_by_command_line(args.patterns, (), args.busy_above, classified=True, lost=args.lost, users=args.users)
+    return (yield from found)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

@@ -61,11 +61,24 @@ class LogReading:
     missing: tuple[str, ...] = ()
     """Globs without a match."""
     unreadable: tuple[UnreadFile, ...] = ()
+    clock: str = ""
+    """The host's: seconds since the epoch, and its zone as ``+0100``."""
 
 
-def ask_logs(globs: Sequence[str], lines: int, *, newest: int = 0, rotated: bool = False, within: float = 0) -> Command:
-    """Reads the last *lines* of the files of *globs*: the *newest* so many, and those *within* seconds of the first."""
-    limits = (lines, FILE_BYTES, ALL_BYTES, newest, "yes" if rotated else "", f"{within:.0f}", SHARE)
+def ask_logs(
+    globs: Sequence[str],
+    lines: int,
+    *,
+    newest: int = 0,
+    rotated: bool = False,
+    within: float = 0,
+    together: int = ALL_BYTES,
+) -> Command:
+    """Reads the last *lines* of the files of *globs*: the *newest* so many, and those *within* seconds of the first.
+
+    What is read of all of them is at most *together* bytes.
+    """
+    limits = (lines, FILE_BYTES, together, newest, "yes" if rotated else "", f"{within:.0f}", SHARE)
     return read_script(_READ, *map(str, limits), *globs)
 
 
@@ -86,6 +99,7 @@ def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
         files=tuple(_file(kind, rest, lines) for (kind, _, rest), lines in reported if kind in ("file", "rotated")),
         missing=tuple(rest for (kind, _, rest), _ in reported if kind == "missing"),
         unreadable=tuple(_unread(rest, lines) for (kind, _, rest), lines in reported if kind == "unreadable"),
+        clock=next((rest for (kind, _, rest), _ in reported if kind == "clock"), ""),
     )
 
 

@@ -2,6 +2,7 @@ LC_ALL=C; export LC_ALL
 start=$(pwd)
 lines=$1 most=$2 left=$3 newest=$4 rotated=$5 within=$6 share=$7; shift 7
 now=$(date +%s)
+printf 'clock %s %s\n' "$now" "$(date +%z)"
 IFS='
 '
 named() {  # the globs: each file once; what cannot be named is told on fd 3

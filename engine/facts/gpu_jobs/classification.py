@@ -54,7 +54,7 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     """*processes* by whether their jobs are at work, each by itself: a user's unknown does not hide another's leftover.
 
     One whose key is not in *before* has just started, and so is at work.  An answer is unknown where nothing is in it
-    but what might be.
+    but what might be, and where nvidia-smi did not answer.
     """
     if not processes:
         return Classification(leftover=(), at_work=())
@@ -67,6 +67,8 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     answers = [(it, answer) for it, answer in answers if it.pid not in hopeless or answer is True]
     undecided = tuple(_undecided(it, answer) for it, answer in answers if isinstance(answer, Unknown))
     unknown = Unknown(why=f"pid {undecided[0].pid}: {undecided[0].why}") if undecided else None
+    if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
+        return Classification(leftover=unknown, at_work=unknown, beyond_help=beyond, undecided=undecided)
     return Classification(
         leftover=tuple(it for it, answer in answers if answer is False) or unknown or (),
         at_work=tuple(it for it, answer in answers if answer is True) or unknown or (),

@@ -57,12 +57,18 @@ class CommandLineMatch:
 
 
 def probe_by_command_line(
-    patterns: Iterable[str], allow: Collection[str], above: float, *, classified: bool, lost: Iterable[str] = ()
+    patterns: Iterable[str],
+    allow: Collection[str],
+    above: float,
+    *,
+    classified: bool,
+    lost: Iterable[str] = (),
+    users: Collection[str] = (),
 ) -> Generator[Command | tuple[Command, ...], Any, CommandLineMatch]:
-    """Who matches; if somebody does and they are to be *classified*, who of them is left over."""
+    """Who matches, of root's processes and those of *users* (none: everybody's); if *classified*, who is left over."""
     tests = [compile_regex(pattern) for pattern in patterns]
     table = read_processes((yield ask_processes()))
-    plain = _chosen(tests, table, allow)
+    plain = _chosen(tests, table, allow, users)
     if isinstance(plain.matches, Unknown) or not plain.matches:
         return plain
     if not classified:
@@ -72,7 +78,7 @@ def probe_by_command_line(
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
     walk = closer.walk
-    again = _chosen(tests, walk.table, allow)
+    again = _chosen(tests, walk.table, allow, users)
     now = () if isinstance(again.matches, Unknown) else again.matches
     blind = next((Unknown(why=f"pid {it.pid}: {it.why}") for it in again.unsearched), None)
     matches = tuple(described(it.pid, walk, closer.load) for it in now)
@@ -89,9 +95,12 @@ def probe_by_command_line(
     )
 
 
-def _chosen(tests: list[SearchPattern], table: Table, allow: Collection[str]) -> CommandLineMatch:
+def _chosen(
+    tests: list[SearchPattern], table: Table, allow: Collection[str], users: Collection[str] = ()
+) -> CommandLineMatch:
     """The processes in *table* that match, protected or not; nothing is known of the GPUs yet."""
-    found, unsearched = _search(tests, table)
+    counted = [it for it in table.rows.values() if not users or it.uid == "0" or it.process.user in users]
+    found, unsearched = _search(tests, counted)
     split = split_by_protection(found, table, allow)
     matches = tuple(shown(row) for row in split.free if not row.defunct)
     blind = None if matches else _blind(table, split.doubt, unsearched)
@@ -123,12 +132,12 @@ def _zombies(table: Table, found: list[Row], matches: Iterable[Process]) -> tupl
     return tuple(row.process for row in defunct if row in found or row.process.ppid in parents)
 
 
-def _search(tests: list[SearchPattern], table: Table) -> tuple[list[Row], tuple[Protected, ...]]:
+def _search(tests: list[SearchPattern], rows: Iterable[Row]) -> tuple[list[Row], tuple[Protected, ...]]:
     """The processes that match, and those of which it is not known; each user has a share of the time."""
     budget, strikes = SearchBudget(), Counter[str]()
     found: list[Row] = []
     unsearched: list[Protected] = []
-    for row in table.rows.values():
+    for row in rows:
         user = row.process.user
         if strikes[user] >= STRIKES:
             why = f"its command line was not searched: the searches of {STRIKES} others of {user} took too long"

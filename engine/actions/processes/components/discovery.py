@@ -15,9 +15,10 @@ from engine.values.types import Unknown
 
 
 def with_found(seen: ComponentSet, components: Sequence[Component], table: Table) -> ComponentSet:
-    """*seen*, where what does not run from here may be one of the processes in *table*.
+    """*seen*, where what does not run from here may be one of the processes in *table*: root's, or of who looks.
 
-    Raises ProbeError where it is not known whether one runs.
+    Raises ProbeError where it is not known whether one runs, also where it may be another user's process: anybody can
+    give theirs any command line.
     """
     left = () if isinstance(seen.left, Unknown) else seen.left
     ours = {part.key for part in seen.parts} | {stray.key for stray in (*left, *seen.strays)}
@@ -32,6 +33,11 @@ def with_found(seen: ComponentSet, components: Sequence[Component], table: Table
                 raise ProbeError(f"not known whether {part.name} runs: the command line of {error}") from error
             if not matches and (blind := table.blind()):
                 raise ProbeError(f"not known whether {part.name} runs: {blind.why}")
+            if matches and table.rows[matches[0].pid].uid not in ("0", str(table.uid)):
+                raise ProbeError(
+                    f"not known whether {part.name} runs: the command line of pid {matches[0].pid} fits, and it is "
+                    f"{matches[0].user}'s: if that is the one, give the step `become: {matches[0].user}`"
+                )
             if matches:
                 found[part.name] = matches[0]
     parts = tuple(_found(part, found[part.name]) if part.name in found else part for part in seen.parts)
@@ -40,10 +46,14 @@ def with_found(seen: ComponentSet, components: Sequence[Component], table: Table
 
 
 def _matches(pattern: SearchPattern, table: Table, ours: set[str], budget: SearchBudget) -> list[Process]:
-    """The processes that match, the oldest first.  Raises SearchTimeout, after the pid of which it is not known."""
+    """The processes that match, root's and our own before others', and the oldest first.
+
+    Raises SearchTimeout, after the pid of which it is not known.
+    """
     rows = [row for row in table.rows.values() if not row.defunct and row.process.key not in ours]
     chosen = [row.process for row in rows if _matches_row(pattern, row, budget) and protection(row, table) == ""]
-    return sorted(chosen, key=lambda it: (it.start, it.pid))
+    own = ("0", str(table.uid))
+    return sorted(chosen, key=lambda it: (table.rows[it.pid].uid not in own, it.start, it.pid))
 
 
 def _matches_row(pattern: SearchPattern, row: Row, budget: SearchBudget) -> bool:

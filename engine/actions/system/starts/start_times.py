@@ -6,17 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.errors import ProbeError
 from engine.facts.docker.engine import epoch
-from engine.facts.files.path_safety import unread
+from engine.facts.files import log_reading
 from engine.facts.kernel.messages import HostClock, message
-from engine.shell import VIEW, script
 from engine.text.host_json import finite
 from engine.text.timestamps import iso, offset, written
-from engine.values.command import Command, Completed, read_script
-
-FILE_BYTES = 1 << 20
-"""What is read of one file at most, from its end."""
+from engine.values.command import Command, Completed
 
 ALL_BYTES = 3 << 20
 """What is read of all files together at most: more does not come back in one piece."""
@@ -55,42 +50,21 @@ class Logs:
 
 def ask_logs(globs: tuple[str, ...]) -> Command:
     """One script that reads the ends of what matches *globs*, and the clock."""
-    return read_script(_READ, str(FILE_BYTES), str(ALL_BYTES), *globs)
+    return log_reading.ask_logs(globs, log_reading.FILE_BYTES, together=ALL_BYTES)
 
 
-_READ = VIEW + script(__package__, "start_times")
-"""Content is indented by one space, so that no line of a log can pass for one of ours."""
-
-
-def read_logs(done: Completed) -> Logs:
+def read_logs(done: Completed, globs: Sequence[str] = ()) -> Logs:
     """What *done* says.  Raises ProbeError when the look did not come to its end."""
-    if done.timed_out:
-        raise ProbeError("the log could not be read in time")
-    if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the log could not be read (exit code {done.exit_code})")
-    clock, lines = HostClock(now=0.0), list[tuple[str, str]]()
-    named: dict[str, dict[str, None]] = {"file": {}, "missing": {}, "unreadable": {}}
-    reasons: dict[str, list[str]] = {}
-    file = ""
-    for line in done.stdout.split("\n"):
-        word, _, rest = line.partition(" ")
-        if line.startswith(" "):
-            lines.append((file, line[1:].rstrip("\r")))
-        elif word == "clock":
-            now, _, zone = rest.partition(" ")
-            clock = HostClock(now=finite(now), zone=offset(zone))
-        elif word == "because":
-            reasons.setdefault(file, []).append(rest)
-        elif word in named:
-            named[word][rest] = None
-            file = rest
+    reading = log_reading.read_logs(done, globs)
+    now, _, zone = reading.clock.partition(" ")
+    clock = HostClock(now=finite(now), zone=offset(zone))
     return Logs(
         now=clock.now or 0.0,
-        lines=_timed(lines, clock),
-        files=tuple(named["file"]),
-        missing=tuple(named["missing"]),
-        unreadable=tuple(named["unreadable"]),
-        reasons=tuple(unread(path, *why[:2]) for path, why in reasons.items()),
+        lines=_timed(((it.path, line) for it in reading.files for line in it.lines), clock),
+        files=tuple(it.path for it in reading.files),
+        missing=reading.missing,
+        unreadable=tuple(it.path for it in reading.unreadable),
+        reasons=tuple(it.why for it in reading.unreadable),
     )
 
 
