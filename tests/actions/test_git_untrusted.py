@@ -155,7 +155,7 @@ def wide_objects(place: Place) -> None:
 
 
 def group_refs(place: Place) -> None:
-    os.chown(place.tree / ".git/refs/heads", 0, STRANGER)
+    """Of the group 0, too: who is in it cannot be known everywhere."""
     (place.tree / ".git/refs/heads").chmod(0o775)
 
 

@@ -37,19 +37,19 @@ class Kind:
         return None if begins_with_users(text) else self.pattern.search(text)
 
 
-def _kind(*hints: str, pattern: str) -> Kind:
-    """A kind whose messages may begin in many ways."""
-    return Kind(hints, re.compile(pattern, re.IGNORECASE))
+def _kind(hints: str, pattern: str) -> Kind:
+    """A kind whose messages may begin in many ways; *hints* are separated by ``|``."""
+    return Kind(tuple(hints.split("|")), re.compile(pattern, re.IGNORECASE))
 
 
-def _driver(*hints: str, pattern: str) -> Kind:
+def _driver(hints: str, pattern: str) -> Kind:
     """A kind whose messages begin with *pattern*; the later lines of one that has several are indented."""
-    return Kind(hints, re.compile(f"^\\s*(?:{pattern})", re.IGNORECASE))
+    return Kind(tuple(hints.split("|")), re.compile(f"^\\s*(?:{pattern})", re.IGNORECASE))
 
 
-def _names(*hints: str, pattern: str) -> Kind:
+def _names(hints: str, pattern: str) -> Kind:
     """A kind whose messages begin with *pattern*, with names of processes and control groups only where it has them."""
-    return Kind(hints, re.compile(f"^(?:{pattern})", re.IGNORECASE), names=True)
+    return Kind(tuple(hints.split("|")), re.compile(f"^(?:{pattern})", re.IGNORECASE), names=True)
 
 
 _CARD = (
@@ -94,9 +94,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "oom_reaped": _names("oom_reaper", pattern=r"oom_reaper: reaped process (\d+) \((.*)\), now "),
     "oomd": _names(
-        "oomd",
-        "earlyoom",
-        "[talos] sending sig",
+        "oomd|earlyoom|[talos] sending sig",
         pattern=r"(?:\S+ )?systemd-oomd(?:\[\d+\])?: Killed (?P<oomd>\S+) due to .*"
         r'|\[talos\] Sending SIGKILL to cgroup .*OOMController.*"cgroup": ?"(?P<talos>[^"]+)"'
         r"|(?:\S+ )?earlyoom(?:\[\d+\])?: sending SIG(?:TERM|KILL) to process (?P<earlyoom>\d+)\b",
@@ -107,14 +105,10 @@ KINDS: Mapping[str, Kind] = {
     ),
     "sxid": _names("sxid (", pattern=r"(nvidia-nvswitch\d+): SXid \((?:PCI:)?([0-9a-f:.]+)\): (\d+)(?:, *(.*))?"),
     "off_the_bus": _driver(
-        "fallen off the bus", "gpu_is_lost", pattern=r"(?:NVRM:|GPU).*(?:fallen off the bus|\bNV_ERR_GPU_IS_LOST\b)"
+        "fallen off the bus|gpu_is_lost", pattern=r"(?:NVRM:|GPU).*(?:fallen off the bus|\bNV_ERR_GPU_IS_LOST\b)"
     ),
     "init_failed": _driver(
-        "nvrm",
-        "nvidia: probe of",
-        "[nvidia-drm]",
-        "nvidia: disagrees about",
-        "nvidia: version magic",
+        "nvrm|nvidia: probe of|[nvidia-drm]|nvidia: disagrees about|nvidia: version magic",
         pattern=r"NVRM:?.*(?:(?:RmInitAdapter|rm_init_adapter).*fail|failed to initialize the NVIDIA"
         r"|failed to wait for GFW"
         r"|cannot (?:initialize GSP|proceed with booting)|NVIDIA devices? (?:is invalid|were initialized)"
@@ -125,15 +119,13 @@ KINDS: Mapping[str, Kind] = {
     ),
     "api_mismatch": _driver("nvrm: api mismatch", pattern=r"NVRM: API mismatch"),
     "firmware_hung": _driver(
-        "nvrm",
-        "nvidia-modeset: error",
+        "nvrm|nvidia-modeset: error",
         pattern=r"NVRM:?.*(?:heartbeat timed out|\bGSP Timeout\b|\bkflcnCoreDump|Memory Subsystem Error detected)"
         r"|nvidia-modeset: ERROR: GPU:\d+: (?:Error while waiting for GPU progress|Failed to query display engine)",
     ),
     "needs_reset": _driver("nvrm", pattern=r"NVRM:?.*(?:NV_ERR_RESET_REQUIRED|likely in a bad state)"),
     "hung_task": _names(
-        "blocked",
-        "can't die",
+        "blocked|can't die",
         pattern=r"INFO: task (.{1,60}?):(\d+) (?:(?:is )?blocked (?:.*)?|can't die )for more than (\d+) seconds",
     ),
     "lock_owner": _names(
@@ -142,52 +134,23 @@ KINDS: Mapping[str, Kind] = {
         r" task (.{1,60}):(\d+)(?: <\w+>)?\.?$",
     ),
     "lockup": _kind(
-        "lockup",
-        "self-detected stall",
-        "detected stall",
-        "stuck for",
-        "detected expedited stall",
-        "kthread starved",
+        "lockup|self-detected stall|detected stall|stuck for|detected expedited stall|kthread starved",
         pattern=r"(?:soft|hard|workqueue|spinlock) lockup\b(?! detector).*|\bkthread starved for \d+ jiffies"
         r"|(?:rcu.*)?(?:self-detected stall|detected (?:expedited )?stalls?)\b(?!.*\} \d{1,3} jiffies).*"
         r"|CPU#?\d+ stuck for \d+s.*",
     ),
     "panic": _kind(
-        "kernel panic",
-        "[#",  # die() of every architecture numbers its oopses: `divide error: 0000 [#1] SMP`
-        "panic: double fault",
-        "oops: ",
-        "oops - ",
-        "unable to handle kernel",
-        "bug: ",
-        "kernel bug at",
-        "general protection fault, ",
-        "list_add corruption",
-        "list_del corruption",
+        "kernel panic|[#|panic: double fault|oops: |oops - |unable to handle kernel|bug: |kernel bug at|"
+        "general protection fault, |list_add corruption|list_del corruption",
         pattern=r"Kernel panic\b.*|(?:: |, sig: )[0-9a-f]* ?\[#\d+\](?=\s|$)|\bPANIC: double fault"
         r"|\bOops(?:: [0-9a-f]{4,16}\b| - )|\bunable to handle kernel\b"
         r"|\bBUG: (?!.{0,20}lockup\b)|kernel BUG at .*"
         r"|\bgeneral protection fault, (?:maybe|probably|IS_ERR|0000|in ).*|\blist_(?:add|del) corruption",
     ),
     "hardware": _kind(
-        "hardware error",
-        "uncorrect",
-        "machine check e",
-        "edac ",
-        "fatal error",
-        "memory failure: 0x",
-        "aer: ",
-        "io_page_fault",
-        "dmar: [dma",
-        "pciehp",
-        "dpc: containment",
-        "device inaccessible",
-        "giving up",
-        "nmi",
-        "temperature",
-        "swiotlb buffer is full",
-        "gpu hang",
-        "gpu reset begin",
+        "hardware error|uncorrect|machine check e|edac |fatal error|memory failure: 0x|aer: |io_page_fault|"
+        "dmar: [dma|pciehp|dpc: containment|device inaccessible|giving up|nmi|temperature|"
+        "swiotlb buffer is full|gpu hang|gpu reset begin",
         pattern=r"\[Hardware Error\](?!.*\bcorrected\b).*|Machine check events? logged.*|EDAC .*\b[1-9]\d* UE\b.*"
         r"|\bMachine Check Exception:|\bMemory failure: 0x[0-9a-f]+: .*|AER: (?:can't recover|device recovery failed)"
         r"|severity=Uncorrect(?:ed|able).*|AER: .*Uncorrect(?:ed|able).*|Uncorrect(?:ed|able) \(Fatal\).*"
@@ -198,51 +161,16 @@ KINDS: Mapping[str, Kind] = {
         r"|\b(?:i915|xe|amdgpu|radeon) .*GPU (?:HANG|reset begin).*",
     ),
     "corrected": _kind(
-        "aer: ",
-        "edac ",
-        "hardware error",
-        "severity=correct",
+        "aer: |edac |hardware error|severity=correct",
         pattern=r"AER: (?:Multiple )?Correct(?:ed|able) error(?: message)? received.*|\bseverity=Correct(?:ed|able)\b.*"
         r"|EDAC .*\b[1-9]\d* CE\b.*|\[Hardware Error\].*\b[Cc]orrected\b.*",
     ),
     "disk": _kind(
-        "i/o error",
-        "failing i/o",
-        "rejecting i/o",
-        "medium error",
-        "target error",
-        "transport error",
-        "hardware error [",
-        "unhandled sense code",
-        "unrecovered",
-        "failed result: ",
-        "remounting filesystem",
-        "ext2-fs",
-        "ext3-fs",
-        "ext4-fs",
-        "jbd2",
-        "aborting journal",
-        "index full",
-        "xfs",
-        "btrfs",
-        "f2fs-fs",
-        "nvme",
-        "md/",
-        "md: ",
-        "exception emask",
-        "failed command",
-        "error:",
-        "interface fatal error",
-        "beyond end of device",
-        "fw in fault",
-        "nfs: server",
-        "fault_state(",
-        "lockup detected",
-        "abort request",
-        "squashfs error",
-        "loop: write error",
-        "out-of-data-space",
-        "device offlined",
+        "i/o error|failing i/o|rejecting i/o|medium error|target error|transport error|hardware error [|"
+        "unhandled sense code|unrecovered|failed result: |remounting filesystem|ext2-fs|ext3-fs|ext4-fs|jbd2|"
+        "aborting journal|index full|xfs|btrfs|f2fs-fs|nvme|md/|md: |exception emask|failed command|error:|"
+        "interface fatal error|beyond end of device|fw in fault|nfs: server|fault_state(|lockup detected|"
+        "abort request|squashfs error|loop: write error|out-of-data-space|device offlined",
         pattern=r"I/O error|failing I/O|rejecting I/O|(?:medium|target|transport) error|unhandled sense code"
         r"|Add\. Sense: .*Unrecovered|\[sd[a-z]+\] .*FAILED Result: |Sense Key : Hardware Error \["
         r"|remounting filesystem read-only|EXT[234]-fs (?:error|\([^)]*\): .*\berror\b)|JBD2: .*error"
@@ -267,31 +195,12 @@ KINDS: Mapping[str, Kind] = {
         pattern=r"(?:[\w.-]+ )?runbook: GPU reset executed: ([0-9a-f:.]+) \S+ success: true$",
     ),
     "network": _driver(
-        "health compromised",
-        "insufficient power on the pcie slot",
-        "high temperature",
-        "health recovery f",
-        "handling bad device",
-        "fatal error ",
-        "fw is unable to respond",
-        "health issue observed",
-        "will cause a leak of a command resource",
-        "port module event[error]",
-        "tx timeout detected",
-        "synd 0x",
-        "error cqe on cqn",
-        "), syndrome (0x",
-        "internal error detected",
-        "_load_one failed",
-        "unit hang",
-        "netdev watchdog: ",
-        "pf reset issued",
-        "reset adapter",
-        "keep alive watchdog",
-        "transmit timed out",
-        "tx timeout on queue",
-        "unknown symbol",
-        "disagrees about version",
+        "health compromised|insufficient power on the pcie slot|high temperature|health recovery f|"
+        "handling bad device|fatal error |fw is unable to respond|health issue observed|"
+        "will cause a leak of a command resource|port module event[error]|tx timeout detected|synd 0x|"
+        "error cqe on cqn|), syndrome (0x|internal error detected|_load_one failed|unit hang|"
+        "netdev watchdog: |pf reset issued|reset adapter|keep alive watchdog|transmit timed out|"
+        "tx timeout on queue|unknown symbol|disagrees about version",
         pattern=r"mlx[45]_\w+ [0-9a-f:.]{12}.*(?:device's health compromised|insufficient power on the PCIe slot"
         r"|\bHigh temperature\b|health recovery (?:flow aborted|failed)|handling bad device|\bFatal error \d+ detected"
         r"|FW is unable to respond|Health issue observed|Will cause a leak of a command resource"
@@ -304,32 +213,18 @@ KINDS: Mapping[str, Kind] = {
         r"|(?:nv_peer_mem|nvidia_peermem|(?:ib|rdma|mlx[45])_\w+): (?:disagrees about version of|Unknown) symbol "
         r"|NETDEV WATCHDOG: \S+ \([^)]*\): transmit queue \d+ timed out",
     ),
-    "link_down": _driver(
-        "link is down", "link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"
-    ),
-    "link_up": _driver("link is up", "link up", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Up\b"),
+    "link_down": _driver("link is down|link down", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Down\b"),
+    "link_up": _driver("link is up|link up", pattern=rf"({_CARD}\b.{{0,80}}?)[ :]+(?:NIC )?Link (?:is )?Up\b"),
     "server_silent": _driver(
-        "nfs: server ",
-        "nfs_acl: server ",
-        "lockd: server ",
-        ": connection to ",
-        "@@@ request sent has failed",
-        "libceph: ",
-        "ceph: mds",
-        "gpfs deadman",
-        "cifs",
+        "nfs: server |nfs_acl: server |lockd: server |: connection to |@@@ request sent has failed|libceph: |"
+        "ceph: mds|gpfs deadman|cifs",
         pattern=rf"{_RPC} not responding, (?:still trying|timed out)"
         rf"|{_LUSTRE} to (?P<lustre>[\w.-]+) \(at \S+\) was lost|{_LUSTRE_REQUEST}|{_CEPH_SILENT}"
         r"|(?P<gpfs>GPFS) Deadman Switch timer has expired"
         r"|CIFS:? VFS: (?:\\\\|Server )(?P<smb>[\w.:-]{1,255}) has not responded in ",
     ),
     "server_back": _driver(
-        "nfs: server ",
-        "nfs_acl: server ",
-        "lockd: server ",
-        ": connection restored to ",
-        "libceph: ",
-        "ceph: mds",
+        "nfs: server |nfs_acl: server |lockd: server |: connection restored to |libceph: |ceph: mds",
         pattern=rf"{_RPC} OK$|{_LUSTRE} restored to (?P<lustre>[\w.-]+) \(at |{_CEPH_BACK}",
     ),
     "missed": _names(
