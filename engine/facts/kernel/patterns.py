@@ -139,7 +139,7 @@ KINDS: Mapping[str, Kind] = {
         r"|(?:rcu.*)?(?:self-detected stall|detected (?:expedited )?stalls?)\b(?!.*\} \d{1,3} jiffies).*"
         r"|CPU#?\d+ stuck for \d+s.*",
     ),
-    "panic": _kind(
+    "panic": _kind(  # die() of every architecture numbers its oopses: `divide error: 0000 [#1] SMP`
         "kernel panic|[#|panic: double fault|oops: |oops - |unable to handle kernel|bug: |kernel bug at|"
         "general protection fault, |list_add corruption|list_del corruption",
         pattern=r"Kernel panic\b.*|(?:: |, sig: )[0-9a-f]* ?\[#\d+\](?=\s|$)|\bPANIC: double fault"
