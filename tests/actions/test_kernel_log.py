@@ -394,6 +394,22 @@ def test_an_empty_journal_is_no_quiet_one(tmp_path, shell, lines, code, said):
 
 
 @searching
+def test_what_the_kernel_itself_calls_an_error_is_told_where_no_rule_knows_it(tmp_path, shell):
+    """Mutants: what is said at the boot, or what a rule knows, or a warning, or a program's, told as well."""
+    ring(
+        tmp_path,
+        "kern  :err   : [    2.819204] pci 0000:00:01.0: BAR 13: failed to assign [io  size 0x1000]\n"
+        "kern  :warn  : [  900.000000] frob 0000:04:00.0: slow\n"
+        "kern  :err   : [  901.000000] frob 0000:04:00.0: firmware error 7\n"
+        "daemon:err   : [  902.000000] prog[77]: firmware error\n"
+        "kern  :crit  : [  903.000000] NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.\n",
+    )
+    state = looked(tmp_path, shell)
+    assert [it.text for it in state.other_errors] == ["frob 0000:04:00.0: firmware error 7"]
+    assert [it.code for it in state.xids] == [79]
+
+
+@searching
 @pytest.mark.slow
 def test_a_storm_keeps_its_end_and_says_from_when_on_it_is_complete(tmp_path, shell):
     storm = "".join(f"[{at}.0] NVRM: Xid (PCI:0000:01:00): 8\n" for at in range(1, 25_001))

@@ -27,6 +27,7 @@ from engine.facts.kernel.faults import (
     lost_gpus,
     oomd_kills,
     open_faults,
+    other_errors,
     since_boot,
     xids_by_mending,
 )
@@ -202,6 +203,7 @@ def _state(args: Args, reading: KernelLog) -> State:
         panics=_known(faults("panic", inside), blind),
         hardware_errors=_known(faults("hardware", inside), blind),
         corrected_errors=_known(faults("corrected", inside), blind),
+        other_errors=other_errors(_inside(reading.errors, low, high)),
         oomd_kills=_known(oomd_kills(inside), blind),
         no_victim=_known(faults("oom_nobody", inside), blind),
         sxids=_known(sxids(inside), blind),

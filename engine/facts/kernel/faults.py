@@ -15,6 +15,8 @@ from engine.facts.kernel.messages import Message
 from engine.facts.kernel.patterns import KINDS
 from engine.values.types import Unknown
 
+BOOTING = 120.0  # seconds after a boot in which errors are said that mean nothing
+
 NEAR = 4
 """Messages of the driver before or after the one with the fault that may name the GPU: a sentence may have several."""
 
@@ -172,6 +174,15 @@ def faults(kind: str, messages: Iterable[Message]) -> tuple[KernelFault, ...]:
         KernelFault(**when(message), text=message.text.strip())
         for message in messages
         if KINDS[kind].find(message.text)
+    )
+
+
+def other_errors(messages: Iterable[Message]) -> tuple[KernelFault, ...]:
+    """Those that are of no kind, without what is said at the boot: of devices that are not there, and the like."""
+    return tuple(
+        KernelFault(**when(message), text=message.text.strip())
+        for message in messages
+        if (message.since_boot or 0) > BOOTING and not any(kind.find(message.text) for kind in KINDS.values())
     )
 
 

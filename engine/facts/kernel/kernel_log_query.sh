@@ -11,13 +11,15 @@ show() {  # stdin: a log and, as its last line, how the program that wrote it en
     awk 'BEGIN { worth = ARGV[1]; kept = ARGV[2]; begins = ARGV[3]; ARGC = 1 }
         held { line(last) }
         { last = substr($0, 1, 1000); held = 1 }
-        function line(it,    stamp, text) {
+        function line(it,    stamp, text, bad) {
             if (it ~ /^-- / || it !~ begins && !(drivers && it ~ /^ +NVRM/)) { if (note == "") note = it; return }
             if (match(it, /^(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]) *: *[a-z]+ *: */)) { # dmesg -x; a program that writes to /dev/kmsg has another facility
                 text = substr(it, RLENGTH + 1)
                 if (it !~ /^kern/ && text !~ /^\[ *[0-9]+[.][0-9]+\] (runbook|systemd-journald)/) return
+                bad = it ~ /^kern *: *(emerg|alert|crit|err) *:/
                 it = text
             }
+            if (bad) errors[bads++ % 50] = it
             text = it
             sub(/^[0-9]+[.][0-9]+ [^ ]+ kernel: /, "", text) # the journal
             if (match(it, /^([^[]* kernel: )?\[ *[0-9]+[.][0-9]+\]/)) {
@@ -45,6 +47,7 @@ show() {  # stdin: a log and, as its last line, how the program that wrote it en
             print "first " first
             print "last " final
             if (n > kept) print "dropped " n - kept
+            for (i = bads > 50 ? bads - 50 : 0; i < bads; i++) print "error " errors[i % 50]
             for (i = n > kept ? n - kept : 0; i < n; i++) print " " chosen[i % kept]
         }' "$worth" "$kept" "$1"
 }

@@ -62,6 +62,8 @@ class KernelLog:
     drift: float | None = None
     """By how many seconds the journal's times are later than those reckoned from the time since boot."""
     clock: HostClock = field(default_factory=HostClock)
+    errors: tuple[Message, ...] = ()
+    """The last ones that the kernel calls errors, or worse (``dmesg -x``)."""
     understood: bool = True
     """Whether at least one line is of a form that is known: else nothing can be said of the log."""
 
@@ -75,18 +77,21 @@ class _Told:
 
 def read_kernel(output: str) -> KernelLog:
     """What the script of ``ask_kernel`` printed."""
-    clock, reported = HostClock(), list[_Told]()
+    clock, reported, errors = HostClock(), list[_Told](), list[str]()
     for line in output.split("\n"):
         word, _, rest = line.partition(" ")
         if line.startswith(" ") and reported:
             reported[-1].lines.append(line[1:])
         elif word == "clock":
             clock = _clock(rest)
+        elif word == "error":
+            errors.append(rest)
         elif word == "source":
             reported.append(_Told(name=rest))
         elif reported and line:
             reported[-1].facts.setdefault(word, rest)
-    return _merged([_source(it, clock) for it in reported], clock)
+    merged = _merged([_source(it, clock) for it in reported], clock)
+    return replace(merged, errors=messages(errors, clock))
 
 
 def read_text(text: str) -> KernelLog:

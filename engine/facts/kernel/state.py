@@ -128,6 +128,12 @@ class KernelLogState:
             "about": "Errors of memory, processors and PCI Express that were corrected, which a few times is normal."
         }
     )
+    other_errors: tuple[KernelFault, ...] | Unknown = field(
+        default=(),
+        metadata={
+            "about": "What the kernel itself calls an error, later than two minutes after the boot, and no field has."
+        },
+    )
     oomd_kills: tuple[OomdKill, ...] | Unknown = field(
         metadata={"about": "Control groups that systemd-oomd killed for memory pressure: at, seconds, cgroup, text."}
     )
