@@ -7,6 +7,7 @@ import os
 import pytest
 
 from engine.app.input_files import DEFAULT_INVENTORY, find_playbook, inventory_paths, open_included
+from engine.app.show_commands import list_text
 from engine.errors import ConfigError
 from engine.foreign_files import refuse_foreign
 
@@ -70,6 +71,14 @@ def test_a_path_that_was_typed_is_taken(here):
 def test_the_library_is_not_asked(here):
     here.chmod(0o777)
     assert find_playbook("docker-recover")
+
+
+def test_a_refused_playbook_is_listed_as_such_and_the_librarys_is_named(here):
+    here.chmod(0o777)
+    (line,) = (it for it in list_text().splitlines() if it.startswith("zombie-gpu "))
+    assert line.endswith("cannot be used: 1 mistake (runbook check zombie-gpu)")
+    with pytest.raises(ConfigError, match=r"that of the library is /.*/zombie-gpu\.yaml"):
+        beside()
 
 
 @pytest.mark.real("root")

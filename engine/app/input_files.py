@@ -43,10 +43,11 @@ def find_playbook(name: str) -> Path:
     """
     if Path(name).is_file():
         return Path(name) if os.sep in name else refuse_foreign(Path(name))
-    for folder in (Path("playbooks"), library()):
-        for ending in ("", *ENDINGS):
-            if (found := folder / f"{name}{ending}").is_file():
-                return found if folder == library() else refuse_foreign(found)
+    named = [folder / f"{name}{ending}" for folder in (Path("playbooks"), library()) for ending in ("", *ENDINGS)]
+    found = [path for path in named if path.is_file()]
+    if found:
+        hint = f"that of the library is {found[-1]}" if len(found) > 1 and found[-1].parent == library() else ""
+        return found[0] if found[0].parent == library() else refuse_foreign(found[0], hint)
     if Path(name).exists():
         raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})

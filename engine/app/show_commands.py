@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from engine.actions import discover
 from engine.app.action_scripts import scripts_text
 from engine.app.history.recording import hosts_in_records
-from engine.app.input_files import inventory_paths, playbook_files, read_inventory, read_playbook
+from engine.app.input_files import find_playbook, inventory_paths, playbook_files, read_inventory, read_playbook
 from engine.app.playbook_text import plain, width
 from engine.errors import ConfigError
 from engine.inventory.groups import traits
@@ -29,9 +29,9 @@ def list_text() -> str:
     width = max((len(path.stem) for path in found), default=0)
     for path in found:
         try:
-            about = read_playbook(path, actions).about
+            about = read_playbook(find_playbook(path.stem), actions).about
         except ConfigError as error:
-            about = f"cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path})"
+            about = f"cannot be used: {plural(len(error.problems), 'mistake')} (runbook check {path.stem})"
         lines.append(f"{path.stem:{width}}  {about}")
     return "\n".join(lines) or "no playbooks: neither in ./playbooks nor in the library"
 

@@ -14,12 +14,12 @@ folder() {  # directory: that nobody else can put a file there
     place "$1"
     safe_resolve "$at" last || no
     if [ "$kind" = directory ]; then safe_step "$real" || no; fi
-    [ "$shared" = no ] || { why="everybody can put files in $real"; no; }
+    [ "$shared" = no ] || { why="others can put files in $real"; no; }
 }
 program() {  # program, or script for one: that nobody else can put another one there
     place "$1"
     safe_resolve "$at" last || case $shared:$why in "no:there is no directory "*) return 0 ;; *) no ;; esac
-    [ "$kind" != absent ] || [ "$shared" = no ] || { why="everybody can put a file there: $real"; no; }
+    [ "$kind" != absent ] || [ "$shared" = no ] || { why="others can put a file there: $real"; no; }
     [ "$kind" = file ] || return 0
     safe_ours "$uid" || { safe_belongs "$real" "$uid" 'who could exchange what is in it meanwhile'; no; }
     case $mode in

@@ -34,8 +34,8 @@ git_refuse() { # ends the script with what safe.sh found
     fail "$why${owner:+: give the step \`become: $owner\`}"
 }
 
-git_told_of() { # `UID NAME` of what others can change: the sentence about it
-    owner='' why="others can write to ${1#* }: \`chmod -R go-w\`"
+git_told_of() { # `UID NAME` of what others can change, the directory that it is in: the sentence about it
+    owner='' why="others can write to ${1#* }: \`chmod -R go-w $2\`"
     safe_ours "${1%% *}" || safe_belongs "${1#* }" "${1%% *}" 'who could exchange what git does there'
     printf '%s\n' "$why${owner:+: give the step \`become: $owner\`}"
 }
@@ -61,7 +61,7 @@ git_whole() { # directory: refuses it unless all that is in it is ours alone; 1 
     [ "$kind" = directory ] || return 1
     safe_step "$real" || git_refuse
     git_found=$(git_others "$real" '' | head -n 1)
-    [ -z "$git_found" ] || fail "$(git_told_of "$git_found")"
+    [ -z "$git_found" ] || fail "$(git_told_of "$git_found" "$real")"
     git_found=$(find "$real" -type l -exec sh -c 'for link; do
         case $(readlink -- "$link") in /* | .. | ../* | */.. | */../*) printf "%s\n" "$link" ;; esac; done' sh {} + |
         head -n 1)
@@ -127,11 +127,11 @@ git_tracked() { # a commit, or nothing: refuses a work tree with files of git's 
     [ -n "$git_told" ] || return 0
     git_told=$(printf '%s\n' "$git_told" | while IFS= read -r git_found; do
         git_name=${git_found#* ./} git_seen=$((${git_seen-0} + 1))
-        [ "$git_name" != "$git_found" ] || { git_told_of "$git_found"; break; }
+        [ "$git_name" != "$git_found" ] || { git_told_of "$git_found" "$path"; break; }
         [ "$git_seen" -le 200 ] || { echo "more than 200 directories below $path can be changed by others"; break; }
         [ -n "$(g ls-files -- ":(literal)$git_name" | head -n 1)" ] ||
             { [ -n "${1-}" ] && g cat-file -e "$1:$git_name" 2>/dev/null; } || continue
-        git_told_of "${git_found%% *} $path/$git_name"
+        git_told_of "${git_found%% *} $path/$git_name" "$path"
         break
     done)
     [ -z "$git_told" ] || fail "$git_told"

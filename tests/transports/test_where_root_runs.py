@@ -74,7 +74,10 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
     for command in refused:
         out, err = run(shell, command)
         assert out == "TOKEN !", (command, out, err)
-        assert any(it in err for it in (f"belongs to {STRANGER}", "verybody can", "others (group 0, or an ACL) can")), (
+        assert any(
+            it in err
+            for it in (f"belongs to {STRANGER}", "verybody can", "thers can put", "others (group 0, or an ACL) can")
+        ), (
             command,
             err,
         )

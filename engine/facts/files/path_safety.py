@@ -14,8 +14,6 @@ def refusal(why: str, owner: str) -> str:
         return f"{why}; the host has no name for that user: give the directory to root, or to a user with a name"
     if owner:
         return f"{why}: give the step `become: {owner}`"
-    if " can write to " in why:
-        return f"{why}: remove that permission (chmod go-w), or set the sticky bit as on /tmp (chmod +t)"
     return why
 
 

@@ -7,7 +7,7 @@ led_astray() {  # directory: whether rm could be led elsewhere in it; sets why a
     [ -n "$loose" ] || return 1
     loose=${loose%%"
 "*}
-    why="others can write to $loose, and redirect the rm of this host while it runs (GNU rm is not affected)"
+    why="others can write to $loose, and redirect the rm of this host while it runs (GNU rm is not affected): \`chmod go-w $loose\`"
     safe_stat "$loose" && ! safe_ours "$uid" || return 0
     safe_belongs "$loose" "$uid" 'who could redirect the rm of this host while it runs (GNU rm is not affected)'
 }
