@@ -97,6 +97,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         (["Exception: Current loss scale already at minimum - cannot decrease scale anymore."], ["diverged"]),
         (["{'loss': 0.0, 'grad_norm': nan}"] * 3, ["diverged"]),
         (["{'loss': 0.1, 'grad_norm': nan}", "{'loss': 0.1, 'grad_norm': 1.0}"], ["silent_stop"]),
+        ([*["loss: nan"] * 3, "loss: 0.31"], ["silent_stop"]),
         (["`Trainer.fit` stopped: `max_epochs=1` reached."], []),
         (["EarlyStopping: Training stopped early as no improvement observed"], []),
         (["training completed", "OSError: [Errno 28] No space left on device"], ["failed_after_the_end"]),
