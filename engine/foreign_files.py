@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from engine.errors import ConfigError, Problem
 
+MOST_LINKS = 40
 MOVE_IT = "keep it in a directory that only you can write to"
 
 
@@ -20,21 +23,41 @@ def refuse_foreign(path: Path, hint: str = "") -> Path:
     """
     sudo = os.environ.get("SUDO_UID", "")
     ours = {0, os.geteuid(), int(sudo) if os.geteuid() == 0 and sudo.isdecimal() else 0}
-    real = path.resolve()
+    close = (path.absolute(), path.absolute().parent, path.resolve(), path.resolve().parent)
     try:
-        for each in dict.fromkeys((path, *path.parents, real, *real.parents)):
-            there, place = each.lstat(), each.absolute()
+        for each in dict.fromkeys(part for way in _ways(path.absolute()) for part in (way, *way.parents)):
+            there = each.lstat()
             sticky = there.st_mode & stat.S_ISVTX
             if there.st_uid not in ours:
-                raise _refused(path, f"{place} belongs to {user_name(there.st_uid)}", hint)
-            if sticky and each not in (path, path.parent, real, real.parent):
+                raise _refused(path, f"{each} belongs to {user_name(there.st_uid)}", hint)
+            if sticky and each not in close:
                 continue
             if there.st_mode & 0o022 and not stat.S_ISLNK(there.st_mode):
-                mend = "" if sticky else f" (`chmod go-w {place}`)"
-                raise _refused(path, f"other users can write to {place}{mend}", hint)
+                mend = "" if sticky else f" (`chmod go-w {each}`)"
+                raise _refused(path, f"other users can write to {each}{mend}", hint)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     return path
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether ``refuse_foreign`` refuses *path*."""
+    try:
+        refuse_foreign(path)
+    except ConfigError:
+        return True
+    return False
+
+
+def _ways(path: Path) -> Iterator[Path]:
+    """*path*, and what becomes of it as each link on the way is followed.  Raises OSError."""
+    for _ in range(MOST_LINKS):
+        yield path
+        link = next((it for it in (*reversed(path.parents), path) if it.is_symlink()), None)
+        if link is None:
+            return
+        path = link.parent / os.readlink(link) / path.relative_to(link)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def user_name(user: int) -> str:

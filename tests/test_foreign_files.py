@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from engine.app.input_files import DEFAULT_INVENTORY, find_playbook, inventory_paths, open_included
+from engine.app.input_files import DEFAULT_INVENTORY, find_playbook, inventory_paths, open_included, read_beside
 from engine.app.show_commands import list_text
 from engine.errors import ConfigError
 from engine.foreign_files import refuse_foreign
@@ -102,6 +102,31 @@ def test_a_link_of_another_user_is_not_followed_and_a_directory_of_theirs_counts
     os.chown(theirs, MALLORY, MALLORY)
     with pytest.raises(ConfigError, match=f"{theirs} belongs to"):
         refuse_foreign(link)
+
+
+@pytest.mark.real("root")
+def test_no_link_on_the_way_is_another_users(here, tmp_path_factory):
+    """Mutant: only the written path and where it ends are looked at."""
+    shared = tmp_path_factory.mktemp("shared")
+    shared.chmod(0o1777)
+    (here / "own").mkdir()
+    (here / "own" / "zombie-gpu.yaml").write_text(TEXT)
+    (shared / "theirs").symlink_to(here / "own")
+    os.lchown(shared / "theirs", MALLORY, MALLORY)
+    (here / "linked").symlink_to(shared / "theirs")
+    with pytest.raises(ConfigError, match=f"{shared}/theirs belongs to"):
+        refuse_foreign(here / "linked" / "zombie-gpu.yaml")
+    os.lchown(shared / "theirs", 0, 0)
+    assert refuse_foreign(here / "linked" / "zombie-gpu.yaml")
+
+
+def test_nor_is_what_a_playbook_of_ours_sends_from_beside_it(here):
+    (here / "playbooks" / "files").mkdir()
+    (here / "playbooks" / "files" / "s.sh").write_text("echo x\n")
+    assert read_beside("files/s.sh", "playbooks/zombie-gpu.yaml") == "echo x\n"
+    (here / "playbooks" / "files").chmod(0o777)
+    with pytest.raises(ConfigError, match="other users can write to"):
+        read_beside("files/s.sh", "playbooks/zombie-gpu.yaml")
 
 
 @pytest.mark.real("root")

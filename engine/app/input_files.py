@@ -14,7 +14,7 @@ from typing import Any
 
 from engine import transports
 from engine.errors import ConfigError, Problem
-from engine.foreign_files import MOVE_IT, refuse_foreign
+from engine.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from engine.protocols import Action
 from engine.values.inventory import Inventory
 from engine.values.playbook import Playbook, Where
@@ -117,6 +117,8 @@ def read_beside(name: str, playbook: str, included: bool = False) -> str:
         raise ConfigError(
             f"{path} lies outside the playbook's folder {folder}, and not every user can read it: move it there"
         )
+    if not Path(name).is_absolute() and not is_foreign(Path(playbook)):
+        refuse_foreign(path, MOVE_IT)
     if path.stat().st_size > LARGEST_SENT:
         raise ConfigError(f"{path} is larger than {LARGEST_SENT // 1024} KiB, the maximum for what is sent to hosts")
     text = read_text(path)

@@ -32,6 +32,18 @@ def left_behind(folder) -> list[str]:
     return [it.name for it in folder.iterdir() if it.name.startswith(".runbook")]
 
 
+@pytest.mark.real("root")
+def test_a_parent_that_is_missing_below_another_users_directory_shows_nothing_of_ours(tmp_path, monkeypatch):
+    """Mutant: file_probe.sh that looks at a file of that name in the directory that it stands in."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 4242, 4242)
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    taken = take("file", {"path": f"{theirs}/app/data", "state": "directory", "parents": True})
+    assert (taken.status, "belongs to" in taken.why) == ("blocked", True), taken.why
+
+
 @pytest.mark.parametrize("name", ["plain", ODD, "-n", " "])
 def test_a_file_is_made_with_its_content_and_the_second_run_does_nothing(tmp_path, name):
     path = tmp_path / name

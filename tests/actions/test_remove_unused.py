@@ -98,6 +98,16 @@ def test_what_a_process_has_open_or_only_mapped_stays_and_the_rest_goes(folder, 
     assert sorted(it.name for it in folder.iterdir()) == ["other", "torch_2_b", "torch_3_c d"]
 
 
+@pytest.mark.real("lab", "dash")
+def test_the_name_of_an_open_file_is_no_error_of_ls(folder, inside, using, tmp_path):
+    """Mutant: what nobody could inspect, by words that any user can give a file as its name."""
+    odd = tmp_path / "x: Permission denied"
+    odd.touch()
+    using("open", odd)
+    _, state = seen(folder, Machine(before=inside))
+    assert "torch_1_a" in names(state.entries)
+
+
 @shells
 def test_what_is_taken_into_use_meanwhile_is_left_alone(folder, inside, using, tmp_path, named):
     """Mutant: not seen again right before the removal."""

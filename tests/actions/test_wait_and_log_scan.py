@@ -7,6 +7,8 @@ import os
 import socket
 import time
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -222,6 +224,43 @@ def test_a_file_that_may_not_be_read_makes_finding_nothing_unknown():
     state = drive(log_scan.probe(made), nobody)
     assert (state.unreadable, state.files) == (("/etc/shadow",), ("/etc/hosts",))
     assert isinstance(state.matches, Unknown)
+
+
+@pytest.mark.real("root")
+def test_the_newest_files_are_those_of_each_user(tmp_path):
+    """Mutants: the newest of all, so that anybody hides a log behind newer ones; the bytes of a link its target's."""
+    tmp_path.chmod(0o1777)
+    own = tmp_path / "own.log"
+    own.write_text("busy or unavailable\n")
+    for number in range(6):
+        newer = tmp_path / f"b{number}.log"
+        newer.touch()
+        os.utime(newer, (2e9, 2e9))
+        os.chown(newer, 4242, 4242)
+    for within in (0, 120):
+        values = {"signatures": SIGNATURES, "files": [f"{tmp_path}/*.log"], "newest": 2, "within": within}
+        state = drive(log_scan.probe(build(log_scan.Args, values)), Here())
+        assert [it.file for it in state.matches] == [str(own)]
+        assert len(state.files) == 3
+
+
+@pytest.mark.real("root")
+def test_links_are_charged_to_who_made_them(tmp_path):
+    """Mutant: the bytes charged to the owner of what they lead to, so that nothing is left for root's own logs."""
+    tmp_path.chmod(0o1777)
+    with TemporaryDirectory(dir="/tmp") as everybodys:
+        Path(everybodys).chmod(0o755)
+        big = Path(everybodys) / "big"
+        big.write_bytes(b"x\n" * (1 << 20))
+        big.chmod(0o644)
+        for number in range(20):
+            (tmp_path / f"a{number:02}.log").symlink_to(big)
+            os.lchown(tmp_path / f"a{number:02}.log", 4242, 4242)
+        (tmp_path / "z.log").write_text("busy or unavailable\n")
+        state = drive(
+            log_scan.probe(build(log_scan.Args, {"signatures": SIGNATURES, "files": [f"{tmp_path}/*.log"]})), Here()
+        )
+    assert [it.file for it in state.matches] == [f"{tmp_path}/z.log"]
 
 
 @pytest.mark.real("root")

@@ -14,7 +14,7 @@ if [ $there = yes ]; then parent=yes
 elif [ -e "$dir" ] || [ -L "$dir" ]; then parent="$dir is not a directory"
 else
     parent=no
-    [ -n "$unsafe" ] || (safe_enter "${up:-/}") || { safe_enter "${up:-/}"; unsafe=$why become=$owner owner=; }
+    [ -n "$unsafe" ] || (safe_enter "${up:-/}") || { safe_enter "${up:-/}"; unsafe=$why become=$owner owner='' kind=absent; }
 fi
 if [ "$kind" != absent ]; then
     [ "$kind" != link ] || leads=$(readlink "./$name")

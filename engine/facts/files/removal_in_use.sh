@@ -27,7 +27,7 @@ names_in_use() { # names, one a line: prints those that are in use; fails where 
         } | awk -v me="$in_use_me" -v end="$in_use_end" '
             !begun { if ($0 == end) begun = 1; else want[$0]; next }
             $0 == end { whole = 1; next }
-            / Permission denied$|: Permission denied/ { blind = 1; next }
+            /^[^ ]*(ls|grep): .*Permission denied$/ { blind = 1; next } # not the name of a file
             !index($0, "/") { next }
             { sub(/ \(deleted\)$/, ""); sub(/.*\//, "") }
             $0 == "ostype" { opened = 1 }
