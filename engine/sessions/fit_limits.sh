@@ -21,11 +21,8 @@ program() {  # program, or script for one: that nobody else can put another one 
     safe_resolve "$at" last || case $shared:$why in "no:there is no directory "*) return 0 ;; *) no ;; esac
     [ "$kind" != absent ] || [ "$shared" = no ] || { why="others can put a file there: $real"; no; }
     [ "$kind" = file ] || return 0
-    safe_ours "$uid" || { safe_belongs "$real" "$uid" 'who could exchange what is in it meanwhile'; no; }
-    case $mode in
-        ????????w*) why="everybody can write to $real: \`chmod go-w $real\`"; no ;;
-        ?????w*) why="others (group $gid, or an ACL) can write to $real: \`chmod g-w $real\`"; no ;;
-    esac
+    safe_directory "$real" || no
+    [ "$shared" = no ] || { why="others can write to $real"; no; }  # a sticky bit protects no file
 }
 [ "$safe_me" = 0 ] || exit 0
 cwd=$1 paths=$2 from=$(pwd -P); shift 2

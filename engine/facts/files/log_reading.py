@@ -19,7 +19,7 @@ ALL_BYTES = 16 << 20
 """What is read of all files together at most."""
 
 SHARE = 300
-"""Files of one user that are read, the newest; of root and of whoever reads all are."""
+"""Files of one user that are read, the newest; those of root and of our own user are all read."""
 
 _READ = VIEW + script(__package__, "log_reading")
 """Content is indented by one space, so that no line of a log can pass for one of ours."""

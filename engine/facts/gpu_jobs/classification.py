@@ -65,7 +65,11 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     answers = [(process, True if process.key not in before else work[process.pid]) for process in processes]
     beyond = tuple(_beyond(it, hopeless[it.pid]) for it, answer in answers if it.pid in hopeless and answer is not True)
     answers = [(it, answer) for it, answer in answers if it.pid not in hopeless or answer is True]
-    undecided = tuple(_undecided(it, answer) for it, answer in answers if isinstance(answer, Unknown))
+    undecided = tuple(
+        _spared(it, f"whether it is left over is not known: {answer.why}")
+        for it, answer in answers
+        if isinstance(answer, Unknown)
+    )
     unknown = Unknown(why=f"pid {undecided[0].pid}: {undecided[0].why}") if undecided else None
     if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
         return Classification(leftover=unknown, at_work=unknown, beyond_help=beyond, undecided=undecided)
@@ -77,13 +81,14 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     )
 
 
-def _undecided(process: Process, answer: Unknown) -> Protected:
-    why = f"whether it is left over is not known: {answer.why}"
-    return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
-
-
 def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
-    why = f"it holds GPU {', '.join(buses)}, which is lost: only a reboot of the host brings the GPU back, not a kill"
+    return _spared(
+        process,
+        f"it holds GPU {', '.join(buses)}, which is lost: only a reboot of the host brings the GPU back, not a kill",
+    )
+
+
+def _spared(process: Process, why: str) -> Protected:
     return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
 
 

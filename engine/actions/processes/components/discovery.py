@@ -15,7 +15,7 @@ from engine.values.types import Unknown
 
 
 def with_found(seen: ComponentSet, components: Sequence[Component], table: Table) -> ComponentSet:
-    """*seen*, where what does not run from here may be one of the processes in *table*: root's, or of who looks.
+    """*seen*, where what does not run from here may be one of the processes in *table*: root's, or our user's.
 
     Raises ProbeError where it is not known whether one runs, also where it may be another user's process: anybody can
     give theirs any command line.
@@ -33,7 +33,7 @@ def with_found(seen: ComponentSet, components: Sequence[Component], table: Table
                 raise ProbeError(f"not known whether {part.name} runs: the command line of {error}") from error
             if not matches and (blind := table.blind()):
                 raise ProbeError(f"not known whether {part.name} runs: {blind.why}")
-            if matches and table.rows[matches[0].pid].uid not in ("0", str(table.uid)):
+            if matches and table.rows[matches[0].pid].names is not None:
                 raise ProbeError(
                     f"not known whether {part.name} runs: the command line of pid {matches[0].pid} fits, and it is "
                     f"{matches[0].user}'s: if that is the one, give the step `become: {matches[0].user}`"
@@ -52,8 +52,7 @@ def _matches(pattern: SearchPattern, table: Table, ours: set[str], budget: Searc
     """
     rows = [row for row in table.rows.values() if not row.defunct and row.process.key not in ours]
     chosen = [row.process for row in rows if _matches_row(pattern, row, budget) and protection(row, table) == ""]
-    own = ("0", str(table.uid))
-    return sorted(chosen, key=lambda it: (table.rows[it.pid].uid not in own, it.start, it.pid))
+    return sorted(chosen, key=lambda it: (table.rows[it.pid].names is not None, it.start, it.pid))
 
 
 def _matches_row(pattern: SearchPattern, row: Row, budget: SearchBudget) -> bool:
