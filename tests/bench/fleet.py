@@ -1,8 +1,10 @@
 """Ten commands on many hosts, beside other programs that do the same over SSH: ``make bench``.
 
-Hosts are addresses of loopback with one sshd behind them, whose user is a plain one with an empty profile.  Every figure
-is that of a whole process, start-up included; the rounds of all contenders are interleaved.  The other programs are those
-of the virtual environment that ``--peers`` names; what is not installed there is left out, and named.
+Hosts are addresses of loopback, each with an sshd in a pid namespace of its own: a process table of its own, as every
+machine has (``--one-table``, or without the rights for that: one sshd, and one table, for all).  The user is a plain one
+with an empty profile.  Every figure is that of a whole process, start-up included; the rounds of all contenders are
+interleaved.  The other programs are those of the virtual environment that ``--peers`` names; what is not installed there
+is left out, and named.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -17,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +40,8 @@ class Contender:
     env: dict[str, str] = field(default_factory=dict)
     walls: list[float] = field(default_factory=list)
     cpus: list[float] = field(default_factory=list)
+    hosts: list[float] = field(default_factory=list)
+    """Seconds of CPU that the machine was busy beside the client: what the hosts took, on an idle machine."""
     memory: int = 0
     """KiB of its greatest process."""
     failed: str = ""
@@ -45,7 +50,7 @@ class Contender:
         """One round."""
         if self.failed:
             return
-        began = time.monotonic()
+        began, busy = time.monotonic(), _busy()
         with (folder / "out").open("wb") as out:
             process = subprocess.Popen(
                 self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder, env={**os.environ, **self.env}
@@ -58,23 +63,63 @@ class Contender:
             return
         self.walls.append(time.monotonic() - began)
         self.cpus.append(used.ru_utime + used.ru_stime)
+        self.hosts.append(_busy() - busy - self.cpus[-1])
         self.memory = max(self.memory, used.ru_maxrss)
 
 
+def _busy() -> float:
+    """Seconds of CPU that this machine was busy since it started."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def hosts_up() -> Iterator[tuple[Sshd, Path]]:
-    """An sshd on every address of loopback, and a folder."""
-    with tempfile.TemporaryDirectory(prefix="runbook-bench-") as name:
+def hosts_up(count: int, *, one_table: bool = False) -> Iterator[tuple[Sshd, Path]]:
+    """An sshd on each of *count* addresses of loopback, all with one port and one key; the first of them, and a folder."""
+    with tempfile.TemporaryDirectory(prefix="runbook-bench-") as name, ExitStack() as running:
         folder = Path(name)
         folder.chmod(0o755)
         before = with_plain_user(folder) if os.getuid() == 0 else ()
-        server = start_sshd(folder / "sshd", "0.0.0.0", extra="MaxSessions 50", before=before)
-        try:
-            yield server, folder
-        finally:
-            server.stop()
-            for pid in _masters(name):
-                os.kill(pid, signal.SIGTERM)
+        running.callback(_end_masters, name)
+        if one_table or os.getuid():
+            server = start_sshd(folder / "sshd", "0.0.0.0", extra="MaxSessions 50", before=before)
+            running.callback(server.stop)
+        else:
+            server = _with_own_tables(folder, count, before, running)
+        yield server, folder
+
+
+def _with_own_tables(folder: Path, count: int, before: Sequence[str], running: ExitStack) -> Sshd:
+    """An sshd in a pid namespace of its own on each of the addresses; the first of them."""
+    alone = ("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount", "sh", "-c", _OWN_PROC)
+    address, *others = _addresses(count)
+    first = start_sshd(folder / address, address, before=(*before, *alone), extra="MaxSessions 50")
+    running.callback(_killed, first)
+    user = ("nsenter", "--mount", "--target", str(first.process.pid))
+    for address in others:
+        own = {"key": first.key, "before": (*user, *alone), "extra": "MaxSessions 50"}
+        server = start_sshd(folder / address, address, first.port, **own)
+        running.callback(_killed, server)
+    return first
+
+
+def _killed(server: Sshd) -> None:
+    """End *server* with all of its namespace: ``unshare`` itself heeds no other signal."""
+    server.process.kill()
+    server.process.wait(timeout=60)
+    shutil.rmtree(server.welcome)
+
+
+_OWN_PROC = 'mount -t proc proc /proc && exec "$0" "$@"'
+
+
+def _addresses(count: int) -> list[str]:
+    return [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(count)]
+
+
+def _end_masters(folder: str) -> None:
+    for pid in _masters(folder):
+        os.kill(pid, signal.SIGTERM)
 
 
 def _masters(folder: str) -> Iterator[int]:
@@ -107,7 +152,7 @@ def far_away(server: Sshd, milliseconds: float) -> Iterator[int]:
 def contenders(folder: Path, server: Sshd, port: int, count: int, parallel: int, peers: str) -> list[Contender]:
     """Everybody who takes part, the floor first."""
     folder.mkdir()
-    hosts = [f"127.0.{number // 250}.{number % 250 + 1}" for number in range(count)]
+    hosts = _addresses(count)
     user = PLAIN_USER if os.getuid() == 0 else os.environ["USER"]
     given = {"hosts": hosts, "port": port, "user": user, "key": str(server.key), "parallel": parallel}
     (folder / "given.json").write_text(json.dumps(given))
@@ -188,19 +233,19 @@ def table(made: Sequence[Contender], count: int, milliseconds: float) -> str:
     lines = [
         f"\n{count} hosts{far}, {len(made[0].walls)} rounds",
         "",
-        "| | seconds, median (least to most) | to the floor | client CPU, s | to the floor | MiB |",
-        "|---|---|---|---|---|---|",
+        "| | seconds, median (least to most) | to the floor | client CPU, s | to the floor | host CPU, ms | MiB |",
+        "|---|---|---|---|---|---|---|",
     ]
     wall, cpu = statistics.median(made[0].walls), statistics.median(made[0].cpus)
     for it in made:
         if it.failed or not it.walls:
-            lines.append(f"| {it.name} | failed: {it.failed} | | | | |")
+            lines.append(f"| {it.name} | failed: {it.failed} | | | | | |")
             continue
         own, used = statistics.median(it.walls), statistics.median(it.cpus)
         spread = f"{own:.2f} ({min(it.walls):.2f} to {max(it.walls):.2f})"
-        lines.append(
-            f"| {it.name} | {spread} | {own / wall:.2f} | {used:.2f} | {used / cpu:.2f} | {it.memory / 1024:.0f} |"
-        )
+        client = f"{used:.2f} | {used / cpu:.2f}"
+        host = statistics.median(it.hosts) / count * 1000
+        lines.append(f"| {it.name} | {spread} | {own / wall:.2f} | {client} | {host:.0f} | {it.memory / 1024:.0f} |")
     return "\n".join(lines)
 
 
@@ -212,9 +257,10 @@ def main() -> None:
     parser.add_argument("--parallel", type=int, default=50)
     parser.add_argument("--rtt", type=float, default=0.0, help="milliseconds that a round trip takes")
     parser.add_argument("--peers", default=os.environ.get("PEERS", ""), help="a virtual environment with the others")
+    parser.add_argument("--one-table", action="store_true", help="one process table for all hosts")
     parser.add_argument("--only", nargs="+", help="the beginnings of the names of those that take part")
     given = parser.parse_args()
-    with hosts_up() as (server, folder), far_away(server, given.rtt) as port:
+    with hosts_up(max(given.hosts), one_table=given.one_table) as (server, folder), far_away(server, given.rtt) as port:
         for count in given.hosts:
             made = contenders(folder / str(count), server, port, count, given.parallel, given.peers)
             made = [it for it in made if not given.only or it.name.startswith(("floor", *given.only))]
