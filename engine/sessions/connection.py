@@ -1,21 +1,22 @@
-"""A Connection over lanes: probes together on one lane, each write on its own lane."""
+"""Runs commands on one host over shell sessions: probes together in one, each change in a session of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.protocols import Interrupt, Password
 from engine.sessions.channel import Opener, ShellRefused
-from engine.sessions.command_run import GRACE, CommandRun, require_open_connection
-from engine.sessions.shell_programs import command_text
-from engine.sessions.shell_session import ShellSession, Watchdog
-from engine.sessions.user_shell import Access, PasswordRefused
+from engine.sessions.command_run import CHANGE, CommandRun, require_open_connection
+from engine.sessions.programs import batch
+from engine.sessions.session import Check, GroupKiller, SharedGroup, ShellSession
+from engine.sessions.shell import Access, PasswordRefused
 from engine.values.command import Command, Completed, Effect
 
-T = TypeVar("T")
+S = TypeVar("S", ShellSession, GroupKiller)
 
 ROOM = 16 * 1024 * 1024
 """Bytes that are kept of all that is said by the commands of one ``run``."""
@@ -23,8 +24,11 @@ ROOM = 16 * 1024 * 1024
 LEAST_ROOM = 256 * 1024
 """Bytes that are kept of what one command says, however much the others have said."""
 
-AHEAD = 64 * 1024
-"""Bytes of frames that may be on their way to a lane before its answers are awaited."""
+AT_ONCE = 64 * 1024
+"""Characters of the commands that are sent to a session before their answers are awaited."""
+
+PROBE = 3
+"""Tenths of a second that a probe has between TERM and KILL."""
 
 
 class SessionConnection:
@@ -43,7 +47,9 @@ class SessionConnection:
         self._opener, self._interrupt, self._host = opener, interrupt, host
         self._shell_within = shell_within
         self._password, self._asking = password, set[str]()
-        self._lanes: dict[str, tuple[ShellSession, Watchdog]] = {}
+        self._own_group = False
+        self._sessions: dict[str, ShellSession] = {}
+        self._killers: dict[str, GroupKiller] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
         self._said = 0
@@ -56,27 +62,24 @@ class SessionConnection:
         while len(done) < len(commands):
             first = commands[len(done)]
             self._may_send(first)
-            batch = self._next_batch(commands[len(done) :])
+            together = self._next_batch(commands[len(done) :])
             user, why = "", first.objection()
             if not why:
                 with _nothing_sent():
-                    user = self._user(first)
-                    why = self._refusal(user, first)
+                    user, why = self._user_or_refusal(first)
             if why:
-                done += [Completed(exit_code=None, refused=why) for _ in batch]
-            elif _alone(first):
-                done.append(self._run_alone(first, user))
+                done += [Completed(exit_code=None, refused=why) for _ in together]
+            elif _is_change(first):
+                done.append(self._run_change(first, user))
             else:
-                done += self._run_batch(batch, user)
+                done += self._run_batch(together, user)
         return tuple(done)
 
     def close(self) -> None:
-        """Hang up; nothing of ours stays on the host but writes that are still running."""
-        with suppress(ConnectionLost):
-            for lane, watchdog in self._lanes.values():
-                watchdog.drops(lane)
-        for user in list(self._lanes):
-            self._forget(user)
+        """Hang up; nothing of ours stays on the host but changes that are still running."""
+        for shell in (*self._sessions.values(), *self._killers.values()):
+            shell.close()
+        self._sessions, self._killers = {}, {}
         self._opener.close()
 
     def _may_send(self, command: Command) -> None:
@@ -86,73 +89,77 @@ class SessionConnection:
 
     @staticmethod
     def _next_batch(commands: Sequence[Command]) -> list[Command]:
-        """The commands from the first on that can share a lane."""
-        batch = [commands[0]]
-        if _alone(commands[0]) or commands[0].objection():
-            return batch
+        """The commands from the first on that can share a session."""
+        together = [commands[0]]
+        if _is_change(commands[0]) or commands[0].objection():
+            return together
         for command in commands[1:]:
-            if _alone(command) or command.become != batch[0].become or command.objection():
+            if _is_change(command) or command.become != together[0].become or command.objection():
                 break
-            batch.append(command)
-        return batch
+            together.append(command)
+        return together
 
-    def _user(self, command: Command) -> str:
-        """The user to become for *command*; empty when we are that user already."""
-        if command.become and not self._login:
-            self._refusal("", command)
-            self._login = self._lanes[""][0].user
-        return "" if command.become == self._login else command.become
+    # ---- shells ----------------------------------------------------------------------------------------------------
 
-    def _refusal(self, user: str, command: Command) -> str:
-        """Why no shell starts for *user*; empty when one does.  Raises Unreachable when there is none at all."""
+    def _user_or_refusal(self, command: Command) -> tuple[str, str]:
+        """The user to become (empty when we are that user already), and why no shell starts for it."""
+        user = ""
         try:
-            self._pair(user, command)
+            if command.become and not self._login:
+                self._login = self._session("", command).user(lambda: self._may_send(command))
+            user = "" if command.become == self._login else command.become
+            self._session(user, command)
         except ShellRefused as error:
             require_open_connection(self._opener)
             self._refused.setdefault(user, str(error))
             if not user:
                 raise Unreachable(f"logged in, but no shell could be started: {error}") from error
-            return self._no_sudo(user)
-        return ""
+            return user, self._no_sudo(user)
+        return user, ""
 
     def _no_sudo(self, user: str) -> str:
         said = self._refused[user]
         wants = "password is required" in said and not self._password
         return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
 
-    def _pair(self, user: str, command: Command) -> tuple[ShellSession, Watchdog]:
-        """The lane on which probes of *user* run, and the watchdog of everything that *user* runs.  Raises Refused."""
-        if user in self._lanes:
-            lane, watchdog = self._lanes[user]
-            lane.pump(0)
-            watchdog.listen()
-            if not lane.ended and not watchdog.ended:
-                return lane, watchdog
-            self._forget(user)
+    def _session(self, user: str, command: Command) -> ShellSession:
+        """The session in which the probes of *user* run.  Raises ShellRefused."""
+        if session := self._sessions.get(user):
+            session.pump(0)
+            if not session.ended:
+                return session
+            self._sessions.pop(user).close()
         if user in self._refused:
             raise ShellRefused(self._refused[user])
-        lane, watchdog = self._started(user, command, self._open_pair)
-        watchdog.holds(lane)
-        self._lanes[user] = (lane, watchdog)
-        return lane, watchdog
+        session = self._sessions[user] = self._opened(user, command, ShellSession)
+        return session
 
-    def _started(self, user: str, command: Command, start: Callable[[Access, Command], T]) -> T:
-        """What *start* gives: without a password first, and with it where sudo will not have that."""
+    def _opened(self, user: str, command: Command, kind: Callable[[Opener, Access], S]) -> S:
+        """A new shell of *user*, for *command*."""
+        try:
+            return self._started(user, lambda: self._may_send(command), kind)
+        except SharedGroup:
+            if self._own_group:
+                raise
+            self._own_group = True  # from now on every shell on this host is given one
+            return self._started(user, lambda: self._may_send(command), kind)
+
+    def _started(self, user: str, check: Check, kind: Callable[[Opener, Access], S]) -> S:
+        """A new shell: without a password first, and with it where sudo will not have that."""
+        access = Access(user=user, own_group=self._own_group, within=self._shell_within)
         if user not in self._asking:
             try:
-                return start(Access(user=user, within=self._shell_within), command)
-            except ShellRefused:
+                return self._ready(access, check, kind)
+            except ShellRefused as error:
                 require_open_connection(self._opener)
-                if not user or not self._password:
+                if not user or not self._password or isinstance(error, SharedGroup):
                     raise
         assert self._password
         try:
             made = self._password.try_on(
                 self._host,
-                lambda secret, trial: start(
-                    Access(user=user, password=secret, trial=trial, within=self._shell_within), command
-                ),
-                lambda: self._may_send(command),
+                lambda secret, trial: self._ready(replace(access, password=secret, trial=trial), check, kind),
+                check,
             )
         except PasswordRefused:
             self._password = None  # it is tried once: accounts are locked for less
@@ -160,111 +167,97 @@ class SessionConnection:
         self._asking.add(user)
         return made
 
-    def _open_pair(self, access: Access, command: Command) -> tuple[ShellSession, Watchdog]:
-        lane = ShellSession(self._opener, access)
-        watchdog = None
+    def _ready(self, access: Access, check: Check, kind: Callable[[Opener, Access], S]) -> S:
+        shell = kind(self._opener, access)
         try:
-            if not access.password:  # else a wrong password would be tried twice
-                watchdog = Watchdog(self._opener, access)
-            lane.wait_until_ready(lambda: self._may_send(command))
-            if not watchdog:
-                watchdog = Watchdog(self._opener, access)
-                watchdog.wait_until_ready(lambda: self._may_send(command))
+            shell.wait_until_ready(check)
         except BaseException:
-            lane.close()
-            if watchdog:
-                watchdog.close()
+            shell.close()
             raise
-        return lane, watchdog
+        return shell
 
-    def _open_lane(self, access: Access, command: Command) -> ShellSession:
-        lane = ShellSession(self._opener, access, cage=not command.unkillable)
+    def _end(self, session: ShellSession, user: str, tenths: int) -> tuple[str, ...] | None:
+        """End everything of *session* on the host, and name what survives; None where the host does not say it."""
+        session.ended = True
         try:
-            lane.wait_until_ready(lambda: self._may_send(command))
-        except BaseException:
-            lane.close()
-            raise
-        return lane
+            killer = self._killers.get(user)
+            if not killer or killer.ended:
+                killer = self._killers[user] = self._started(user, _go_on, GroupKiller)
+            return killer.end(session, tenths, within=8.0 + tenths / 10)
+        except ShellRefused:
+            return None
 
-    def _forget(self, user: str) -> None:
-        for lane in self._lanes.pop(user):
-            lane.close()
+    # ---- commands --------------------------------------------------------------------------------------------------
 
     def _run_batch(self, commands: Sequence[Command], user: str) -> list[Completed]:
-        """Probes, one after the other on the lane of *user*, sent ahead of their answers."""
-        lane, watchdog = self._lanes[user]
-        if any(command.foreign for command in commands):
-            lane.learn_to_sweep()
-        watchdog.begins(lane, sum(command.timeout for command in commands) + GRACE, tenths=3)
-        texts = [(token := lane.token(), command_text(command, token)) for command in commands]
+        """Probes, one after the other in the session of *user*; only the first of *commands*, where they are many."""
+        session = self._sessions[user]
+        several = [(command, session.token()) for command in _at_once(commands)]
+        sweeper = session.learn_to_sweep() if any(command.foreign for command, _ in several) else ""
+        session.give(sweeper, batch(several, PROBE))
         done: list[Completed] = []
-        sent = ahead = 0
-        for number, (command, (token, text)) in enumerate(zip(commands, texts, strict=True)):
-            frames = []
-            while sent < len(texts) and (sent == number or ahead + len(texts[sent][1]) < AHEAD):
-                frames.append(texts[sent][1])
-                ahead += len(frames[-1])
-                sent += 1
-            if frames:
-                lane.give(*frames)
-            done.append(self._counted(self._attempt(command, token, lane, watchdog).look()))
-            ahead -= len(text)
-            if command.foreign and (lane.harmed or lane.ended):
-                self._give_up(lane, watchdog)
-            if lane.flooded:
-                lane.ended = True  # what it says is no longer known to belong to what it was asked
-            if lane.ended:
-                return done  # what was not begun is sent again, on a fresh lane
-        with suppress(ConnectionLost):
-            watchdog.ends(lane)
+        for command, token in several:
+            done.append(self._counted(self._attempt(command, token, session, user).probe()))
+            if command.foreign and (session.harmed or session.ended):
+                self._give_up(session, user)
+            if session.flooded:
+                session.ended = True  # what it says is no longer known to belong to what it was asked
+            if session.ended:
+                break  # what was not begun is sent again, in a fresh session
         return done
 
-    def _run_alone(self, command: Command, user: str) -> Completed:
-        """A write, on a lane of its own that is given up afterwards."""
-        watchdog = self._lanes[user][1]
+    def _run_change(self, command: Command, user: str) -> Completed:
+        """A change, in a session of its own that is given up afterwards."""
         try:
             with _nothing_sent():
-                watchdog.wait_until_ready(lambda: self._may_send(command))  # or nobody would end it in time
-                lane = self._started(user, command, self._open_lane)
+                session = self._opened(user, command, lambda *words: ShellSession(*words, alone=not command.unkillable))
         except ShellRefused as error:
             with _nothing_sent():
                 require_open_connection(self._opener)
             return Completed(exit_code=None, refused=f"the host starts no more shells: {error}")
         try:
             self._may_send(command)
-            return self._write(lane, watchdog, command)
+            token = session.token()
+            attempt = self._attempt(command, token, session, user)
+            session.give(batch([(command, token)], CHANGE))
+            return self._counted(attempt.change())
         finally:
-            lane.close()
+            session.close()
 
-    def _attempt(self, command: Command, token: str, lane: ShellSession, watchdog: Watchdog) -> CommandRun:
+    def _attempt(self, command: Command, token: str, session: ShellSession, user: str) -> CommandRun:
         room = max(LEAST_ROOM, ROOM - self._said)
-        return CommandRun(command, token, lane, watchdog, self._opener, self._interrupt, room=room)
+
+        def end(tenths: int) -> tuple[str, ...] | None:
+            return self._end(session, user, tenths)
+
+        return CommandRun(command, token, session, end, self._opener, self._interrupt, room=room)
 
     def _counted(self, done: Completed) -> Completed:
         self._said += len(done.stdout) + len(done.stderr)
         return done
 
-    @staticmethod
-    def _give_up(lane: ShellSession, watchdog: Watchdog) -> None:
-        """End *lane* and what a command left on it, so that the next command gets a fresh one."""
+    def _give_up(self, session: ShellSession, user: str) -> None:
+        """End *session* and what a command left in it, so that the next command gets a fresh one."""
         with suppress(ConnectionLost):
-            watchdog.finish(lane, 0)
-        lane.ended = True
-
-    def _write(self, lane: ShellSession, watchdog: Watchdog, command: Command) -> Completed:
-        token = lane.token()
-        with _nothing_sent():
-            watchdog.begins(lane, command.timeout, write=True, kill=not command.unkillable, tenths=50)
-        attempt = self._attempt(command, token, lane, watchdog)
-        lane.give(command_text(command, token))
-        done = self._counted(attempt.write())
-        with suppress(ConnectionLost):  # what became of the write is known
-            watchdog.drops(lane)
-        return done
+            self._end(session, user, 0)
 
 
-def _alone(command: Command) -> bool:
+def _is_change(command: Command) -> bool:
     return command.effect is Effect.WRITE
+
+
+def _at_once(commands: Sequence[Command]) -> Iterator[Command]:
+    """Those of *commands* that are sent in one go, and the first in any case: a shell reads all before it runs any."""
+    size = 0
+    for number, command in enumerate(commands):
+        size += len(command.script) + len(command.stdin) + sum(map(len, command.argv))
+        if number and size > AT_ONCE:
+            return
+        yield command
+
+
+def _go_on() -> None:
+    """What must be ended is ended, whatever the run was asked to do."""
 
 
 @contextmanager

@@ -1,33 +1,43 @@
-runbook_end=runbook_uncage
-runbook_uncage() {
-  [ -d "$runbook_cage" ] || return 0
-  for p in 1 2 3; do
-    { echo 0 >"${runbook_cage%/*}/cgroup.procs"; } 2>/dev/null
-    while IFS= read -r l; do
-      case $l in ''|0|*[!0-9]*) ;; *) { echo "$l" >"${runbook_cage%/*}/cgroup.procs"; } 2>/dev/null;; esac
-    done 2>/dev/null <"$runbook_cage/cgroup.procs"
-    rmdir "$runbook_cage" 2>/dev/null && break
-    [ -d "$runbook_cage" ] || break
-  done
+# Has the shell enter a control group of its own (cgroup v2), and all that it starts with it, where its user may.
+trap runbook_leave_cgroup EXIT
+runbook_leave_cgroup() {
+    [ "$runbook_cgroup" != - ] || return 0
+    for runbook_n in 1 2 3; do
+        { echo 0 >"${runbook_cgroup%/*}/cgroup.procs"; } 2>/dev/null
+        while IFS= read -r runbook_line; do
+            case $runbook_line in
+                '' | 0 | *[!0-9]*) ;;
+                *) { echo "$runbook_line" >"${runbook_cgroup%/*}/cgroup.procs"; } 2>/dev/null ;;
+            esac
+        done 2>/dev/null <"$runbook_cgroup/cgroup.procs"
+        rmdir "$runbook_cgroup" 2>/dev/null && break
+        [ -d "$runbook_cgroup" ] || break
+    done
 }
-runbook_enter() {
-  [ -O "$1" ] && [ -O "$1/cgroup.procs" ] && [ -e "$1/cgroup.controllers" ] || return 1
-  g=
-  while IFS= read -r l; do [ "$l" != $$ ] || g=here; done <"$1/cgroup.procs"
-  [ -n "$g" ] || return 1
-  for g in "$1"/runbook-command-*; do
-    while IFS= read -r l; do [ "$l" != 'populated 0' ] || rmdir "$g"; done <"$g/cgroup.events"
-  done
-  mkdir -m 700 "$1/$2" || return 1
-  if echo 0 >"$1/$2/cgroup.procs" && [ -O "$1/$2/cgroup.procs" ]; then runbook_cage=$1/$2; return 0; fi
-  echo 0 >"$1/cgroup.procs"
-  rmdir "$1/$2"
-  return 1
+runbook_enter_cgroup() { # directory of the control group that it is in: makes one there and enters it
+    [ -O "$1" ] && [ -O "$1/cgroup.procs" ] && [ -e "$1/cgroup.controllers" ] || return 1
+    runbook_text=
+    while IFS= read -r runbook_line; do [ "$runbook_line" != $$ ] || runbook_text=here; done <"$1/cgroup.procs"
+    [ -n "$runbook_text" ] || return 1
+    for runbook_text in "$1"/runbook-command-*; do
+        while IFS= read -r runbook_line; do
+            [ "$runbook_line" != 'populated 0' ] || rmdir "$runbook_text"
+        done <"$runbook_text/cgroup.events"
+    done
+    mkdir -m 700 "$1/$runbook_name" || return 1
+    if echo 0 >"$1/$runbook_name/cgroup.procs" && [ -O "$1/$runbook_name/cgroup.procs" ]; then
+        runbook_cgroup=$1/$runbook_name
+        return 0
+    fi
+    echo 0 >"$1/cgroup.procs"
+    rmdir "$1/$runbook_name"
+    return 1
 }
-s=
-while IFS= read -r l; do case $l in 0::/*) s=${l#0::}; s=${s%/};; esac; done 2>/dev/null </proc/self/cgroup
-case $s in
-  *[!A-Za-z0-9_.:@/-]*|*/..|*/../*) ;;
-  *) for p in '' /unified; do runbook_enter "/sys/fs/cgroup$p$s" "$runbook_name" && break; done 2>/dev/null;;
+runbook_text=
+while IFS= read -r runbook_line; do
+    case $runbook_line in 0::/*) runbook_text=${runbook_line#0::}; runbook_text=${runbook_text%/} ;; esac
+done 2>/dev/null </proc/self/cgroup
+case $runbook_text in
+    *[!A-Za-z0-9_.:@/-]* | */.. | */../*) ;;
+    *) { runbook_enter_cgroup "/sys/fs/cgroup$runbook_text" || runbook_enter_cgroup "/sys/fs/cgroup/unified$runbook_text"; } 2>/dev/null ;;
 esac
-unset runbook_name

@@ -1,4 +1,4 @@
-"""Split the output of a lane at the marks behind each command."""
+"""Split the output of a session at the marks behind each command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Capture:
 
 
 class Stream:
-    """One stream of a lane: bytes in, and out come captures, each with the words of the mark behind it."""
+    """One stream of a session: bytes in, and out come captures, each with the words of the mark behind it."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()

@@ -1,4 +1,4 @@
-# What a command of an author leaves behind on a lane that others use after it: found, and ended, before its mark is
+# What a command of an author leaves behind on a session that others use after it: found, and ended, before its mark is
 # printed.  A process has a higher pid than those before it (until the numbers begin anew), so that only the pids since
 # the command began are looked at, by the shell itself: many processes on a host cost no more than few.
 runbook_stat() { # pid: sets runbook_s to its fields from the state on; fails where only its remains are there
@@ -57,9 +57,9 @@ runbook_likely() { # pids: those of our session, and those that are kin, found b
         }'
 }
 runbook_is_marked() { # pid: whether our mark stands in its environment
-    if [ -z "$runbook_reads_nul" ]; then grep -s -q "RUNBOOK_LANE=$RUNBOOK_LANE" "/proc/$1/environ"; return; fi
+    if [ -z "$runbook_reads_nul" ]; then grep -s -q "RUNBOOK_SESSION=$RUNBOOK_SESSION" "/proc/$1/environ"; return; fi
     while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do
-        case $runbook_l in *"RUNBOOK_LANE=$RUNBOOK_LANE"*) return 0 ;; esac
+        case $runbook_l in *"RUNBOOK_SESSION=$RUNBOOK_SESSION"*) return 0 ;; esac
     done 2>/dev/null <"/proc/$1/environ"
     return 1
 }
@@ -96,6 +96,7 @@ runbook_end_new() { # ends what began after runbook_first in our session, or wit
     for runbook_n in "$@"; do
         runbook_stat "$runbook_n" || continue
         runbook_place
+        case " $runbook_clock $runbook_reader " in *" $runbook_n "* | *" $runbook_parent "*) continue ;; esac
         if [ "$runbook_in" != "$runbook_session" ]; then
             runbook_is_kin || continue
             runbook_kin="$runbook_kin$runbook_n "
@@ -107,7 +108,7 @@ runbook_end_new() { # ends what began after runbook_first in our session, or wit
     done
     [ -n "$runbook_any" ]
 }
-runbook_sweep() { # sets runbook_harm where this lane must not be used any more: what is left cannot be ended here
+runbook_sweep() { # sets runbook_harm where this session must not be used any more: what is left cannot be ended here
     runbook_harm=' harmed' runbook_round=0
     while runbook_end_new; do
         runbook_round=$((runbook_round + 1))

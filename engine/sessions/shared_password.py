@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from engine.protocols import Trial
-from engine.sessions.user_shell import PasswordRefused
+from engine.sessions.shell import PasswordRefused
 
 T = TypeVar("T")
 

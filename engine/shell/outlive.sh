@@ -1,7 +1,7 @@
 # What a change starts on purpose so that it goes on by itself.
 
 outlive() { # what this shell starts from now on is left alone by what ends the command: no mark of it, nor its control group
-    unset RUNBOOK_LANE
+    unset RUNBOOK_SESSION
     while IFS= read -r outlive_group; do
         case $outlive_group in 0::*/runbook-command-*) outlive_group=${outlive_group#0::} ;; *) continue ;; esac
         outlive_group=${outlive_group%/runbook-command-*}

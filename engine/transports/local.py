@@ -1,4 +1,4 @@
-"""Commands on this machine, by the same lanes as over SSH."""
+"""Commands on this machine, by the same sessions as over SSH."""
 
 from __future__ import annotations
 

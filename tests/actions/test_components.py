@@ -618,7 +618,7 @@ def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
     pids = [pid_of(tmp_path, it) for it in ("one", "two")]
     for it in pids:
         assert lives(it)
-        assert b"RUNBOOK_LANE" not in Path(f"/proc/{it}/environ").read_bytes()
+        assert b"RUNBOOK_SESSION" not in Path(f"/proc/{it}/environ").read_bytes()
         assert sorted(os.listdir(f"/proc/{it}/fd"))[:3] == ["0", "1", "2"]
     again = take("components", args)
     assert (again.status, again.writes) == ("ok", [])
@@ -642,7 +642,7 @@ def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_pat
     assert (outcome.state.running, outcome.state.busy) == (("one",), 0)
     watcher = int(record(tmp_path, "one")[2].partition(":")[0])
     assert lives(watcher)
-    assert b"RUNBOOK_LANE" not in Path(f"/proc/{watcher}/environ").read_bytes()
+    assert b"RUNBOOK_SESSION" not in Path(f"/proc/{watcher}/environ").read_bytes()
     kill_all_of(tmp_path, "one")
     outcome = see("components", args)
     assert isinstance(outcome, ProbeAnswer)

@@ -47,7 +47,7 @@ def test_a_command_goes_on_after_the_connection_is_gone_and_is_not_started_twice
     (pid,) = outcome.state.pids
     assert lives(pid)
     own = Path(f"/proc/{pid}/environ").read_bytes()
-    assert b"RUNBOOK_LANE" not in own, "what ends our own processes does not take it for one"
+    assert b"RUNBOOK_SESSION" not in own, "what ends our own processes does not take it for one"
 
 
 @real

@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from engine.sessions.command_run import GRACE, LATEST
 from tests.program import PROGRAM
 from tests.sshd import start_sshd
 from tests.waiting import appears
@@ -35,7 +34,7 @@ remediate:
     ("asleep", "do", "status"),
     [
         (TIMEOUT + 3, "touch {folder}/over", "changed"),
-        (TIMEOUT + GRACE + LATEST + 2, "touch {folder}/over", "changed"),
+        (TIMEOUT + 17, "touch {folder}/over", "changed"),
         (TIMEOUT + 3, "touch {folder}/over; sleep 1000", "failed"),
     ],
 )

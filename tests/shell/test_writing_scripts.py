@@ -29,10 +29,9 @@ NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
 EXEMPT = {
     "engine.facts.system.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
     "engine.facts.system.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
-    "engine.sessions.shell_programs._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
-    "engine.sessions.hidden_children.CAGE": "it writes to control groups that are its user's, and where nothing can be renamed",
-    "engine.sessions.hidden_children.HIDDEN": "it writes to control groups that CAGE has made",
-    "engine.sessions.shell_programs.WATCHDOG": "it begins with HIDDEN",
+    "engine.sessions.programs._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
+    "engine.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
+    "engine.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
     "engine.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
     "engine.facts.gpu.reset._MARKER": "it adds a line to /dev/kmsg, where root alone can write, and to the system's log",
     "engine.actions.processes.components.probe_scripts.WATCHER": "it writes records and a log to places that START has entered by SAFE",
@@ -41,7 +40,7 @@ EXEMPT = {
 
 
 GOES = {
-    "engine.sessions.shell_programs._FIT": {'"$cwd"'},
+    "engine.sessions.programs._FIT": {'"$cwd"'},
     "engine.facts.files.fetched_output._COMMAND": {'"./$work"'},
 }
 """Places that a script goes to by itself: where a command shall be run, which it then holds against what the safe ways say

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Cancelled
-from engine.sessions.hidden_children import cgroup_name
-from engine.sessions.shell_programs import WATCHDOG, greeting
+from engine.sessions.programs import KILL_GROUP, control_group, end_group, greeting
 from engine.shell import OUTLIVE
 from engine.values.command import Effect
 from tests.real_processes import NOBODY, end, gone, lives, living, shows_up
@@ -117,13 +116,13 @@ def test_what_is_meant_to_outlive_a_change_is_not_ended_when_that_times_out(conn
 @CGROUP
 def test_no_look_has_a_control_group_nor_has_what_must_not_be_killed(connection):
     """Mutants: connection.py with ``cage=True`` for all."""
-    text = f"{OWN}; echo $RUNBOOK_LANE; sleep 0.1"
+    text = f"{OWN}; echo $RUNBOOK_SESSION; sleep 0.1"
     told = connection.run(script(text), script(text, foreign=True), script(text, effect=Effect.SCRATCH))
     (alone,) = connection.run(change(text, unkillable=True))
     for done in (*told, alone):
         own, lane = done.stdout.split()
         assert "runbook-command" not in own
-        assert [it for it, _, _ in os.walk("/sys/fs/cgroup") if Path(it).name == cgroup_name(lane)] == []
+        assert [it for it, _, _ in os.walk("/sys/fs/cgroup") if Path(it).name == control_group(lane)] == []
 
 
 @CGROUP
@@ -140,17 +139,17 @@ def test_when_our_side_is_killed_the_group_goes_with_the_change(well, host, mark
 
 @CGROUP
 def test_a_change_that_kills_the_shell_that_runs_it_leaves_no_group(connection, mark, ends):
-    """Mutants: ``drop`` without ``uncage``."""
+    """Mutants: ``end_group`` without ``remove_cgroup``."""
     (done,) = connection.run(change(f"{OWN}; {hides(mark, orphan=True)}; sleep 0.2; kill -9 $$; sleep 0.1", timeout=20))
     assert vanished(places(done.stdout))
 
 
 def finished(shell: tuple[str, ...], group: int) -> None:
-    """The process group *group* is ended by a watchdog that *shell* runs."""
-    lane = secrets.token_hex(8)
-    done = subprocess.run([*shell, "-c", WATCHDOG], input=f"finish {group} {lane} 3\n", capture_output=True, text=True,
-                          check=True)  # fmt: skip
-    assert f"over {lane}" in done.stdout
+    """The process group *group* is ended by *shell*."""
+    session = secrets.token_hex(8)
+    orders = KILL_GROUP + end_group(str(group), session, 3, "")
+    done = subprocess.run(shell, input=orders, capture_output=True, text=True, check=True)
+    assert f"over {session}" in done.stdout
     assert "survivor" not in done.stdout
     assert done.stderr == ""
 
@@ -158,7 +157,7 @@ def finished(shell: tuple[str, ...], group: int) -> None:
 @pytest.mark.real("root", "setpriv", "busybox")
 @SHELLS
 def test_a_descendant_that_hides_is_ended_and_a_stranger_that_claims_to_be_one_is_not(stage, shell, tmp_path):
-    """Mutants: shell_programs.py without ``kin``; ``kin`` cutting at the first ``)``."""
+    """Mutants: kill_group.sh without ``find_descendants``; one cutting at the first ``)``."""
     seen, (hider, group) = tmp_path / "pids", (tmp_path / "hides", tmp_path / "group")
     hider.write_text(f"env -i {' '.join(NOBODY)} setsid sh -c 'echo $$ >&3; exec sleep 600' & echo $$ >&3; wait")
     group.write_text(
@@ -185,22 +184,22 @@ def test_a_descendant_that_hides_is_ended_and_a_stranger_that_claims_to_be_one_i
 @SHELLS
 @pytest.mark.parametrize("owner", [0, 65534])
 def test_a_control_group_is_made_in_none_of_another_user_s(owner, shell, tmp_path):
-    """Mutants: ``runbook_enter`` without ``-O``."""
+    """Mutants: ``runbook_enter_cgroup`` without ``-O``."""
     trees = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")]
     tree = next(it for it in trees if (it / "cgroup.controllers").exists())
     above, lane = tree / f"runbook-test-{secrets.token_hex(4)}", secrets.token_hex(8)
     above.mkdir()
     try:
         os.chown(above, owner, owner)
-        enter = f'echo 0 >{above}/cgroup.procs\n{greeting(lane, cage=True)}\n{OWN}; "$runbook_end"; {OWN}'
-        done = subprocess.run([*shell, "-c", enter], capture_output=True, text=True, check=True)
+        enter = f"echo 0 >{above}/cgroup.procs\n{greeting(lane, alone=True)}\n{OWN}; runbook_leave_cgroup; {OWN}\n"
+        done = subprocess.run(["setsid", *shell], input=enter, capture_output=True, text=True, check=True)
         inside = f"{above.relative_to(tree)}"
         if owner:
-            assert (f"lane {lane} " in done.stdout, " - root\n" in done.stdout) == (True, True)
+            assert (f"session {lane} " in done.stdout, " -\n" in done.stdout) == (True, True)
             assert done.stdout.endswith(f"/{inside}\n/{inside}\n")
         else:
-            assert f" {above}/{cgroup_name(lane)} root\n" in done.stdout
-            assert done.stdout.endswith(f"/{inside}/{cgroup_name(lane)}\n/{inside}\n")
+            assert f" {above}/{control_group(lane)}\n" in done.stdout
+            assert done.stdout.endswith(f"/{inside}/{control_group(lane)}\n/{inside}\n")
         assert [it for it in above.iterdir() if it.is_dir()] == []
     finally:
         with contextlib.suppress(OSError):

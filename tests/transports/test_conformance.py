@@ -173,9 +173,9 @@ def test_nothing_of_ours_stays_after_hanging_up(host, interrupt):
     from engine.protocols import ConnectOptions
 
     made = transports.load(host.transport).connect(host, ConnectOptions(), interrupt)
-    (done,) = made.run(script("printf %s $RUNBOOK_LANE"))
+    (done,) = made.run(script("printf %s $RUNBOOK_SESSION"))
     lane = done.stdout
     assert len(lane) == 16
     made.close()
-    words = f"grep -ls RUNBOOK_LANE={lane} /proc/[0-9]*/environ"
+    words = f"grep -ls RUNBOOK_SESSION={lane} /proc/[0-9]*/environ"
     until(lambda: not subprocess.run(words, shell=True, capture_output=True, check=False).stdout, "nothing of ours")

@@ -17,7 +17,6 @@ from engine.errors import ConnectionLost
 from engine.executor import Consent
 from engine.fleet import Cancellation
 from engine.protocols import ConnectOptions
-from engine.sessions import command_run
 from engine.values.event import RunFinished
 from engine.values.inventory import Address, Inventory, Selection
 from engine.values.result import HostResult, Status, Verdict
@@ -155,11 +154,7 @@ def test_a_line_that_is_cut_for_good_in_the_middle_of_a_write_leaves_the_step_un
 
 
 @pytest.mark.soak
-def test_a_line_that_falls_silent_in_a_write_is_lost_in_time_and_the_write_is_done_once(
-    sshd, interrupt, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(command_run, "GRACE", 1.0)
-    monkeypatch.setattr(command_run, "LATEST", 1.0)
+def test_a_line_that_falls_silent_in_a_write_is_lost_in_time_and_the_write_is_done_once(sshd, interrupt, tmp_path):
     cutter = Cutter((sshd.address, sshd.port))
     connection = connected(sshd.host(addresses=(Address(host="127.0.0.1", port=cutter.port),)), interrupt)
     connection.run(look("true"))

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from engine.sessions.shell_programs import GUARD
+from engine.sessions.programs import PATH_GUARD
 from tests.actions.run_step import way_to
 
 SHELLS = [
@@ -24,7 +24,7 @@ def told(shell: tuple[str, ...], user: int = 0, **env: str) -> list[str]:
     """PATH and HOME of a *shell* that is started with *env*; programs are found by the usual PATH."""
     by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
     given = "".join(f"{name}={shlex.quote(value)}; export {name}\n" for name, value in env.items())
-    argv = [*by, *shell, "-c", f'{given}{GUARD}\nprintf "%s\\n" "$PATH" "$HOME"', "sh"]
+    argv = [*by, *shell, "-c", f'{given}{PATH_GUARD}\nprintf "%s\\n" "$PATH" "$HOME"', "sh"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd="/")
     assert not done.stderr, done.stderr
     return done.stdout.splitlines()
@@ -32,7 +32,7 @@ def told(shell: tuple[str, ...], user: int = 0, **env: str) -> list[str]:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_programs_are_not_sought_in_the_current_directory(shell):
-    """Mutants: GUARD keeping every entry."""
+    """Mutants: PATH_GUARD keeping every entry."""
     assert told(shell, PATH=f".:{USUAL}::bin:./x:")[0] == USUAL
     assert told(shell, PATH=".")[0] == USUAL
 
@@ -57,7 +57,7 @@ def test_root_seeks_no_program_where_others_can_put_one(shell, tmp_path):
 @pytest.mark.real("root", "setpriv")
 @pytest.mark.parametrize("shell", SHELLS)
 def test_root_seeks_no_program_where_others_can_put_another_directory(shell, tmp_path):
-    """Mutants: GUARD without the directories above; without those that a link leads to; with links of others."""
+    """Mutants: PATH_GUARD without the directories above; without those that a link leads to; with links of others."""
     home, shared, own = (tmp_path / it for it in ("home", "shared", "own"))
     for it in (home / "venv/bin", shared / "venv/bin", own / "venv/bin", shared / "theirs"):
         it.mkdir(parents=True)

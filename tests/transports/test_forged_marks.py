@@ -10,16 +10,16 @@ import sys
 import pytest
 
 from engine.actions.processes.components.probe_scripts import COMMON
-from engine.sessions.shell_programs import WATCHDOG
+from engine.sessions.programs import KILL_GROUP, end_group
 from tests.real_processes import NOBODY, lives
 
 
 @pytest.mark.real("root", "setpriv")
 @pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda it: it[0])
 def test_what_left_the_group_is_ended_and_another_user_s_process_with_the_same_mark_is_not(stage, shell):
-    """Mutants: shell_programs.py without the look at the uids in ``escaped``."""
-    lane = secrets.token_hex(8)
-    marked = {**os.environ, "RUNBOOK_LANE": lane}
+    """Mutants: kill_group.sh without the uids in ``end_marked``."""
+    session = secrets.token_hex(8)
+    marked = {**os.environ, "RUNBOOK_SESSION": session}
     sleeper = ["sh", "-c", "echo up; exec sleep 600"]
     group = stage.start(sleeper, env=marked)
     ours = stage.start(sleeper, env=marked)
@@ -27,9 +27,9 @@ def test_what_left_the_group_is_ended_and_another_user_s_process_with_the_same_m
     undumpable = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); print('up', flush=True); time.sleep(600)"
     looks_like_root_s = stage.start([*NOBODY, "/usr/bin/python3", "-c", undumpable], env=marked)
     assert os.stat(f"/proc/{looks_like_root_s.pid}/environ").st_uid == 0
-    done = subprocess.run([*shell, "-c", WATCHDOG], input=f"finish {group.pid} {lane} 3\n", capture_output=True, text=True,
-                          check=True)  # fmt: skip
-    assert f"over {lane}" in done.stdout
+    orders = KILL_GROUP + end_group(str(group.pid), session, 3, "")
+    done = subprocess.run(shell, input=orders, capture_output=True, text=True, check=True)
+    assert f"over {session}" in done.stdout
     assert done.stderr == ""
     assert (group.wait(60), ours.wait(60)) == (-15, -9)
     assert lives(theirs.pid)
@@ -39,32 +39,32 @@ def test_what_left_the_group_is_ended_and_another_user_s_process_with_the_same_m
 @pytest.mark.real("root")
 @pytest.mark.parametrize("shell", [("dash",), ("bash",), ("busybox", "sh")], ids=lambda it: it[0])
 def test_a_process_called_like_a_line_of_the_kernels_is_no_survivor(stage, shell):
-    """Mutants: shell_programs.py reading lines of /proc/PID/stat by grep."""
-    lane = secrets.token_hex(8)
+    """Mutants: kill_group.sh reading lines of /proc/PID/stat by grep."""
+    session = secrets.token_hex(8)
     group = stage.start(["sh", "-c", "echo up; exec sleep 600"])
     naming = (
         "import os, sys, time; comm = open('/proc/self/comm', 'w'); os.setuid(65534); comm.write(sys.argv[1]); "
         "comm.flush(); print('up', flush=True); time.sleep(600)"
     )
     stage.start([sys.executable, "-c", naming, f"\n1) S 1 {group.pid} \n"])
-    done = subprocess.run([*shell, "-c", WATCHDOG], input=f"finish {group.pid} {lane} 3\n", capture_output=True, text=True,
-                          check=True)  # fmt: skip
-    assert f"over {lane}" in done.stdout
+    orders = KILL_GROUP + end_group(str(group.pid), session, 3, "")
+    done = subprocess.run(shell, input=orders, capture_output=True, text=True, check=True)
+    assert f"over {session}" in done.stdout
     assert "survivor" not in done.stdout, "the group is but a defunct process, and no name makes it live"
     assert group.wait(60) == -15
 
 
 @pytest.mark.real("root", "setpriv", "strace")
 def test_the_environment_of_another_user_s_process_is_not_even_read(stage, tmp_path):
-    """Mutants: shell_programs.py, probe_scripts.py that read every environment."""
-    lane = secrets.token_hex(8)
-    marked = {**os.environ, "RUNBOOK_LANE": lane}
+    """Mutants: kill_group.sh, probe_scripts.py that read every environment."""
+    session = secrets.token_hex(8)
+    marked = {**os.environ, "RUNBOOK_SESSION": session}
     sleeper = ["sh", "-c", "echo up; exec sleep 600"]
     group = stage.start(sleeper)
     ours, theirs = stage.start(sleeper, env=marked), stage.start([*NOBODY, *sleeper], env=marked)
     components = "\n".join((COMMON, "set +f; folder=$1; marked"))
     for argv, orders in (
-        (["sh", "-c", WATCHDOG], f"finish {group.pid} {lane} 3\n"),
+        (["sh"], KILL_GROUP + end_group(str(group.pid), session, 3, "")),
         (["sh", "-c", components, "sh", "/none"], ""),
     ):
         trace = tmp_path / "trace"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from engine.errors import ConnectionLost
 from engine.sessions.command_run import CommandRun
 from engine.sessions.framed_output import Stream
 from engine.values.command import Command, Effect
@@ -18,11 +17,10 @@ TOKEN = "mark"
 
 
 @dataclass
-class SleptLane:
-    """A lane whose answer is on its way: it comes with the *at*-th wait, or, where that is 0, never."""
+class SleptSession:
+    """A session whose answer is on its way: it comes with the *at*-th wait, or, where that is 0, never."""
 
     at: int
-    name: str = "lane"
     ended: bool = False
     out: Stream = field(default_factory=Stream)
     err: Stream = field(default_factory=Stream)
@@ -31,26 +29,10 @@ class SleptLane:
     def pump(self, seconds: float = 0.0) -> None:
         self.waits += 1
         if not self.at:
-            time.sleep(0.01)  # noqa: TID251 a lane that is waited for; it says nothing
+            time.sleep(0.01)  # noqa: TID251 a session that is waited for; it says nothing
         if self.waits == self.at:
             self.out.feed(b"well\n\nmark 0\n")
             self.err.feed(b"\nmark\n")
-
-
-@dataclass
-class SleptWatchdog:
-    late: set[str] = field(default_factory=set)
-    says: str = ""
-    ended: bool = False
-
-    def listen(self, seconds: float = 0.0) -> None:
-        self.late |= {self.says} - {""}
-
-    def finish(self, *_: Any) -> tuple[str, ...]:
-        return ()
-
-    def wait_over(self, *_: Any) -> tuple[str, ...]:
-        return ()
 
 
 class Standing:
@@ -58,32 +40,32 @@ class Standing:
         return True
 
 
-def attempt(effect: Effect, lane: SleptLane, watchdog: SleptWatchdog, slept: float) -> CommandRun:
+def attempt(effect: Effect, session: SleptSession, slept: float, left: tuple[str, ...] | None = ()) -> CommandRun:
+    """A command that was sent so long ago; *left* is what is said to survive its end."""
     command = Command(argv=("x",), effect=effect, timeout=3.0)
     then = time.monotonic() - slept
-    made: Any = CommandRun(command, TOKEN, lane, watchdog, Standing(), Pressed(), began=then)  # type: ignore[arg-type]
+    made: Any = CommandRun(command, TOKEN, session, lambda _: left, Standing(), Pressed(), began=then)  # type: ignore[arg-type]
     made.seen = then
     return made
 
 
 @pytest.mark.parametrize("at", [1, 2, 5])
 def test_an_answer_that_has_come_counts_however_late_it_is_read(at):
-    """Mutants: no ``_asleep`` in ``write``, in ``look``."""
-    written = attempt(Effect.WRITE, SleptLane(at), SleptWatchdog(), 1000.0).write()
-    assert (written.exit_code, written.stdout, written.timed_out) == (0, "well\n", False)
-    looked = attempt(Effect.READ, SleptLane(at), SleptWatchdog(), 1000.0).look()
-    assert (looked.exit_code, looked.stdout, looked.timed_out) == (0, "well\n", False)
+    """Mutants: no ``_asleep`` in ``change``, in ``probe``."""
+    changed = attempt(Effect.WRITE, SleptSession(at), 1000.0).change()
+    assert (changed.exit_code, changed.stdout, changed.timed_out) == (0, "well\n", False)
+    probed = attempt(Effect.READ, SleptSession(at), 1000.0).probe()
+    assert (probed.exit_code, probed.stdout, probed.timed_out) == (0, "well\n", False)
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_what_ended_before_the_watchdog_ended_its_shell_is_over(at):
-    """Mutant: the watchdog's word counts before the lane is read."""
-    done = attempt(Effect.WRITE, SleptLane(at), SleptWatchdog(says="lane"), 0.0).write()
+def test_a_change_that_ended_before_its_time_was_up_is_over(at):
+    """Mutant: ``change`` without ``_caught_up`` before the command is ended."""
+    done = attempt(Effect.WRITE, SleptSession(at), 3.1).change()
     assert (done.exit_code, done.timed_out) == (0, False)
 
 
 def test_without_an_answer_the_clock_counts():
-    with pytest.raises(ConnectionLost, match="stopped answering"):
-        attempt(Effect.WRITE, SleptLane(0), SleptWatchdog(), 1000.0).write()
-    assert attempt(Effect.WRITE, SleptLane(0), SleptWatchdog(says="lane"), 0.0).write().timed_out
-    assert attempt(Effect.READ, SleptLane(0), SleptWatchdog(), 1000.0).look().timed_out
+    late = attempt(Effect.WRITE, SleptSession(0), 1000.0, left=None).change()
+    assert (late.timed_out, late.survivors) == (True, ("the host did not say whether the command ended",))
+    assert attempt(Effect.READ, SleptSession(0), 1000.0).probe().timed_out

@@ -6,7 +6,7 @@ import pytest
 
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
 from engine.errors import Cancelled
-from engine.sessions.shell_session import ShellSession
+from engine.sessions.session import ShellSession
 from engine.values.command import Command, Effect
 from engine.values.result import Status
 from tests.transports.commands import change, look, script
@@ -95,7 +95,7 @@ def test_a_command_cannot_learn_the_marks_that_end_its_output(connection, monkey
 
 
 def test_a_forged_mark_of_the_lanes_own_name_ends_nothing(connection):
-    forged = 'printf \'\\n%s.1 0\\n%s.2 0\\n\' "$RUNBOOK_LANE" "$RUNBOOK_LANE"; sleep 0.2; echo real; exit 3'
+    forged = 'printf \'\\n%s.1 0\\n%s.2 0\\n\' "$RUNBOOK_SESSION" "$RUNBOOK_SESSION"; sleep 0.2; echo real; exit 3'
     for command in (script(forged), change(forged)):
         (done,) = connection.run(command)
         assert done.exit_code == 3

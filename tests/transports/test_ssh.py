@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import ConnectionLost, Unreachable
 from engine.lab import ssh_server
-from engine.sessions import user_shell as lanes_shell
+from engine.sessions import shell as sessions_shell
 from engine.transports.ssh import keepalive
 from engine.values.inventory import Address, HostKeys
 from tests.real_processes import gone
@@ -72,10 +72,10 @@ def test_a_server_without_a_banner_costs_one_connect_timeout(interrupt, sshd):
             line.close()
 
 
-def test_a_server_that_never_says_whether_it_starts_a_program_is_given_up(sshd, interrupt, monkeypatch):
+def test_a_server_that_never_opens_a_channel_is_given_up(sshd, interrupt, monkeypatch):
     """Mutants: connection.py that opens a channel without a limit."""
     over = threading.Event()
-    monkeypatch.setattr(ssh_server._Door, "check_channel_exec_request", lambda *_: over.wait(120))
+    monkeypatch.setattr(ssh_server._Door, "check_channel_request", lambda *_: over.wait(120))
     key = paramiko.RSAKey.generate(2048)
     allowed = frozenset({Path(f"{sshd.key}.pub").read_text().split()[1]})
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -153,9 +153,9 @@ def test_the_labs_own_server_answers_keepalives(sshd, interrupt, quickly_dead):
 
 def test_a_shell_that_starts_late_is_given_the_time_that_was_asked_for(sshd, interrupt, monkeypatch):
     """Mutants: connection.py or run_command.py that do not hand it on."""
-    monkeypatch.setattr(lanes_shell, "GREETED_WITHIN", 0.3)
-    monkeypatch.setattr(lanes_shell, "CATCH_UP", 0.1)
-    monkeypatch.setattr(lanes_shell, "EXEC", f"sleep 2; {lanes_shell.EXEC}")
+    monkeypatch.setattr(sessions_shell, "GREETED_WITHIN", 0.3)
+    monkeypatch.setattr(sessions_shell, "CATCH_UP", 0.1)
+    monkeypatch.setattr(sessions_shell, "EXEC", f"sleep 2; {sessions_shell.EXEC}")
     with pytest.raises(Unreachable, match=r"no shell answers within 0 s \(--shell-timeout gives it longer\)"):
         connected(sshd.host(), interrupt).run(look("true"))
     connection = connected(sshd.host(), interrupt, shell_within=60.0)

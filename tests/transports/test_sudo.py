@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Cancelled, ConnectionLost
-from engine.sessions import user_shell as lanes_shell
+from engine.sessions import shell as sessions_shell
 from engine.sessions.channel import ShellRefused
 from engine.sessions.shared_password import SharedPassword
-from engine.sessions.user_shell import PasswordRefused
+from engine.sessions.shell import PasswordRefused
 from engine.transports.ssh.connection import SshChannel
 from tests.real_processes import gone
 from tests.transports.commands import change, look, script
@@ -155,7 +155,7 @@ def test_a_password_that_was_told_and_brought_no_shell_is_told_to_nobody_else(er
 
 def test_a_slow_wrong_answer_is_one_wrong_try_of_the_whole_run(account, sshd, interrupt, monkeypatch):
     """Mutants: user_shell.py noting nothing of a password that it told."""
-    monkeypatch.setattr(lanes_shell, "GREETED_WITHIN", 1.0)  # pam_faildelay takes two seconds to say no
+    monkeypatch.setattr(sessions_shell, "GREETED_WITHIN", 1.0)  # pam_faildelay takes two seconds to say no
     name = account("/bin/bash", sudo="ALL", password=PASSWORD)
     told: list[bytes] = []
     plain = SshChannel.send

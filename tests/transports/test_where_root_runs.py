@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
-from engine.sessions.shell_programs import command_text
+from engine.sessions.programs import command_text
 from engine.values.command import Command, Effect
 from engine.values.result import Status
 from tests.shell.another_user import STRANGER, directory, give

@@ -10,7 +10,7 @@ from paramiko.common import cMSG_CHANNEL_REQUEST
 from engine.errors import ConnectionLost
 from engine.protocols import ConnectOptions
 from engine.sessions.channel import ShellRefused
-from engine.sessions.user_shell import GREETED_WITHIN
+from engine.sessions.shell import GREETED_WITHIN
 from engine.transports.ssh.bounded_transport import BoundedTransport
 from engine.transports.ssh.gateway_connection import Line
 from engine.transports.ssh.keepalive import watch

@@ -12,7 +12,7 @@ from engine.errors import ConnectionLost
 from engine.protocols import Trial
 from engine.sessions.channel import Channel, Opener, ShellRefused
 from engine.sessions.framed_output import UNREAD, Stream
-from engine.sessions.shell_programs import EXEC, READER, enter, enter_with_password
+from engine.sessions.programs import EXEC, LINE_BY_LINE, enter, enter_with_password
 
 GREETED_WITHIN = 20.0
 """Seconds that a shell may take to start."""
@@ -38,6 +38,8 @@ class Access:
     """For sudo; empty: it must not ask for one."""
     trial: Trial = field(default_factory=Trial)
     """Of the password."""
+    own_group: bool = False
+    """The login shell gives what it starts no process group of its own: ``setsid`` is to."""
     within: float = 0.0
     """Seconds that the shell may take to start; 0: ``GREETED_WITHIN``."""
 
@@ -47,20 +49,20 @@ class PasswordRefused(ShellRefused):
 
 
 class UserShell:
-    """A channel at whose far end a shell reads frames, once it has started."""
+    """A channel at whose far end a shell runs the text that it is sent, once it has started."""
 
-    def __init__(self, opener: Opener, access: Access, first: bytes) -> None:
+    def __init__(self, opener: Opener, access: Access, first: str) -> None:
         self.out, self.err = Stream(), Stream()
         self.ended = False
         self._access, self._told = access, False
         self._patience = access.within or GREETED_WITHIN
         self._prompt = f"runbook-{token_hex(8)}:"
-        self._first = f"{READER}\n".encode() + first
-        self._channel: Channel = opener.open(EXEC)
+        self._first = first.encode()
+        self._channel: Channel = opener.open(LINE_BY_LINE if access.user or access.own_group else EXEC)
         if access.password:  # it is sent when sudo asks, and never before: a shell would take it for a command
             self._open_with(enter_with_password(access.user, self._prompt).encode())
         else:
-            self._open_with(enter(access.user).encode() + self._first)
+            self._open_with(enter(access.user, own_group=access.own_group).encode() + self._first)
 
     def await_line(self, beginning: str, check: Callable[[], None], stream: Stream | None = None) -> str:
         """The line of its stdout, or of *stream*, that begins so.

@@ -1,0 +1,127 @@
+"""A session: a shell on the host that runs one batch of commands after the other; and the shell that ends sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from secrets import token_hex
+
+from engine.sessions.channel import Opener, ShellRefused
+from engine.sessions.programs import LEFTOVERS, control_group, end_group, greeting, killer
+from engine.sessions.shell import PATIENCE, Access, UserShell
+
+Check = Callable[[], None]
+"""Raises when nothing more is to be waited for."""
+
+GROUPS = {
+    "shared": "commands would share their process group with other programs (is there a ForceCommand, or a login "
+    "shell that starts another one?), and setsid is missing, so no command could be ended safely",
+    "hidden": "there is no /proc, so no command could be ended safely",
+}
+"""Why a shell cannot be a session, by what its greeting says of its process group."""
+
+LONGEST_NAME = 256
+"""Characters that a user's name may have."""
+
+MOST_SURVIVORS = 100
+"""Processes of one session that are named when they outlive their end."""
+
+
+class SharedGroup(ShellRefused):
+    """The shell is in a process group with others."""
+
+
+class ShellSession(UserShell):
+    """A shell on the host that runs batches of commands."""
+
+    def __init__(self, opener: Opener, access: Access, *, alone: bool = False) -> None:
+        """*alone*: for one change that is carried out, in a control group of its own, where that can be had."""
+        self.name = token_hex(8)
+        self.group = ""
+        self.cgroup = ""
+        """The directory of its control group; empty: it has none of its own."""
+        self.used = 0
+        self.harmed = False
+        """A command has left something behind that could not be ended from here."""
+        self._user = ""
+        self._sweeps = False
+        self._secret = token_hex(16)
+        super().__init__(opener, access, greeting(self.name, alone=alone))
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Read the greeting.  Raises ShellRefused where it cannot be a session, and what *check* raises."""
+        words = (*self.await_line(f"session {self.name} ", check).split(" ", 4), *("",) * 4)
+        _, _, whose, self.group, cgroup = words[:5]
+        self.cgroup = cgroup if cgroup.endswith(f"/{control_group(self.name)}") else ""
+        self.await_line(f"session {self.name}", check, self.err)
+        if whose in GROUPS:
+            raise (SharedGroup if whose == "shared" else ShellRefused)(GROUPS[whose])
+        if not self.group.isdecimal():
+            raise ShellRefused("its shell does not report its process group")
+
+    def user(self, check: Check) -> str:
+        """Whose shell it is.  Raises ShellRefused where it does not say so, and what *check* raises."""
+        if not self._user:
+            self.give(f"printf '\\n{self.name} %s\\n' \"$(id -un 2>/dev/null || id -u)\"\n")
+            self._user = self.await_line(f"{self.name} ", check).partition(" ")[2]
+            if not 0 < len(self._user) <= LONGEST_NAME:
+                raise ShellRefused("its shell does not report its user")
+        return self._user
+
+    def token(self) -> str:
+        """A mark that no command can know: unlike the session's name, it stands in no environment and no argument."""
+        self.used += 1
+        return f"{self._secret}.{self.used}"
+
+    def give(self, *texts: str) -> None:
+        """Send text to run."""
+        self.send("".join(texts).encode())
+
+    def learn_to_sweep(self) -> str:
+        """The text that has the shell end what the commands of authors leave behind; empty where it can already."""
+        text, self._sweeps = "" if self._sweeps else LEFTOVERS, True
+        return text
+
+
+class GroupKiller(UserShell):
+    """A shell on the host that ends sessions."""
+
+    def __init__(self, opener: Opener, access: Access) -> None:
+        self._over: dict[str, list[str]] = {}
+        super().__init__(opener, access, killer())
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Wait until it takes orders.  Raises ShellRefused when no shell starts, and what *check* raises."""
+        self.await_line("ready", check)
+
+    def end(self, session: ShellSession, tenths: int, within: float) -> tuple[str, ...] | None:
+        """End everything of *session*: TERM, *tenths* of a second, KILL.
+
+        What survives, each as ``pid N (state) name``; None when the host gave no answer *within* so many seconds.
+        """
+        reported = self._over[session.name] = []
+        self.send(end_group(session.group, session.name, tenths, session.cgroup).encode())
+        deadline, late = time.monotonic() + within, False
+        while True:
+            self._listen(session.name)
+            if reported and reported[-1] == "":
+                return tuple(it for it in reported if it)
+            if late or self.ended or self.flooded:
+                self.ended = True
+                return None
+            late = time.monotonic() > deadline  # what has come until now is still read
+            self.pump(PATIENCE)
+
+    def _listen(self, session: str) -> None:
+        reported = self._over[session]
+        while (line := self.out.line("")) is not None:
+            match line.split(" ", 4):
+                case ["survivor", name, pid, state, called] if name == session:
+                    if len(reported) < MOST_SURVIVORS:
+                        reported.append(f"pid {pid[:10]} ({state[:10]}) {called[:64]}")
+                    elif len(reported) == MOST_SURVIVORS:
+                        reported.append("and more")
+                case ["over", name] if name == session:
+                    reported += [""] if "" not in reported else []
+                case _:
+                    pass
