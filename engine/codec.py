@@ -36,10 +36,15 @@ def to_json(value: object, depth: int = 0) -> Json:
     A field whose metadata say ``private`` is left out.  A number that JSON does not have, and what is nested too deep,
     is not known: one host's odd answer must not cost the report on all the others.
     """
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value  # type: ignore[return-value]
     if depth > DEEPEST:
         return {UNKNOWN: f"nested deeper than {DEEPEST} levels"}
     deeper = depth + 1
     match value:
+        case list() | tuple():
+            return [to_json(it, deeper) for it in value]
         case Unknown(why=why):
             return {UNKNOWN: why}
         case Raw(value=inner):
@@ -50,18 +55,24 @@ def to_json(value: object, depth: int = 0) -> Json:
             return {UNKNOWN: f"{value} is not a JSON number"}
         case int() if value.bit_length() > LARGEST:
             return {UNKNOWN: f"a whole number of {value.bit_length()} bits"}
-        case str() | int() | float() | None:
+        case str() | int() | float():
             return value
         case Mapping():
             return {str(key): to_json(it, deeper) for key, it in value.items()}
-        case list() | tuple():
-            return [to_json(it, deeper) for it in value]
         case set() | frozenset():
             return sorted((to_json(it, deeper) for it in value), key=str)
         case _ if is_dataclass(value):
-            shown = [field for field in fields(value) if not field.metadata.get("private")]
-            return {it.name.rstrip("_"): to_json(getattr(value, it.name), deeper) for it in shown}
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+            return {name: to_json(getattr(value, field), deeper) for field, name in _shown(kind)}  # type: ignore[arg-type]
+    raise TypeError(f"{kind.__name__} cannot be written as JSON")
+
+
+_AS_IT_IS = frozenset({str, bool, type(None)})
+
+
+@cache
+def _shown(kind: type) -> tuple[tuple[str, str], ...]:
+    """The fields of the dataclass *kind* that are written, each with its name in JSON."""
+    return tuple((it.name, it.name.rstrip("_")) for it in fields(kind) if not it.metadata.get("private"))
 
 
 def from_host(value: Json) -> Json | Unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -343,6 +344,8 @@ def perform(
     hiding.learn(run.secrets)
     person.speak_through(outputs.aside)
     person.can_stop(stop)
+    gc.freeze()  # what is imported and read by now stays to the end, and is not to be gone through again and again
+    gc.set_threshold(20_000, 50, 100)
     with outputs:
         code = go(run, options, person, stops_before=stops_before)
     return outputs.code(code)

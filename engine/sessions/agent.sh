@@ -39,7 +39,27 @@ runbook_rest() { # the batch is over, and what comes on the input is for this sh
     [ -z "$runbook_clock" ] || kill -s USR1 "$runbook_clock" 2>/dev/null
     runbook_clock='' runbook_reader=''
 }
+runbook_trusts() { # directory, paths, PATH, program and its arguments: whether root may run that (trusted_program.sh)
+    [ -n "$runbook_root" ] || return 0
+    if [ -z "$1$2" ]; then
+        runbook_line=''
+        for runbook_line; do
+            case $runbook_line in
+                */*) runbook_line=/; break ;;
+                '' | -*) ;;
+                *)
+                    case $runbook_known in *" $runbook_line "*) continue ;; esac
+                    ! command -v -- "$runbook_line" >/dev/null || { runbook_line=/; break; }
+                    ;;
+            esac
+        done
+        [ "$runbook_line" = / ] || return 0
+    fi
+    runbook_line=$({ eval "$runbook_trusted_program"; } </dev/null 3<&-) || return 1
+    runbook_known="$runbook_known$runbook_line"
+}
 exec 3<&0
+runbook_trusted_program='' runbook_known=' '
 runbook_kill_group='' runbook_cgroup=- runbook_clock='' runbook_reader=''
 runbook_stat; runbook_group=${runbook_text#* * }; runbook_group=${runbook_group%% *}
 case $runbook_group in '') runbook_line=hidden ;; "$$" | "${1:-}") runbook_line=own ;; *) runbook_line=shared ;; esac

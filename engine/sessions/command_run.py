@@ -34,9 +34,18 @@ def require_open_connection(opener: Opener) -> None:
 CHANGE = 50
 """Tenths of a second that a change has between TERM and KILL."""
 
+GATHERING = 0.5
+"""Part of the time since a command was sent in which what comes in small pieces is gathered, and looked at once."""
+
+LONGEST_GATHERING = 0.05
+"""Seconds of that at most."""
+
+FEW = 4096
+"""Bytes of a small piece."""
+
 End = Callable[[int], tuple[str, ...] | None]
-"""Ends everything of the session, with so many tenths of a second between TERM and KILL, and names what survives; None
-where the host does not say it."""
+"""Ends all of the session, with so many tenths of a second between TERM and KILL, and names what survives; None where
+the host does not say it."""
 
 
 @dataclass(slots=True)
@@ -55,6 +64,8 @@ class CommandRun:
     """When the host was last listened to."""
     room: int = 4 * KEPT
     """Bytes that may be kept of what it says."""
+    is_followed: bool = False
+    """Other commands were sent behind it, so that nobody waits for its answer alone."""
 
     def __post_init__(self) -> None:
         """Set aside the room: two ends of two streams."""
@@ -72,7 +83,9 @@ class CommandRun:
                 raise Cancelled(f"asked to stop; this probe was ended on the host: {self._ended_now()}", sent=True)
             if self._spent() >= self.command.timeout:
                 return self._late_probe()
-            self.session.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
+            got = self.session.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
+            if self.is_followed and 0 < got < FEW:
+                time.sleep(min(LONGEST_GATHERING, GATHERING * self._spent()))
         return self._completed()
 
     def change(self) -> Completed:

@@ -11,7 +11,7 @@ from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.protocols import Interrupt, Password
 from engine.sessions.channel import Opener, ShellRefused
 from engine.sessions.command_run import CHANGE, CommandRun, require_open_connection
-from engine.sessions.programs import batch
+from engine.sessions.programs import batch, needed
 from engine.sessions.session import Check, GroupKiller, SharedGroup, ShellSession
 from engine.sessions.shell import Access, PasswordRefused
 from engine.values.command import Command, Completed, Effect
@@ -193,11 +193,12 @@ class SessionConnection:
         """Probes, one after the other in the session of *user*; only the first of *commands*, where they are many."""
         session = self._sessions[user]
         several = [(command, session.token()) for command in _at_once(commands)]
-        sweeper = session.learn_to_sweep() if any(command.foreign for command, _ in several) else ""
-        session.give(sweeper, batch(several, PROBE))
+        session.give(session.teach(needed(command for command, _ in several)), batch(several, PROBE))
         done: list[Completed] = []
         for command, token in several:
-            done.append(self._counted(self._attempt(command, token, session, user).probe()))
+            is_followed = len(done) + 1 < len(several)
+            attempt = self._attempt(command, token, session, user, is_followed=is_followed)
+            done.append(self._counted(attempt.probe()))
             if command.foreign and (session.harmed or session.ended):
                 self._give_up(session, user)
             if session.flooded:
@@ -219,18 +220,22 @@ class SessionConnection:
             self._may_send(command)
             token = session.token()
             attempt = self._attempt(command, token, session, user)
-            session.give(batch([(command, token)], CHANGE))
+            session.give(session.teach(needed([command])), batch([(command, token)], CHANGE))
             return self._counted(attempt.change())
         finally:
             session.close()
 
-    def _attempt(self, command: Command, token: str, session: ShellSession, user: str) -> CommandRun:
+    def _attempt(
+        self, command: Command, token: str, session: ShellSession, user: str, *, is_followed: bool = False
+    ) -> CommandRun:
         room = max(LEAST_ROOM, ROOM - self._said)
 
         def end(tenths: int) -> tuple[str, ...] | None:
             return self._end(session, user, tenths)
 
-        return CommandRun(command, token, session, end, self._opener, self._interrupt, room=room)
+        return CommandRun(
+            command, token, session, end, self._opener, self._interrupt, room=room, is_followed=is_followed
+        )
 
     def _counted(self, done: Completed) -> Completed:
         self._said += len(done.stdout) + len(done.stderr)

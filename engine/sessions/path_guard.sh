@@ -40,4 +40,6 @@ if [ ! -O "${HOME:-/}" ]; then
   case $runbook_name in ""|*[!A-Za-z0-9._-]*) ;; *) eval "HOME=~$runbook_name"; export HOME;; esac
   case $HOME in /*) ;; *) HOME=/; export HOME;; esac
 fi
+runbook_root=''
+[ "$runbook_uid" != 0 ] || runbook_root=yes
 unset runbook_bad runbook_path runbook_name runbook_uid

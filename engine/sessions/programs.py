@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from engine.shell import SAFE, script
 from engine.values.command import Command, Effect
@@ -143,21 +143,21 @@ def command_text(command: Command, token: str, *, last: bool = False) -> str:
     shell goes on all the same, to its end.
     """
     body, code, harm = _body(command), "runbook_code=$?", ""
-    if fit := _fit(command):
-        code = f'runbook_code=$?; [ -n "$runbook_fit" ] || runbook_code={REFUSED}'
-        body = f'{fit} || runbook_fit=; [ -z "$runbook_fit" ] || {body}'
+    if trusted := _trusted(command):
+        code = f'runbook_code=$?; [ -n "$runbook_runs" ] || runbook_code={REFUSED}'
+        body = f'{trusted} || runbook_runs=; [ -z "$runbook_runs" ] || {body}'
     if command.foreign and command.effect is not Effect.WRITE:
         code, harm = f"{code}; runbook_sweep", '"$runbook_harm"'
     code += "; runbook_rest" if last else ""
     marks = f"""{code}; printf '\\n{token} %s\\n' "$runbook_code"; printf '\\n{token}%s\\n' {harm} >&2"""
     if command.effect is not Effect.WRITE:
-        return f"runbook_fit=1\n{body}\n{marks}\n{_GIVEN_UP if harm else ''}"
+        return f"runbook_runs=1\n{body}\n{marks}\n{_GIVEN_UP if harm else ''}"
     if command.lock:
         body = _KEEP_LOCK % (shlex.quote(command.lock), body)
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
     lost = f"trap '' PIPE; printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"
     return (
-        f"exec 4>&2\nrunbook_fit=1\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }}"
+        f"exec 4>&2\nrunbook_runs=1\n{{ {{ {{ {body}\n{marks}; }} 2>&1 1>&6 4>&- 6>&- | {relay} 1>&4 4>&- 6>&-; }}"
         f" 6>&1 4>&4 | {relay} 4>&-; }}\n{lost}\n"
     )
 
@@ -165,23 +165,33 @@ def command_text(command: Command, token: str, *, last: bool = False) -> str:
 _GIVEN_UP = '[ -z "$runbook_harm" ] || exit\n'
 """What a harmed session does with the commands that were sent ahead: nothing."""
 
-_FIT = SAFE + script(__package__, "fit_limits")
-"""``$1``: the directory to run in, or empty, ``$2``: directories in which programs and libraries are sought, ``$3``
-...: the program and its arguments: fails, with the reason on stderr, where root would run in a directory that another
-user can change, or a program that he can exchange, or a script that is named to one that runs scripts.  What is in the
-text of a script is its author's matter."""
+_TRUSTED = SAFE + script(__package__, "trusted_program")
+TRUSTED_PROGRAM = f"runbook_trusted_program={shlex.quote(_TRUSTED)}\n"
+"""Before the first command in a session with words of an author's: what ``runbook_trusts`` holds them against (law 9).
+
+Root runs nothing in a directory that another user can change, and no program that he can exchange.  What is in the text
+of a script is its author's matter."""
 
 _SOUGHT = frozenset({"PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PERL5LIB", "RUBYLIB", "NODE_PATH"})
 
 
-def _fit(command: Command) -> str:
-    """A subshell that fails where root must not run *command* (law 9); empty: nothing stands in its way."""
-    argv = () if command.script else command.argv
-    paths = ":".join(value for name, value in command.env if name in _SOUGHT)
-    if not command.foreign or not (command.cwd or paths or any("/" in word for word in argv)):
+def needed(commands: Iterable[Command]) -> tuple[str, ...]:
+    """The texts that a session has to know before it runs *commands*."""
+    several = tuple(commands)
+    sweeps = any(command.foreign and command.effect is not Effect.WRITE for command in several)
+    trusts = any(map(_trusted, several))
+    return ((LEFTOVERS,) if sweeps else ()) + ((TRUSTED_PROGRAM,) if trusts else ())
+
+
+def _trusted(command: Command) -> str:
+    """What fails where root must not run *command* (law 9); empty: nothing stands in its way."""
+    if not command.foreign and not command.runs:
         return ""
-    words = " ".join(map(shlex.quote, (command.cwd, paths, *argv)))
-    return f"( set -- {words}\neval {shlex.quote(_FIT)}\n) </dev/null 3<&-"
+    runs = command.runs or (("",) if command.script else ("", *command.argv),)
+    paths = ":".join(value for name, value in command.env if name in _SOUGHT)
+    path = dict(command.env).get("PATH", "")
+    given = [(cwd or command.cwd, paths, path, *argv) for cwd, *argv in runs]
+    return " && ".join(f"runbook_trusts {' '.join(map(shlex.quote, words))}" for words in given if any(words))
 
 
 def _body(command: Command) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 
 from engine.sessions.channel import Opener, ShellRefused
-from engine.sessions.programs import LEFTOVERS, control_group, end_group, greeting, killer
+from engine.sessions.programs import control_group, end_group, greeting, killer
 from engine.sessions.shell import PATIENCE, Access, UserShell
 
 Check = Callable[[], None]
@@ -44,7 +44,7 @@ class ShellSession(UserShell):
         self.harmed = False
         """A command has left something behind that could not be ended from here."""
         self._user = ""
-        self._sweeps = False
+        self._taught: set[str] = set()
         self._secret = token_hex(16)
         super().__init__(opener, access, greeting(self.name, alone=alone))
 
@@ -77,10 +77,11 @@ class ShellSession(UserShell):
         """Send text to run."""
         self.send("".join(texts).encode())
 
-    def learn_to_sweep(self) -> str:
-        """The text that has the shell end what the commands of authors leave behind; empty where it can already."""
-        text, self._sweeps = "" if self._sweeps else LEFTOVERS, True
-        return text
+    def teach(self, texts: Iterable[str]) -> str:
+        """Those of *texts* that it has not been sent yet; they count as sent."""
+        fresh = [text for text in texts if text not in self._taught]
+        self._taught.update(fresh)
+        return "".join(fresh)
 
 
 class GroupKiller(UserShell):

@@ -49,6 +49,9 @@ class Command:
     """Exit codes that are answers, not faults."""
     foreign: bool = False
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
+    runs: tuple[tuple[str, ...], ...] = ()
+    """Of a script of our own: the programs that an author has it run, each behind the directory that it runs in (or
+    nothing) and before its arguments."""
     owed: bool = False
     """A clean-up that is due on every way out: still sent when the run has been asked to end once."""
     lock: str = ""

@@ -239,15 +239,21 @@ def masked(value: T, mask: Mask) -> T:
 
 def _walked(value: object, mask: Mask, *, by_id: bool = False) -> object:
     """*value* with *mask* on its texts; itself where nothing changes."""
-    if type(value) is str:
-        return mask(value)
+    kind = type(value)
+    if kind is str:
+        return mask(value)  # type: ignore[arg-type]
+    if kind in _NO_TEXT:
+        return value
     if isinstance(value, Mapping):
         return _mapping(value, mask, by_id=by_id)
-    if type(value) in (list, tuple):
+    if kind in (list, tuple):
         return _sequence(value, mask)  # type: ignore[arg-type]
     if is_dataclass(value) and not isinstance(value, type):
         return _fields(value, mask)
     return value
+
+
+_NO_TEXT = frozenset({int, float, bool, type(None)})
 
 
 def _mapping(value: Mapping[object, object], mask: Mask, *, by_id: bool) -> object:

@@ -40,7 +40,7 @@ EXEMPT = {
 
 
 GOES = {
-    "engine.sessions.programs._FIT": {'"$cwd"'},
+    "engine.sessions.programs._TRUSTED": {'"$cwd"'},
     "engine.facts.files.fetched_output._COMMAND": {'"./$work"'},
 }
 """Places that a script goes to by itself: where a command shall be run, which it then holds against what the safe ways say

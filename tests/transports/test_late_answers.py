@@ -26,13 +26,14 @@ class SleptSession:
     err: Stream = field(default_factory=Stream)
     waits: int = 0
 
-    def pump(self, seconds: float = 0.0) -> None:
+    def pump(self, seconds: float = 0.0) -> int:
         self.waits += 1
         if not self.at:
             time.sleep(0.01)  # noqa: TID251 a session that is waited for; it says nothing
         if self.waits == self.at:
             self.out.feed(b"well\n\nmark 0\n")
             self.err.feed(b"\nmark\n")
+        return 0
 
 
 class Standing:

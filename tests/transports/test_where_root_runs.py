@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from engine.actions.commands import tmux
+from engine.actions.processes.components.component import Component
+from engine.actions.processes.components.supervision import start_components
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure
-from engine.sessions.programs import command_text
+from engine.facts.config_edit.config_file import HostFile, replace_file
+from engine.facts.files.fetched_output import fetch_command
+from engine.sessions.programs import command_text, greeting, needed
 from engine.values.command import Command, Effect
+from engine.values.kept_file import Keep
+from engine.values.plan import Change
 from engine.values.result import Status
 from tests.shell.another_user import STRANGER, directory, give
 from tests.transports.commands import script
@@ -33,12 +40,26 @@ def tool(path: Path, owner: int = 0, mode: int = 0o755) -> str:
     return str(path)
 
 
+def link_to(path: Path, what: str) -> Path:
+    path.symlink_to(what)
+    return path
+
+
+def script_by(path: Path, interpreter: str) -> str:
+    path.write_text(f"#!{interpreter}\necho ran\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 def run(shell: tuple[str, ...], command: Command, user: int = 0) -> tuple[str, str]:
     """What the frame of *command* prints on both streams, when *user* runs it."""
     by = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
-    text = command_text(command, "TOKEN")
-    done = subprocess.run([*by, *shell], input=text, capture_output=True, text=True, timeout=60, cwd="/")
-    return done.stdout.strip(), done.stderr.replace("TOKEN", "").strip()
+    text = "".join((greeting("here"), *needed([command]), command_text(command, "TOKEN")))
+    done = subprocess.run(
+        [*by, *shell], input=text, capture_output=True, text=True, timeout=60, cwd="/", start_new_session=True
+    )
+    out, err = done.stdout.strip(), done.stderr.replace("TOKEN", "").replace("session here", "").strip()
+    return out.partition("\n")[2].strip(), err
 
 
 def authors(*argv: str, **keys) -> Command:
@@ -52,6 +73,7 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
     inside = tool(theirs / "tool")  # root's own, where another user can put another one
     given = tool(ground / "given", STRANGER)
     open_ = tool(ground / "open", 0, 0o777)
+    tool(ground / "mallorys", STRANGER)
     give(theirs).joinpath("link").symlink_to("/usr")
     refused = (
         authors("pwd", cwd=str(theirs)),
@@ -67,6 +89,14 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
         authors("timeout", "-s", "KILL", "5", given),
         authors("env", "A=b", "sh", "-e", given),
         authors("bash", inside, "x"),
+        authors(str(link_to(ground / "conda", inside)), "info"),
+        authors("mallorys", env=(("PATH", f"{ground}:/usr/bin:/bin"),)),
+        authors(script_by(ground / "by", given)),
+        authors("flock", "/dev/null", given),
+        authors("taskset", "1", "busybox", "sh", given),
+        authors("env", "-C", str(theirs), "./tool"),
+        authors("env", "--chdir", str(theirs), "sh", "tool"),
+        authors("sh", "tool", cwd=str(theirs)),
         authors("pwd", env=(("PATH", f"/usr/bin:{theirs}"),)),
         script("echo ran", cwd=str(theirs), foreign=True),
         script("echo ran", cwd=str(theirs), foreign=True, stdin="x"),
@@ -101,6 +131,23 @@ def test_what_is_roots_own_runs_as_before(shell, ground):
     assert run(shell, authors("pwd", cwd=f"{ground}/no"))[0] == "TOKEN 126"
     spy = script('printf "%s" "${why-}${owner-}${kind-}${real-}${f-}${cwd-}$PWD"', cwd="/usr", foreign=True)
     assert run(shell, spy)[0] == "/usr\nTOKEN 0"
+
+
+def test_so_are_the_programs_that_our_own_scripts_run(ground):
+    """Mutants: an action that hands on an author's program without ``runs``; ``_trusted`` of one program only."""
+    given, mine = tool(ground / "given", STRANGER), tool(ground / "mine")
+    components = [Component(name=name, argv=(argv,), log="/dev/null") for name, argv in (("a", mine), ("b", given))]
+    change = tmux.decide(tmux.Args(session="s", argv=("nice", given)), tmux.State(installed=True))
+    assert isinstance(change, Change)
+    file = HostFile(path="/f", target="/f", exists=True, folder=True, writable=True, user="root", digest="sha256:x")
+    for command in (
+        fetch_command((given,), Keep(name="x", most=99), limit=5.0, own_directory=False),
+        replace_file(file, "text", (given, "{}"), backup=False),
+        start_components(components, {}, "/none", 1, watch=0.0, grace=0.0, end_others=False),
+        *change.commands,
+    ):
+        out, err = run(("sh",), command)
+        assert (out.split("\n")[0], f"{given} belongs to {STRANGER}" in err) == ("TOKEN !", True), (command, out, err)
 
 
 def test_a_user_who_is_not_root_runs_what_they_like(ground):

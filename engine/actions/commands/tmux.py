@@ -118,7 +118,13 @@ def decide(args: Args, state: State) -> Decision:
     argv = (args.session, args.folder, f"{args.steady:g}", *words)
     return Change(
         summary=f"start {_short(args)} in the tmux session {args.session}",
-        commands=(replace(write_script(SAFE + OUTLIVE + _FOLDER + _START, *argv), stands_for=_line(args, words)),),
+        commands=(
+            replace(
+                write_script(SAFE + OUTLIVE + _FOLDER + _START, *argv),
+                stands_for=_line(args, words),
+                runs=((args.folder, *args.argv),),
+            ),
+        ),
         targets=(Target(kind="service", key=f"tmux:{args.session}", say=f"the tmux session {args.session}"),),
         risk=Risk.EDITS_FILES,
     )

@@ -153,7 +153,7 @@ def replace_file(file: HostFile, text: str, validate: tuple[str, ...], *, backup
     wanted = digest_of(text.encode(), file.digest)
     words = (file.path, file.target, file.digest, wanted, "yes" if backup else "no", octal(file.mode) or "644")
     made = write_script(_WRITE, *words, *validate, called=("patch-file", file.target))
-    return replace(made, stdin=text, private=True)
+    return replace(made, stdin=text, private=True, runs=(("", *validate),) if validate else ())
 
 
 def octal(mode: str) -> str:

@@ -53,6 +53,7 @@ def fetch_command(argv: tuple[str, ...], keep: Keep, *, limit: float, own_direct
         timeout=limit + SPARE,
         keep=keep,
         foreign=True,
+        runs=(("", *argv),),
         called=("fetch-output", *argv),
     )
 

@@ -267,7 +267,8 @@ def start_components(
     stdin = "".join(f"{text.count(chr(10)) + 1}\n{text}\n" for text in (*texts, "end"))
     words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
     needs = sum(it.delay + 15 for it in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
-    return _write(("start-components", *(it.name for it in chosen)), START, words, needs, stdin)
+    made = _write(("start-components", *(it.name for it in chosen)), START, words, needs, stdin)
+    return replace(made, runs=tuple((it.cwd, *it.argv) for it in chosen if it.name not in running))
 
 
 def end_components(
