@@ -28,16 +28,27 @@ class RecentAnswers:
         self._clock = clock
         self._kept: dict[tuple[str, Command], list[RecentAnswer]] = {}
         self._count = 0
-        self._planning = False
+        self._planning = self._lasting = False
 
     @contextmanager
     def while_planning(self) -> Iterator[None]:
-        """Keep answers, and forget them at the end."""
+        """Keep answers, and forget them at the end, unless the plan is carried out at once."""
         self._planning = True
         try:
             yield
         finally:
             self._planning = False
+            if not self._lasting:
+                self.forget()
+
+    @contextmanager
+    def while_carried_out_at_once(self) -> Iterator[None]:
+        """Keep the answers of planning for the steps, which may use them until something is waited for or changed."""
+        self._lasting = True
+        try:
+            yield
+        finally:
+            self._lasting = False
             self.forget()
 
     def note(self, place: str, command: Command, answer: Completed, sent: float) -> int:

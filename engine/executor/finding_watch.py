@@ -16,6 +16,9 @@ from engine.values.types import seconds
 POLL = 1.0
 """Seconds between two probes while a finding is given time to go."""
 
+VALID = 5.0
+"""Seconds for which what a probe has seen since the last change counts for every finding."""
+
 
 class FindingWatch:
     """The latest diagnosis of one host, and the findings that follow from it."""
@@ -24,6 +27,8 @@ class FindingWatch:
         self._site = site
         self._before = {finding.id: finding for finding in findings}
         self._confirmed: set[str] = set()
+        self._read: dict[str, float] = {}
+        """When each probe was last run, on the clock, since the last change."""
         self.diagnosis = first
         self.findings = findings
         self.stale = False
@@ -33,6 +38,11 @@ class FindingWatch:
         """Note that the host has been changed, so that nothing is confirmed any more."""
         self.stale = True
         self._confirmed.clear()
+        self._read.clear()
+
+    def outdated(self) -> None:
+        """Note that something was waited for, so that what the probes saw before counts no more."""
+        self._read.clear()
 
     def recheck(self, named: tuple[str, ...], *, last: bool = False) -> None:
         """Run the probes behind the findings *named* again: for as long as each may settle, or must stay gone.
@@ -71,8 +81,9 @@ class FindingWatch:
         gone_for = max((it.gone_for for it in acted), default=0.0)
         absent_since: float | None = None
         reported = False
+        oldest = began - VALID
+        self._look([probe for probe in wanted if self._read.get(probe, oldest) <= oldest])
         while True:
-            self._look(wanted)
             now = clock.now()
             there = [it for it in acted if self._status(it.id) in (Presence.PRESENT, Presence.UNKNOWN)]
             if there:
@@ -89,8 +100,10 @@ class FindingWatch:
                 self._site.emit(Waiting(host=self._site.host.name, why=why))
                 reported = True
             clock.sleep(POLL)
+            self._look(wanted)
 
     def _look(self, wanted: Collection[str]) -> None:
+        self._read |= dict.fromkeys(wanted, self._site.clock.now())
         self.diagnosis = probe_again(self._site, self.diagnosis, wanted)
         self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)
 

@@ -68,6 +68,7 @@ def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent
         run.finish(step, result)
         waited = waited or (step.within > 0 and result.status is Status.OK)
     if waited and not run.cured():  # what was still there may have gone while it was waited for
+        watch.outdated()
         run.look_a_last_time()
     run.owed.close(wrote=run.wrote)
     if not run.dead:
@@ -200,7 +201,8 @@ class _Run:
             status = Status.BLOCKED if blind else Status.SKIPPED
             fault = Fault.ARGUMENTS if isinstance(barrier, Blocked) and barrier.malformed else Fault.LOOK
             return replace(plain, status=status, why=barrier.why, fault=fault if blind else Fault.NONE)
-        (probed,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site)
+        at_once = not (self.wrote or self.lock.waited or self.consent is Consent.SHOWN)
+        (probed,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site, planning=at_once)
         plain = replace(plain, commands=probed.commands)
         match probed.outcome:
             case ProbeFailure(why=why, malformed=malformed):
@@ -263,6 +265,7 @@ class _Run:
         action = self.site.action(step)
         if action.decide is None:
             assert action.waits is not None
+            self.watch.outdated()
             return replace(plain, status=Status.OK, why=action.waits(fresh.args), verified=True)
         planned_change = isinstance(planned.decision, Change)
         if fresh.absent:

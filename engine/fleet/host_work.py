@@ -226,17 +226,18 @@ class HostWork:
     ) -> Planned:
         with self._connected(host) as connection:
             site = self._site(host, connection, cut)
-            try:
-                planned = self._made(site, began)
-            except ConnectionLost:
-                if not again:
-                    raise
-            else:
-                if may_change and not needs_turn(planned):
-                    return self._watch(site, planned, consent, began)
-                if may_change and not may_change():
-                    return replace(planned, waits=True)
-                return self._execute(site, planned, consent, began)
+            with site.recent.while_carried_out_at_once():
+                try:
+                    planned = self._made(site, began)
+                except ConnectionLost:
+                    if not again:
+                        raise
+                else:
+                    if may_change and not needs_turn(planned):
+                        return self._watch(site, planned, consent, began)
+                    if may_change and not may_change():
+                        return replace(planned, waits=True)
+                    return self._execute(site, planned, consent, began)
         return self._both(host, consent, began, cut, may_change, again=False)
 
     def _watch(self, site: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:

@@ -20,8 +20,8 @@ runbook_is_alone() { # whether the shell of a change was killed by it, so that n
 }
 runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: also when the connection is gone
     (
-        trap 'kill -s KILL "$runbook_sleep"; exit' TERM
-        trap 'kill -s KILL "$runbook_sleep"; runbook_is_alone && runbook_leave_cgroup; exit' USR1
+        trap 'kill "$runbook_sleep"; exit' TERM
+        trap 'kill "$runbook_sleep"; runbook_is_alone && runbook_leave_cgroup; exit' USR1
         sleep "$1" & runbook_sleep=$!
         wait "$runbook_sleep"
         runbook_end_session "$2"
@@ -35,7 +35,7 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
     runbook_reader=$!
 }
 runbook_rest() { # the batch is over, and what comes on the input is for this shell again
-    [ -z "$runbook_reader" ] || { kill -s KILL "$runbook_reader"; wait "$runbook_reader"; } 2>/dev/null
+    [ -z "$runbook_reader" ] || { kill "$runbook_reader"; wait "$runbook_reader"; } 2>/dev/null
     [ -z "$runbook_clock" ] || kill -s USR1 "$runbook_clock" 2>/dev/null
     runbook_clock='' runbook_reader=''
 }

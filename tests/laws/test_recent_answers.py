@@ -11,6 +11,7 @@ from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from engine.diagnosis.probing import run_probes
 from engine.diagnosis.retries import probe_with_retries
 from engine.errors import ProbeError
+from engine.executor import Consent, execute
 from engine.planner import make_plan
 from engine.values.command import Command, Completed, Effect
 from engine.values.plan import Change, NoChange, Risk
@@ -148,6 +149,22 @@ def test_a_plan_asks_once_and_what_comes_after_it_asks_again(host, place):
     assert host.asked == 1
     assert seen(there, "1") == [2]
     assert seen(there, "1") == [3], "nothing is kept once the plan is made"
+
+
+@pytest.mark.parametrize(("consent", "asked"), [(Consent.YES, 1), (Consent.SHOWN, 2)])
+def test_a_plan_that_is_carried_out_at_once_is_not_asked_for_again_until_something_has_changed(
+    consent, asked, host, place
+):
+    """Mutants: host_steps.py that never reuses; that does so after a person's yes; after a write."""
+    diagnose = (Step(id="d", phase=Phase.DIAGNOSE, action="count", args={"word": "1"}),)
+    remediate = (Step(id="r", phase=Phase.REMEDIATE, action="count", args={"word": "1"}),)
+    there = replace(place, playbook=book(*remediate, diagnose=diagnose))
+    with there.recent.while_carried_out_at_once():
+        plan, found = make_plan(there)
+        assert host.asked == 1
+        execute(there, plan, found, consent)
+    assert host.asked == asked
+    assert seen(there, "1") == [asked + 1]
 
 
 def steps(**needs: str) -> list[Step]:
