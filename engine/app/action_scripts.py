@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +16,19 @@ def scripts_text(action: Action) -> str:
     files = scripts_of(action.Args.__module__)
     if not files:
         return f"{action.name} sends no script; a plan shows the single commands that it sends\n"
-    engine = Path(__file__).parents[1]
-    texts = [f"# {file.relative_to(engine.parent)}\n{file.read_text(encoding='utf-8').rstrip()}\n" for file in files]
+    return _texts(files)
+
+
+def every_script_text() -> str:
+    """Every script that can ever run on a host: what runs in the throw-away hosts of the lab is not among them."""
+    return _texts([file for file in sorted(ENGINE.rglob("*.sh")) if file.relative_to(ENGINE).parts[0] != "lab"])
+
+
+ENGINE = Path(__file__).parents[1]
+
+
+def _texts(files: Sequence[Path]) -> str:
+    texts = [f"# {file.relative_to(ENGINE.parent)}\n{file.read_text(encoding='utf-8').rstrip()}\n" for file in files]
     return "\n".join(texts)
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
 
 from engine.actions import discover
-from engine.app.action_scripts import scripts_text
+from engine.app.action_scripts import every_script_text, scripts_text
 from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import find_playbook, inventory_paths, playbook_files, read_inventory, read_playbook
 from engine.app.playbook_text import plain, width
@@ -95,6 +95,8 @@ def _host_details(host: Host) -> list[str]:
 def actions_text(name: str, *, scripts: bool = False) -> str:
     """Every action with its summary; with *name*, its arguments and fields, or the *scripts* that it sends to hosts."""
     actions = discover()
+    if scripts and not name:
+        return every_script_text()
     if not name:
         return "\n".join(f"{action.name:15} {_uses(action):9} {action.summary}" for action in actions.values())
     if name not in actions:

@@ -264,13 +264,11 @@ def list_() -> None:
 
 @cli.command(context_settings=CONTEXT)
 @click.argument("name", default="", shell_complete=completes("actions"))
-@click.option("--scripts", is_flag=True, help="Print every sh script that NAME can send to a host.")
+@click.option("--scripts", is_flag=True, help="Print every sh script that NAME, or anything, can send to a host.")
 def actions(name: str, *, scripts: bool) -> None:
     """List the actions; with NAME, its arguments and fields."""
     from engine.app.show_commands import actions_text
 
-    if scripts and not name:
-        raise click.UsageError("--scripts needs the name of an action, such as `runbook actions processes --scripts`")
     tell(actions_text(name, scripts=scripts))
 
 

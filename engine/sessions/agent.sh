@@ -5,26 +5,36 @@ export RUNBOOK_SESSION
 runbook_end_session() { # tenths of a second between TERM and KILL: ends everything of this session, this shell included
     trap '' TERM
     set -- "$runbook_kill_group
-end_group $runbook_group $RUNBOOK_SESSION $1 $runbook_cgroup"
+end_group $runbook_group:$runbook_started $RUNBOOK_SESSION $1 $runbook_cgroup"
     unset RUNBOOK_SESSION # what ends the session must not bear its mark
     if command -v setsid >/dev/null; then setsid sh -c "$1"; else sh -c "$1"; fi || kill -s KILL "-$runbook_group"
 }
-runbook_stat() { # sets runbook_text to the fields of this shell, from its state on
+runbook_stat_of() { # pid: sets runbook_text to its fields, from the state on; empty: there is no such process
     runbook_text=
-    while IFS= read -r runbook_line || [ -n "$runbook_line" ]; do runbook_text=$runbook_text$runbook_line; done 2>/dev/null </proc/$$/stat
+    while IFS= read -r runbook_line || [ -n "$runbook_line" ]; do
+        runbook_text=$runbook_text$runbook_line
+    done 2>/dev/null <"/proc/$1/stat"
     runbook_text=${runbook_text##*) }
 }
+runbook_end_own() { # pid, signal: to that process, if it is a child of ours
+    runbook_stat_of "${1:-none}"
+    case $runbook_text in [!Z]' '$$' '*) ;; *) return 1 ;; esac
+    kill -s "$2" "$1" 2>/dev/null
+    kill -s CONT "$1" 2>/dev/null
+}
 runbook_is_alone() { # whether the shell of a change was killed by it, so that nobody else leaves its control group
-    runbook_stat
+    runbook_stat_of $$
     case $runbook_cgroup,$runbook_text in -,* | *,[SRDTt]*) return 1 ;; esac
 }
 runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: also when the connection is gone
     (
-        trap 'kill "$runbook_sleep"; exit' TERM
-        trap 'kill "$runbook_sleep"; runbook_is_alone && runbook_leave_cgroup; exit' USR1
+        runbook_sleep='' runbook_over='' # a signal may come before the sleep is known; TERM must have no trap, or one
+        trap 'runbook_over=yes; kill "$runbook_sleep"' USR1 # that comes between fork and exec would be lost
         sleep "$1" & runbook_sleep=$!
-        wait "$runbook_sleep"
-        runbook_end_session "$2"
+        [ -n "$runbook_over" ] || wait "$runbook_sleep"
+        [ -n "$runbook_over" ] || runbook_end_session "$2"
+        kill "$runbook_sleep"
+        ! runbook_is_alone || runbook_leave_cgroup
     ) </dev/null >/dev/null 2>&1 3<&- &
     runbook_clock=$! runbook_reader=
     [ "${3:-}" != alone ] || return 0
@@ -35,8 +45,8 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
     runbook_reader=$!
 }
 runbook_rest() { # the batch is over, and what comes on the input is for this shell again
-    [ -z "$runbook_reader" ] || { kill "$runbook_reader"; wait "$runbook_reader"; } 2>/dev/null
-    [ -z "$runbook_clock" ] || kill -s USR1 "$runbook_clock" 2>/dev/null
+    ! runbook_end_own "$runbook_reader" TERM || wait "$runbook_reader" 2>/dev/null
+    runbook_end_own "$runbook_clock" USR1
     runbook_clock='' runbook_reader=''
 }
 runbook_trusts() { # directory, paths, PATH, program and its arguments: whether root may run that (trusted_program.sh)
@@ -61,5 +71,10 @@ runbook_trusts() { # directory, paths, PATH, program and its arguments: whether 
 exec 3<&0
 runbook_trusted_program='' runbook_known=' '
 runbook_kill_group='' runbook_cgroup=- runbook_clock='' runbook_reader=''
-runbook_stat; runbook_group=${runbook_text#* * }; runbook_group=${runbook_group%% *}
+runbook_stat_of $$
+runbook_group=${runbook_text#* * }; runbook_group=${runbook_group%% *}
+runbook_stat_of "${runbook_group:-none}"
+# shellcheck disable=SC2086  # split into fields
+set -- "${1:-}" $runbook_text
+runbook_started=${21:-}
 case $runbook_group in '') runbook_line=hidden ;; "$$" | "${1:-}") runbook_line=own ;; *) runbook_line=shared ;; esac

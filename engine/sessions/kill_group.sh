@@ -109,8 +109,12 @@ remove_cgroup() { # what lives in it, such as a daemon of a change, goes where i
         [ -d "$cgroup" ] || break
     done
 }
-end_group() { # group, session, tenths of a second between TERM and KILL, its control group or -: tells survivors, and over
-    cgroup='' descendants=''
+end_group() { # group:start of who led it, session, tenths of a second between TERM and KILL, its control group or -:
+    # tells survivors, and over.  The number of a group is not given again while somebody is in it, also without a leader.
+    cgroup='' descendants='' leader=${1%:*}
+    ! read_stat "$leader" || [ "$start" = "${1#*:}" ] || leader=none
+    shift
+    set -- "$leader" "$@"
     case ${4:-} in /sys/fs/cgroup*/runbook-command-*) cgroup=$4 ;; esac
     ! has_cgroup || leave_cgroup
     [ "$3" = 0 ] || has_cgroup || find_descendants "$1" # what ended by itself is not searched: it costs as much as a probe

@@ -79,7 +79,8 @@ def greeting(session: str, *, alone: bool = False) -> str:
     enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
     return (
         f"{PATH_GUARD}RUNBOOK_SESSION={session}\n{_AGENT}{enter}"
-        f"""printf '\\nsession {session} %s %s %s\\n' "$runbook_line" "$runbook_group" "$runbook_cgroup"\n"""
+        f"printf '\\nsession {session} %s %s:%s %s\\n'"
+        ' "$runbook_line" "$runbook_group" "$runbook_started" "$runbook_cgroup"\n'
         f"printf '\\nsession {session}\\n' >&2\nrunbook_kill_group={shlex.quote(KILL_GROUP)}\n"
     )
 

@@ -38,6 +38,7 @@ class ShellSession(UserShell):
         """*alone*: for one change that is carried out, in a control group of its own, where that can be had."""
         self.name = token_hex(8)
         self.group = ""
+        """Its process group, and when its leader was started: ``123:4567``."""
         self.cgroup = ""
         """The directory of its control group; empty: it has none of its own."""
         self.used = 0
@@ -56,7 +57,7 @@ class ShellSession(UserShell):
         self.await_line(f"session {self.name}", check, self.err)
         if whose in GROUPS:
             raise (SharedGroup if whose == "shared" else ShellRefused)(GROUPS[whose])
-        if not self.group.isdecimal():
+        if not all(it.isdecimal() for it in self.group.split(":", 1)) or ":" not in self.group:
             raise ShellRefused("its shell does not report its process group")
 
     def user(self, check: Check) -> str:

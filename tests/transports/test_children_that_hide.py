@@ -16,7 +16,7 @@ from engine.errors import Cancelled
 from engine.sessions.programs import KILL_GROUP, control_group, end_group, greeting
 from engine.shell import OUTLIVE
 from engine.values.command import Effect
-from tests.real_processes import NOBODY, end, gone, lives, living, shows_up
+from tests.real_processes import NOBODY, end, gone, lives, living, shows_up, start_of
 from tests.transports.client_process import begun, killed
 from tests.transports.commands import change, late, look, script
 from tests.transports.interrupts import pressing
@@ -147,7 +147,7 @@ def test_a_change_that_kills_the_shell_that_runs_it_leaves_no_group(connection, 
 def finished(shell: tuple[str, ...], group: int) -> None:
     """The process group *group* is ended by *shell*."""
     session = secrets.token_hex(8)
-    orders = KILL_GROUP + end_group(str(group), session, 3, "")
+    orders = KILL_GROUP + end_group(f"{group}:{start_of(group)}", session, 3, "")
     done = subprocess.run(shell, input=orders, capture_output=True, text=True, check=True)
     assert f"over {session}" in done.stdout
     assert "survivor" not in done.stdout

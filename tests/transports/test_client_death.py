@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import Cancelled, ConnectionLost
 from engine.protocols import ConnectOptions
+from engine.values.inventory import Host
 from engine.values.result import Status
 from tests.real_processes import gone, living, shows_up
 from tests.transports.client_process import begun, killed
@@ -32,6 +33,18 @@ def test_kill_9_of_our_side_ends_a_look_on_the_host(host, tmp_path, mark):
     assert shows_up(mark)
     killed(process)
     assert gone(mark)
+
+
+def test_what_ends_at_once_leaves_no_watcher_behind(interrupt, tmp_path):
+    """Mutants: agent.sh that looks at no signal which comes before its sleep is known; that has a trap for TERM."""
+    from engine.transports import local
+
+    connection = local.connect(Host(name="here"), ConnectOptions(), interrupt)
+    for _ in range(40):
+        connection.run(change(":", timeout=86_311.0))
+        connection.run(script(":", timeout=86_301.0))
+    connection.close()
+    assert gone("sleep 86311")
 
 
 def test_kill_9_of_our_side_lets_a_write_run_to_its_end_once(host, tmp_path, mark):

@@ -11,7 +11,7 @@ import pytest
 
 from engine.actions.processes.components.probe_scripts import COMMON
 from engine.sessions.programs import KILL_GROUP, end_group
-from tests.real_processes import NOBODY, lives
+from tests.real_processes import NOBODY, lives, start_of
 
 
 @pytest.mark.real("root", "setpriv")
@@ -27,7 +27,7 @@ def test_what_left_the_group_is_ended_and_another_user_s_process_with_the_same_m
     undumpable = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); print('up', flush=True); time.sleep(600)"
     looks_like_root_s = stage.start([*NOBODY, "/usr/bin/python3", "-c", undumpable], env=marked)
     assert os.stat(f"/proc/{looks_like_root_s.pid}/environ").st_uid == 0
-    orders = KILL_GROUP + end_group(str(group.pid), session, 3, "")
+    orders = KILL_GROUP + end_group(f"{group.pid}:{start_of(group.pid)}", session, 3, "")
     done = subprocess.run(shell, input=orders, capture_output=True, text=True, check=True)
     assert f"over {session}" in done.stdout
     assert done.stderr == ""
@@ -47,7 +47,7 @@ def test_a_process_called_like_a_line_of_the_kernels_is_no_survivor(stage, shell
         "comm.flush(); print('up', flush=True); time.sleep(600)"
     )
     stage.start([sys.executable, "-c", naming, f"\n1) S 1 {group.pid} \n"])
-    orders = KILL_GROUP + end_group(str(group.pid), session, 3, "")
+    orders = KILL_GROUP + end_group(f"{group.pid}:{start_of(group.pid)}", session, 3, "")
     done = subprocess.run(shell, input=orders, capture_output=True, text=True, check=True)
     assert f"over {session}" in done.stdout
     assert "survivor" not in done.stdout, "the group is but a defunct process, and no name makes it live"
@@ -64,7 +64,7 @@ def test_the_environment_of_another_user_s_process_is_not_even_read(stage, tmp_p
     ours, theirs = stage.start(sleeper, env=marked), stage.start([*NOBODY, *sleeper], env=marked)
     components = "\n".join((COMMON, "set +f; folder=$1; marked"))
     for argv, orders in (
-        (["sh"], KILL_GROUP + end_group(str(group.pid), session, 3, "")),
+        (["sh"], KILL_GROUP + end_group(f"{group.pid}:{start_of(group.pid)}", session, 3, "")),
         (["sh", "-c", components, "sh", "/none"], ""),
     ):
         trace = tmp_path / "trace"

@@ -35,6 +35,12 @@ class Harm:
     """None: that depends on when the host hears of it."""
 
 
+WATCHERS = (
+    'IFS= read -r s </proc/self/stat; me=${s%%%% *}; for p in $(grep -l ") [A-Z] $$ " /proc/[0-9]*/stat 2>/dev/null); do'
+    " p=${p#/proc/}; p=${p%%/stat}; [ $p = $me ] || kill -s %s $p; done 2>/dev/null; echo x"
+)
+"""Signals every other child of the session's shell."""
+
 HARMS = {
     "binary": Harm("head -c 3000 /dev/urandom; head -c 3000 /dev/urandom >&2; exit 3", 3, None),
     "every byte": Harm("printf '\\000\\001\\177\\377\\r\\n\\n\\033[2J'", 0, None),
@@ -88,6 +94,8 @@ HARMS = {
     "killed lane": Harm("kill -s KILL $$", None, None),
     "killed lane with a child": Harm("sleep MARK & kill -s KILL $$", None, "", timed_out=None),
     "killed lane with a silent child": Harm("sleep MARK >/dev/null 2>&1 & kill -s KILL $$", None, None),
+    "killed watchers": Harm(WATCHERS % "KILL", 0, "x\n"),
+    "stopped watchers": Harm(WATCHERS % "STOP", 0, "x\n"),
     "killed group": Harm("sleep MARK & kill -s KILL 0", None, None),
 }  # fmt: skip
 

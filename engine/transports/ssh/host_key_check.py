@@ -9,8 +9,8 @@ import paramiko
 
 from engine.errors import Unreachable
 from engine.protocols import ConnectOptions
-from engine.sessions.known_hosts import KnownHost, NotKept, OwnFile, known_files, known_of
 from engine.transports.ssh.bounded_transport import BoundedTransport
+from engine.transports.ssh.known_hosts import KnownHost, NotKept, OwnFile, known_files, known_of
 from engine.values.inventory import Host, HostKeys
 
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
