@@ -29,11 +29,11 @@ runbook_is_alone() { # whether the shell of a change was killed by it, so that n
 runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: also when the connection is gone
     (
         runbook_sleep='' runbook_over='' # a signal may come before the sleep is known; TERM must have no trap, or one
-        trap 'runbook_over=yes; kill "$runbook_sleep"' USR1 # that comes between fork and exec would be lost
+        trap 'runbook_over=yes; [ -z "$runbook_sleep" ] || kill "$runbook_sleep"' USR1 # between fork and exec is lost
         sleep "$1" & runbook_sleep=$!
-        [ -n "$runbook_over" ] || wait "$runbook_sleep"
+        if [ -n "$runbook_over" ]; then kill "$runbook_sleep"; else wait "$runbook_sleep"; fi
+        runbook_sleep=''
         [ -n "$runbook_over" ] || runbook_end_session "$2"
-        kill "$runbook_sleep"
         ! runbook_is_alone || runbook_leave_cgroup
     ) </dev/null >/dev/null 2>&1 3<&- &
     runbook_clock=$! runbook_reader=

@@ -48,8 +48,13 @@ interpreter() { # number of scripts that have led here, what the first line of o
     [ -z "${1-}" ] || named "$1" "$scripts" || return 0
 }
 named() { # name, number of scripts that have led to it: the program that PATH has by it; fails where there is none
-    found=$(PATH=$sought; command -v -- "$1")
-    case $found in /*) program "$found" "${2:-0}" ;; *) return 1 ;; esac
+    left=$sought: found='' # not by `command -v`, which knows the shell's own functions and builtins first
+    while [ -z "$found" ] && [ -n "$left" ]; do
+        dir=${left%%:*} left=${left#*:}
+        [ ! -f "$dir/$1" ] || [ ! -x "$dir/$1" ] || found=$dir/$1
+    done
+    [ -n "$found" ] || return 1
+    program "$found" "${2:-0}"
 }
 [ "$safe_me" = 0 ] || exit 0
 cwd=$1 paths=$2 sought=${3:-$PATH} from=$(pwd -P); shift 3

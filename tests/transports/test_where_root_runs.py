@@ -73,7 +73,8 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
     inside = tool(theirs / "tool")  # root's own, where another user can put another one
     given = tool(ground / "given", STRANGER)
     open_ = tool(ground / "open", 0, 0o777)
-    tool(ground / "mallorys", STRANGER)
+    for name in ("mallorys", "echo", "program"):
+        tool(ground / name, STRANGER)
     give(theirs).joinpath("link").symlink_to("/usr")
     refused = (
         authors("pwd", cwd=str(theirs)),
@@ -90,7 +91,7 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
         authors("env", "A=b", "sh", "-e", given),
         authors("bash", inside, "x"),
         authors(str(link_to(ground / "conda", inside)), "info"),
-        authors("mallorys", env=(("PATH", f"{ground}:/usr/bin:/bin"),)),
+        *(authors(it, env=(("PATH", f"{ground}:/usr/bin:/bin"),)) for it in ("mallorys", "echo", "program")),
         authors(script_by(ground / "by", given)),
         authors("flock", "/dev/null", given),
         authors("taskset", "1", "busybox", "sh", given),
