@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -186,3 +186,31 @@ SetEnv RUNBOOK_LOCK_PLACES={os.environ.get("RUNBOOK_LOCK_PLACES", "")}
         if "Address already in use" not in said():
             break
     raise RuntimeError(said())
+
+
+@contextlib.contextmanager
+def sshd_fleet(folder: Path, addresses: Sequence[str], before: Sequence[str], *, extra: str = "") -> Iterator[Sshd]:
+    """An sshd on each of *addresses*, all with one port and one key; the first of them.
+
+    Each is in a pid namespace of its own: it has a process table of its own, as every machine has.
+    """
+    alone = ("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount", "sh", "-c", _OWN_PROC)
+    first, *others = addresses
+    with contextlib.ExitStack() as running:
+        server = start_sshd(folder / first, first, before=(*before, *alone), extra=extra)
+        running.callback(_killed, server)
+        user = ("nsenter", "--mount", "--target", str(server.process.pid))
+        for address in others:
+            given = {"key": server.key, "before": (*user, *alone), "extra": extra}
+            running.callback(_killed, start_sshd(folder / address, address, server.port, **given))
+        yield server
+
+
+def _killed(server: Sshd) -> None:
+    """End *server* with all of its namespace: ``unshare`` itself heeds no other signal."""
+    server.process.kill()
+    server.process.wait(timeout=60)
+    shutil.rmtree(server.welcome)
+
+
+_OWN_PROC = 'mount -t proc proc /proc && exec "$0" "$@"'

@@ -1,4 +1,4 @@
-"""The names of a host's fields: ours, those of other programs that read the same files, and misspelt ones.
+"""The names of a host's fields: ours, other words for them, and misspelt ones.
 
 A field that nobody reads is no mistake, for the files belong to other programs, too. A slip of one of ours would
 steer us wrongly without a word: ``stauts: offline`` leaves a host ready, ``hostname: 10.0.0.1`` leaves it without an
@@ -39,65 +39,8 @@ OURS = frozenset(
 )
 """What is read here."""
 
-OTHERS = frozenset(
-    [
-        "ringrift_path",
-        "work_dir",
-        "remote_path",
-        "venv_activate",
-        "memory_gb",
-        "cpus",
-        "gpu_vram_gb",
-        "gpu_name",
-        "gpu_count",
-        "num_gpus",
-        "name",
-        "note",
-        "notes",
-        "selfplay_enabled",
-        "training_enabled",
-        "p2p_enabled",
-        "p2p_voter",
-        "p2p_port",
-        "p2p_public_port",
-        "p2p_public_host",
-        "worker_port",
-        "worker_url",
-        "max_parallel_jobs",
-        "python_path",
-        "vast_instance_id",
-        "runpod_id",
-        "nebius_id",
-        "hetzner_id",
-        "vultr_id",
-        "aws_instance_id",
-        "needs_userspace_tailscale",
-        "socks5_port",
-        "nat_blocked",
-        "force_relay_mode",
-        "relay_primary",
-        "relay_secondary",
-        "storage_paths",
-        "use_external_storage",
-        "external_storage_path",
-        "skip_sync_receive",
-        "gauntlet_enabled",
-        "export_enabled",
-        "tailscale_ipv6",
-        "bandwidth_mbps",
-        "preferred_workloads",
-        "excluded_workloads",
-        "storage_type",
-        "nfs_enabled",
-        "disable_gpu_tree",
-        "sync_enabled",
-        "remote_db_path",
-        "description",
-        "tags",
-        "labels",
-    ]
-)
-"""What the programs read that these files come from; it says nothing to us."""
+OTHERS = frozenset(["tailscale_ipv6"])
+"""Names that look like a slip of one of ours and are none."""
 
 _SYNONYMS: Mapping[str, str] = {
     "ssh_host": "host hostname host_name ip ip_address ipaddr address addr public_ip public_ip_address private_ip "

@@ -9,16 +9,17 @@ end_group $runbook_group:$runbook_started $RUNBOOK_SESSION $1 $runbook_cgroup"
     unset RUNBOOK_SESSION # what ends the session must not bear its mark
     if command -v setsid >/dev/null; then setsid sh -c "$1"; else sh -c "$1"; fi || kill -s KILL "-$runbook_group"
 }
-runbook_stat_of() { # pid: sets runbook_text to its fields, from the state on; empty: there is no such process
+runbook_stat_of() { # pid: sets runbook_text to its fields, from the state on; fails where only its remains are there
     runbook_text=
     while IFS= read -r runbook_line || [ -n "$runbook_line" ]; do
         runbook_text=$runbook_text$runbook_line
     done 2>/dev/null <"/proc/$1/stat"
     runbook_text=${runbook_text##*) }
+    case $runbook_text in '' | [ZXx]*) return 1 ;; esac
 }
 runbook_end_own() { # pid, signal: to that process, if it is a child of ours
-    runbook_stat_of "${1:-none}"
-    case $runbook_text in [!Z]' '$$' '*) ;; *) return 1 ;; esac
+    runbook_stat_of "${1:-none}" || return 1
+    case $runbook_text in ?' '$$' '*) ;; *) return 1 ;; esac
     kill -s "$2" "$1" 2>/dev/null
     kill -s CONT "$1" 2>/dev/null
 }
@@ -37,15 +38,21 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
         ! runbook_is_alone || runbook_leave_cgroup
     ) </dev/null >/dev/null 2>&1 3<&- &
     runbook_clock=$! runbook_reader=
+    runbook_disown "$runbook_clock"
     [ "${3:-}" != alone ] || return 0
     (
         while IFS= read -r runbook_line; do :; done
         runbook_end_session "$2"
     ) <&3 >/dev/null 2>&1 3<&- &
     runbook_reader=$!
+    runbook_disown "$runbook_reader"
+}
+runbook_disown() { # pid: bash tells on stderr, whenever it comes to know, that somebody has killed a job of its own
+    # shellcheck disable=SC3044  # only there
+    [ -z "${BASH_VERSION:-}" ] || disown "$1"
 }
 runbook_rest() { # the batch is over, and what comes on the input is for this shell again
-    ! runbook_end_own "$runbook_reader" TERM || wait "$runbook_reader" 2>/dev/null
+    while runbook_end_own "$runbook_reader" TERM; do :; done
     runbook_end_own "$runbook_clock" USR1
     runbook_clock='' runbook_reader=''
 }

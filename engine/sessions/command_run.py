@@ -10,9 +10,9 @@ from engine.errors import Cancelled, ConnectionLost
 from engine.protocols import Interrupt
 from engine.sessions.channel import Opener
 from engine.sessions.framed_output import KEPT, CapturedOutput
-from engine.sessions.programs import HARMED, REFUSED
+from engine.sessions.programs import HARMED, REFUSED, tenths_to_end
 from engine.sessions.session import ShellSession
-from engine.values.command import Command, Completed, Effect
+from engine.values.command import Command, Completed
 
 ASLEEP = 2.0
 """Seconds without listening after which this program was stopped, or the machine slept: answers may have come since."""
@@ -30,18 +30,6 @@ def require_open_connection(opener: Opener) -> None:
         why = opener.lost_because()
         raise ConnectionLost("the connection to the host was lost" + (f": {why}" if why else ""))
 
-
-CHANGE = 50
-"""Tenths of a second that a change has between TERM and KILL."""
-
-GATHERING = 0.5
-"""Part of the time since a command was sent in which what comes in small pieces is gathered, and looked at once."""
-
-LONGEST_GATHERING = 0.05
-"""Seconds of that at most."""
-
-FEW = 4096
-"""Bytes of a small piece."""
 
 End = Callable[[int], tuple[str, ...] | None]
 """Ends all of the session, with so many tenths of a second between TERM and KILL, and names what survives; None where
@@ -64,8 +52,6 @@ class CommandRun:
     """When the host was last listened to."""
     room: int = 4 * KEPT
     """Bytes that may be kept of what it says."""
-    is_followed: bool = False
-    """Other commands were sent behind it, so that nobody waits for its answer alone."""
 
     def __post_init__(self) -> None:
         """Set aside the room: two ends of two streams."""
@@ -80,12 +66,11 @@ class CommandRun:
             if self._asleep() and self._caught_up(CATCH_UP):
                 break
             if self.interrupt.level() > (1 if self.command.owed else 0):
-                raise Cancelled(f"asked to stop; this probe was ended on the host: {self._ended_now()}", sent=True)
+                ended = self._ended_now(tenths_to_end([self.command]))
+                raise Cancelled(f"asked to stop; this probe was ended on the host: {ended}", sent=True)
             if self._spent() >= self.command.timeout:
                 return self._late_probe()
-            got = self.session.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
-            if self.is_followed and 0 < got < FEW:
-                time.sleep(min(LONGEST_GATHERING, GATHERING * self._spent()))
+            self.session.pump(min(0.25, max(0.0, self.command.timeout - self._spent())))
         return self._completed()
 
     def change(self) -> Completed:
@@ -158,27 +143,23 @@ class CommandRun:
     def _late_probe(self) -> Completed:
         """End the probe on the host, without waiting for its pipes."""
         spent = self._spent()
-        left = self._survivors(self._to_tidy())
+        left = self._survivors()
         self.began = time.monotonic() - spent
         return self._broken(timed_out=True, survivors=left)
 
     def _late_change(self) -> Completed:
         if self.command.unkillable:
             return self._broken(timed_out=True, survivors=(f"left running: {self.command.brief()}",))
-        left = self._survivors(CHANGE)
+        left = self._survivors()
         return self._completed() if self._caught_up(0.0) else self._broken(timed_out=True, survivors=left)
 
-    def _survivors(self, tenths: int) -> tuple[str, ...]:
+    def _survivors(self) -> tuple[str, ...]:
         """End the command, and name what is left of it.  Raises ConnectionLost."""
-        left = self.end(tenths)
+        left = self.end(tenths_to_end([self.command]))
         if left is None:
             require_open_connection(self.opener)
             return SILENT
         return left
-
-    def _to_tidy(self) -> int:
-        """Tenths of a second that the probe has between TERM and KILL: one that made a file of its own removes it."""
-        return 20 if self.command.effect is Effect.SCRATCH else 3
 
     def _broken_off(self) -> Completed:
         """The session ended under the command: the line is gone, or something on the host killed our shell."""
@@ -192,7 +173,7 @@ class CommandRun:
             raise Cancelled(words, sent=True)
         raise Cancelled(f"asked to stop twice; this change was ended half-way: {self._ended_now(10)}", sent=True)
 
-    def _ended_now(self, tenths: int = 0) -> str:
+    def _ended_now(self, tenths: int) -> str:
         """End the command, and name it, with what is left of it."""
-        left = self.end(tenths or self._to_tidy())
+        left = self.end(tenths)
         return self.command.meant() + (f"; still there: {', '.join(left)}" if left else "")

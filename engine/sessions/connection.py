@@ -10,7 +10,7 @@ from typing import TypeVar
 from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.protocols import Interrupt, Password
 from engine.sessions.channel import Opener, ShellRefused
-from engine.sessions.command_run import CHANGE, CommandRun, require_open_connection
+from engine.sessions.command_run import CommandRun, require_open_connection
 from engine.sessions.programs import batch, needed
 from engine.sessions.session import Check, GroupKiller, SharedGroup, ShellSession
 from engine.sessions.shell import Access, PasswordRefused
@@ -26,9 +26,6 @@ LEAST_ROOM = 256 * 1024
 
 AT_ONCE = 64 * 1024
 """Characters of the commands that are sent to a session before their answers are awaited."""
-
-PROBE = 3
-"""Tenths of a second that a probe has between TERM and KILL."""
 
 
 class SessionConnection:
@@ -193,12 +190,10 @@ class SessionConnection:
         """Probes, one after the other in the session of *user*; only the first of *commands*, where they are many."""
         session = self._sessions[user]
         several = [(command, session.token()) for command in _at_once(commands)]
-        session.give(session.teach(needed(command for command, _ in several)), batch(several, PROBE))
+        session.give(session.teach(needed(command for command, _ in several)), batch(several))
         done: list[Completed] = []
         for command, token in several:
-            is_followed = len(done) + 1 < len(several)
-            attempt = self._attempt(command, token, session, user, is_followed=is_followed)
-            done.append(self._counted(attempt.probe()))
+            done.append(self._counted(self._attempt(command, token, session, user).probe()))
             if command.foreign and (session.harmed or session.ended):
                 self._give_up(session, user)
             if session.flooded:
@@ -220,22 +215,18 @@ class SessionConnection:
             self._may_send(command)
             token = session.token()
             attempt = self._attempt(command, token, session, user)
-            session.give(session.teach(needed([command])), batch([(command, token)], CHANGE))
+            session.give(session.teach(needed([command])), batch([(command, token)]))
             return self._counted(attempt.change())
         finally:
             session.close()
 
-    def _attempt(
-        self, command: Command, token: str, session: ShellSession, user: str, *, is_followed: bool = False
-    ) -> CommandRun:
+    def _attempt(self, command: Command, token: str, session: ShellSession, user: str) -> CommandRun:
         room = max(LEAST_ROOM, ROOM - self._said)
 
         def end(tenths: int) -> tuple[str, ...] | None:
             return self._end(session, user, tenths)
 
-        return CommandRun(
-            command, token, session, end, self._opener, self._interrupt, room=room, is_followed=is_followed
-        )
+        return CommandRun(command, token, session, end, self._opener, self._interrupt, room=room)
 
     def _counted(self, done: Completed) -> Completed:
         self._said += len(done.stdout) + len(done.stderr)

@@ -1,18 +1,11 @@
 # Has the shell enter a control group of its own (cgroup v2), and all that it starts with it, where its user may.
 trap runbook_leave_cgroup EXIT
 runbook_leave_cgroup() {
-    [ "$runbook_cgroup" != - ] || return 0
-    for runbook_n in 1 2 3; do
-        { echo 0 >"${runbook_cgroup%/*}/cgroup.procs"; } 2>/dev/null
-        while IFS= read -r runbook_line; do
-            case $runbook_line in
-                '' | 0 | *[!0-9]*) ;;
-                *) { echo "$runbook_line" >"${runbook_cgroup%/*}/cgroup.procs"; } 2>/dev/null ;;
-            esac
-        done 2>/dev/null <"$runbook_cgroup/cgroup.procs"
-        rmdir "$runbook_cgroup" 2>/dev/null && break
-        [ -d "$runbook_cgroup" ] || break
-    done
+    [ "$runbook_cgroup" = - ] || (
+        eval "$runbook_kill_group"
+        cgroup=$runbook_cgroup
+        remove_cgroup
+    )
 }
 runbook_enter_cgroup() { # directory of the control group that it is in: makes one there and enters it
     [ -O "$1" ] && [ -O "$1/cgroup.procs" ] && [ -e "$1/cgroup.controllers" ] || return 1

@@ -1,12 +1,6 @@
 # What a command of an author leaves behind on a session that others use after it: found, and ended, before its mark is
 # printed.  A process has a higher pid than those before it (until the numbers begin anew), so that only the pids since
 # the command began are looked at, by the shell itself: many processes on a host cost no more than few.
-runbook_stat() { # pid: sets runbook_s to its fields from the state on; fails where only its remains are there
-    runbook_s=
-    { while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do runbook_s=$runbook_s$runbook_l; done </proc/"$1"/stat; } 2>/dev/null
-    runbook_s=${runbook_s##*) }
-    case $runbook_s in '' | Z* | X* | x*) return 1 ;; esac
-}
 runbook_uids() { # pid: sets runbook_u to its four user ids
     runbook_u=
     while read -r runbook_l runbook_u; do
@@ -28,9 +22,9 @@ runbook_newest() { # sets runbook_pid to the last pid that was given to a proces
     fi
     runbook_fork
 }
-runbook_place() { # sets from what runbook_stat has read: runbook_parent; runbook_in, the session; runbook_stack, by its program
+runbook_place() { # sets from what runbook_stat_of has read: runbook_parent; runbook_in, the session; runbook_stack, by its program
     # shellcheck disable=SC2086  # split into fields: state, parent, group, session
-    set -- $runbook_s
+    set -- $runbook_text
     runbook_parent=$2 runbook_in=$4 runbook_stack=${26}
 }
 runbook_is_kin() { # whether the process that runbook_place has read may come from us, by its parent
@@ -65,10 +59,10 @@ runbook_is_marked() { # pid: whether our mark stands in its environment
 }
 runbook_is_ours() { # pid, which runbook_place has read: whether it has our user and our mark
     [ -O "/proc/$1" ] && runbook_uids "$1" && [ "$runbook_u" = "$runbook_me" ] || return 1
-    if runbook_is_marked "$1"; then runbook_stat "$1" && runbook_uids "$1" && [ "$runbook_u" = "$runbook_me" ]; return; fi
+    if runbook_is_marked "$1"; then runbook_stat_of "$1" && runbook_uids "$1" && [ "$runbook_u" = "$runbook_me" ]; return; fi
     # In the middle of an exec the environment is empty, or ends too early: it is read again in the next round.
     runbook_was=$runbook_stack
-    runbook_stat "$1" && runbook_place || return 1
+    runbook_stat_of "$1" && runbook_place || return 1
     [ "$runbook_stack" = "$runbook_was" ] && [ "$runbook_stack" != 0 ] || [ "$runbook_round" -ge 6 ] || runbook_any=yes
     return 1
 }
@@ -94,7 +88,7 @@ runbook_end_new() { # ends what began after runbook_first in our session, or wit
         done
     fi
     for runbook_n in "$@"; do
-        runbook_stat "$runbook_n" || continue
+        runbook_stat_of "$runbook_n" || continue
         runbook_place
         case " $runbook_clock $runbook_reader " in *" $runbook_n "* | *" $runbook_parent "*) continue ;; esac
         if [ "$runbook_in" != "$runbook_session" ]; then
@@ -127,10 +121,10 @@ runbook_sweep() { # sets runbook_harm where this session must not be used any mo
 runbook_above=' 1 ' runbook_parent=$$
 while [ "${runbook_parent:-0}" -gt 1 ]; do
     runbook_above=" $runbook_parent$runbook_above"
-    runbook_stat "$runbook_parent" || { runbook_above="$runbook_above* "; break; } # who is above that is hidden
+    runbook_stat_of "$runbook_parent" || { runbook_above="$runbook_above* "; break; } # who is above that is hidden
     runbook_place
 done
-runbook_stat $$ && runbook_place
+runbook_stat_of $$ && runbook_place
 runbook_session=$runbook_in
 runbook_uids $$; runbook_me=$runbook_u
 runbook_reads_nul='' # not every shell reads on behind a NUL: what it was started with has some

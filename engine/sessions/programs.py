@@ -49,7 +49,7 @@ up and the group removed: by the shell at the end of its input, by who ends it, 
 change.  A pid 0 is a process in another pid namespace.
 """
 
-_AGENT = script(__package__, "agent")
+AGENT = script(__package__, "agent")
 
 LEFTOVERS = script(__package__, "leftovers")
 """Before the first command of an author in a session: ``runbook_sweep`` ends what such a command leaves behind.
@@ -78,10 +78,10 @@ def greeting(session: str, *, alone: bool = False) -> str:
     """
     enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
     return (
-        f"{PATH_GUARD}RUNBOOK_SESSION={session}\n{_AGENT}{enter}"
+        f"{PATH_GUARD}RUNBOOK_SESSION={session}\n{AGENT}runbook_kill_group={shlex.quote(KILL_GROUP)}\n{enter}"
         f"printf '\\nsession {session} %s %s:%s %s\\n'"
         ' "$runbook_line" "$runbook_group" "$runbook_started" "$runbook_cgroup"\n'
-        f"printf '\\nsession {session}\\n' >&2\nrunbook_kill_group={shlex.quote(KILL_GROUP)}\n"
+        f"printf '\\nsession {session}\\n' >&2\n"
     )
 
 
@@ -95,12 +95,22 @@ def end_group(group: str, session: str, tenths: int, cgroup: str) -> str:
     return f"end_group {group} {session} {tenths} {cgroup or '-'}\n"
 
 
-def batch(commands: Sequence[tuple[Command, str]], tenths: int) -> str:
+TENTHS_TO_END = {Effect.READ: 3, Effect.SCRATCH: 20, Effect.WRITE: 50}
+"""Tenths of a second that a command has between TERM and KILL: a probe that made a file of its own removes it."""
+
+
+def tenths_to_end(commands: Iterable[Command]) -> int:
+    """What they have together."""
+    return max(TENTHS_TO_END[command.effect] for command in commands)
+
+
+def batch(commands: Sequence[tuple[Command, str]]) -> str:
     """The text that runs *commands*, each with its token: all of it or nothing, where it is cut off.
 
-    It is ended when their time is up, with so many tenths of a second between TERM and KILL, or when the connection is
-    lost, which a change is not.  One that cannot be ended has no limit.
+    It is ended when their time is up, or when the connection is lost, which a change is not.  One that cannot be ended
+    has no limit.
     """
+    tenths = tenths_to_end(command for command, _ in commands)
     seconds = -int(-sum(command.timeout for command, _ in commands) // 1)
     last = len(commands) - 1
     texts = (command_text(command, token, last=number == last) for number, (command, token) in enumerate(commands))

@@ -81,13 +81,12 @@ class UserShell:
         self._access.trial.taken = True
         return line
 
-    def pump(self, seconds: float = PATIENCE) -> int:
-        """Take in what has come, and say how many bytes; wait for it at most *seconds*."""
+    def pump(self, seconds: float = PATIENCE) -> None:
+        """Take in what has come; wait for it at most *seconds*."""
         out, err, ended = self._channel.receive(seconds)
         self.out.feed(out)
         self.err.feed(err)
         self.ended = self.ended or ended
-        return len(out) + len(err)
 
     @property
     def flooded(self) -> bool:

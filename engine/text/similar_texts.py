@@ -33,6 +33,8 @@ _NEXT = re.compile(rf"(?: {_WORD}){{1,3}}(?![\w/.:=-])")
 _COUNTED = re.compile(rf"(?<=\0number\0)(?: {_WORD}){{1,3}}")
 _VERBATIM = ("| ", "$ ")
 """What a program printed, a difference between files, and a command line are never split into parts."""
+SHOWN_PIDS = 40
+"""Pids that are named where processes of many hosts are shown in one line."""
 MARK = "…"
 """Stands where names differ that make no range."""
 
@@ -47,13 +49,14 @@ class SimilarLine:
     """What stands around the slots: one more than there are slots."""
     slots: tuple[tuple[str, str], ...] = field(compare=False)
     """Kind and text of each."""
+    host: str = field(compare=False, default="")
 
 
 def line_of(text: str, host: str = "", *, strict: bool) -> SimilarLine:
     """*text*, said of *host*.  *strict*: a bare number is a quantity only where a noun says of what."""
     parts, slots, at = [], [], 0
     if text.lstrip().startswith(_VERBATIM):
-        return SimilarLine(text, (text,), ())
+        return SimilarLine(text, (text,), (), host)
     for found in _pattern(host if host in text else "").finditer(text):
         kind = found.lastgroup or ""
         if kind == "number" and not _is_quantity(text, found.start(), found.end(), strict):
@@ -64,7 +67,7 @@ def line_of(text: str, host: str = "", *, strict: bool) -> SimilarLine:
     parts.append(text[at:])
     template = "".join(f"{part}\0{kind}\0" for part, (kind, _) in zip(parts, slots, strict=False)) + parts[-1]
     key = _COUNTED.sub(lambda it: " ".join(map(_stem, it.group().split(" "))), template)
-    return SimilarLine(key, tuple(parts), tuple(slots))
+    return SimilarLine(key, tuple(parts), tuple(slots), host)
 
 
 @lru_cache(maxsize=1024)
@@ -94,20 +97,36 @@ def _stem(word: str) -> str:
 
 
 def one_text(lines: Sequence[SimilarLine]) -> str:
-    """Lines that are alike, as one: what differs between them as a range, or marked."""
+    """Lines that are alike, as one: pids by host, and what else differs between them as a range, or marked."""
     fullest = max(lines, key=lambda line: sum(map(len, line.parts)))  # a plural is longer than its singular
-    values = [[line.slots[number] for line in lines] for number in range(len(fullest.slots))]
+    values = [[(line.host, *line.slots[number]) for line in lines] for number in range(len(fullest.slots))]
     return "".join(part + _range(slot) for part, slot in zip(fullest.parts, values, strict=False)) + fullest.parts[-1]
 
 
-def _range(values: Sequence[tuple[str, str]]) -> str:
-    kind, texts = values[0][0], {value[1] for value in values}
+def _range(values: Sequence[tuple[str, str, str]]) -> str:
+    kind, texts = values[0][1], {text for _, _, text in values}
     if len(texts) == 1:
         return texts.pop()
+    if kind == "pid":
+        return _pids_by_host(values)
     if kind in ("uuid", "address", "host"):
         return MARK
     ordered = sorted(texts, key=_amount)
     return f"{ordered[0]}..{ordered[-1]}"
+
+
+def _pids_by_host(values: Sequence[tuple[str, str, str]]) -> str:
+    """``12 on gpu-01, 7 and 9 on gpu-02``: who answers for a kill must see which process it is, and where."""
+    pids: dict[str, list[str]] = {}
+    for host, _, pid in values[:SHOWN_PIDS]:
+        pids.setdefault(host, []).append(pid)
+    shown = [f"{_listed(of_host)} on {host}" if host else _listed(of_host) for host, of_host in pids.items()]
+    left = len(values) - SHOWN_PIDS
+    return ", ".join(shown) + (f", and {left} more" if left > 0 else "")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _amount(text: str) -> float:
@@ -159,6 +178,7 @@ def _one_line(runs: Sequence[tuple[tuple[SimilarLine, ...], ...]]) -> str:
         counts = sorted({len(it) for it in alike})
         many = f" ({counts[0]}..{counts[-1]} of these)" if len(counts) > 1 else f" ({counts[0]} of these)"
         text = one_text([line for it in alike for line in it])
-        texts.append(text + (many if counts != [1] else ""))
+        are_named = any(kind == "pid" for kind, _ in alike[0][0].slots)
+        texts.append(text + (many if counts != [1] and not are_named else ""))
     head = texts.pop(0) if len(texts) > 1 else ""
     return head + "; ".join(texts)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -25,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.contenders import COMMANDS
-from tests.sshd import PLAIN_USER, Sshd, free_port, start_sshd, with_plain_user
+from tests.sshd import PLAIN_USER, Sshd, free_port, sshd_fleet, start_sshd, with_plain_user
 
 SLOWEST = {"ansible shell": 20, "ansible raw": 200, "pyinfra": 200, "clush": 200}
 """Hosts up to which a contender is measured: beyond that it takes too long."""
@@ -85,32 +84,8 @@ def hosts_up(count: int, *, one_table: bool = False) -> Iterator[tuple[Sshd, Pat
             server = start_sshd(folder / "sshd", "0.0.0.0", extra="MaxSessions 50", before=before)
             running.callback(server.stop)
         else:
-            server = _with_own_tables(folder, count, before, running)
+            server = running.enter_context(sshd_fleet(folder, _addresses(count), before, extra="MaxSessions 50"))
         yield server, folder
-
-
-def _with_own_tables(folder: Path, count: int, before: Sequence[str], running: ExitStack) -> Sshd:
-    """An sshd in a pid namespace of its own on each of the addresses; the first of them."""
-    alone = ("unshare", "--pid", "--fork", "--kill-child=KILL", "--mount", "sh", "-c", _OWN_PROC)
-    address, *others = _addresses(count)
-    first = start_sshd(folder / address, address, before=(*before, *alone), extra="MaxSessions 50")
-    running.callback(_killed, first)
-    user = ("nsenter", "--mount", "--target", str(first.process.pid))
-    for address in others:
-        own = {"key": first.key, "before": (*user, *alone), "extra": "MaxSessions 50"}
-        server = start_sshd(folder / address, address, first.port, **own)
-        running.callback(_killed, server)
-    return first
-
-
-def _killed(server: Sshd) -> None:
-    """End *server* with all of its namespace: ``unshare`` itself heeds no other signal."""
-    server.process.kill()
-    server.process.wait(timeout=60)
-    shutil.rmtree(server.welcome)
-
-
-_OWN_PROC = 'mount -t proc proc /proc && exec "$0" "$@"'
 
 
 def _addresses(count: int) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import tempfile
@@ -16,7 +17,7 @@ import pytest
 from tests.e2e.marked_processes import NAME as MARK
 from tests.e2e.marked_processes import still_marked
 from tests.program import runbook
-from tests.sshd import PLAIN_USER, free_port, start_sshd, with_plain_user
+from tests.sshd import PLAIN_USER, free_port, sshd_fleet, with_plain_user
 
 pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -89,21 +90,22 @@ def shared():
 
 def test_a_fleet_with_every_mishap_is_done_as_if_they_were_not_there(tmp_path, shared):
     """Mutants: fleet.py that waits for a host in its place in line; that leaves out a host of which nothing is known."""
-    server = start_sshd(tmp_path / "sshd", "0.0.0.0", extra=f"SetEnv {MARK}=1", before=with_plain_user(shared))
     marks, mute, closed = shared / "marks", Mute(), free_port()
-    names = [f"down-{it:02}" for it in range(DOWN)] + [f"silent-{it}" for it in range(SILENT)]
-    names += [f"hanging-{it}" for it in range(HANGING)] + [f"cut-{it}" for it in range(CUT)]
-    names += [f"gpu-{it:04}" for it in range(COUNT - len(names))]
-    lines = []
-    for number, name in enumerate(sorted(names, key=lambda it: hash((it, "mixed")))):
-        kind = name.partition("-")[0]
-        port = {"down": closed, "silent": mute.port}.get(kind, server.port)
-        address = "127.0.0.1" if kind in ("down", "silent") else f"127.2.{number // 250}.{number % 250 + 1}"
-        login = f"ssh_user: {PLAIN_USER}, ssh_key: {server.key}, is_ephemeral: true"
-        lines.append(f"  {name}: {{ssh_host: {address}, ssh_port: {port}, {login}}}\n")
-    (tmp_path / "hosts.yaml").write_text("hosts:\n" + "".join(lines))
-    (tmp_path / "fleet.yaml").write_text(BOOK.replace("FOLDER", str(marks)))
-    try:
+    names = [f"down-{number:02}" for number in range(DOWN)] + [f"silent-{number}" for number in range(SILENT)]
+    live = [f"hanging-{number}" for number in range(HANGING)] + [f"cut-{number}" for number in range(CUT)]
+    live += [f"gpu-{number:04}" for number in range(COUNT - len(names) - len(live))]
+    addresses = {name: f"127.2.{number // 250}.{number % 250 + 1}" for number, name in enumerate(live)}
+    fleet = sshd_fleet(tmp_path, list(addresses.values()), with_plain_user(shared), extra=f"SetEnv {MARK}=1")
+    names = sorted([*names, *live], key=lambda name: hash((name, "mixed")))
+    with contextlib.closing(mute), fleet as server:
+        lines = []
+        for name in names:
+            port = {"down": closed, "silent": mute.port}.get(name.partition("-")[0], server.port)
+            login = f"ssh_user: {PLAIN_USER}, ssh_key: {server.key}, is_ephemeral: true"
+            address = addresses.get(name, "127.0.0.1")
+            lines.append(f"  {name}: {{ssh_host: {address}, ssh_port: {port}, {login}}}\n")
+        (tmp_path / "hosts.yaml").write_text("hosts:\n" + "".join(lines))
+        (tmp_path / "fleet.yaml").write_text(BOOK.replace("FOLDER", str(marks)))
         said = runbook(
             "run", str(tmp_path / "fleet.yaml"), "-i", str(tmp_path / "hosts.yaml"), "--hosts", "all", "--yes",
             "--parallel", "50", "--output", "json", "--connect-timeout", "20s", "--shell-timeout", "90s", timeout=800,
@@ -131,6 +133,3 @@ def test_a_fleet_with_every_mishap_is_done_as_if_they_were_not_there(tmp_path, s
         assert all((marks / f"cut-{it}").read_text() == "begun\nended\n" for it in range(CUT)), (
             "each ran on to its end, once"
         )
-    finally:
-        mute.close()
-        server.stop()

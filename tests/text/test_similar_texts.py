@@ -29,7 +29,11 @@ def together(one: list[str] | str, other: list[str] | str, *, strict: bool) -> l
         ("took 59 s", "took 1 min 3 s", "took 59 s..1 min 3 s"),
         ("9.5 GiB free", "10 GiB free", "9.5..10 GiB free"),
         ("gpu-01: no route to 10.0.0.1", "gpu-02: no route to 10.0.0.2", "…: no route to …"),
-        ("pid 99 (root) python a.py", "pid 100 (root) python a.py", "pid 99..100 (root) python a.py"),
+        (
+            "pid 99 (root) python a.py",
+            "pid 100 (root) python a.py",
+            "pid 99 on gpu-01, 100 on gpu-02 (root) python a.py",
+        ),
         (
             "  on: GPU 0 (GPU-1ab00000-0000-4000-8000-000000000000)",
             "  on: GPU 0 (GPU-2ab00000-0000-4000-8000-000000000000)",
@@ -79,10 +83,24 @@ def test_a_bare_number_in_a_reason_is_not_taken_for_a_quantity(one, other):
 def test_lists_of_different_length_are_told_together_with_how_many_there_are():
     one = ["pid 5 (root) a.py", "pid 6 (root) a.py", "pid 7 (root) b.py"]
     other = ["pid 9 (root) a.py", "pid 8 (root) b.py"]
-    assert together(one, other, strict=True) == ["pid 5..9 (root) a.py (1..2 of these)", "pid 7..8 (root) b.py"]
-    assert together("  held: pid 5 holds /dev/a; pid 6 holds /dev/a", "  held: pid 7 holds /dev/a", strict=True) == [
-        "  held: pid 5..7 holds /dev/a (1..2 of these)"
+    assert together(one, other, strict=True) == [
+        "pid 5 and 6 on gpu-01, 9 on gpu-02 (root) a.py",
+        "pid 7 on gpu-01, 8 on gpu-02 (root) b.py",
     ]
+    assert together("  held: pid 5 holds /dev/a; pid 6 holds /dev/a", "  held: pid 7 holds /dev/a", strict=True) == [
+        "  held: pid 5 and 6 on gpu-01, 7 on gpu-02 holds /dev/a"
+    ]
+    assert together("left: 3 GiB in a; 4 GiB in a", "left: 5 GiB in a", strict=True) == [
+        "left: 3..5 GiB in a (1..2 of these)"
+    ]
+
+
+def test_no_pid_is_hidden_up_to_forty_and_the_rest_is_counted():
+    """Mutants: pids as a range; a pid that is shown on another host; the rest left out in silence."""
+    blocks = [block_of([f"pid {number} (root) a.py"], f"gpu-{number}", strict=True) for number in range(50)]
+    (line,) = merged_lines(blocks[:40])
+    assert line == "pid " + ", ".join(f"{number} on gpu-{number}" for number in range(40)) + " (root) a.py"
+    assert merged_lines(blocks)[0].endswith("39 on gpu-39, and 10 more (root) a.py")
 
 
 @given(st.lists(st.text(alphabet="ab1 .:;-/(pids)s%\n\0", max_size=30), max_size=4), st.booleans())

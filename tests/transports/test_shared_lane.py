@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import ConnectionLost
-from engine.sessions.programs import LEFTOVERS
+from engine.sessions.programs import AGENT, LEFTOVERS
 from engine.values.command import Command, Completed
 from tests.real_processes import gone
 from tests.sshd import start_sshd
@@ -172,7 +172,7 @@ def test_what_left_the_session_is_found_whatever_the_host_shows_and_the_shell_ca
     just ended fails, and what was read of it is given to whoever reads next).
     """
     left = f"n=0; while [ $((n += 1)) -le {number} ]; do (setsid sleep {mark} &); done; sleep 0.2"
-    text = f"RUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n{LEFTOVERS}\n{host}\n({left})\nrunbook_sweep; echo $runbook_harm"
+    text = f"RUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n{AGENT}{LEFTOVERS}\n{host}\n({left})\nrunbook_sweep; echo $runbook_harm"
     ended = subprocess.run(["setsid", *shell.split(), "-c", text], capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "\n", "")
     assert gone(mark)
@@ -185,7 +185,7 @@ def test_what_is_left_is_found_where_the_pids_begin_anew(shell, before, number, 
     """A lane with a low pid is not taken for what its command left.  Mutant: a sweep that goes by the order of pids."""
     left = f"n=0; while [ $((n += 1)) -le {number} ]; do (setsid sleep {mark} &); sleep {mark} & done; sleep 0.2"
     lane = (
-        f"RUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n{LEFTOVERS}\n"
+        f"RUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n{AGENT}{LEFTOVERS}\n"
         f"echo $(($(cat /proc/sys/kernel/pid_max) - {before})) >/proc/sys/kernel/ns_last_pid\nrunbook_newest; runbook_first=$runbook_pid before=$runbook_pid\n({left})\n"
         'runbook_sweep; echo "$$ $((before > runbook_first))$runbook_harm"\n'
         "for pid in /proc/[0-9]*; do pid=${pid#/proc/}; runbook_stat $pid && read -r name </proc/$pid/comm &&"
@@ -217,7 +217,7 @@ def test_the_last_pid_is_read_only_where_the_kernel_says_it(source, shell, mark,
     done, believed = LAST_PIDS[source]
     text = (
         f"read -r last last last last last </proc/loadavg; {done}\nRUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n"
-        f'{LEFTOVERS}\nrunbook_sweep; sleep {mark} & left=$!\nrunbook_sweep; echo "${{runbook_tells:-no}}$runbook_harm"\n'
+        f'{AGENT}{LEFTOVERS}\nrunbook_sweep; sleep {mark} & left=$!\nrunbook_sweep; echo "${{runbook_tells:-no}}$runbook_harm"\n'
         f"runbook_sweep; runbook_stat $left && echo lives; echo $runbook_harm"
     )
     words = ["unshare", "--mount", "setsid", *shell.split(), "-c", text, "sh", str(tmp_path / "loadavg")]
