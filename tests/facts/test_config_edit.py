@@ -111,6 +111,10 @@ CASES = {
     "a new table at the end of a file without an end": ("toml", TOML, {"fake": {"n": 8, "in": {"m": 1}}}, ["+ ", "+ [fake]", "+ n = 8", "+ ", "+ [fake.in]", "+ m = 1"]),
     "at the end of a file without an end": ("toml", TOML, {"deep.er.y": 1}, ["+ y = 1"]),
     "a table that only others name": ("toml", TOML, {"deep.x": 1}, ["+ [deep]", "+ x = 1", "+ "]),
+    "a table that only an array of tables names": ("toml", "a = 1\n[[b.c]]\nd = 1\n", {"b.x": 1}, ["+ [b]", "+ x = 1", "+ "]),
+    "behind what looks like a header or a comment": ("toml", '[t]\na = """\n[u]\n# """ # x\nb = [\n  "]", # [v]\n] # y\n[v]\n', {"t.c": 1}, ["+ c = 1"]),
+    "behind dotted keys in blanks": ("toml", "[a]\n  b . 'c=d' = {x.y = [1, {}]} # z\n", {"a.b.n": 1}, ["+   b.n = 1"]),
+    "deep in inline tables": ("toml", "a = {b={ c = [ {d = 1} ] , e = 2022-01-01 10:00:00}}\n", {"a.b.f": 1}, ["- a = {b={ c = [ {d = 1} ] , e = 2022-01-01 10:00:00}}", "+ a = {b={ c = [ {d = 1} ] , e = 2022-01-01 10:00:00, f = 1}}"]),
     "a key of a file with nothing but tables": ("toml", "# about t\n[t]\na = 1\n", {"b": "x"}, ['+ b = "x"', "+ "]),
     "members merged, strings stay strings": ("json", JSON, {"log-opts": {"max-size": "100m", "max-file": "5"}}, ['-         "max-size": "10m"', '+         "max-size": "100m",', '+         "max-file": "5"']),
     "a member behind the last": ("json", JSON, {"x": {"y": 1}}, ['-     "exec": ["a"], "none": null, "no": {}', '+     "exec": ["a"], "none": null, "no": {}, "x": {', '+         "y": 1', "+     }"]),
@@ -159,6 +163,12 @@ def test_a_root_key_of_toml_stands_behind_what_is_said_of_the_file_and_before_wh
     assert told("# the file\n[t]\na = 1\n") == "# the file\nb = 1\n\n[t]\na = 1\n"
     assert told("# the file\n\n# the table\n[t]\n") == "# the file\n\nb = 1\n\n# the table\n[t]\n"
     assert told("a = 1 # last\n# the table\n[t]") == "a = 1 # last\nb = 1\n# the table\n[t]"
+
+
+def test_a_new_table_of_toml_parts_no_table_from_what_is_said_of_it():
+    """Mutants: toml_editor.py ``_new_key`` without ``_above``."""
+    made = patched("a = 1\n\n# the table\n[t.u]\n", "toml", DesiredValues(set={"t.b": 1})).text
+    assert made == "a = 1\n\n[t]\nb = 1\n\n# the table\n[t.u]\n"
 
 
 SCATTERED = """\
@@ -228,6 +238,7 @@ CONFLICTS = {
     "no null in TOML": ("toml", TOML, DesiredValues(set={"steps": None}), "TOML has no null"),
     "a date": ("toml", "d = 2026-01-01\n", DesiredValues(set={"d": "2026-01-02"}), "d is a date"),
     "a table taken out": ("toml", TOML, DesiredValues(unset=("model",)), "model is a table"),
+    "dotted keys taken out": ("toml", "a = {b.c = 1}\n", DesiredValues(unset=("a.b",)), "a.b is a table, or not written in one place"),
     "a list in the way of a member": ("json", JSON, DesiredValues(set={"exec.x": 1}), "exec is a list"),
     "twice in a section": ("ini", INI, DesiredValues(set={"Service.Environment": "C=3"}), "occurs 2 times"),
     "other letters": ("ini", INI, DesiredValues(set={"Service.execstart": "x"}), "the file has ExecStart, not execstart"),
@@ -256,6 +267,9 @@ UNPARSABLE = {
     "an alias of nothing": ("yaml", "a: *b\n", "there is no anchor 'b'"),
     "a key twice": ("yaml", "a: 1\nb: 2\na: 3\n", "the key 'a' occurs twice, on lines 1 and 3"),
     "without end": ("yaml", "[" * 60 + "]" * 60, "nested deeper than"),
+    "brackets without end": ("toml", "b = 1\na = " + "[" * 60 + "]" * 60, "line 2: nested deeper than 50 levels"),
+    "brackets without any end": ("toml", "a = " + "[" * 9999 + "]" * 9999, "nested too deep"),
+    "keys without end": ("toml", "a." * 3000 + "b = 1", "nested too deep"),
     "two values": ("toml", "a = 1\na = 2\n", "Cannot overwrite a value"),
     "no equals sign": ("toml", "a 1\n", "line 1"),
     "a member twice": ("json", '{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
