@@ -144,7 +144,7 @@ def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], probl
         if value not in get_args(kind):
             choices = ", ".join(str(it) for it in get_args(kind) if it != "")
             near = get_close_matches(str(value), [str(it) for it in get_args(kind)], n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
+            hint = f"did you mean {near[0]}?" if near else str(rules.get("hint", ""))
             problems.append(Problem(message=f"{path}: {value!r} is not allowed; use one of: {choices}", hint=hint))
         return value
     if origin is tuple:

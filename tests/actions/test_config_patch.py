@@ -543,7 +543,19 @@ def test_arguments_that_cannot_be_meant_are_refused(keys, words):
 
 def test_an_ending_that_says_nothing_needs_the_format():
     assert "does not tell its format" in config_patch.objection(args_for("/etc/app.conf"))
-    assert config_patch.objection(args_for("/etc/app.conf", format="ini")) == ""
+    assert config_patch.objection(args_for("/etc/app.conf", format="toml")) == ""
+
+
+@pytest.mark.parametrize(
+    "step", ["path: /etc/app.ini", "path: /etc/app.cfg", "path: /etc/x.conf", "path: /etc/x, format: ini"]
+)
+def test_a_playbook_that_would_edit_ini_is_told_what_there_is(step):
+    """Mutants: the hint left out of the format's metadata."""
+    with pytest.raises(ConfigError) as caught:
+        load_playbook(f"name: p\nremediate:\n  - config_patch: {{{step}, set: {{a: 1}}}}\n", "p.yaml", discover())
+    told = str(caught.value)
+    assert "yaml`, toml or json" in told or "use one of: auto, yaml, toml, json" in told
+    assert "INI is not edited: `file` with `content` or `template` replaces a whole file" in told
 
 
 def test_types_come_through_a_playbook_as_they_are_written(here, config):

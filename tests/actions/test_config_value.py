@@ -38,7 +38,6 @@ def folder(tmp_path):
         "# a comment\nrollout:\n  request_timeout: 3600\n  model: ${actor.path}\n  old: no\nurl: http://localhost:8000/v1\n"
     )
     (tmp_path / "daemon.json").write_text('{"log-opts": {"max-size": "100m"}, "live-restore": true, "none": null}')
-    (tmp_path / "unit.service").write_text("[Service]\nRestart=always\n")
     return tmp_path
 
 
@@ -54,13 +53,12 @@ def test_values_are_found_in_every_format_with_their_types(folder, shell):
             "size": {"file": f"{folder}/daemon.json", "key": "log-opts.max-size"},
             "live": {"file": f"{folder}/daemon.json", "key": "live-restore"},
             "none": {"file": f"{folder}/daemon.json", "key": "none"},
-            "restart": {"file": f"{folder}/unit.service", "key": "Service.Restart"},
         },
         SHELLS[shell],
     )
     assert dict(state.values) == {
         "level": 0, "list": [1, 2], "day": "2025-01-31", "timeout": 3600, "model": "${actor.path}", "size": "100m",
-        "live": True, "none": None, "restart": "always",
+        "live": True, "none": None,
     }  # fmt: skip
     assert (state.missing, state.problems) == ((), {})
 
@@ -153,7 +151,9 @@ def test_a_secret_is_compared_and_never_shown(tmp_path):
     [
         ({"read": {}}, "at least one"),
         ({"read": {"a": {"file": "x.yaml", "key": "a"}}}, "not an absolute path"),
-        ({"read": {"a": {"file": "/x.conf", "key": "a"}}}, "give `format`"),
+        ({"read": {"a": {"file": "/x.conf", "key": "a"}}}, "give `format: yaml`, toml or json; INI is not read"),
+        ({"read": {"a": {"file": "/x.ini", "key": "a"}}}, "give `format: yaml`, toml or json; INI is not read"),
+        ({"read": {"a": {"file": "/x", "key": "a", "format": "ini"}}}, "use one of: auto, yaml, toml, json"),
         ({"read": {"a": {"file": "/x.yaml", "key": "a..b"}}}, "not a key"),
         ({"read": {"a": {"file": "/x.yaml", "key": "a"}}, "same": ["a"]}, "at least two names"),
         ({"read": {"a": {"file": "/x.yaml", "key": "a"}}, "expect": {"b": 1}}, "'b' is not a name under `read`"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import tomllib
 from difflib import SequenceMatcher
@@ -67,22 +66,6 @@ JSON = """\
 }
 """
 
-INI = """\
-; at the top
-loose=1
-[Unit]
-After=network.target docker.service
-# kept
-[Service]
-Type : simple
-ExecStart=/bin/x \\
-  --y
-Environment=A=1
-Environment=B=2
-Note = a ; b
-[empty]
-"""
-
 CASES = {
     # name: format, before, what is wanted, the text with so many lines taken out and put in
     "inserted under a mapping, as it is indented": ("yaml", YAML, {"rollout.timeout": 7200}, ["+     timeout: 7200"]),
@@ -122,12 +105,6 @@ CASES = {
     "in a null": ("json", JSON, {"none.a": 1}, None),
     "in one line": ("json", '{"a":1}', {"b": [1, "ü"]}, ['- {"a":1}', '+ {"a":1,"b":[1,"ü"]}']),
     "tabs": ("json", '{\n\t"a": 1\n}', {"b": {"c": 2}}, ['- \t"a": 1', '+ \t"a": 1,', '+ \t"b": {', '+ \t\t"c": 2', "+ \t}"]),
-    "an option, in the way of its neighbours": ("ini", INI, {"Unit.Wants": "a"}, ["+ Wants=a"]),
-    "a value, its colon kept": ("ini", INI, {"Service.Type": "exec"}, ["- Type : simple", "+ Type : exec"]),
-    "a value over two lines": ("ini", INI, {"Service.ExecStart": "/bin/z"}, ["- ExecStart=/bin/x \\", "-   --y", "+ ExecStart=/bin/z"]),
-    "before the first section": ("ini", INI, {"loose": 5}, ["- loose=1", "+ loose=5"]),
-    "in an empty section": ("ini", INI, {"empty.Key": True}, ["+ Key=true"]),
-    "a new section": ("ini", INI, {"New": {"a": "b"}}, ["+ ", "+ [New]", "+ a=b"]),
 }  # fmt: skip
 
 
@@ -211,7 +188,6 @@ UNSET = {
     "a member": ("json", '{\n  "a": 1,\n  "b": 2\n}\n', "b", '{\n  "a": 1\n}\n'),
     "the first member": ("json", '{\n  "a": 1,\n  "b": 2\n}\n', "a", '{\n  "b": 2\n}\n'),
     "an only member": ("json", '{"a":1}', "a", "{}"),
-    "an option": ("ini", "[a]\nb=1\nc=2\n", "a.b", "[a]\nc=2\n"),
 }
 
 
@@ -240,12 +216,6 @@ CONFLICTS = {
     "a table taken out": ("toml", TOML, DesiredValues(unset=("model",)), "model is a table"),
     "dotted keys taken out": ("toml", "a = {b.c = 1}\n", DesiredValues(unset=("a.b",)), "a.b is a table, or not written in one place"),
     "a list in the way of a member": ("json", JSON, DesiredValues(set={"exec.x": 1}), "exec is a list"),
-    "twice in a section": ("ini", INI, DesiredValues(set={"Service.Environment": "C=3"}), "occurs 2 times"),
-    "other letters": ("ini", INI, DesiredValues(set={"Service.execstart": "x"}), "the file has ExecStart, not execstart"),
-    "a comment behind a value": ("ini", INI, DesiredValues(set={"Service.Note": "c"}), "has text after its value that may be a comment"),
-    "too deep": ("ini", INI, DesiredValues(set={"a.b.c": "c"}), 'written as "a.b".c'),
-    "a list in a file of text": ("ini", INI, DesiredValues(set={"Unit.After": [1]}), "holds only text, but a list is wanted"),
-    "lines in a file of lines": ("ini", INI, DesiredValues(set={"Unit.After": "a\nb"}), "cannot be written as one line"),
     "text that would get an end": ("yaml", "a: |\n  text", DesiredValues(set={"b": 1}), "b cannot be changed without changing something else"),
     "no number": ("yaml", YAML, DesiredValues(at_least={"actor.path": 5}), "cannot be compared with a number"),
     "a truth is not a number": ("yaml", "a: true\n", DesiredValues(at_least={"a": 0}), "the value is true, which cannot be compared"),
@@ -276,7 +246,6 @@ UNPARSABLE = {
     "comments": ("json", '{\n  // why\n  "a": 1\n}', "comments, which JSON does not allow"),
     "a comma too many": ("json", '{"a": 1,}', "line 1, column"),
     "no number at all": ("json", '{"a": NaN}', "NaN is not JSON"),
-    "words": ("ini", "[a]\nthese are words\n", "line 2 is neither a section"),
 }
 
 
@@ -320,17 +289,14 @@ def test_a_number_is_raised_and_never_lowered():
     assert found.text == "a: 10\nb: 11.5\nc: 10\n"
     assert (found.differing, found.missing) == (("a",), ("c",))
     assert patched(found.text, "yaml", wanted).differing == ()
-    assert patched("[s]\na=9\n", "ini", DesiredValues(at_least={"s.a": 10})).text == "[s]\na=10\n"
-    assert patched("[s]\na=10.5\n", "ini", DesiredValues(at_least={"s.a": 10})).text == "[s]\na=10.5\n"
 
 
-@pytest.mark.parametrize("form", ["yaml", "toml", "json", "ini"])
+@pytest.mark.parametrize("form", ["yaml", "toml", "json"])
 def test_line_breaks_a_mark_and_a_missing_end_stay(form):
     plain = {
         "yaml": "s:\n  a: 1\n",
         "toml": "[s]\na = 1\n",
         "json": '{\n  "s": {\n    "a": 1\n  }\n}\n',
-        "ini": "[s]\na = 1\n",
     }
     before = plain[form]
     after = patched(before, form, DesiredValues(set={"s.a": 2, "s.b": 3})).text
@@ -345,13 +311,12 @@ def test_a_file_that_is_new_or_empty_is_filled():
     assert patched("", "yaml", wanted).text == "a:\n  b: 1\nc: x\n"
     assert patched("", "json", wanted).text == '{\n  "a": {\n    "b": 1\n  },\n  "c": "x"\n}\n'
     assert tomllib.loads(patched("", "toml", wanted).text) == {"a": {"b": 1}, "c": "x"}
-    assert patched("", "ini", DesiredValues(set={"a.b": 1}, parents=True)).text == "[a]\nb = 1\n"
     assert patched("# only this\n", "yaml", wanted).text == "# only this\na:\n  b: 1\nc: x\n"
 
 
 def test_the_ending_says_what_is_in_a_file():
     names = ["a.yml", "/x/a.YAML", "a.toml", "daemon.json", "x.service", "setup.cfg", "nginx.conf", "/a.yaml/b", "x"]
-    assert [format_of(it) for it in names] == ["yaml", "yaml", "toml", "json", "ini", "ini", "", "", ""]
+    assert [format_of(it) for it in names] == ["yaml", "yaml", "toml", "json", "", "", "", "", ""]
 
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=8)
@@ -499,43 +464,6 @@ def at(tree, path):
     for word in path:
         tree = tree.get(word) if isinstance(tree, dict) else None
     return tree
-
-
-LINES = (
-    st.text(
-        st.characters(codec="ascii", exclude_categories=("Cc",), exclude_characters=";#\\[]=:"), min_size=1, max_size=8
-    )
-    .map(str.strip)
-    .filter(bool)
-)
-
-
-@given(
-    st.dictionaries(LINES, st.dictionaries(LINES, LINES, max_size=3), max_size=3),
-    LINES,
-    LINES,
-    LINES,
-    st.sampled_from(["=", " = ", ": "]),
-)
-def test_any_ini_gets_any_line_and_keeps_everything_else(tree, section, key, value, between):
-    lower = [{it.lower() for it in names} for names in (tree, *tree.values())]
-    assume(
-        all(len(it) == len(names) for it, names in zip(lower, (tree, *tree.values()), strict=True))
-        and "default" not in lower[0]
-    )
-    before = "".join(
-        f"[{name}]\n# about it\n" + "".join(f"{k}{between}{v}\n" for k, v in options.items()) + "\n"
-        for name, options in tree.items()
-    )
-    found = patched(before, "ini", DesiredValues(set={key_text((section, key)): value}, parents=True))
-    if found.conflict:
-        assert "capital letters" in found.conflict
-        return
-    reader = configparser.RawConfigParser(interpolation=None)
-    reader.optionxform = str
-    reader.read_string(found.text)
-    assert {name: dict(reader[name]) for name in reader.sections()} == with_value(tree, (section, key), value)
-    assert patched(found.text, "ini", DesiredValues(set={key_text((section, key)): value})).text == found.text
 
 
 BREAKS = ["\x85", "\u2028", "\u2029"]

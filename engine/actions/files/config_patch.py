@@ -1,4 +1,4 @@
-"""Set single values in a configuration file (YAML, TOML, JSON, INI), and leave every other byte of the file unchanged.
+"""Set single values in a configuration file (YAML, TOML, JSON), and leave every other byte of the file unchanged.
 
 The new text is parsed and compared before it is sent. It replaces the file atomically, with the same mode, owner, ACL
 and label, and only if the file is still as it was inspected. A copy of the old file stays beside it. Through a symbolic
@@ -28,6 +28,8 @@ from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Json
 from engine.values.undo import Ownership, Undo, UndoFile
 
+NOT_INI = "INI is not edited: `file` with `content` or `template` replaces a whole file"
+
 SHOWN = 5
 """Keys that a summary names."""
 
@@ -39,8 +41,8 @@ class Args:
     path: str = field(
         metadata={"about": "An absolute path on the host; ~/ is the home of the user that the step runs as."}
     )
-    format: Literal["auto", "yaml", "toml", "json", "ini"] = field(
-        default="auto", metadata={"about": "The format of the file; auto: by the ending of its name."}
+    format: Literal["auto", "yaml", "toml", "json"] = field(
+        default="auto", metadata={"about": "The format of the file; auto: by the ending of its name.", "hint": NOT_INI}
     )
     set: Mapping[str, Json] = field(
         default_factory=dict,
@@ -97,7 +99,7 @@ def objection(args: Args) -> str:
     return (
         ""
         if _form(args)
-        else f"the name of {args.path} does not tell its format: give `format: yaml`, toml, json or ini"
+        else f"the name of {args.path} does not tell its format: give `format: yaml`, toml or json; {NOT_INI}"
     )
 
 
@@ -112,7 +114,7 @@ class State:
     path: str = field(metadata={"about": "The file that was asked for."})
     target: str = field(metadata={"about": "The file that would be changed, where the path is a symbolic link."})
     exists: bool = field(metadata={"about": "Whether the file exists."})
-    format: str = field(metadata={"about": "yaml, toml, json or ini."})
+    format: str = field(metadata={"about": "yaml, toml or json."})
     values: Mapping[str, Json] = field(metadata={"about": "The present values, by the keys as given."})
     missing: tuple[str, ...] = field(metadata={"about": "Keys to set that are absent."})
     differing: tuple[str, ...] = field(metadata={"about": "Keys with another value, or with too low a number."})

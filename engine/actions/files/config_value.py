@@ -1,4 +1,4 @@
-"""Read values from configuration files (YAML, TOML, JSON, INI), and compare them with each other.
+"""Read values from configuration files (YAML, TOML, JSON), and compare them with each other.
 
 The files are parsed on this side. A value with a secret name (a token, a password) is compared, and shown as ***.
 """
@@ -19,7 +19,9 @@ from engine.protocols import Fails, Holds, Probe
 from engine.text.secret_names import MASK, is_secret
 from engine.values.types import Json, Unknown
 
-Form = Literal["auto", "yaml", "toml", "json", "ini"]
+Form = Literal["auto", "yaml", "toml", "json"]
+
+NOT_INI = "INI is not read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +34,18 @@ class ValueLocation:
         default=None,
         metadata={"about": "The program's own default, used if the key or the file is absent; null: none."},
     )
-    format: Form = field(default="auto", metadata={"about": "yaml, toml, json, ini; auto: by the ending of its name."})
+    format: Form = field(
+        default="auto", metadata={"about": "yaml, toml, json; auto: by the ending of its name.", "hint": NOT_INI}
+    )
 
     def __post_init__(self) -> None:
         if not self.file.startswith(("/", "~/")):
             raise ValueError(f"`file`: {self.file!r} is not an absolute path")
         key_path(self.key)
         if not self.form:
-            raise ValueError(f"the name of {self.file} does not tell its format: give `format`")
+            raise ValueError(
+                f"the name of {self.file} does not tell its format: give `format: yaml`, toml or json; {NOT_INI}"
+            )
 
     @property
     def form(self) -> str:

@@ -45,8 +45,6 @@ class ConfigText(Protocol):
     text: str
     data: Any
     """Everything in it, for comparison: dicts, lists and scalars."""
-    typed: bool
-    """Whether values have types; else every value is text."""
 
     def value(self, path: KeyPath) -> Any:
         """What a program that reads the file gets for *path*; ABSENT.  Raises Conflict where the way is barred."""
@@ -95,24 +93,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def as_text(value: Any) -> Any:
-    """*value* as a format has it whose values are all text.  Raises Conflict."""
-    match value:
-        case dict():
-            return {key: as_text(it) for key, it in value.items()}
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case int() | float():
-            return repr(value)
-    raise Conflict(f"this format holds only text, but {kind(value)} is wanted")
-
-
-def number(value: Any, *, typed: bool) -> int | float:
+def number(value: Any) -> int | float:
     """*value* as a number.  Raises Conflict."""
-    if not typed and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", value):
-        return float(value) if "." in value else int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Conflict(f"the value is {kind(value)}, which cannot be compared with a number")
     return value

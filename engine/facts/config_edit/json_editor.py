@@ -28,8 +28,6 @@ class _Node:
 class JsonText:
     """One JSON document."""
 
-    typed = True
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.data = _loads(text) if text.strip() else {}

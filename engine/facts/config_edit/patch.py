@@ -13,27 +13,19 @@ from engine.facts.config_edit.config_text import (
     Conflict,
     Unparsable,
     alike,
-    as_text,
     edited,
     kind,
     number,
     plain,
 )
-from engine.facts.config_edit.ini_editor import IniText
 from engine.facts.config_edit.json_editor import JsonText
 from engine.facts.config_edit.key_paths import KeyPath, key_path, key_text
 from engine.facts.config_edit.toml_editor import TomlText
 from engine.facts.config_edit.yaml_editor import YamlText
 
-_FORMATS: Mapping[str, Callable[[str], ConfigText]] = {
-    "yaml": YamlText,
-    "toml": TomlText,
-    "json": JsonText,
-    "ini": IniText,
-}
+_FORMATS: Mapping[str, Callable[[str], ConfigText]] = {"yaml": YamlText, "toml": TomlText, "json": JsonText}
 
-_ENDINGS = {"yaml": "yaml", "yml": "yaml", "toml": "toml", "json": "json", "ini": "ini", "cfg": "ini"}
-_ENDINGS |= dict.fromkeys(("service", "timer", "socket", "mount", "target", "slice"), "ini")
+_ENDINGS = {"yaml": "yaml", "yml": "yaml", "toml": "toml", "json": "json"}
 """``.conf`` is not among them: it can be anything."""
 
 BOM = "\ufeff"
@@ -116,9 +108,9 @@ class _Seen:
         self.surplus: list[str] = []
         self.conflict = ""
         for key, value in wanted.set.items():
-            self._look(now, key, partial(_is_there, now=now, value=value))
+            self._look(now, key, partial(_holds, value=plain(value)))
         for key, least in wanted.at_least.items():
-            self._look(now, key, partial(_reaches, least=least, typed=now.typed))
+            self._look(now, key, partial(_reaches, least=least))
         for key in wanted.unset:
             found = self._found(now, key)
             if found is not ABSENT:
@@ -146,10 +138,6 @@ class _Seen:
             self.differing.append(key)
 
 
-def _is_there(found: Any, *, now: ConfigText, value: Any) -> bool:
-    return _holds(found, value=_native(now, value))
-
-
 def _holds(found: Any, *, value: Any) -> bool:
     """Whether *value* is there: of a mapping, each of its keys."""
     if isinstance(value, dict) and isinstance(found, dict):
@@ -157,13 +145,8 @@ def _holds(found: Any, *, value: Any) -> bool:
     return alike(found, value)
 
 
-def _reaches(found: Any, *, least: float, typed: bool) -> bool:
-    return number(found, typed=typed) >= least
-
-
-def _native(now: ConfigText, value: Any) -> Any:
-    """*value* in the types that the format has."""
-    return plain(value) if now.typed else as_text(plain(value))
+def _reaches(found: Any, *, least: float) -> bool:
+    return number(found) >= least
 
 
 def _all_put(now: ConfigText, wanted: DesiredValues, seen: _Seen) -> ConfigText:
@@ -171,10 +154,10 @@ def _all_put(now: ConfigText, wanted: DesiredValues, seen: _Seen) -> ConfigText:
         now = _dropped(now, key_path(key))
     for key, value in wanted.set.items():
         if key in seen.missing or key in seen.differing:
-            now = _put(now, key_path(key), _native(now, value), wanted.parents)
+            now = _put(now, key_path(key), plain(value), wanted.parents)
     for key, least in wanted.at_least.items():
         if key in seen.missing or key in seen.differing:
-            now = _put(now, key_path(key), _native(now, least), wanted.parents)
+            now = _put(now, key_path(key), least, wanted.parents)
     return now
 
 

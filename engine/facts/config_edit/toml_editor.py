@@ -57,8 +57,6 @@ class Entry:
 class TomlText:
     """One TOML document."""
 
-    typed = True
-
     def __init__(self, text: str) -> None:
         self.text = text
         self.data = loads(text)

@@ -41,8 +41,6 @@ class _Alias(str):
 class YamlText:
     """One YAML document."""
 
-    typed = True
-
     def __init__(self, text: str) -> None:
         self.text = text
         self._root = parse(text)
