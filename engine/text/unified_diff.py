@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from difflib import SequenceMatcher
-
-Opcode = tuple[str, int, int, int, int]
+from collections.abc import Callable, Mapping, Sequence
+from difflib import unified_diff
 
 NO_END = "\n\\ No newline at end of file"
 
 AROUND = 3
 """Lines of the same that stand around a difference."""
 
-
 MOST = 256 * 1024
 """Characters of a difference that are kept; what is left out is counted."""
+
+MOST_PAIRS = 10_000**2
+"""Lines of both texts, multiplied, that are compared: difflib may look at each pair of them."""
 
 
 def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequence[str]], list[str]] = list) -> str:
     """The difference between the texts *old* and *new*; empty where there is none.
 
-    *show* makes of the lines of a text those to be shown, as many: without its secrets.
-
-    difflib's own takes lines that are frequent in long texts for noise, and shows them as changed; this one does not.
+    *show* makes of the lines of a text those to be shown, as many: without its secrets.  A line that it changes in one
+    place is shown so everywhere.  Of a long text, difflib may show lines that are frequent there as unlike.
     """
     before, after = _lines(old), _lines(new)
-    groups = list(SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(AROUND))
-    return _bounded([*_differing(groups, _shown(before, show), _shown(after, show), name, new_name)])
+    if len(before) * len(after) > MOST_PAIRS and old != new:
+        many = f"... {len(before)} lines before and {len(after)} after are too many to compare"
+        return f"--- {name}\n+++ {new_name}\n{many}\n"
+    hidden = _hidden(old, show) | _hidden(new, show)
+    made = list(unified_diff(before, after, name, new_name, n=AROUND, lineterm=""))
+    return _bounded([*made[:2], *(_shown(line, hidden) for line in made[2:])])
+
+
+def _hidden(text: str, show: Callable[[Sequence[str]], list[str]]) -> dict[str, str]:
+    """The lines of *text* that are not shown as they are, and how they are."""
+    lines = text.split("\n")
+    return {line: shown for line, shown in zip(lines, show(lines), strict=True) if line != shown}
+
+
+def _shown(line: str, hidden: Mapping[str, str]) -> str:
+    """A line of a difference; what says that it has no end is no part of it."""
+    said, *end = line[1:].split("\n")
+    return "\n".join([line[0] + hidden.get(said, said), *end])
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of *text*, the last of which says so where it has no end."""
+    lines = text.split("\n") if text else [""]
+    return lines[:-1] if not lines[-1] else [*lines[:-1], lines[-1] + NO_END]
 
 
 def _bounded(lines: Sequence[str]) -> str:
@@ -39,44 +60,3 @@ def _bounded(lines: Sequence[str]) -> str:
         kept += 1
     left = f"... {len(lines) - kept} more lines are left out\n" if kept < len(lines) else ""
     return "".join(f"{line}\n" for line in lines[:kept]) + left
-
-
-def _shown(lines: list[str], show: Callable[[Sequence[str]], list[str]]) -> list[str]:
-    """*lines* by *show*, which does not see what we have written into the last of them."""
-    last = lines[-1] if lines else ""
-    plain = last.removesuffix(NO_END)
-    made = show([*lines[:-1], plain]) if lines else []
-    return [*made[:-1], made[-1] + NO_END] if plain != last else made
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of *text*, the last of which says so where it has no end."""
-    if not text:
-        return []
-    lines = text.removesuffix("\n").split("\n")
-    return lines if text.endswith("\n") else [*lines[:-1], lines[-1] + NO_END]
-
-
-def _differing(
-    groups: Sequence[Sequence[Opcode]], old: Sequence[str], new: Sequence[str], name: str, new_name: str
-) -> Iterator[str]:
-    if groups:
-        yield f"--- {name}"
-        yield f"+++ {new_name}"
-    for group in groups:
-        first, last = group[0], group[-1]
-        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"
-        for tag, old_from, old_to, new_from, new_to in group:
-            if tag == "equal":
-                yield from (f" {it}" for it in old[old_from:old_to])
-                continue
-            yield from (f"-{it}" for it in old[old_from:old_to])
-            yield from (f"+{it}" for it in new[new_from:new_to])
-
-
-def _range(start: int, stop: int) -> str:
-    """A range as ``diff -u`` writes it (POSIX, diff, "Diff -u Output Format")."""
-    length = stop - start
-    if length == 1:
-        return str(start + 1)
-    return f"{start + 1 if length else start},{length}"

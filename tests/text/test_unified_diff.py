@@ -16,7 +16,6 @@ texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size
 
 
 def test_lines_that_are_repeated_in_a_long_text_are_not_shown_as_changed():
-    """Mutants: unified_diff.py with ``autojunk``."""
     old = "".join(f"- name: {number}\n  value: same\n\n" for number in range(150))
     new = old.replace("- name: 70\n", "- name: 70\n  added: yes\n")
     changed = [it for it in unified(old, new, "f", "f").splitlines()[2:] if it[0] in "+-"]
@@ -59,9 +58,35 @@ def test_a_secret_in_a_last_line_without_an_end_is_hidden_too():
     assert "hunter2" not in unified("a: 1\n", "a: 1\ntoken: hunter2", "a", "b", masked_config)
 
 
+def test_a_secret_whose_block_gets_another_name_is_shown_on_neither_side():
+    """Mutants: unified_diff.py ``unified`` with ``_hidden`` of one text alone."""
+    old, new = "a: 1\nsecrets:\n  db: h1\n  m: h2", "a: 1\nothers:\n  db: h1\n  m: h2"
+    for one, other in ((old, new), (new, old), (old, f"{new}\n  n: h2"), ("", f"{old}\nb: 2\nothers:\n  db: h1")):
+        shown = unified(one, other, "a", "b", masked_config)
+        assert "a: 1" in shown
+        assert not re.search("h1|m: h2", shown)
+    assert "--- a\n+++ b\n@@ -1,4 +1,4 @@\n a: 1\n-secrets:\n+others:\n   ***\n   ***\n" in unified(
+        old, new, "a", "b", masked_config
+    )
+
+
 def test_a_difference_has_a_bound_and_says_what_is_left_out():
     """Mutants: unified_diff.py ``_bounded`` without its ``break``."""
     shown = unified("", "a line of text\n" * 30_000, "/dev/null", "b")
     assert len(shown) < MOST + 100
     lines = shown.splitlines()
     assert lines[-1] == f"... {30_003 - len(lines) + 1} more lines are left out"
+
+
+def test_very_long_texts_are_not_compared_and_that_is_said():
+    """Mutants: unified_diff.py ``unified`` without MOST_PAIRS, which takes a minute."""
+    old = "\n".join(str(number % 110) for number in range(40_000))
+    shown = unified(old, old.replace("\n7\n", "\ntoken: hunter2\n"), "a", "b", masked_config)
+    assert shown == "--- a\n+++ b\n... 40000 lines before and 40000 after are too many to compare\n"
+    assert unified(old, old, "a", "b") == ""
+    assert unified("", old, "a", "b").startswith("--- a\n+++ b\n@@ -0,0 +1,40000 @@\n+0\n")
+
+
+@pytest.mark.parametrize(("name", "old"), [("a\nb", "x"), ("/dev/null", "")])
+def test_the_names_stand_as_they_are(name, old):
+    assert unified(old, "y\n", name, "b").startswith(f"--- {name}\n+++ b\n@@ ")
