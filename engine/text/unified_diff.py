@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import unified_diff
 
@@ -24,12 +25,30 @@ def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequen
     place is shown so everywhere.  Of a long text, difflib may show lines that are frequent there as unlike.
     """
     before, after = _lines(old), _lines(new)
+    above = _same(before, after)
+    before, after = before[above:], after[above:]
+    below = _same(before[::-1], after[::-1])
+    before, after = before[: len(before) - below], after[: len(after) - below]
     if len(before) * len(after) > MOST_PAIRS and old != new:
-        many = f"... {len(before)} lines before and {len(after)} after are too many to compare"
+        many = f"... {len(before)} lines from line {above + 1} on are now {len(after)}: too many to compare"
         return f"--- {name}\n+++ {new_name}\n{many}\n"
     hidden = _hidden(old, show) | _hidden(new, show)
     made = list(unified_diff(before, after, name, new_name, n=AROUND, lineterm=""))
-    return _bounded([*made[:2], *(_shown(line, hidden) for line in made[2:])])
+    return _bounded([*made[:2], *(_shown(_moved(line, above), hidden) for line in made[2:])])
+
+
+def _same(before: Sequence[str], after: Sequence[str]) -> int:
+    """How many lines are the same at the beginning of both, without those that stand around a difference."""
+    pairs = enumerate(zip(before, after, strict=False))
+    differs = next((number for number, (old, new) in pairs if old != new), min(len(before), len(after)))
+    return max(0, differs - AROUND)
+
+
+def _moved(line: str, lines: int) -> str:
+    """*line*, with the numbers of a header of differences moved by so many lines."""
+    if not line.startswith("@@"):
+        return line
+    return re.sub(r"(?<=[-+])\d+", lambda number: str(int(number[0]) + lines), line)
 
 
 def _hidden(text: str, show: Callable[[Sequence[str]], list[str]]) -> dict[str, str]:

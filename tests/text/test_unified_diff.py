@@ -22,6 +22,13 @@ def test_lines_that_are_repeated_in_a_long_text_are_not_shown_as_changed():
     assert changed == ["+  added: yes"]
 
 
+def test_a_line_of_a_very_long_text_is_shown_at_its_place():
+    """Mutants: unified_diff.py ``_same`` that is always 0; ``_moved`` that leaves the numbers."""
+    old = "".join(f"{number}\n" for number in range(30_000))
+    shown = unified(old, old.replace("\n20000\n", "\n20000\nmore\n"), "f", "f").splitlines()
+    assert shown[2:] == ["@@ -19999,6 +19999,7 @@", " 19998", " 19999", " 20000", "+more", " 20001", " 20002", " 20003"]
+
+
 @pytest.mark.real("patch")
 @settings(max_examples=60, deadline=None)
 @given(texts, texts)
@@ -82,7 +89,7 @@ def test_very_long_texts_are_not_compared_and_that_is_said():
     """Mutants: unified_diff.py ``unified`` without MOST_PAIRS, which takes a minute."""
     old = "\n".join(str(number % 110) for number in range(40_000))
     shown = unified(old, old.replace("\n7\n", "\ntoken: hunter2\n"), "a", "b", masked_config)
-    assert shown == "--- a\n+++ b\n... 40000 lines before and 40000 after are too many to compare\n"
+    assert shown == "--- a\n+++ b\n... 39937 lines from line 5 on are now 39937: too many to compare\n"
     assert unified(old, old, "a", "b") == ""
     assert unified("", old, "a", "b").startswith("--- a\n+++ b\n@@ -0,0 +1,40000 @@\n+0\n")
 
