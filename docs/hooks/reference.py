@@ -168,7 +168,8 @@ def _flat(values: Any) -> Iterator[Any]:
 
 def _field_table(kind: type[Any], *, required: bool) -> list[str]:
     hints = public_fields(kind)
-    shown = [field for field in fields(kind) if field.name in hints]
+    by_name = {field.name: field for field in fields(kind)}
+    shown = [by_name[name] for name in hints]
     if not shown:
         return ["None."]
     title = "| name | type | default | about |" if required else "| field | type | about |"

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from engine import transports
 from engine.errors import ConfigError, Problem
 from engine.foreign_files import MOVE_IT, is_foreign, refuse_foreign
 from engine.protocols import Action
+from engine.text.suggestions import suggest
 from engine.values.inventory import Inventory
 from engine.values.playbook import Playbook, Where
 from engine.values.types import Json
@@ -51,8 +51,7 @@ def find_playbook(name: str) -> Path:
     if Path(name).exists():
         raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
-    near = get_close_matches(Path(name).stem, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    hint = suggest(Path(name).stem, known)
     raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
 
 
@@ -94,8 +93,7 @@ def open_included(name: str, file: str) -> tuple[str, str]:
         hint = "a playbook is included from its own folder, ./playbooks or the library, and its name ends in .yaml"
         raise ConfigError(Problem(message=f"no playbook {name!r} exists in {outside}", hint=hint))
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
-    near = get_close_matches(Path(name).stem, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    hint = suggest(Path(name).stem, known)
     raise ConfigError(f"no playbook {name!r}: not beside {file}, not in ./playbooks, not in the library ({hint})")
 
 

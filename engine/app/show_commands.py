@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
 
 from engine.actions import discover
@@ -18,6 +17,7 @@ from engine.inventory.groups import traits
 from engine.inventory.host_patterns import select
 from engine.protocols import Action
 from engine.text.name_ranges import fold
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host, LeftOut
 from engine.values.types import Unknown, plural
 
@@ -100,8 +100,7 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
     if not name:
         return "\n".join(f"{action.name:15} {_uses(action):9} {action.summary}" for action in actions.values())
     if name not in actions:
-        near = get_close_matches(name, actions, n=1)
-        raise ConfigError(f"no action {name!r}" + (f" (did you mean {near[0]}?)" if near else ""))
+        raise ConfigError(f"no action {name!r} ({suggest(name, actions)})")
     action = actions[name]
     if scripts:
         return scripts_text(action)
@@ -117,11 +116,13 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
 def public_fields(kind: type[Any]) -> dict[str, Any]:
     """The fields of *kind*, by name, that an author writes or an expression reads, each with its type.
 
-    Left out: what is ``private``, and the text of a file that another argument names (``content_of``).
+    Those that must be given come first.  Left out: what is ``private``, and the text of a file that another argument names (``content_of``).
     """
     hints = get_type_hints(kind)
     hidden = ("private", "content_of")
-    return {it.name: hints[it.name] for it in fields(kind) if not any(word in it.metadata for word in hidden)}
+    shown = [each for each in fields(kind) if not any(word in each.metadata for word in hidden)]
+    shown.sort(key=lambda each: (each.default, each.default_factory) != (MISSING, MISSING))
+    return {each.name: hints[each.name] for each in shown}
 
 
 def parts_of(action: Action) -> list[type[Any]]:
@@ -202,9 +203,9 @@ def _uses(action: Action) -> str:
 
 def _fields(kind: type[Any]) -> list[str]:
     hints, lines = public_fields(kind), []
-    for field in fields(kind):
-        if field.name not in hints:
-            continue
+    by_name = {field.name: field for field in fields(kind)}
+    for name in hints:
+        field = by_name[name]
         default = "required" if field.default is MISSING and field.default_factory is MISSING else ""
         if field.default is not MISSING and field.default not in ("", (), ("", "")):
             default = f"default {plain(field.default)}"

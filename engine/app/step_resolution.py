@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
 from engine.expressions.templates import Scope, render
 from engine.inventory.host_patterns import select
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host, Inventory
 from engine.values.playbook import Playbook, Step
 from engine.values.types import Json
@@ -92,9 +92,7 @@ def _words(given: Sequence[str]) -> list[str]:
 
 
 def _unknown(tag: str, known: Iterable[str]) -> Problem:
-    near = get_close_matches(tag, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
-    return Problem(message=f"no step has the tag {tag!r}", hint=hint)
+    return Problem(message=f"no step has the tag {tag!r}", hint=suggest(tag, known))
 
 
 def _each_step(playbook: Playbook, change: Callable[[Step], Step]) -> Playbook:

@@ -12,6 +12,7 @@ from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from engine.diagnosis.retries import probe_with_retries
 from engine.diagnosis.sampling import LONG, remark, sample, shortened
 from engine.expressions.templates import is_template, names
+from engine.text.shortened import first_few
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import Fault, Status, StepResult
 from engine.values.sampling import Series
@@ -153,8 +154,7 @@ def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
 
 def _why_items_failed(bad: Sequence[tuple[StepInstance | SkippedInstance, StepResult]]) -> str:
     """The reasons of the first three items, and how many more there are."""
-    why = "; ".join(f"{taking.item}: {result.why}" for taking, result in bad[:3])
-    return f"{why}; and {len(bad) - 3} more" if len(bad) > 3 else why
+    return first_few((f"{taking.item}: {result.why}" for taking, result in bad), 3, "; ")
 
 
 def _shown(kept: Kept) -> list[Json]:

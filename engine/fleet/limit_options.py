@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 from engine.diagnosis.host_context import host_variables
 from engine.errors import ConfigError, Problem
 from engine.fleet.bounds import value_of
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host
 from engine.values.playbook import HostOrder, Limits, Share
 from engine.values.types import Json
@@ -89,9 +89,8 @@ def problems_with_variables(limits: Limits, hosts: Sequence[Host]) -> list[Probl
         if any(value_of(host, it.variable) is not None for host in hosts):
             continue
         known = sorted({name for host in hosts for name in _names(host_variables(host))})
-        near = get_close_matches(it.variable, known, n=1)
         words = f"max_concurrent_per: none of the selected hosts has a variable {it.variable!r}"
-        hint, where = f"did you mean {near[0]}?" if near else "", it.where
+        hint, where = suggest(it.variable, known, ""), it.where
         problems.append(Problem(file=where.file, line=where.line, column=where.column, message=words, hint=hint))
     return problems
 

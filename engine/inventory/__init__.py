@@ -11,11 +11,11 @@ from typing import cast
 from engine.errors import ConfigError, PluginError, Problem
 from engine.inventory.fields import Notes, problem_at
 from engine.inventory.groups import NamedGroup, formed, named_in
-from engine.inventory.host_names import nearest
 from engine.inventory.host_secrets import secrets_at
 from engine.inventory.hosts import named_twice
 from engine.inventory.jump_hosts import led
 from engine.protocols import InventoryFormat, Place
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host, Inventory
 from engine.values.playbook import SecretReference
 
@@ -91,8 +91,7 @@ def _references(document: object, notes: Notes, earlier: Sequence[SecretReferenc
 def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | None:
     if host.transport in transports:
         return None
-    near = nearest(host.transport, transports)
-    hint = f"did you mean {near}?" if near else f"there are: {', '.join(sorted(transports))}"
+    hint = suggest(host.transport, sorted(transports))
     return problem_at(host.place_of("transport"), f"{host.name}: there is no transport {host.transport!r}", hint)
 
 

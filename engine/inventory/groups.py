@@ -9,8 +9,9 @@ from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
 from engine.inventory.fields import NO, YES, Notes, Path, parts_of, problem_at, said
-from engine.inventory.host_names import NAME, mistake_in, nearest
+from engine.inventory.host_names import NAME, mistake_in
 from engine.inventory.host_secrets import SECRETS, secrets_at, slips_of_secrets, with_secrets_of_groups
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host
 from engine.values.playbook import SecretReference, Where
 from engine.values.secret_reference import resembles_reference
@@ -194,8 +195,7 @@ def _with_secrets(
     secrets = secrets_at(tree, path, notes)
     slips = {*slips_of_secrets(tree)}
     for key in tree.keys() - {"hosts", SECRETS} - slips:
-        near = get_close_matches(str(key), ["hosts", SECRETS], n=1)
-        hint = f"did you mean {near[0]}?" if near else f"a group has hosts and {SECRETS}"
+        hint = suggest(str(key), ["hosts", SECRETS], f"a group has hosts and {SECRETS}")
         notes.add((*path, str(key)), f"groups.{name}: unknown key {str(key)[:40]!r}", hint)
     if not tree:
         notes.add(path, f"groups.{name}: names neither hosts nor {SECRETS}")
@@ -237,16 +237,14 @@ def _clashes(
             yield problem_at(group.where, words, "rename the group")
         for member in group.members or ():
             if member not in by_name:
-                near = nearest(member, by_name)
-                hint = f"did you mean {near}?" if near else ""
-                yield problem_at(group.where, f"groups.{group.name}: no host is called {member}", hint)
+                words = f"groups.{group.name}: no host is called {member}"
+                yield problem_at(group.where, words, suggest(member, by_name, ""))
 
 
 def _without_hosts(group: NamedGroup, known: Collection[str]) -> Iterable[Problem]:
     """That nothing makes a group of this name, of which only the secrets are given."""
     if group.name not in known:
-        near = nearest(group.name, known)
-        hint = f"did you mean {near}?" if near else f"name its hosts: groups: {{{group.name}: {{hosts: [...], ...}}}}"
+        hint = suggest(group.name, known, f"name its hosts: groups: {{{group.name}: {{hosts: [...], ...}}}}")
         yield problem_at(group.where, f"groups.{group.name}: there is no such group, and it names no hosts", hint)
 
 

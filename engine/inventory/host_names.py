@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 
 NAME = re.compile(r"\w[\w.:+-]*")
 """No space and no sign that means something in a pattern of hosts, so that every name can be written in one."""
@@ -21,10 +19,3 @@ def mistake_in(name: object) -> str:
     if not NAME.fullmatch(str(name)):
         return RULE
     return f"{RESERVED!r} means every host" if str(name) == RESERVED else ""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The one of *known* that somebody who wrote *name* most likely meant; empty if none is near."""
-    folded = {it.casefold(): it for it in known}
-    near = get_close_matches(name.casefold(), folded, n=1)
-    return folded[near[0]] if near else ""

@@ -10,8 +10,8 @@ from math import prod
 
 from engine.errors import ConfigError, Problem
 from engine.inventory.groups import ambiguous, traits
-from engine.inventory.host_names import nearest
 from engine.text.name_ranges import fold
+from engine.text.suggestions import nearest, suggest
 from engine.values.inventory import Host, Inventory, LeftOut, Selection
 
 Names = frozenset[str]
@@ -227,8 +227,7 @@ class _Choosing:
         values = {name: given for name, host in self._hosts.items() if (given := _values(host, key)) is not None}
         if not values:
             keys = {it for host in self._hosts.values() for it in (*host.vars, *traits(host), *OWN)}
-            near = nearest(key, keys)
-            return self._wrong(f"{operand}: no host has a field {key!r}", f"did you mean {near}?" if near else "")
+            return self._wrong(f"{operand}: no host has a field {key!r}", suggest(key, keys, ""))
         matcher = _matcher(wanted)
         found = frozenset(name for name, given in values.items() if any(map(matcher, given)))
         there = sorted({it for given in values.values() for it in given if it})
@@ -250,9 +249,8 @@ class _Choosing:
             return self._wrong(
                 f"no host and no group is called {operand!r}", f"join several by commas: {','.join(several)}"
             )
-        near = nearest(operand, known)
         return self._wrong(
-            f"no host and no group is called {operand!r}", f"did you mean {near}?" if near else self._what_there_is()
+            f"no host and no group is called {operand!r}", suggest(operand, known, self._what_there_is())
         )
 
     def _what_there_is(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.errors import ConfigError, Problem
 from engine.inventory.fields import problem_at
-from engine.inventory.host_names import nearest
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host
 
 
@@ -28,8 +28,7 @@ def _named(host: Host) -> str:
 def _mistake(host: Host, by_name: Mapping[str, Host]) -> Problem | None:
     name = _named(host)
     if name and name not in by_name:
-        near = nearest(name, by_name)
-        hint = f"did you mean {near}?" if near else "for a host of your ssh_config, write ProxyJump there"
+        hint = suggest(name, by_name, "for a host of your ssh_config, write ProxyJump there")
         return problem_at(
             host.place_of("ssh_proxy"), f"{host.name}: ssh_proxy: no host of the inventory is called {name}", hint
         )

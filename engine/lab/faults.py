@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from types import MappingProxyType
 
 from engine.errors import ConfigError
@@ -11,6 +10,7 @@ from engine.lab.docker_engine import OF_DOCKER
 from engine.lab.node import OF_NODES
 from engine.lab.pipeline import PIPELINES
 from engine.lab.system import OF_SYSTEM
+from engine.text.suggestions import suggest
 
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
@@ -120,7 +120,4 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _unknown(fault: str) -> str:
-    near = get_close_matches(fault, FAULTS, n=1)
-    return f"there is no fault {fault!r} " + (
-        f"(did you mean {near[0]}?)" if near else f"(there are: {', '.join(FAULTS)})"
-    )
+    return f"there is no fault {fault!r} ({suggest(fault, FAULTS)})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -14,6 +13,7 @@ from engine.lang.ansible_hints import MEANT
 from engine.lang.keywords import ABOUT_STEP
 from engine.lang.process_patterns import objection_to
 from engine.text.regexes import fault_in_regex
+from engine.text.suggestions import suggest
 from engine.values.types import Duration, ProcessPattern, Regex, Size, plural
 from engine.values.units import duration, size
 
@@ -98,8 +98,7 @@ def _meant(name: str, known: list[str], path: str) -> str:
     """What the author of an unknown key may have meant."""
     if name in ABOUT_STEP and not path:
         return "it is a key of the step: write it one level up, beside the action"
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else MEANT.get(name, f"there are: {', '.join(known)}")
+    return suggest(name, known, MEANT.get(name))
 
 
 def _value(kind: Any, value: Any, path: str, rules: Mapping[str, Any], problems: Problems) -> Any:
@@ -143,8 +142,7 @@ def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], probl
     if origin is Literal:
         if value not in get_args(kind):
             choices = ", ".join(str(it) for it in get_args(kind) if it != "")
-            near = get_close_matches(str(value), [str(it) for it in get_args(kind)], n=1)
-            hint = f"did you mean {near[0]}?" if near else str(rules.get("hint", ""))
+            hint = suggest(str(value), map(str, get_args(kind)), str(rules.get("hint", "")))
             problems.append(Problem(message=f"{path}: {value!r} is not allowed; use one of: {choices}", hint=hint))
         return value
     if origin is tuple:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -11,6 +10,7 @@ from jsonschema import Draft202012Validator
 from engine.lang.ansible_hints import MEANT
 from engine.lang.playbook_schema import said
 from engine.text.regexes import fault_in_regex
+from engine.text.suggestions import suggest
 from engine.values.types import Json
 
 Path = tuple[str | int, ...]
@@ -86,9 +86,7 @@ def _keyword(key: str, value: Any, path: Path) -> Iterator[tuple[Path, str, str]
     if key.startswith("$"):
         yield path, f"{key!r} is not allowed in an input", "references are not followed: write the schema out"
     elif key not in KEYWORDS:
-        near = get_close_matches(key, KEYWORDS, n=1)
-        guess = f"did you mean {near[0]}?" if near else "an input has about, default, type, enum, minimum, pattern ..."
-        hint = ELSEWHERE.get(key, guess)
+        hint = ELSEWHERE.get(key) or suggest(key, KEYWORDS, "an input has about, default, type, enum, pattern ...")
         yield path, f"unknown keyword {key!r}", hint
     elif key == "pattern" and isinstance(value, str) and (why := fault_in_regex(value)):
         yield path, f"pattern {value[:80]!r} is refused: {why}", ""

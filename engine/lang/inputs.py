@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 
 from engine.errors import ConfigError, Problem
 from engine.lang.playbook_schema import violations
 from engine.lang.yaml_source import parse_playbook
+from engine.text.suggestions import suggest
 from engine.values.playbook import Input, Playbook, Where
 from engine.values.types import Json
 
@@ -91,6 +91,4 @@ def _declared(name: str, playbook: Playbook) -> Input:
     known = {it.name: it for it in playbook.inputs}
     if name in known:
         return known[name]
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
-    raise ConfigError(Problem(message=f"{playbook.name} has no input {name!r}", hint=hint))
+    raise ConfigError(Problem(message=f"{playbook.name} has no input {name!r}", hint=suggest(name, known)))

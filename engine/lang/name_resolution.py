@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from engine.errors import Problem
@@ -24,6 +23,7 @@ from engine.expressions.templates import (
 from engine.lang.history_calls import PastNames, mistakes_in_history
 from engine.lang.secret_uses import WHERE, other_names
 from engine.lang.yaml_source import Document, Path
+from engine.text.suggestions import suggest
 
 ROOTS = ("inputs", "host", "run", "secrets")
 
@@ -178,19 +178,6 @@ def broken(text: str) -> bool:
     return bool(fault_in(text) if is_template(text) else fault_in_expression(text))
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """What may have been meant by *name*."""
-    options = list(known)
-    found = get_close_matches(name, options, n=1)
-    if found:
-        return f"did you mean {found[0]}?"
-    more = f", and {len(options) - MOST_NAMED} more" if len(options) > MOST_NAMED else ""
-    return f"there are: {', '.join(options[:MOST_NAMED])}{more}" if options else "there are none"
-
-
-MOST_NAMED = 100
-"""Names that one hint lists."""
-
 MOST_COMPARED = 50_000
 """Names that a wrong one is held against, for all mistakes of a file; of very many mistakes only the first."""
 
@@ -202,7 +189,7 @@ class Hints:
         self._left = MOST_COMPARED
 
     def near(self, name: str, known: Iterable[str]) -> str:
-        """As ``near``; empty once too many names have been compared."""
+        """As ``suggest``; empty once too many names have been compared."""
         options = list(known)
         self._left -= len(options)
-        return near(name, options) if self._left > 0 else ""
+        return suggest(name, options) if self._left > 0 else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -16,6 +15,7 @@ from engine.lang.ansible_hints import MEANT
 from engine.lang.schema_violations import in_words, shown
 from engine.lang.yaml_source import Document
 from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex
+from engine.text.suggestions import nearest, suggest
 from engine.values.plan import Risk
 from engine.values.playbook import HostOrder, Phase, Severity
 from engine.values.types import Json, Raw, plural
@@ -301,10 +301,9 @@ def _wrong_type(error: Any) -> tuple[str, str]:
 def _not_a_choice(error: Any) -> tuple[str, str]:
     """The message and the hint for a value that is none of those allowed."""
     choices = [str(it) for it in error.validator_value]
-    near = get_close_matches(str(error.instance), choices, n=1)
     key = _key(tuple(error.absolute_path))
     message = f"{key}{shown(error.instance)} is not allowed; use one of: {', '.join(choices)}"
-    return message, f"did you mean {near[0]}?" if near else ""
+    return message, suggest(str(error.instance), choices, "")
 
 
 def _wrong_length(error: Any) -> str:
@@ -336,11 +335,11 @@ def _unknown_key(key: str, known: list[str], path: tuple[str | int, ...]) -> tup
     last = key.rpartition(".")[2]  # ansible.builtin.service
     if last != key and last in MEANT:
         return f"unknown key {key!r}", MEANT[last]
-    near = [last] if last in known else get_close_matches(key, known, n=1)
+    near = last if last in known else nearest(key, known)
     if not near and key in STEP_KEYS:
         return f"unknown key {key!r}", "it is a key of a step, under diagnose, remediate or verify"
     few = f"there are: {', '.join(known)}" if len(known) < len(STEP_KEYS) else ""
-    return f"unknown key {key!r}", f"did you mean {near[0]}?" if near else few
+    return f"unknown key {key!r}", f"did you mean {near}?" if near else few
 
 
 def _key(path: tuple[str | int, ...]) -> str:

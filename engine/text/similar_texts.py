@@ -33,7 +33,7 @@ _NEXT = re.compile(rf"(?: {_WORD}){{1,3}}(?![\w/.:=-])")
 _COUNTED = re.compile(rf"(?<=\0number\0)(?: {_WORD}){{1,3}}")
 _VERBATIM = ("| ", "$ ")
 """What a program printed, a difference between files, and a command line are never split into parts."""
-SHOWN_PIDS = 40
+SHOWN_PIDS = 12
 """Pids that are named where processes of many hosts are shown in one line."""
 MARK = "…"
 """Stands where names differ that make no range."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from engine.errors import Problem
+from engine.text.suggestions import suggest
 from engine.values.playbook import SecretReference, SecretSource, Where
 
 Path = tuple[str | int, ...]
@@ -99,8 +100,7 @@ class _Reading:
 
     def _unknown(self, name: str, keys: list[object], path: Path) -> None:
         for key in keys:
-            near = get_close_matches(str(key), _KEYS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join((*_SOURCES, 'description'))}"
+            hint = suggest(str(key), (*_SOURCES, "description"))
             shown = repr(key) if isinstance(key, str) and re.fullmatch(r"[a-z_]{1,20}", key) else "this key"
             self._wrong((*path, str(key)), f"secret {name}: {shown} is not allowed in a reference", hint)
 

@@ -13,7 +13,7 @@ from engine.errors import ConfigError
 from engine.expressions.templates import Scope
 from engine.lang.lint.linter import warnings_in
 from engine.lang.loader import load_playbook
-from engine.lang.name_resolution import MOST_NAMED, near
+from engine.text.suggestions import MOST_NAMED, suggest
 from tests.lang.long_playbook import long_playbook
 
 
@@ -48,7 +48,7 @@ def test_a_wrong_name_is_held_against_a_bounded_number_of_names():
     with pytest.raises(ConfigError) as caught:
         load_playbook(long_playbook(80, wrong=True), "long.yaml", discover())
     assert "did you mean look_0?" in str(caught.value)
-    assert near("qqq", [f"name_{number}" for number in range(MOST_NAMED + 7)]).endswith("name_99, and 7 more")
+    assert suggest("qqq", [f"name_{number}" for number in range(MOST_NAMED + 7)]).endswith("name_99, and 7 more")
 
 
 def test_a_template_is_given_those_of_many_looks_that_it_mentions():

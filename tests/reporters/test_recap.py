@@ -94,7 +94,8 @@ def test_hosts_that_differ_only_in_counts_and_pids_are_told_together():
         "",
         "gpu-[01-38]: resolved",
         "  changed stop: stopped 3..5 processes",
-        "    pid 100..3804 (root) train.py (3..5 of these)",
+        "    pid 100, 101, 102 and 103 on gpu-01, 200, 201, 202, 203 and 204 on gpu-02, 300, 301 and 302 on gpu-03, and 141 "
+        "more (root) train.py",
     ]
 
 
@@ -307,8 +308,8 @@ def test_plans_that_are_alike_are_asked_about_as_one_and_unlike_victims_are_all_
     assert stream.getvalue().splitlines() == [
         "gpu-[01-02]:",
         "  would change stop: end 2 processes [kills-processes]",
-        "    pid 10..20 (root) a",
-        "    pid 11..21 (root) b",
+        "    pid 10 on gpu-01, 20 on gpu-02 (root) a",
+        "    pid 11 on gpu-01, 21 on gpu-02 (root) b",
         "gpu-03:",
         "  would change stop: end 2 processes [kills-processes]",
         "    pid 30 (root) a",

@@ -22,6 +22,7 @@ from engine.facts.config_edit.config_file import HostFile, ask_file, digest_of, 
 from engine.protocols import Fails, Holds, Probe
 from engine.text.secret_lines import masked_config
 from engine.text.secret_names import MASK, is_secret
+from engine.text.shortened import first_few
 from engine.text.unified_diff import unified
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -237,10 +238,9 @@ def _summary(args: Args, state: State) -> str:
         f"{key} to {_short(_shown(key, wanted[key]))} (was {_was(state, key)})" for key in state.needs if key in wanted
     ]
     parts += [f"remove {key}" for key in state.surplus]
-    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
     where = state.path if state.path == state.target else f"{state.path} (a link to {state.target})"
     verb = "" if len(state.surplus) == len(parts) else "set "
-    words = f"{verb}{', '.join([*parts[:SHOWN], *more])} in {where}"
+    words = f"{verb}{first_few(parts, SHOWN)} in {where}"
     if not state.exists:
         return f"create {where}, and {words.removesuffix(f' in {where}')}"
     if not args.backup:

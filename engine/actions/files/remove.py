@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.facts.files.removal import TOO_WIDE, Entry, Found, ask_entries, forbidden, read_entries, remove
 from engine.protocols import Fails, Holds, Probe
+from engine.text.shortened import first_few
 from engine.text.sizes import bytes_of
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
@@ -144,12 +145,10 @@ def decide(args: Args, state: State) -> Decision:
     if not state.entries:
         return NoChange(why=f"nothing to remove matches {', '.join(args.paths)}{spared}")
     if state.forbidden:
-        more = f"; and {len(state.forbidden) - NAMED} more" if len(state.forbidden) > NAMED else ""
-        return Blocked(why="; ".join(state.forbidden[:NAMED]) + more)
-    names = ", ".join(f"{entry.path} ({bytes_of(entry.bytes)})" for entry in state.entries[:NAMED])
-    more = f" and {len(state.entries) - NAMED} more" if len(state.entries) > NAMED else ""
+        return Blocked(why=first_few(state.forbidden, NAMED, "; "))
+    names = first_few((f"{entry.path} ({bytes_of(entry.bytes)})" for entry in state.entries), NAMED)
     return Change(
-        summary=f"remove {plural(len(state.entries), 'match')}, {bytes_of(state.bytes)}{spared}: {names}{more}",
+        summary=f"remove {plural(len(state.entries), 'match')}, {bytes_of(state.bytes)}{spared}: {names}",
         commands=(remove(state.entries, unused=args.unused),),
         targets=tuple(
             Target(kind="file", key=entry.key, say=f"{entry.path} ({bytes_of(entry.bytes)})") for entry in state.entries
@@ -184,8 +183,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 def refused(command: Command, completed: Completed) -> str:
     """What was left alone, and why."""
     lines = [line.strip() for line in completed.stderr.splitlines() if "left alone" in line]
-    more = f"; and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
-    return "; ".join(lines[:NAMED]) + more
+    return first_few(lines, NAMED, "; ")
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.facts.process_selection.arguments import JobArguments
 from engine.facts.process_selection.by_open_files import GPUS, OpenFileMatch, probe_by_open_files
-from engine.facts.process_selection.path_rules import objection_to_paths
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
 from engine.values.types import Unknown, plural
@@ -19,32 +19,12 @@ State = OpenFileMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Args:
+class Args(JobArguments):
     """Whose holders are searched for."""
 
     paths: tuple[str, ...] = field(
         default=(GPUS,), metadata={"about": "Device nodes, or files, as globs of absolute paths.", "min_items": 1}
     )
-    busy_above: float = field(
-        default=5,
-        metadata={
-            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
-    lost: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
-            "these open is not a leftover."
-        },
-    )
-
-
-def objection(args: Args) -> str:
-    """Why these paths cannot be asked about; empty: they can."""
-    return objection_to_paths(args.paths)
 
 
 def probe(args: Args) -> Probe[State]:

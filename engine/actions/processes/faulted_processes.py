@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engine.errors import ProbeError
+from engine.facts.process_selection.arguments import EndArguments
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.facts.processes.victims import Manner, ProcessSnapshot, decision, disagreement, gone, named, said
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
 from engine.values.plan import Decision
-from engine.values.types import Duration, Json, Unknown, plural
+from engine.values.types import Json, Unknown, plural
 
 KERNEL_NAME = 15
 """Characters that the kernel keeps of a process's name."""
@@ -28,7 +29,7 @@ CLOCK = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Args:
+class Args(EndArguments):
     """Which faults, and how their processes are ended."""
 
     xids: tuple[Mapping[str, Json], ...] = field(
@@ -42,21 +43,6 @@ class Args:
             "about": "Whose numbers the kernel's messages have. auto: the answer is unknown in a container, where they "
             "are those of the machine outside; host: those of this host."
         },
-    )
-    signal: Literal["TERM", "KILL", "INT", "HUP"] = field(default="TERM", metadata={"about": "The first signal."})
-    grace: Duration = field(
-        default=Duration(10.0),
-        metadata={
-            "about": "How long to wait after the first signal; the wait ends as soon as all are gone.",
-            "minimum": 0,
-        },
-    )
-    then: Literal["KILL", "nothing"] = field(
-        default="KILL", metadata={"about": "The signal for the processes that remain."}
-    )
-    max_victims: int = field(
-        default=0,
-        metadata={"about": "If more processes than this would be ended, none is; 0: any number.", "minimum": 0},
     )
 
 

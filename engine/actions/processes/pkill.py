@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from typing import Literal
 
 from engine.facts.process_selection import by_command_line
+from engine.facts.process_selection.arguments import EndJobArguments
 from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
 from engine.facts.processes.victims import (
     AT_WORK_BY_HAND,
@@ -25,13 +25,13 @@ from engine.facts.processes.victims import (
 )
 from engine.protocols import Probe
 from engine.values.plan import Decision
-from engine.values.types import Duration, ProcessPattern, Unknown
+from engine.values.types import ProcessPattern, Unknown
 
 State = CommandLineMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Args:
+class Args(EndJobArguments):
     """Who is ended, and how."""
 
     patterns: tuple[ProcessPattern, ...] = field(
@@ -39,44 +39,6 @@ class Args:
             "about": "Patterns to search in command lines; a pattern that matches everything is refused.",
             "min_items": 1,
         }
-    )
-    only: Literal["leftover", "all"] = field(
-        default="all", metadata={"about": "leftover: spare every process whose job keeps a GPU busy."}
-    )
-    busy_above: float = field(
-        default=5,
-        metadata={
-            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
-    lost: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
-            "these open is not a leftover."
-        },
-    )
-    signal: Literal["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2"] = field(
-        default="TERM", metadata={"about": "The first signal."}
-    )
-    grace: Duration = field(
-        default=Duration(10.0),
-        metadata={
-            "about": "How long to wait after the first signal; the wait ends as soon as all are gone.",
-            "minimum": 0,
-        },
-    )
-    then: Literal["KILL", "nothing"] = field(
-        default="KILL", metadata={"about": "The signal for the processes that remain."}
-    )
-    allow: tuple[str, ...] = field(
-        default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
-    )
-    max_victims: int = field(
-        default=0,
-        metadata={"about": "If more processes than this would be ended, none is; 0: any number.", "minimum": 0},
     )
 
 

@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
+from engine.facts.process_selection.arguments import JobArguments
 from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
@@ -19,7 +20,7 @@ State = CommandLineMatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Args:
+class Args(JobArguments):
     """Who is searched for."""
 
     patterns: tuple[ProcessPattern, ...] = field(
@@ -33,21 +34,6 @@ class Args:
         metadata={
             "about": "Users whose processes count, beside root's; none: everybody's, although anybody can give theirs "
             "any command line."
-        },
-    )
-    busy_above: float = field(
-        default=5,
-        metadata={
-            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
-    lost: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
-            "these open is not a leftover."
         },
     )
 

@@ -25,12 +25,10 @@ from engine.facts.processes.table import ask_processes, read_processes
 from engine.facts.scheduler.query import NAME, ask_node, read_node
 from engine.facts.system.boot import LastReboot, ask_boot, read_boot, send_reboot
 from engine.protocols import Probe
+from engine.text.shortened import first_few
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, Restart, Risk, Target
 from engine.values.types import Duration, Unknown, long_ago, plural
-
-MOST_NAMED = 5
-"""Processes that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,9 +230,9 @@ def _not_yet(args: Args, state: State) -> list[str]:
         if isinstance(state.jobs, Unknown) and not isinstance(state.drained, Unknown):
             found.append(f"it is not known which jobs are on the host: {state.jobs.why}")
         elif state.jobs and not isinstance(state.jobs, Unknown):
-            found.append(f"jobs are on the host: {_named(state.jobs)}")
+            found.append(f"jobs are on the host: {first_few(state.jobs)}")
     if not isinstance(state.busy, Unknown) and state.busy and not args.allow_processes:
-        found.append(f"{plural(len(state.busy), 'process', 'processes')} would be ended: {_named(state.busy)}")
+        found.append(f"{plural(len(state.busy), 'process', 'processes')} would be ended: {first_few(state.busy)}")
     return found
 
 
@@ -289,8 +287,3 @@ def by_hand(args: Args) -> tuple[str, ...]:
         "systemctl reboot",
         "# once it is back: the first line again (another id, as many GPUs), and nvidia-smi -L",
     )
-
-
-def _named(what: tuple[str, ...]) -> str:
-    more = len(what) - MOST_NAMED
-    return ", ".join([*what[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])

@@ -23,6 +23,7 @@ from engine.facts.scheduler.model import OURS, Node, objection_to_reason
 from engine.facts.scheduler.query import NAME, ask_node, read_node
 from engine.facts.system.boot import Boot, ask_boot, read_boot
 from engine.protocols import Fails, Holds, Probe
+from engine.text.shortened import first_few
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Duration, Unknown, long_ago, plural, seconds
@@ -30,9 +31,6 @@ from engine.values.undo import Undo, UndoStep
 
 RECENT = 86400.0
 """Seconds for which a reboot that was sent, and has not come about, keeps a host drained."""
-
-MOST_NAMED = 5
-"""Jobs that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +209,7 @@ def _waiting(words: str, args: Args, node: Node) -> str:
     if not node.jobs_known:
         return words.removesuffix("; wait") + " (a mark of ours; there is no scheduler that would hold off jobs)"
     jobs = () if isinstance(node.jobs, Unknown) else node.jobs
-    return f"{words} up to {seconds(args.wait)} for {_named(jobs)}" if jobs else words.removesuffix("; wait")
+    return f"{words} up to {seconds(args.wait)} for {first_few(jobs)}" if jobs else words.removesuffix("; wait")
 
 
 def _resume(args: Args, state: State, node: Node) -> Decision:
@@ -291,15 +289,10 @@ def _unsettled(args: Args, after: State) -> str:
     if not node.jobs:
         return ""
     return (
-        f"{node.name} is drained and takes no new jobs, but after {seconds(args.wait)} {_named(node.jobs)} "
+        f"{node.name} is drained and takes no new jobs, but after {seconds(args.wait)} {first_few(node.jobs)} "
         f"{'is' if len(node.jobs) == 1 else 'are'} still there; "
         "wait longer (`wait`), or ask whose they are to end them"
     )
-
-
-def _named(jobs: tuple[str, ...]) -> str:
-    more = len(jobs) - MOST_NAMED
-    return ", ".join([*jobs[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:

@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,6 +16,7 @@ from engine.records.index import LATEST, Index, RunQuery, RunRow
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RunState
 from engine.text.printable import json_text, printable
+from engine.text.suggestions import suggest
 from engine.text.timestamps import day, time_reference
 from engine.values.result import Verdict
 from engine.values.types import Json
@@ -86,10 +86,7 @@ def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
         for what in ("host", "playbook", "finding"):
             word, known = getattr(query, what), index.names(what)
             if word and not any(fnmatchcase(it, word) if what == "host" else it == word for it in known):
-                near = get_close_matches(word, known, n=1)
-                there = f"there are: {', '.join(known[:20])}{' ...' if len(known) > 20 else ''}" if known else ""
-                meant = f"did you mean {near[0]}?" if near else there or "there are none"
-                yield printable(f"no record names the {what} {word!r}; {meant}")
+                yield printable(f"no record names the {what} {word!r}; {suggest(word, known)}")
     finally:
         index.close()
 

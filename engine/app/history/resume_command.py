@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from engine.actions import discover
@@ -37,6 +36,7 @@ from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import earlier_changes, resumable
 from engine.text.name_ranges import fold
 from engine.text.secret_names import MASK
+from engine.text.suggestions import suggest
 from engine.values.earlier_change import EarlierChange
 from engine.values.inventory import Inventory, Selection
 from engine.values.playbook import Playbook, written_id
@@ -229,9 +229,7 @@ def _all(chain: Chain) -> int:
 
 
 def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-    return Problem(message=f"{option}: the playbook has no such remediate step", hint=hint)
+    return Problem(message=f"{option}: the playbook has no such remediate step", hint=suggest(name, known))
 
 
 def _earlier(chain: Chain, playbook: Playbook, options: Options) -> Mapping[str, tuple[EarlierChange, ...]]:

@@ -11,6 +11,7 @@ from engine.app.plans.document import BoundInputs, BoundInventory, BoundPlaybook
 from engine.app.run_command import Sources
 from engine.codec import to_json
 from engine.errors import Problem
+from engine.text.shortened import first_few
 from engine.values.inventory import Host
 from engine.values.playbook import Playbook
 from engine.values.types import Json, plural
@@ -70,7 +71,7 @@ def changes(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
     every += _of_approvals(saved, sources)
     then, now = {it.host for it in saved.result.hosts}, {it.name for it in sources.selection.hosts}
     if then != now and not every:
-        names = ", ".join(sorted(then ^ now)[:MOST_NAMED])
+        names = first_few(sorted(then ^ now), MOST_NAMED)
         every.append(Problem(message=f"the hosts are not those of the plan: {names}", hint="make a new plan"))
     return every
 
@@ -155,9 +156,7 @@ def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     added = [f"{name} is new" for name in now if name not in then]
     gone = [f"{name} is gone" for name in then if name not in now]
     changed = [f"{name} is another" for name in then if name in now and then[name] != now[name]]
-    every = [*changed, *gone, *added]
-    more = len(every) - MOST_NAMED
-    return ", ".join([*every[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+    return first_few([*changed, *gone, *added], MOST_NAMED)
 
 
 def _secret_digest(value: Json, salt: bytes) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.app.plans.document import SavedHost, SavedStep
+from engine.text.shortened import first_few
 from engine.values.plan import Finding, Presence, Target
 from engine.values.types import plural
 
@@ -142,11 +143,15 @@ def _named(fresh: SavedStep, shown: SavedStep, new: Sequence[Target]) -> Iterato
         if rest := [it for it in new if it.kind == kind and it not in changed]:
             several = f"one {kind} more" if len(rest) == 1 else f"{len(rest)} {_plural_of(kind)} more"
             verb = "ended" if kind == "process" else "touched"
-            yield f"{several} would be {verb} ({fresh.id}): {_listed(map(_who, rest))}"
+            yield f"{several} would be {verb} ({fresh.id}): {_some(rest)}"
 
 
 def _plural_of(kind: str) -> str:
     return {"process": "processes", "build-cache": "parts of the build cache"}.get(kind, f"{kind}s")
+
+
+def _some(several: Sequence[Target]) -> str:
+    return first_few(map(_who, several), MOST_NAMED)
 
 
 def _who(target: Target) -> str:
@@ -167,10 +172,4 @@ def _less(shown: SavedStep, fresh: SavedStep) -> Iterator[str]:
     gone = [it for it in shown.targets if (it.kind, it.key) not in now and (it.kind, it.say) not in names]
     if gone:
         what = plural(len(gone), gone[0].kind) if gone[0].kind != "process" else f"{len(gone)} of the processes"
-        yield f"{fresh.id}: {what} of the plan {'is' if len(gone) == 1 else 'are'} gone: {_listed(map(_who, gone))}"
-
-
-def _listed(words: Iterable[str]) -> str:
-    every = list(words)
-    more = len(every) - MOST_NAMED
-    return ", ".join([*every[:MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+        yield f"{fresh.id}: {what} of the plan {'is' if len(gone) == 1 else 'are'} gone: {_some(gone)}"

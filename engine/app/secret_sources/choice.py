@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.errors import Problem
-from engine.lang.name_resolution import near
 from engine.lang.secret_uses import SecretUse
 from engine.text.name_ranges import fold
+from engine.text.suggestions import suggest
 from engine.values.inventory import Host, Inventory
 from engine.values.playbook import Playbook, SecretReference, SecretSource, Where
 
@@ -57,7 +57,7 @@ class Choice:
             words = f"there is no secret {name!r} in {self._searched}, neither of the hosts nor of all"
         else:
             words = f"there is no secret {name!r}: not in the playbook, not in {self._searched}"
-        return problem_at(use.step.where, words, near(name, [*known]))
+        return problem_at(use.step.where, words, suggest(name, [*known]))
 
     def _lacking(self, use: SecretUse, hosts: Sequence[str]) -> Problem:
         words = f"there is no secret {use.secret!r} for {fold(hosts)}, while other hosts of the run have one"

@@ -9,6 +9,7 @@ from engine.errors import ProbeError
 from engine.facts.files.listing import age_of
 from engine.facts.files.path_safety import unread
 from engine.shell import VIEW, script
+from engine.text.shortened import first_few
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
 
@@ -106,9 +107,7 @@ def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
 def blind(reading: LogReading, globs: Sequence[str]) -> Unknown | None:
     """Why finding nothing would not mean that there is nothing; None: it would."""
     if reading.unreadable:
-        shown = "; ".join(it.why for it in reading.unreadable[:3])
-        more = f"; and {len(reading.unreadable) - 3} more" if len(reading.unreadable) > 3 else ""
-        return Unknown(why=f"could not be read: {shown}{more}")
+        return Unknown(why=f"could not be read: {first_few((file.why for file in reading.unreadable), 3, '; ')}")
     if not reading.files:
         return Unknown(why=f"no file matches {', '.join(globs)}")
     return None

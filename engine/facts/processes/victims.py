@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.facts.processes.table import Process
 from engine.facts.processes.terminate import end_processes, survival
+from engine.text.shortened import first_few
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Unknown, plural, seconds
 
@@ -66,8 +67,7 @@ def decision(
 def _left_alone(doubts: Sequence[str]) -> str:
     if not doubts:
         return ""
-    more = f", and {len(doubts) - 2} more" if len(doubts) > 2 else ""
-    return f"; left alone, as it is not known whether they match: {', '.join(doubts[:2])}{more}"
+    return f"; left alone, as it is not known whether they match: {first_few(doubts, 2)}"
 
 
 def target(process: Process) -> Target:
@@ -136,5 +136,4 @@ def said(process: Process) -> str:
 
 def named(processes: Sequence[Process]) -> str:
     """The first of *processes* for people, and how many more there are."""
-    more = f" and {len(processes) - 3} more" if len(processes) > 3 else ""
-    return ", ".join(map(said, processes[:3])) + more
+    return first_few(map(said, processes), 3)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from engine.errors import Problem
 from engine.lang.lint.context import LintContext
 from engine.lang.lint.rules import RULES, Rule
 from engine.lang.yaml_source import Document, parse_playbook
 from engine.protocols import Action
+from engine.text.suggestions import suggest
 from engine.values.playbook import Playbook
 
 ALLOW = re.compile(r"#\s*runbook:\s*allow\s+([\w-]+(?:\s*,\s*[\w-]+)*)")
@@ -69,12 +69,11 @@ def _idle_comments(
     """Comments that allow nothing: the rule is not known, or nothing is there to be allowed any more."""
     known = [rule.id for rule in RULES]
     for line, name in sorted({(at, name) for (_, name), at in allowed.items()} - used):
-        near = get_close_matches(name, known, n=1)
         if name in known:
             words, hint = f"nothing here needs `allow {name}`", "remove the comment"
         else:
             words = f"no rule is called {name!r}"
-            hint = f"did you mean {near[0]}?" if near else "runbook check --rules lists them"
+            hint = suggest(name, known, "runbook check --rules lists them")
         yield LintWarning(Problem(file=document.file, line=line, column=1, message=words, hint=hint), "allow")
 
 

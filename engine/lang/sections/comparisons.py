@@ -10,8 +10,8 @@ from typing import Any
 from engine.errors import ConfigError
 from engine.expressions.comparison import ACROSS
 from engine.expressions.templates import names
-from engine.lang.name_resolution import near
 from engine.lang.yaml_source import Path
+from engine.text.suggestions import suggest
 from engine.values.playbook import FindingRule, Playbook
 
 Fault = tuple[Path, str, str]
@@ -51,7 +51,7 @@ def _unknown_findings(rule: FindingRule, book: Playbook) -> Iterator[Fault]:
     for path, text in texts:
         for name in _FOUND.findall(text):
             if name not in earlier:
-                yield path, f"no earlier finding is called {name!r}", near(name, earlier)
+                yield path, f"no earlier finding is called {name!r}", suggest(name, earlier)
 
 
 def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
