@@ -116,7 +116,8 @@ def actions_text(name: str, *, scripts: bool = False) -> str:
 def public_fields(kind: type[Any]) -> dict[str, Any]:
     """The fields of *kind*, by name, that an author writes or an expression reads, each with its type.
 
-    Those that must be given come first.  Left out: what is ``private``, and the text of a file that another argument names (``content_of``).
+    Those that must be given come first.  Left out: what is ``private``, and the text of a file that another one names
+    (``content_of``).
     """
     hints = get_type_hints(kind)
     hidden = ("private", "content_of")

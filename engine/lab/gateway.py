@@ -87,20 +87,17 @@ def _pass_on(connection: socket.socket) -> None:
 
 def _reap_at_once(waiting: selectors.BaseSelector) -> None:
     """Have a signal end the wait, so that what has ended is reaped right then."""
-    signal.signal(signal.SIGCHLD, _reap)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # thousands at once would nest a handler that does more
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
     signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
-    waiting.register(ours, selectors.EVENT_READ, lambda: _drain(ours))
+    waiting.register(ours, selectors.EVENT_READ, lambda: _reap(ours))
 
 
-def _drain(signals: socket.socket) -> None:
+def _reap(signals: socket.socket) -> None:
     with suppress(BlockingIOError):
         signals.recv(4096)
-
-
-def _reap(number: int, frame: object) -> None:
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

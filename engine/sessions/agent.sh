@@ -17,10 +17,15 @@ runbook_stat_of() { # pid: sets runbook_text to its fields, from the state on; f
     runbook_text=${runbook_text##*) }
     case $runbook_text in '' | [ZXx]*) return 1 ;; esac
 }
-runbook_end_own() { # pid, signal: to that process, if it is a child of ours
-    runbook_stat_of "${1:-none}" || return 1
-    case $runbook_text in ?' '$$' '*) ;; *) return 1 ;; esac
-    kill -s "$2" "$1" 2>/dev/null
+runbook_started_at() { # pid: sets runbook_text to when it was started; fails where only its remains are there
+    runbook_stat_of "$1" || return 1
+    # shellcheck disable=SC2086  # split into fields
+    set -- $runbook_text
+    runbook_text=${20}
+}
+runbook_end_own() { # pid, when it was started, signal: to that process, if it still is that one
+    runbook_started_at "${1:-none}" && [ "$runbook_text" = "$2" ] || return 1
+    kill -s "$3" "$1" 2>/dev/null
     kill -s CONT "$1" 2>/dev/null
 }
 runbook_is_alone() { # whether the shell of a change was killed by it, so that nobody else leaves its control group
@@ -39,6 +44,8 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
     ) </dev/null >/dev/null 2>&1 3<&- &
     runbook_clock=$! runbook_reader=
     runbook_disown "$runbook_clock"
+    runbook_started_at "$runbook_clock"
+    runbook_clock_start=$runbook_text
     [ "${3:-}" != alone ] || return 0
     (
         while IFS= read -r runbook_line; do :; done
@@ -46,15 +53,24 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
     ) <&3 >/dev/null 2>&1 3<&- &
     runbook_reader=$!
     runbook_disown "$runbook_reader"
+    runbook_started_at "$runbook_reader"
+    runbook_reader_start=$runbook_text
 }
 runbook_disown() { # pid: bash tells on stderr, whenever it comes to know, that somebody has killed a job of its own
     # shellcheck disable=SC3044  # only there
     [ -z "${BASH_VERSION:-}" ] || disown "$1"
 }
 runbook_rest() { # the batch is over, and what comes on the input is for this shell again
-    while runbook_end_own "$runbook_reader" TERM; do :; done
-    runbook_end_own "$runbook_clock" USR1
+    while runbook_end_own "$runbook_reader" "$runbook_reader_start" TERM; do :; done
+    [ -z "$runbook_clock" ] || runbook_end_own "$runbook_clock" "$runbook_clock_start" USR1 ||
+        runbook_harm=' harmed' # it has left its `sleep`
     runbook_clock='' runbook_reader=''
+}
+runbook_keep_lock() { # directory of the lock: this shell keeps it, too; fails where it has ended with our connection
+    runbook_started_at $$ && [ -d "$1/held" ] && echo "$$:$runbook_text" >>"$1/also" && [ ! -d "$1/gone" ]
+}
+runbook_let_lock() { # directory of the lock: the change is over, whatever it has left, and whatever has become of this shell
+    runbook_started_at $$ && echo "$$:$runbook_text:0" >>"$1/also"
 }
 runbook_trusts() { # directory, paths, PATH, program and its arguments: whether root may run that (trusted_program.sh)
     [ -n "$runbook_root" ] || return 0
@@ -73,7 +89,7 @@ runbook_trusts() { # directory, paths, PATH, program and its arguments: whether 
         [ "$runbook_line" = / ] || return 0
     fi
     runbook_line=$({ eval "$runbook_trusted_program"; } </dev/null 3<&-) || return 1
-    runbook_known="$runbook_known$runbook_line"
+    [ -n "$3" ] || runbook_known="$runbook_known$runbook_line"
 }
 exec 3<&0
 runbook_trusted_program='' runbook_known=' '

@@ -22,19 +22,26 @@ runbook_newest() { # sets runbook_pid to the last pid that was given to a proces
     fi
     runbook_fork
 }
-runbook_place() { # sets from what runbook_stat_of has read: runbook_parent; runbook_in, the session; runbook_stack, by its program
+runbook_time() { # sets runbook_now to the time in the ticks that start times are in; empty where that is not to be had
+    runbook_now=''
+    [ -z "$runbook_tells_time" ] || read -r runbook_now runbook_l 2>/dev/null </proc/uptime || runbook_now=''
+    runbook_now=${runbook_now%.*}${runbook_now#*.}
+    case $runbook_now in *[!0-9]*) runbook_now='' ;; esac
+}
+runbook_place() { # sets from what runbook_stat_of has read: runbook_parent; runbook_in, the session; runbook_start; runbook_stack,
+    # by its program
     # shellcheck disable=SC2086  # split into fields: state, parent, group, session
     set -- $runbook_text
-    runbook_parent=$2 runbook_in=$4 runbook_stack=${26}
+    runbook_parent=$2 runbook_in=$4 runbook_start=${20} runbook_stack=${26}
 }
 runbook_is_kin() { # whether the process that runbook_place has read may come from us, by its parent
     case $runbook_kin in *' * '* | *" $runbook_parent "*) return 0 ;; esac
     [ "$runbook_parent" -gt "$runbook_first" ] && [ ! -d "/proc/$runbook_parent" ] # it has just lost that
 }
-runbook_likely() { # pids: those of our session, and those that are kin, found by two programs however many there are
-    # shellcheck disable=SC2046  # pids
-    grep -a -s -H '' $(printf '/proc/%s/stat ' "$@") | LC_ALL=C awk -v ours="$runbook_session" -v above="$runbook_above" \
-        -v first="$runbook_first" -v newest="$runbook_pid" '
+runbook_likely() { # all or new, pids: those of our session, and those that are kin, found by programs however many there are
+    runbook_n=$1; shift
+    printf '/proc/%s/stat\n' "$@" | xargs grep -a -s -H '' | LC_ALL=C awk -v ours="$runbook_session" -v mode="$runbook_n" \
+        -v above="$runbook_above" -v first="$runbook_first" -v since="$runbook_since" '
         {
             at = index($0, "/stat:"); pid = substr($0, 7, at - 7); s = substr($0, at + 6)
             while ((k = index(s, ") ")) > 0) s = substr(s, k + 2)
@@ -43,11 +50,20 @@ runbook_likely() { # pids: those of our session, and those that are kin, found b
         END {
             for (n = split(above, one, " "); n; n--) kin[one[n]]
             every = "*" in kin
-            for (pid = first + 1; pid <= newest; pid++) {
-                if (!(pid in last) || split(last[pid], field, " ") < 5) continue
-                if (field[4] != ours && !every && !(field[2] in kin) && !(field[2] + 0 > first + 0 && !(field[2] in last))) continue
-                kin[pid]; print pid
-            }
+            for (pid in last)
+                if (split(last[pid], field, " ") >= 20 && field[20] + 0 >= since + 0) {
+                    parent[pid] = field[2]; in_session[pid] = field[4] == ours
+                }
+            do {
+                more = 0
+                for (pid in parent) {
+                    if (pid in kin) continue
+                    p = parent[pid]
+                    gone = !(p in last) && (mode == "all" || p + 0 > first + 0)
+                    if (!in_session[pid] && !every && !(p in kin) && !gone) continue
+                    kin[pid]; print pid; more = 1
+                }
+            } while (more)
         }'
 }
 runbook_is_marked() { # pid: whether our mark stands in its environment
@@ -66,35 +82,43 @@ runbook_is_ours() { # pid, which runbook_place has read: whether it has our user
     [ "$runbook_stack" = "$runbook_was" ] && [ "$runbook_stack" != 0 ] || [ "$runbook_round" -ge 6 ] || runbook_any=yes
     return 1
 }
-runbook_end_new() { # ends what began after runbook_first in our session, or with our mark; fails where there is nothing
+runbook_has_output() { # pid: whether it writes to what we write to
+    for runbook_l in $runbook_outputs; do
+        [ ! "/proc/$1/fd/1" -ef "/proc/$$/fd/$runbook_l" ] && [ ! "/proc/$1/fd/2" -ef "/proc/$$/fd/$runbook_l" ] || return 0
+    done
+    return 1
+}
+runbook_end_new() { # ends what began since the last sweep in our session, or has our mark or our output; fails if there is nothing
     runbook_newest
-    [ "$runbook_pid" != "$runbook_first" ] || return 1
+    runbook_time
+    runbook_n=$((runbook_pid - runbook_first)) # pids go round: in half a second or more, who knows how often
+    [ "$runbook_n" -ge 0 ] && [ "$runbook_n" -lt 30000 ] &&
+        [ "${runbook_now:-$runbook_since}" -lt $((runbook_since + 50)) ] || runbook_n=all
+    [ "$runbook_n" != 0 ] || return 1
     runbook_any='' runbook_kin=$runbook_above
     set --
-    if [ "$runbook_pid" -gt "$runbook_first" ]; then
-        [ $((runbook_pid - runbook_first)) -lt 30000 ] || return 0
+    if [ "$runbook_n" != all ]; then
         runbook_n=$runbook_first
         while runbook_n=$((runbook_n + 1)); [ "$runbook_n" -le "$runbook_pid" ]; do
             [ ! -d "/proc/$runbook_n" ] || set -- "$@" "$runbook_n"
         done
         # shellcheck disable=SC2046  # pids
-        [ $# -lt 32 ] || set -- $(runbook_likely "$@")
-    else # the numbers have begun anew: who came from whom is not seen by their order
+        [ $# -lt 32 ] || set -- $(runbook_likely new "$@")
+    else
         runbook_kin=' * '
-        for runbook_n in /proc/[0-9]*; do
-            runbook_n=${runbook_n#/proc/}
-            [ "$runbook_n" -gt "$runbook_first" ] || [ "$runbook_n" -le "$runbook_pid" ] || continue
-            [ "$runbook_n" = $$ ] || set -- "$@" "$runbook_n"
-        done
+        for runbook_n in /proc/[0-9]*; do set -- "$@" "${runbook_n#/proc/}"; done
+        # shellcheck disable=SC2046  # pids
+        set -- $(runbook_likely all "$@")
     fi
     for runbook_n in "$@"; do
         runbook_stat_of "$runbook_n" || continue
         runbook_place
+        [ "$runbook_n" != $$ ] && [ "$runbook_start" -ge "$runbook_since" ] || continue # of this shell, or those before it
         case " $runbook_clock $runbook_reader " in *" $runbook_n "* | *" $runbook_parent "*) continue ;; esac
         if [ "$runbook_in" != "$runbook_session" ]; then
             runbook_is_kin || continue
             runbook_kin="$runbook_kin$runbook_n "
-            runbook_is_ours "$runbook_n" || continue
+            runbook_has_output "$runbook_n" || runbook_is_ours "$runbook_n" || continue
         fi
         kill -s KILL "$runbook_n" 2>/dev/null
         runbook_kin="$runbook_kin$runbook_n "
@@ -109,7 +133,7 @@ runbook_sweep() { # sets runbook_harm where this session must not be used any mo
         [ "$runbook_round" -lt 12 ] || return 0
         [ "$runbook_round" -lt 3 ] || sleep 0.05 2>/dev/null || sleep 1
     done
-    runbook_first=$runbook_pid
+    runbook_first=$runbook_pid runbook_since=${runbook_now:-$runbook_since}
     for runbook_n in 1 2; do # somebody made our output non-blocking: what others write would be lost
         while read -r runbook_l runbook_s; do
             case $runbook_l$runbook_s in flags:*[4567]???) return 0 ;; esac
@@ -125,12 +149,20 @@ while [ "${runbook_parent:-0}" -gt 1 ]; do
     runbook_place
 done
 runbook_stat_of $$ && runbook_place
-runbook_session=$runbook_in
+runbook_session=$runbook_in runbook_since=$runbook_start
+runbook_outputs='' # where both are, say, /dev/null, who has them is not known to come from us
+for runbook_n in 1 2; do
+    if [ -S "/proc/$$/fd/$runbook_n" ] || [ -p "/proc/$$/fd/$runbook_n" ]; then runbook_outputs="$runbook_outputs $runbook_n"; fi
+done
 runbook_uids $$; runbook_me=$runbook_u
 runbook_reads_nul='' # not every shell reads on behind a NUL: what it was started with has some
 while IFS= read -r runbook_l || [ -n "$runbook_l" ]; do
     case $runbook_l in *-cIFS=*) runbook_reads_nul=yes ;; esac
 done 2>/dev/null <"/proc/$$/cmdline"
+runbook_tells_time=yes # /proc/uptime may be that of a container, and start times those of the machine
+runbook_time
+runbook_start=$(runbook_stat_of self && runbook_place && echo "$runbook_start")
+[ "${runbook_start:-0}" -ge "${runbook_now:-1}" ] && [ "$runbook_start" -le $((runbook_now + 100)) ] || runbook_tells_time=''
 runbook_tells='' # /proc/loadavg ends with the last pid, unless it is not the kernel's own (lxcfs, gVisor)
 runbook_fork
 grep -q ' /proc/loadavg ' /proc/self/mounts 2>/dev/null
@@ -139,4 +171,5 @@ case $runbook_n in
     '' | *[!0-9]*) ;;
     *) [ "$runbook_n" -lt "$runbook_pid" ] || [ $((runbook_n - runbook_pid)) -gt 1000 ] || runbook_tells=yes ;;
 esac
+runbook_time; runbook_since=${runbook_now:-$runbook_since}
 runbook_newest; runbook_first=$runbook_pid

@@ -139,8 +139,7 @@ def enter_with_password(become: str, prompt: str) -> str:
 
 
 _KEEP_LOCK = """\
-if (cd -- %s && [ -d held ] && IFS= read -r s </proc/$$/stat && set -- ${s##*) } && echo "$$:${20}" >>also \\
-  && [ ! -d gone ]) 2>/dev/null; then
+if runbook_keep_lock %s 2>/dev/null; then
 %s
 else echo "the host's lock could not be kept, and nothing was started" >&2; (exit 75); fi"""
 """Adds the shell of a write to the lock, and runs it only then: the lock may have ended with our connection."""
@@ -164,6 +163,7 @@ def command_text(command: Command, token: str, *, last: bool = False) -> str:
     if command.effect is not Effect.WRITE:
         return f"runbook_runs=1\n{body}\n{marks}\n{_GIVEN_UP if harm else ''}"
     if command.lock:
+        marks = f"{code}; runbook_let_lock {shlex.quote(command.lock)} 2>/dev/null{marks.removeprefix(code)}"
         body = _KEEP_LOCK % (shlex.quote(command.lock), body)
     relay = "{ trap '' PIPE; cat 2>/dev/null || cat >/dev/null; }"
     lost = f"trap '' PIPE; printf '\\n{token} -\\n'; printf '\\n{token} -\\n' >&2"

@@ -70,7 +70,10 @@ class ShellSession(UserShell):
         return self._user
 
     def token(self) -> str:
-        """A mark that no command can know: unlike the session's name, it stands in no environment and no argument."""
+        """A mark that stands in no environment and no argument, unlike the session's name.
+
+        Only who can read the shell's memory, as commands of the same user can, knows it.
+        """
         self.used += 1
         return f"{self._secret}.{self.used}"
 

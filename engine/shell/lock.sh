@@ -64,11 +64,12 @@ lock_read() { # entry: sets keys, theirs, called and said
     said=${text%%"$newline"*}
 }
 
-lock_alive() { # words pid:start, between blanks
+lock_alive() { # words pid:start, or pid:start:0 for one whose change is over, between blanks
     case $1 in *[!0-9:[:space:]]*) return 1 ;; esac
     # shellcheck disable=SC2086 # they are words of digits
     set -- $1
     for one; do
+        case " $* " in *" $one:0 "*) continue ;; esac # its change is over
         case $one in *:*:* | :* | *:) continue ;; *:*) ! safe_lives "${one%:*}" "${one#*:}" || return 0 ;; esac
     done
     return 1
@@ -84,7 +85,7 @@ lock_state() { # entry: sets state to held, asks or dead, and what lock_read set
         if lock_alive "$keys"; then state=held; return; fi
         [ "$verb" = list ] || # a process that adds itself to `also` now sees this, or we see that process
             mkdir "./$1/gone" 2>/dev/null
-        ! lock_alive "$(lock_text "./$1/also" 20000)" || state=held
+        ! lock_alive "$(lock_text "./$1/also" 100000)" || state=held
     elif [ "$asking" = yes ]; then
         state=asks
     fi
@@ -167,7 +168,7 @@ lock_give() { # a change that still runs keeps it; the shell of one that has jus
         lock_read "$entry"
         [ "$theirs" = "$run" ] && [ "$called" = "$name" ] || continue
         tries=0
-        while lock_alive "$(lock_text "./$entry/also" 20000)" && [ "$tries" -lt 20 ]; do tries=$((tries + 1)); nap; done
+        while lock_alive "$(lock_text "./$entry/also" 100000)" && [ "$tries" -lt 20 ]; do tries=$((tries + 1)); nap; done
         [ "$tries" -ge 20 ] || lock_free "$entry"
     done
     cd .. && rmdir "./$safe_realm" 2>/dev/null

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -225,6 +226,30 @@ def test_a_write_that_runs_on_without_us_keeps_the_lock_until_it_ends(sshd, conn
     assert isinstance(two.take("r2"), LockBusy)
     go.touch()
     until(lambda: isinstance(two.take("r2"), LockHeld), "the change to end")
+
+
+STOP = "until [ $(wc -w </proc/$$/task/$$/children) -ge 3 ]; do sleep 0.05; done; kill -s STOP $$"
+"""Once the clock and the relays of a change are there, stops its shell."""
+
+
+@pytest.mark.parametrize("left", ["sleep 300 &", f"{STOP}; sleep 300 &", STOP])
+def test_what_a_change_leaves_behind_keeps_no_lock(connect, left):
+    """A daemon on the change's stdout, or a shell that the change has stopped.
+
+    Mutants: programs.py without ``runbook_let_lock``; lock.sh that takes what is over for a holder.
+    """
+    one, two = connect(), connect()
+    held = one.take("r1")
+    assert isinstance(held, LockHeld)
+    (done,) = one.inner.run(Command(script=f"{left}\necho $$ $!", effect=Effect.WRITE, timeout=60, lock=held.place))
+    try:
+        assert done.exit_code == 0
+        one.inner.close()
+        without_its_holders(held)
+        assert isinstance(two.take("r2"), LockHeld)
+    finally:
+        for pid in map(int, done.stdout.split()):
+            os.kill(pid, signal.SIGKILL)
 
 
 def without_its_holders(held: LockHeld) -> None:

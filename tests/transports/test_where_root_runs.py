@@ -99,6 +99,7 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
         authors("env", "--chdir", str(theirs), "sh", "tool"),
         authors("sh", "tool", cwd=str(theirs)),
         authors("pwd", env=(("PATH", f"/usr/bin:{theirs}"),)),
+        *_hidden_programs(ground, theirs, given),
         script("echo ran", cwd=str(theirs), foreign=True),
         script("echo ran", cwd=str(theirs), foreign=True, stdin="x"),
     )
@@ -116,6 +117,51 @@ def test_what_another_user_can_exchange_is_not_begun_and_they_are_named(shell, g
     assert "no name for that user" in run(shell, authors(given))[1]
 
 
+def _hidden_programs(ground: Path, theirs: Path, given: str) -> list[Command]:
+    """A stranger's program that is not the first word, in forms that no list of options has."""
+    text = give(Path(tool(ground / "text", STRANGER, 0o644)))
+    argvs = [
+        *(["perf", "stat", given], ["strace", "-e", "file", given], ["flock", "/run/test", given]),
+        *(["xargs", "-I", "file", given], ["find", "/etc", "!", "-name", "test", "-exec", given, ";"]),
+        *(
+            ["env", f"-C{theirs}", "./tool"],
+            ["env", "-iC", str(theirs), "./tool"],
+            ["env", f"--chd={theirs}", "./tool"],
+        ),
+        *(["env", "-u", "FOO", "-C", str(theirs), "./tool"], ["unshare", f"--wd={theirs}", "./tool"]),
+        *(["env", f"-S{given}"], ["env", f"--split-string={given}"], ["env", "-S", f"{given} x"]),
+        *(["chroot", str(theirs), "/tool"], ["env", f"PATH={theirs}", "tool"], ["sort", f"--compress-program={given}"]),
+        *(
+            ["csh", text],
+            ["tcsh", "-f", text],
+            ["awk", "-f", text],
+            ["busybox", "awk", "-f", text],
+            ["sed", "-nf", text],
+        ),
+        *(["make", "-f", text], ["python3", "-m", "trace", "-c", text], ["perl", "-MTie::File", text]),
+        *(["bash", "--norc", text], ["sh", "-e", text]),
+    ]
+    lines = [f"/usr/bin/env {given}", f"/usr/bin/env -S A=1 {given}", f"/bin/sh {text}", f"/usr/bin/nice {given}"]
+    scripts = [[script_by(ground / f"by-{number}", line)] for number, line in enumerate(lines)]
+    return [authors(*map(str, argv)) for argv in [*argvs, *scripts]]
+
+
+def test_a_name_that_is_known_in_one_path_is_not_known_in_another(ground):
+    """Mutant: agent.sh that remembers what was found in a PATH of the step's own."""
+    mine, other = directory(ground / "mine"), directory(ground / "other")
+    tool(mine / "program")
+    tool(other / "program", STRANGER)
+    first = authors("program", env=(("PATH", f"{mine}:/usr/bin:/bin"),))
+    again = authors("program")
+    text = "".join((greeting("here"), *needed([first]), f"PATH={other}:$PATH\n"))
+    text += command_text(first, "ONE") + command_text(again, "TWO")
+    done = subprocess.run(
+        ["sh"], input=text, capture_output=True, text=True, timeout=60, cwd="/", start_new_session=True
+    )
+    assert "\nONE 0\n" in done.stdout
+    assert "\nTWO !\n" in done.stdout
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_roots_own_runs_as_before(shell, ground):
     """Mutant: shell_programs.py with ``absent`` refused; with a variable of ours left to the author's script."""
@@ -125,7 +171,8 @@ def test_what_is_roots_own_runs_as_before(shell, ground):
     assert run(shell, authors("./mine", cwd=f"{ground}/way"))[0] == "ran\n\nTOKEN 0"
     assert run(shell, authors("timeout", "5", "sh", mine))[0] == "ran\n\nTOKEN 0"
     theirs = tool(ground / "theirs", STRANGER)
-    for argv in (("cat", theirs), ("sh", "-c", 'cat "$1"', "sh", theirs), ("env", "cat", theirs)):
+    readers = ("cat", "od", "sort", "sed -n p", "awk 1", "find", "tar -cf /dev/null", "env cat", "nice -n 1 cat")
+    for argv in (*((*reader.split(), theirs) for reader in readers), ("sh", "-c", 'cat "$1"', "sh", theirs)):
         assert run(shell, authors(*argv))[0].endswith("TOKEN 0")
     assert run(shell, authors(f"{ground}/no"))[0] == "TOKEN 127"
     assert run(shell, authors(f"{ground}/no/no"))[0] == "TOKEN 127"
