@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -24,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from tests.waiting import LIMIT
+
 ROOT = Path(__file__).parents[1]
 IMPORTED = (
     "engine.cli",
@@ -32,6 +35,16 @@ IMPORTED = (
     "engine.app.outputs",
     "engine.lang.loader",
     "engine.executor",
+    "engine.app.terminal",
+    "engine.inventory.host_list",
+    "engine.reporters.console",
+    "engine.reporters.json",
+    "engine.sessions.session",
+    "engine.transports.local",
+    "engine.actions.commands.command",
+    "engine.actions.files.config_patch",
+    "engine.actions.files.file",
+    "engine.actions.processes.pkill",
 )
 """Before the first fork; a run imports what else it needs."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")
@@ -60,23 +73,62 @@ class Server:
         self.line.close()  # it ends when nobody is at the other end
         self.process.wait()
 
-    def run(self, argv: tuple[str, ...], env: dict[str, str], cwd: str, timeout: float) -> tuple[int, str, str]:
+    def run(
+        self, argv: tuple[str, ...], env: dict[str, str], cwd: str, timeout: float, stdin: int | None = None
+    ) -> tuple[int, str, str]:
         """Its exit code, stdout and stderr.  Raises TimeoutExpired, and has then killed it."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            code = self.begin(argv, env, cwd, out.fileno(), err.fileno(), stdin).wait(timeout)
+            return code, _text(out), _text(err)
+
+    def begin(
+        self, argv: tuple[str, ...], env: dict[str, str], cwd: str, out: int, err: int, stdin: int | None = None
+    ) -> Run:
+        """A run that goes on beside the test; its stdin is empty, or the file *stdin*."""
         told, tells = os.pipe()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(told, "rb", buffering=0) as status:
-            asked = json.dumps({"argv": argv, "env": env, "cwd": cwd}).encode()
-            with tempfile.TemporaryFile() as request:
-                request.write(asked)
-                request.flush()
-                files = array.array("i", [request.fileno(), out.fileno(), err.fileno(), tells])
-                self.line.sendmsg([b"run"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-            os.close(tells)
-            pid = int(status.readline())
-            if not select.select([status], [], [], timeout)[0]:
-                os.kill(pid, signal.SIGKILL)
-                status.readline()
-                raise subprocess.TimeoutExpired(("runbook", *argv), timeout)
-            return int(status.readline()), _text(out), _text(err)
+        with tempfile.TemporaryFile() as request:
+            request.write(json.dumps({"argv": argv, "env": env, "cwd": cwd}).encode())
+            request.flush()
+            files = array.array("i", [request.fileno(), out, err, tells, *(() if stdin is None else (stdin,))])
+            self.line.sendmsg([b"run"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        os.close(tells)
+        status = open(told, "rb", buffering=0)  # noqa: SIM115 it is closed when the run has ended
+        return Run(argv, int(status.readline()), status)
+
+
+@dataclass
+class Run:
+    """A process of the program, which its server waits for."""
+
+    argv: tuple[str, ...]
+    pid: int
+    """A child of the server."""
+    status: IO[bytes] = field(repr=False)
+    returncode: int | None = None
+
+    def poll(self, timeout: float = 0) -> int | None:
+        """Its exit code, once it has ended; a signal that ended it is a negative one."""
+        if self.returncode is None and select.select([self.status], [], [], timeout)[0]:
+            self.returncode = int(self.status.readline())
+            self.status.close()
+        return self.returncode
+
+    def wait(self, timeout: float = LIMIT) -> int:
+        """Its exit code.  Raises TimeoutExpired, and has then killed it."""
+        code = self.poll(timeout)
+        if code is None:
+            self.kill()
+            raise subprocess.TimeoutExpired(("runbook", *self.argv), timeout)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it, and wait for its end."""
+        self.send_signal(signal.SIGKILL)
+        self.poll(LIMIT)
 
 
 def _text(file: IO[bytes]) -> str:
@@ -105,20 +157,20 @@ def _serve(line: socket.socket) -> dict | None:
             _tell_ended(running)
         if line not in ready:
             continue
-        said, files, _, _ = socket.recv_fds(line, 16, 4)
+        said, files, _, _ = socket.recv_fds(line, 16, 5)
         if not said:
             return None
-        request, out, err, status = files
+        request, out, err, status, *stdin = files
         pid = os.fork()
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for it in (line.fileno(), wakes, wake, status, *running.values()):
                 os.close(it)
-            return {"request": request, "out": out, "err": err}
+            return {"request": request, "streams": [*((file, 0) for file in stdin), (out, 1), (err, 2)]}
         os.write(status, b"%d\n" % pid)
         running[pid] = status
-        for it in (request, out, err):
+        for it in (request, out, err, *stdin):
             os.close(it)
 
 
@@ -134,6 +186,9 @@ def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     for name in IMPORTED:
         importlib.import_module(name)
+    importlib.import_module("engine.codec").from_json(int, 0)  # its converter is made once in a process
+    gc.collect()
+    gc.freeze()  # what is here already is no garbage of any run
     files = _serve(line)
     if files is None:
         return
@@ -141,7 +196,7 @@ def main() -> None:
     with open(files["request"], "rb") as request:
         request.seek(0)
         asked = json.load(request)
-    for source, target in ((files["out"], 1), (files["err"], 2)):
+    for source, target in files["streams"]:
         os.dup2(source, target)
         os.close(source)
     os.chdir(asked["cwd"])

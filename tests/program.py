@@ -71,15 +71,22 @@ def _server() -> forked_program.Server:
     return made
 
 
-def on_terminal(argv: tuple[str, ...], answer: str) -> tuple[int, str]:
-    """Run the program with a terminal as stdin; what it said on stderr."""
+def on_terminal(argv: tuple[str, ...], answer: str, cwd: Path | None = None, **env: str) -> tuple[int, str]:
+    """Run the program with a terminal as stdin, on which *answer* has been typed; its exit code, and all that it said."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(argv, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    os.close(theirs)
     os.write(ours, answer.encode())
-    out, err = process.communicate(timeout=60)
-    os.close(ours)
-    return process.returncode, out + err
+    try:
+        code, out, err = _server().run(argv, {**os.environ, **env}, str(cwd or Path.cwd()), 60, theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return code, out + err
+
+
+def begun(*argv: str, cwd: Path | None = None, **env: str) -> forked_program.Run:
+    """A run of the program that goes on beside the test; nobody reads its stdout."""
+    with open(os.devnull, "r+b") as nowhere:
+        return _server().begin(argv, {**os.environ, **env}, str(cwd or Path.cwd()), nowhere.fileno(), nowhere.fileno())
 
 
 @dataclass

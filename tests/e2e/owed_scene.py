@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.program import PROGRAM, Said, runbook
+from tests.forked_program import Run
+from tests.program import Said, begun, runbook
 from tests.waiting import until
 
 INVENTORY = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, gpu: none}\n"
@@ -91,13 +91,10 @@ class Scene:
     def settle(self, *more: str) -> Said:
         return runbook("settle", *more, cwd=self.folder)
 
-    def started(self, *more: str, host: str = "here") -> subprocess.Popen:
+    def started(self, *more: str, host: str = "here") -> Run:
         """A run that has changed the file, and lingers."""
-        argv = (*PROGRAM, *self.argv(*more, host=host))
         before = len(self.log)
-        process = subprocess.Popen(
-            argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=_environment()
-        )
+        process = begun(*self.argv(*more, host=host), cwd=self.folder)
         until(lambda: len(self.log) > before or process.poll() is not None, "the change")
         assert process.poll() is None
         return process
@@ -106,27 +103,7 @@ class Scene:
         """A run that was killed when it had changed the file."""
         process = self.started(*more, host=host)
         process.kill()
-        process.wait()
         self.go()
-
-    def on_terminal(self, *argv: str, answer: str) -> tuple[str, int]:
-        """What the program says on a terminal on which *answer* has been typed, and its exit code."""
-        ours, theirs = os.openpty()
-        os.write(ours, f"{answer}\n".encode())
-        env = {**_environment(), "TERM": "dumb"}
-        done = subprocess.run(
-            (*PROGRAM, *argv),
-            cwd=self.folder,
-            stdin=theirs,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=env,
-            check=False,
-        )
-        os.close(ours)
-        os.close(theirs)
-        return done.stdout + done.stderr, done.returncode
 
     def go(self) -> None:
         """Let whatever lingers end."""
@@ -135,7 +112,3 @@ class Scene:
     def record(self) -> dict:
         (path,) = self.records()
         return json.loads(path.read_text())
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

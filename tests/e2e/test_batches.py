@@ -6,7 +6,7 @@ import json
 
 from engine.codec import from_json, to_json
 from engine.values.event import Event
-from tests.program import PROGRAM, on_terminal, runbook
+from tests.program import on_terminal, runbook
 
 HOSTS = "hosts:\n" + "".join(f"  here-{number}: {{transport: local, gpu: none}}\n" for number in range(1, 5))
 BOOK = """\
@@ -58,7 +58,7 @@ def test_who_is_asked_sees_what_the_limits_come_to(tmp_path):
     )
     (tmp_path / "hosts.yaml").write_text(HOSTS)
     where = ("--hosts", "all", "-i", str(tmp_path / "hosts.yaml"))
-    code, said = on_terminal((*PROGRAM, "run", str(tmp_path / "toy.yaml"), *where), "n\n")
+    code, said = on_terminal(("run", str(tmp_path / "toy.yaml"), *where), "n\n")
     assert code == 130
     lines = said.replace("runbook: ", "").splitlines()
     assert "limits: batches: 4 hosts in 3 (1, 2, 1)" in lines

@@ -328,8 +328,7 @@ def test_a_deadline_stops_the_run_with_5(inventory, tmp_path):
 def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, code, done):
     mark = tmp_path / "mark"
     book = playbook(tmp_path, f"remediate:\n  - id: touch\n    command: {{do: {{argv: [touch, {mark}]}}}}\n")
-    argv = (*PROGRAM, "run", book, "--hosts", "here", "-i", str(inventory))
-    got, said = on_terminal(argv, answer)
+    got, said = on_terminal(("run", book, "--hosts", "here", "-i", str(inventory)), answer)
     assert "Do this on 1 host?" in said
     assert "touch" in said
     assert got == code
@@ -340,7 +339,7 @@ def test_a_terminal_is_shown_the_plan_and_asked(inventory, tmp_path, answer, cod
 def test_a_wait_is_waited_for_on_a_terminal_too(inventory, tmp_path):
     """Mutants: run.py ending where nothing would change, although something is waited for."""
     book = playbook(tmp_path, f"remediate:\n  - {{id: w, wait_for: {{path: {tmp_path}/never, at_most: 1s}}}}\n")
-    code, said = on_terminal((*PROGRAM, "run", book, "--hosts", "here", "-i", str(inventory)), "")
+    code, said = on_terminal(("run", book, "--hosts", "here", "-i", str(inventory)), "")
     assert code == 1, said
     assert "failed w" in said
 

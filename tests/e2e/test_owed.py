@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.owed_scene import FLIP, INVENTORY, Scene
-from tests.program import runbook
+from tests.program import on_terminal, runbook
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_each_host_is_settled_by_its_own_record(scene):
 @pytest.mark.parametrize(("answer", "code", "log"), [("y", 0, ["changed", "restored"]), ("n", 130, ["changed"])])
 def test_on_a_terminal_the_plan_is_shown_and_asked_for(answer, code, log, scene):
     scene.killed()
-    said, ended = scene.on_terminal("settle", answer=answer)
+    ended, said = on_terminal(("settle",), f"{answer}\n", cwd=scene.folder)
     assert "restored" in said
     assert "Do this on 1 host? [y/N]" in said
     assert (ended, scene.log) == (code, log)
@@ -317,7 +317,7 @@ def test_on_a_terminal_too_what_is_needless_is_struck_without_a_question(scene):
     """Mutants: `_settle` without `_strike_needless`."""
     scene.killed()
     Path(f"{scene.file}.kept").rename(scene.file)
-    said, ended = scene.on_terminal("settle", answer="n")
+    ended, said = on_terminal(("settle",), "n\n", cwd=scene.folder)
     assert "[y/N]" not in said
     assert (ended, scene.records(), scene.notes(), scene.log) == (0, [], [], ["changed"])
 

@@ -65,6 +65,10 @@ class Scene:
     def state(self) -> Path:
         return self.folder / "state"
 
+    @property
+    def env(self) -> dict[str, str]:
+        return {"XDG_STATE_HOME": str(self.state), "HOME": str(self.folder)}
+
     def sleeper(self, host: str) -> subprocess.Popen:
         """A process on *host* that the playbook ends."""
         name = f"{self.mark}-{host}-{len(self.processes)}"
@@ -80,9 +84,7 @@ class Scene:
             it.communicate()
 
     def run(self, *words: str, cwd: Path | None = None, **env: str) -> Said:
-        return runbook(
-            *words, cwd=cwd or self.folder, **{"XDG_STATE_HOME": str(self.state), "HOME": str(self.folder), **env}
-        )
+        return runbook(*words, cwd=cwd or self.folder, **{**self.env, **env})
 
     def plan(self, *words: str, hosts: str = "all", **env: str) -> Said:
         given = ("-i", "hosts.yaml", "--hosts", hosts, "-e", f"mark={self.mark}", "-o", "plan.json")
@@ -113,7 +115,4 @@ def ended(process: subprocess.Popen) -> bool:
 
 def asked(scene: Scene, words: tuple[str, ...], answer: str) -> tuple[int, str]:
     """Run the program on a terminal in *scene*."""
-    import sys
-
-    line = f'cd "$0" && exec env XDG_STATE_HOME="$0/state" HOME="$0" PYTHONPATH={Path(__file__).parents[2]} "$@"'
-    return on_terminal(("sh", "-c", line, str(scene.folder), sys.executable, "-m", "engine", *words), answer)
+    return on_terminal(words, answer, cwd=scene.folder, **scene.env)
