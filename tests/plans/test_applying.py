@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
 from tests.plans.scene import ME, alive, asked, ended, resealed
-from tests.program import PROGRAM
+from tests.program import PROGRAM, begun
 from tests.waiting import appears, soon
 
 pytestmark = pytest.mark.slow  # whole runs, one after the other
@@ -81,6 +85,17 @@ def test_a_host_without_a_plan_is_not_touched(scene):
     assert ended(victim)
 
 
+@contextmanager
+def as_before(*files: Path) -> Iterator[None]:
+    """What is done to *files* is over afterwards."""
+    before = [(file, file.read_bytes(), file.stat().st_mode & 0o777) for file in files]
+    yield
+    for file, content, mode in before:
+        file.unlink(missing_ok=True)
+        file.write_bytes(content)
+        file.chmod(mode)
+
+
 def edited_plan(scene):
     tree = scene.document()
     tree["options"]["force"] = True
@@ -135,34 +150,40 @@ def a_pipe(scene):
     return "it is not a regular file"
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        edited_plan,
-        edited_playbook,
-        pytest.param(commented_playbook, marks=pytest.mark.soak),
-        edited_inventory,
-        pytest.param(edited_twice, marks=pytest.mark.soak),
-        no_plan,
-        pytest.param(another_format, marks=pytest.mark.soak),
-        pytest.param(no_file, marks=pytest.mark.soak),
-        writable_by_others,
-        pytest.param(a_pipe, marks=pytest.mark.soak),
-    ],
-    ids=lambda it: it.__name__,
+SPOILS = (
+    edited_plan,
+    edited_playbook,
+    commented_playbook,
+    edited_inventory,
+    edited_twice,
+    no_plan,
+    another_format,
+    no_file,
+    writable_by_others,
+    a_pipe,
 )
-def test_a_plan_that_is_true_no_more_is_refused_with_the_reason(scene, spoil):
-    """Mutants: document.py without its digest; binding.py ``_of_playbook``, ``_of_inventory``; plan_file.py."""
+
+
+def test_a_plan_that_is_true_no_more_is_refused_with_the_reason(scene):
+    """Each way beside a plan, a playbook and an inventory that nobody has touched otherwise.
+
+    Mutants: document.py without its digest; binding.py ``_of_playbook``, ``_of_inventory``; plan_file.py.
+    """
     victim = scene.sleeper("a")
     assert scene.plan().code == 0
-    words = spoil(scene)
-    done = scene.apply()
-    assert done.code == 2
-    for it in (words,) if isinstance(words, str) else words:
-        assert it in done.err
-    assert done.out == ""
+    found, expected = {}, {}
+    for spoil in SPOILS:
+        state, lived = scene.folder / spoil.__name__, alive(victim)
+        with as_before(scene.file, scene.book, scene.inventory):
+            words = spoil(scene)
+            done = scene.apply(XDG_STATE_HOME=str(state))
+        words = (words,) if isinstance(words, str) else words
+        said = tuple(word for word in words if word in done.err)
+        used = (state / "runbook" / "plans").exists()
+        found[spoil.__name__] = (done.code, said or done.err, done.out, alive(victim) == lived, used)
+        expected[spoil.__name__] = (2, words, "", True, False)
+    assert found == expected
     assert alive(victim)
-    assert not (scene.state / "runbook" / "plans").exists()
 
 
 @pytest.mark.real("root")
@@ -231,15 +252,17 @@ def test_without_a_terminal_and_a_yes_nothing_is_done(scene):
     assert ended(victim)
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 130)])
-def test_on_a_terminal_the_plan_is_shown_and_asked_for(scene, answer, code):
+def test_on_a_terminal_the_plan_is_shown_and_asked_for(scene):
+    """A no leaves it as it was."""
     victim = scene.sleeper("a")
     assert scene.plan().code == 0
-    found, said = asked(scene, ("apply", "plan.json"), answer)
-    assert found == code, said
-    assert "would change stop: end 1 process" in said
-    assert "Do this on 1 host? [y/N]" in said
-    assert ended(victim) if code == 0 else alive(victim)
+    for answer, code in (("n\n", 130), ("y\n", 0)):
+        assert alive(victim)
+        found, said = asked(scene, ("apply", "plan.json"), answer)
+        assert found == code, said
+        assert "would change stop: end 1 process" in said
+        assert "Do this on 1 host? [y/N]" in said
+    assert ended(victim)
 
 
 @pytest.mark.slow
@@ -291,13 +314,10 @@ def test_an_apply_that_was_killed_leaves_the_plan_used(scene):
     scene.book.write_text(scene.book.read_text().replace("grace: 1s", "grace: 60s"))
     assert scene.plan(hosts="a").code == 0
     stubborn.send_signal(signal.SIGSTOP)  # TERM has to wait
-    env = {**os.environ, "XDG_STATE_HOME": str(scene.state), "PYTHONPATH": os.getcwd()}
-    argv = (*PROGRAM, "apply", "plan.json", "--yes")
-    process = subprocess.Popen(argv, cwd=scene.folder, env=env, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1)
+    process = begun("apply", "plan.json", "--yes", cwd=scene.folder, **scene.env)
     mark = scene.state / "runbook" / "plans" / f"{scene.document()['plan']}.json"
     assert appears(mark)
     process.kill()
-    process.communicate()
     done = scene.apply()
     assert done.code == 2
     assert "that apply is still under way, or was ended half-way" in done.err
@@ -422,26 +442,33 @@ def other_limits(tree):
     tree["result"]["limits"]["max_unavailable"] = 1
 
 
+FORGED = {
+    other_words: (6, "the plan showed: look around"),
+    another_difference: (6, "would now do something else to what the plan showed"),
+    other_limits: (2, "the limits that the plan shows are not those"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("forge", "code", "words"),
-    [
-        (other_words, 6, "the plan showed: look around"),
-        (another_difference, 6, "would now do something else to what the plan showed"),
-        (other_limits, 2, "the limits that the plan shows are not those"),
-    ],
-)
-def test_what_a_plan_made_up_to_be_approved_is_not_done(scene, forge, code, words):
+def test_what_a_plan_made_up_to_be_approved_is_not_done(scene):
     """Mutants: apply_command.py without ``_refuse_other_limits``; comparison.py without ``_folded``."""
     (scene.folder / "cleanup.yaml").write_text(CLEANUP)
-    words_of = ("cleanup.yaml", "-i", "hosts.yaml", "--hosts", "a", "-e", f"folder={scene.folder}", "-o", "plan.json")
-    assert scene.run("plan", *words_of).code == 0
-    tree = scene.document()
-    forge(tree)
-    scene.file.write_bytes(resealed(tree))
-    done = scene.apply()
-    assert (done.code, words in done.out + done.err) == (code, True), done.out + done.err
-    assert not any((scene.folder / it).exists() for it in ("mild", "rough", "last"))
+    words = ("cleanup.yaml", "-i", "hosts.yaml", "--hosts", "a", "-e", f"folder={scene.folder}", "-o", "plan.json")
+    assert scene.run("plan", *words).code == 0
+    plan = scene.document()
+    found, expected = {}, {}
+    for forge, (code, reason) in FORGED.items():
+        tree = deepcopy(plan)
+        forge(tree)
+        scene.file.write_bytes(resealed(tree))
+        done = scene.apply(XDG_STATE_HOME=str(scene.folder / forge.__name__))
+        said = done.out + done.err
+        made = [name for name in ("mild", "rough", "last") if (scene.folder / name).exists()]
+        for name in made:
+            (scene.folder / name).unlink()
+        found[forge.__name__] = (done.code, reason if reason in said else said, made)
+        expected[forge.__name__] = (code, reason, [])
+    assert found == expected
 
 
 def test_a_file_that_has_changed_since_is_named(scene):

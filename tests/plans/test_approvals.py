@@ -166,28 +166,38 @@ def signers_in_an_open_folder(scene, keys):
     return "allowed_signers may be another user's work: other users can write to "
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        strangers,
-        of_another_plan,
-        made_up,
-        pytest.param(for_something_else, marks=pytest.mark.soak),
-        pytest.param(a_pipe, marks=pytest.mark.soak),
-        pytest.param(by_a_pattern, marks=pytest.mark.soak),
-        pytest.param(without_signers, marks=pytest.mark.soak),
-        pytest.param(signers_of_others, marks=pytest.mark.soak),
-        signers_in_an_open_folder,
-    ],
-    ids=lambda it: it.__name__,
+ATTACKS = (
+    strangers,
+    of_another_plan,
+    made_up,
+    for_something_else,
+    a_pipe,
+    by_a_pattern,
+    without_signers,
+    signers_of_others,
+    signers_in_an_open_folder,
 )
-def test_what_is_no_approval_does_not_count(scene, keys, attack):
-    """Mutants: approvals.py ``_checked`` without verify, without -n, or with the first principal whatever it is."""
+
+
+def test_what_is_no_approval_does_not_count(scene, keys):
+    """Each attack on a plan that has no approval of another attack.
+
+    Mutants: approvals.py ``_checked`` without verify, without -n, or with the first principal whatever it is.
+    """
     assert scene.plan().code == 0
-    words = attack(scene, keys)
-    done = scene.apply()
-    assert (done.code, done.out) == (2, "")
-    assert words in done.err
+    found, expected = {}, {}
+    for attack in ATTACKS:
+        lived = alive(scene.processes[0])
+        words = attack(scene, keys)
+        done = scene.apply(XDG_STATE_HOME=str(scene.folder / attack.__name__))
+        reason = words if words in done.err else done.err
+        found[attack.__name__] = (done.code, done.out, reason, alive(scene.processes[0]) == lived)
+        expected[attack.__name__] = (2, "", words, True)
+        for signature in scene.folder.glob("*.sig"):
+            signature.unlink()
+        scene.folder.chmod(0o700)
+        signers(scene, keys)
+    assert found == expected
     assert alive(scene.processes[0])
 
 
