@@ -284,22 +284,32 @@ def test_a_change_in_flight_is_probed_and_undone_where_it_was_done(scene, done):
     assert scene.stands() == before
 
 
-@pytest.mark.parametrize("where", ["here", "there"])
-def test_a_name_that_is_another_machine_now_is_not_undone(scene, where):
+def test_a_name_that_is_another_machine_now_is_not_undone(scene):
     """Mutants: ``_refuse_others`` that refuses nothing; that leaves the hosts of ``on`` out; ``_elsewhere`` of none."""
     inventory = INVENTORY + "  there: {transport: local}\n"
     (scene.folder / "hosts.yaml").write_text(inventory)
     scene.file.write_text("x:\n  y: 1\n")
-    before = scene.stands()
-    run = scene.run(PATCH if where == "here" else PATCH.replace("config_patch:", "on: there, config_patch:"))
-    changed = scene.stands()
-    (scene.folder / "hosts.yaml").write_text(inventory.replace(f"{where}: {{", f"{where}: {{rack: 9, "))
-    said = scene.undo(run)
-    assert said.code == 2
-    assert f"says of {where} has changed since that run: it may be another machine" in said.err
-    assert scene.stands() == changed
+    other = scene.file.with_name("other.conf")
+    other.write_text("x:\n  y: 2\n")
+    before = scene.stands(), other.read_text()
+    step = PATCH.removeprefix(HEAD).replace("id: patch", "id: on").replace("config_patch:", "on: there, config_patch:")
+    run = scene.run(PATCH + step.replace("PATH", str(other)))
+    changed = scene.stands(), other.read_text()
+    assert changed[0] != before[0]
+    assert changed[1] != before[1]
+    found = {}
+    for where in ("here", "there"):
+        (scene.folder / "hosts.yaml").write_text(inventory.replace(f"  {where}: {{", f"  {where}: {{rack: 9, "))
+        said = scene.undo(run)
+        reason = f"says of {where} has changed since that run: it may be another machine"
+        found[where] = (said.code, reason if reason in said.err else said.err, (scene.stands(), other.read_text()))
+    assert found == {
+        where: (2, f"says of {where} has changed since that run: it may be another machine", changed)
+        for where in ("here", "there")
+    }
+    (scene.folder / "hosts.yaml").write_text(inventory.replace(": {", ": {rack: 9, "))
     assert scene.undo(run, "--yes", "--changed-inventory").code == 0
-    assert scene.stands() == before
+    assert (scene.stands(), other.read_text()) == before
 
 
 @pytest.mark.soak
