@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from engine.errors import RecordLost
 from engine.records.journal import Journal
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RunState, read_run
-from tests.program import PROGRAM, Said, runbook
+from tests.program import Said, begun, runbook
 from tests.records.counting_scene import INVENTORY, Scene, as_if_killed_in, records
 from tests.records.recorded import RUN, change, finished, host_end, journal, started
 from tests.waiting import until
@@ -101,8 +100,7 @@ def test_two_resumes_at_once_are_one(scene):
     run = as_if_killed_in(scene, "handler")
     (scene.folder / "h0.last").unlink()
     (scene.folder / "h0.go").unlink()
-    argv = (*PROGRAM, "resume", run, "--yes", "--assume-done", "handler", "-i", "hosts.yaml")
-    first = subprocess.Popen(argv, cwd=scene.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = begun("resume", run, "--yes", "--assume-done", "handler", "-i", "hosts.yaml", cwd=scene.folder)
     until(lambda: lines(scene, "h0.last") or first.poll() is not None, "the last step")
     second = scene.run("resume", run, "--yes", "--assume-done", "handler")
     (scene.folder / "h0.go").touch()
