@@ -39,8 +39,8 @@ runbook_is_kin() { # whether the process that runbook_place has read may come fr
     [ "$runbook_parent" -gt "$runbook_first" ] && [ ! -d "/proc/$runbook_parent" ] # it has just lost that
 }
 runbook_likely() { # all or new, pids: those of our session, and those that are kin, found by programs however many there are
-    runbook_n=$1; shift
-    printf '/proc/%s/stat\n' "$@" | xargs grep -a -s -H '' | LC_ALL=C awk -v ours="$runbook_session" -v mode="$runbook_n" \
+    runbook_l=$1; shift
+    printf '/proc/%s/stat\n' "$@" | xargs grep -a -s -H '' | LC_ALL=C awk -v ours="$runbook_session" -v mode="$runbook_l" \
         -v above="$runbook_above" -v first="$runbook_first" -v since="$runbook_since" '
         {
             at = index($0, "/stat:"); pid = substr($0, 7, at - 7); s = substr($0, at + 6)

@@ -29,7 +29,7 @@ NOT_SENT = ("engine.lab", "engine.__main__", "engine.shell")
 EXEMPT = {
     "engine.facts.system.host_lock.LOCK": "it follows SAFE in ask_lock, as a test below sees",
     "engine.facts.system.owed_note.OWED": "it follows SAFE in make_note and remove_note, as a test below sees",
-    "engine.sessions.programs._KEEP_LOCK": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
+    "engine.sessions.programs.AGENT": "it adds a line to the lock that LOCK has just taken, in a directory of ours alone",
     "engine.sessions.programs._CONTROL_GROUP": "it writes to control groups that are its user's, and where nothing can be renamed",
     "engine.sessions.programs.KILL_GROUP": "it writes to control groups that a change has made",
     "engine.facts.system.git._CLONE": "it follows GIT, which begins with SAFE",
