@@ -254,16 +254,11 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
     *rivals*: those of them that change the host.
     """
     step = draft.step
-    before = list(dict.fromkeys(written_id(it.id) for it in restless))
-    if step.if_failed and draft.dormant:
-        failing = [it for it in step.if_failed if it in before]
-        return f"only if {' or '.join(failing)} fails{_reach(draft)}" if failing else None
+    before = list(dict.fromkeys(written_id(change.id) for change in restless))
     if draft.dormant:
-        moved = [it for it in before if it in step.after]
-        found = f"only if {' or '.join(step.for_)} is present after {', '.join(moved)}"
-        return f"{found}{_reach(draft)}" if moved else None
+        return _condition_of_dormant(draft, before)
     if draft.awaits:
-        return f"probed afresh after {', '.join(it for it in before if it in step.after)}{_then(draft)}"
+        return f"probed again after {', '.join(name for name in before if name in step.after)}{_then(draft)}"
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
     if step.if_changed:
@@ -275,6 +270,17 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
     return _condition_of_findings(step, rivals, before, playbook)
 
 
+def _condition_of_dormant(draft: _Draft, before: list[str]) -> str | None:
+    """What a step depends on that nothing calls for yet: that one of *before* fails, or leaves its finding."""
+    step = draft.step
+    if step.if_failed:
+        failing = [name for name in step.if_failed if name in before]
+        return f"only if {' or '.join(failing)} fails{_reach(draft)}" if failing else None
+    moved = [name for name in before if name in step.after]
+    found = f"only if {' or '.join(step.for_)} is present after {', '.join(moved)}"
+    return f"{found}{_reach(draft)}" if moved else None
+
+
 def _condition_of_findings(step: Step, restless: list[Step], before: list[str], playbook: Playbook) -> str | None:
     """What a step depends on whose finding an earlier step may have cured, or whose own probe it may have changed."""
     rivals = [it for it in restless if not playbook.findings or _share(it, step)]
@@ -282,8 +288,8 @@ def _condition_of_findings(step: Step, restless: list[Step], before: list[str], 
         what = " or ".join(step.for_) or "a finding"
         named = dict.fromkeys(written_id(rival.id) for rival in rivals if written_id(rival.id) != written_id(step.id))
         return f"only while {what} is still present after {', '.join(named)}" if named else None
-    moved = [it for it in before if it in step.after]
-    return f"probed afresh after {', '.join(moved)}" if moved else None
+    moved = [name for name in before if name in step.after]
+    return f"probed again after {', '.join(moved)}" if moved else None
 
 
 def _reach(draft: _Draft) -> str:

@@ -286,25 +286,16 @@ class _Run:
                 return replace(plain, status=Status.DRIFTED, why=less)
             spared = named(decision, less[1])
             decision, left_alone = less
-        match decision:
-            case NoChange(why=why):
-                return replace(plain, status=Status.OK, why=why, verified=True)
-            case Skip(why=why):
-                return replace(plain, status=Status.SKIPPED, why=why)
-            case Blocked(why=why) if decision.in_doubt or decision.drifted:
-                status = Status.UNKNOWN if decision.in_doubt else Status.DRIFTED
-                return replace(plain, status=status, why=why, diff=decision.diff or None)
-            case Blocked(why=why):
-                return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)
-            case Change():
-                shown = replace(
-                    plain,
-                    risk=decision.risk,
-                    diff=decision.diff or None,
-                    planned=decision.summary,
-                    victims=victims_of(decision.targets),
-                )
-                return _Due(fresh=fresh, change=decision, left_alone=left_alone, spared=spared, plain=shown)
+        if not isinstance(decision, Change):
+            return _not_changed(step, decision, plain)
+        shown = replace(
+            plain,
+            risk=decision.risk,
+            diff=decision.diff or None,
+            planned=decision.summary,
+            victims=victims_of(decision.targets),
+        )
+        return _Due(fresh=fresh, change=decision, left_alone=left_alone, spared=spared, plain=shown)
 
     def _change(self, step: Step, due: _Due) -> StepResult:
         """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
@@ -396,3 +387,17 @@ class _Run:
         except Exception as error:  # a fault of ours: what was done stays reported, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"
             self.watch.forget(f"the host was not probed after the change: {self.lost}")
+
+
+def _not_changed(step: Step, decision: NoChange | Skip | Blocked, plain: StepResult) -> StepResult:
+    """The result of *step*, which is not carried out."""
+    match decision:
+        case NoChange(why=why):
+            return replace(plain, status=Status.OK, why=why, verified=True)
+        case Skip(why=why):
+            return replace(plain, status=Status.SKIPPED, why=why)
+        case Blocked(why=why) if decision.in_doubt or decision.drifted:
+            status = Status.UNKNOWN if decision.in_doubt else Status.DRIFTED
+            return replace(plain, status=status, why=why, diff=decision.diff or None)
+        case Blocked(why=why):
+            return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)

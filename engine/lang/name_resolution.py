@@ -146,17 +146,7 @@ class Naming:
                 what = f"the secret {attribute!r}" if attribute and root == "secrets" else "a secret"
                 yield self.document.problem(path, f"{what} cannot be used here: it would be visible", WHERE)
         elif root in allowed.looks:
-            known = allowed.looks[root]
-            if attribute and root in allowed.lists:
-                hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
-                yield self.document.problem(path, f"the probe {root!r} is a list (it has `each`), without fields", hint)
-            elif attribute in allowed.series.get(root, ()) and attribute not in known:
-                hint = f"{root}.samples[-1].{attribute}, or {root} | sustained('{attribute}', '10s')"
-                yield self.document.problem(path, f"the probe {root!r} has `samples`, each with its own fields", hint)
-            elif attribute and attribute not in known:
-                yield self.document.problem(
-                    path, f"the probe {root!r} has no field {attribute!r}", self.hints.near(attribute, known)
-                )
+            yield from self._field(root, attribute, path, allowed)
         elif root in allowed.later:
             yield self.document.problem(
                 path, f"{root!r} cannot be used here", "only inputs, host, run and earlier probes"
@@ -171,6 +161,19 @@ class Naming:
         elif root not in (*ROOTS, "item"):
             known = (*allowed.looks, *ROOTS, HISTORY)
             yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
+
+    def _field(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """The mistake in a field of the probe *root*."""
+        known = allowed.looks[root]
+        if attribute and root in allowed.lists:
+            hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
+            yield self.document.problem(path, f"the probe {root!r} is a list (it has `each`), without fields", hint)
+        elif attribute in allowed.series.get(root, ()) and attribute not in known:
+            hint = f"{root}.samples[-1].{attribute}, or {root} | sustained('{attribute}', '10s')"
+            yield self.document.problem(path, f"the probe {root!r} has `samples`, each with its own fields", hint)
+        elif attribute and attribute not in known:
+            hint = self.hints.near(attribute, known)
+            yield self.document.problem(path, f"the probe {root!r} has no field {attribute!r}", hint)
 
 
 def broken(text: str) -> bool:

@@ -106,24 +106,7 @@ class _Reading:
 
     def _words(self, name: str, source: SecretSource, value: object, path: Path) -> tuple[str, ...] | None:
         """What *value* says of *source*; None, and noted, where it is wrong."""
-        why, hint = "", ""
-        words: tuple[str, ...] = ()
-        match source, value:
-            case SecretSource.ENVIRONMENT, str():
-                words = (value,)
-                why = "" if VARIABLE.fullmatch(value) else "`env` is not the name of an environment variable"
-            case SecretSource.FILE, str():
-                words, why = (value,), "" if value.strip() else "`file` is empty"
-            case SecretSource.COMMAND, list() if value and all(isinstance(it, str) for it in value):
-                words, why = tuple(value), "" if value[0].strip() else "the name of the program is empty"
-            case SecretSource.COMMAND, _:
-                why, hint = "`command` needs a list of texts", "[pass, show, NAME]: no shell reads it"
-            case SecretSource.KEYRING, {"service": str(service), "user": str(user), **rest} if not rest:
-                words, why = (service, user), "" if service and user else "the service or the user is empty"
-            case SecretSource.KEYRING, _:
-                why, hint = "`keyring` needs a service and a user", "keyring: {service: S, user: U}"
-            case _:
-                why = f"`{source}` needs a text"
+        words, why, hint = _words_of(source, value)
         if not why and any("{{" in word or "{%" in word for word in words):
             why, hint = "nothing is filled in here", "write it out, without {{ }}"
         if not why and any("\0" in word for word in words):
@@ -132,3 +115,21 @@ class _Reading:
             self._wrong(path, f"secret {name}: {why}", hint)
             return None
         return words
+
+
+def _words_of(source: SecretSource, value: object) -> tuple[tuple[str, ...], str, str]:
+    """What *value* says of *source*, why it is wrong, or nothing, and what it should be."""
+    match source, value:
+        case SecretSource.ENVIRONMENT, str():
+            return (value,), "" if VARIABLE.fullmatch(value) else "`env` is not the name of an environment variable", ""
+        case SecretSource.FILE, str():
+            return (value,), "" if value.strip() else "`file` is empty", ""
+        case SecretSource.COMMAND, list() if value and all(isinstance(word, str) for word in value):
+            return tuple(value), "" if value[0].strip() else "the name of the program is empty", ""
+        case SecretSource.COMMAND, _:
+            return (), "`command` needs a list of texts", "[pass, show, NAME]: no shell reads it"
+        case SecretSource.KEYRING, {"service": str(service), "user": str(user), **rest} if not rest:
+            return (service, user), "" if service and user else "the service or the user is empty", ""
+        case SecretSource.KEYRING, _:
+            return (), "`keyring` needs a service and a user", "keyring: {service: S, user: U}"
+    return (), f"`{source}` needs a text", ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -57,27 +57,31 @@ def host_lines(host: HostResult) -> list[str]:
     if host.error:
         lines.append(host.error)
         if all(step.why.startswith(host.error) or host.verdict is Verdict.NOT_STARTED for step in host.steps):
-            return [
-                *lines,
-                *(f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in host.steps if step.state),
-                *owed_lines(host),
-            ]
+            return [*lines, *_sampled_lines(host, host.steps), *owed_lines(host)]
     lines += _findings_with_advice(host)
     failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in _BROKEN]
     lines += [line for step in failed for line in step_lines(step)]
     in_short = _ReasonsInShort.of(failed)
-    for why, ids in grouped(
-        (in_short(finding.why or ""), finding.id) for finding in host.findings if finding.status is Presence.UNKNOWN
-    ).items():
+    unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN]
+    for why, ids in grouped((in_short(finding.why or ""), finding.id) for finding in unknown).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
+    return [*lines, *_other_steps(host, failed, in_short), *owed_lines(host)]
+
+
+def _sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str]:
+    """What is known of probes that were ended in the middle of their samples."""
+    return (f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in steps if step.state)
+
+
+def _other_steps(host: HostResult, failed: Sequence[StepResult], in_short: _ReasonsInShort) -> Iterator[str]:
+    """The lines of every step but the *failed* probes."""
     planned = any(step.status is Status.WOULD_CHANGE for step in host.steps)
     changing = planned or any(step.planned for step in host.steps)
-    for step in (replace(it, why=in_short(it.why)) for it in host.steps if it not in failed):
+    for step in (replace(other, why=in_short(other.why)) for other in host.steps if other not in failed):
         if step.inapplicable and changing and step.phase is Phase.REMEDIATE:  # a restart that its author counts on
-            lines.append(step_line(step))
+            yield step_line(step)
         elif planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
-            lines += step_lines(step)
-    return [*lines, *owed_lines(host)]
+            yield from step_lines(step)
 
 
 def _cancelled_lines(host: HostResult) -> list[str]:
@@ -87,12 +91,10 @@ def _cancelled_lines(host: HostResult) -> list[str]:
     done, failed = (", ".join(steps.get(status, ())) for status in (Status.CHANGED, Status.FAILED))
     doubtful = ", ".join((*steps.get(Status.UNKNOWN, ()), *steps.get(Status.OWED, ())))
     left = ", ".join((*steps.get(Status.CANCELLED, ()), *steps.get(Status.BLOCKED, ())))
-    found = [it for it in host.findings if it.severity.drives and it.status is Presence.PRESENT]
-    sampled = [step for step in host.steps if step.state and step.status is Status.CANCELLED]
     lines = [
         host.error or "",
-        *(f"{it.severity} {it.id}: {it.say or it.id}" for it in found),
-        *(f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in sampled),
+        *(f"{finding.severity} {finding.id}: {finding.say or finding.id}" for finding in _driving(host)),
+        *_sampled_lines(host, [step for step in host.steps if step.status is Status.CANCELLED]),
         f"done: {done}" if done else "" if doubtful else "done: nothing was changed",
         f"failed: {failed}" if failed else "",
         f"not known, perhaps done, or half: {doubtful}" if doubtful else "",
@@ -100,6 +102,11 @@ def _cancelled_lines(host: HostResult) -> list[str]:
         NEXT_AFTER_CANCEL,
     ]
     return [line for line in lines if line]
+
+
+def _driving(host: HostResult) -> list[Finding]:
+    """The findings that are there and that something has to be done about."""
+    return [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
 
 
 @dataclass(frozen=True, slots=True)

@@ -386,7 +386,7 @@ def test_what_may_follow_from_an_earlier_change_is_shown_beside_what_is_well_now
     made = book(end("zombie", "k"), blue("p", after=("k",)))
     host = ToyHost(procs={4: (1, "zombie")}, colour="blue")
     plan, _ = make_plan(site(made, host))
-    assert plan.results[1].why == "it is blue; probed afresh after k, then: paint it blue (edits-files)"
+    assert plan.results[1].why == "it is blue; probed again after k, then: paint it blue (edits-files)"
     assert plan.results[1].risk is Risk.EDITS_FILES
     steps, _, _ = shown_and_run(made, host, colour="grey")
     assert steps["p"].status is Status.CHANGED

@@ -9,7 +9,7 @@ import pytest
 
 from engine.reporters.console import show_plans
 from engine.reporters.console.event_lines import lines_of
-from engine.reporters.console.recap import FIRST_LOOK, ONE_SCREEN, SHOWN_GROUPS, recap
+from engine.reporters.console.recap import FIRST_SCREEN, ONE_SCREEN, SHOWN_GROUPS, recap
 from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
@@ -182,7 +182,7 @@ def test_a_long_recap_ends_with_every_reason_on_one_screen():
 def test_more_reasons_than_a_screen_holds_are_counted():
     bad = [host(it, Verdict.FAILED, step(Status.FAILED, f"exit code {it}")) for it in range(80)]
     lines = said(*bad)
-    assert len(lines) < 2 * SHOWN_GROUPS + SHOWN_REASONS + FIRST_LOOK + 6
+    assert len(lines) < 2 * SHOWN_GROUPS + SHOWN_REASONS + FIRST_SCREEN + 6
     assert "  ... and 68 more reasons on 68 hosts" in lines
 
 
@@ -222,8 +222,8 @@ def test_the_first_lines_of_a_long_recap_name_every_cause_and_the_next_action_th
 def test_more_causes_than_are_read_at_first_are_counted():
     lines = said(*[sick(it, f"cause {'x' * it}") for it in range(1, 10)])
     assert lines.index("") == 0
-    assert lines.index("", 1) <= FIRST_LOOK
-    assert sum(it.startswith("    what to do: ") for it in lines[:FIRST_LOOK]) == SHOWN_CAUSES
+    assert lines.index("", 1) <= FIRST_SCREEN
+    assert sum(it.startswith("    what to do: ") for it in lines[:FIRST_SCREEN]) == SHOWN_CAUSES
     assert lines[lines.index("", 1) - 1] == "  ... and 3 more causes on 3 hosts"
 
 

@@ -8,7 +8,7 @@ does not report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
@@ -176,6 +176,15 @@ def _module(done: Completed) -> KernelModule | Unknown:
         return Unknown(why=str(error))
 
 
+def _versions(module: KernelModule | Unknown) -> Sequence[str | Unknown]:
+    """Those of the loaded driver, the installed one, and the library."""
+    return [module] * 3 if isinstance(module, Unknown) else (module.version, module.installed, module.library)
+
+
+def _buses(verdicts: Iterable[GpuVerdict], counts: Callable[[GpuVerdict], bool]) -> tuple[str, ...]:
+    return tuple(gpu.bus_id for gpu in verdicts if counts(gpu))
+
+
 def _state(
     args: Args,
     pci: PciReading,
@@ -185,6 +194,7 @@ def _state(
     health: Mapping[str, GpuHealth],
 ) -> State:
     rows: tuple[Gpu, ...] | Unknown = reading.gpus if reading else Unknown(why=smi.why)
+    known_rows = () if isinstance(rows, Unknown) else rows
     devices = {it.bus_id: it for it in pci.devices if it.kind == "gpu" and it.driver in ("", "nvidia")}
     found = verdicts(
         Seen(
@@ -198,14 +208,13 @@ def _state(
         )
     )
     listed = rows if isinstance(rows, Unknown) else len(rows)
-    bus_of = (
-        {} if isinstance(rows, Unknown) else {str(gpu.index): gpu.key if not gpu.bus_id else gpu.bus_id for gpu in rows}
-    )
+    bus_of = {str(gpu.index): gpu.bus_id or gpu.key for gpu in known_rows}
+    version, installed, library = _versions(module)
     return State(
         gpus=found,
         verdicts=tuple(map(str, found)),
-        ill=tuple(gpu.bus_id for gpu in found if gpu.verdict != "healthy"),
-        off_the_bus=tuple(gpu.bus_id for gpu in found if Condition.LOST in gpu.conditions),
+        ill=_buses(found, lambda gpu: gpu.verdict != "healthy"),
+        off_the_bus=_buses(found, lambda gpu: Condition.LOST in gpu.conditions),
         smi=str(smi.condition),
         smi_said=smi.why,
         on_bus=len(devices),
@@ -217,11 +226,11 @@ def _state(
         no_persistence=_without_persistence(rows),
         not_checked=tuple(dict.fromkeys(check for gpu in found for check in gpu.not_checked)),
         complaints=complaints(reading) if reading else (),
-        driver=module if isinstance(module, Unknown) else module.version,
-        installed=module if isinstance(module, Unknown) else module.installed,
-        library=module if isinstance(module, Unknown) else module.library,
+        driver=version,
+        installed=installed,
+        library=library,
         health={bus_of[index]: it for index, it in health.items() if index in bus_of},
-        temperatures={} if isinstance(rows, Unknown) else {gpu.bus_id: gpu.temperature for gpu in rows},
+        temperatures={gpu.bus_id: gpu.temperature for gpu in known_rows},
         boot_id=pci.boot_id,
         too_hot=_slow(rows, health, "hardware thermal slowdown"),
         braked=_slow(rows, health, "hardware power brake"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.facts.files.log_reading import LogFile, LogReading, ask_logs, blind, read_logs
 from engine.protocols import Probe
@@ -157,20 +158,23 @@ def read_state(args: Args, reading: LogReading) -> State:
     errors = tuple(it for file in reading.files for it in _errors(file, search, args))[:KEPT]
     slow = next(iter(search.unknown(()).values()), "")
     doubt = blind(reading, args.files) or (Unknown(why=slow) if slow else None)
-    timed_out = [it for it in ranks if it.timed_out]
+    timed_out = [rank for rank in ranks if rank.timed_out]
+    known: dict[str, Any] = {
+        "ranks": ranks,
+        "timed_out": tuple(rank.rank for rank in timed_out),
+        "behind": tuple(rank.rank for rank in _behind(ranks, timed_out)),
+        "op": _operation(timed_out),
+        "waited": max((rank.waited for rank in timed_out), default=0.0),
+        "errors": errors,
+        "standing": _standing(ranks, timed_out, errors, reading.files),
+    }
     return State(
         files=tuple(file.path for file in reading.files),
         missing=reading.missing,
         unreadable=tuple(file.path for file in reading.unreadable),
         there=bool(reading.files or reading.unreadable),
-        ranks=doubt or ranks,
-        timed_out=doubt or tuple(it.rank for it in timed_out),
-        behind=doubt or tuple(it.rank for it in _behind(ranks, timed_out)),
-        op=doubt or _operation(timed_out),
-        waited=doubt or max((it.waited for it in timed_out), default=0.0),
-        errors=doubt or errors,
-        standing=doubt or _standing(ranks, timed_out, errors, reading.files),
         last=_last(reading.files),
+        **(dict.fromkeys(known, doubt) if doubt else known),
     )
 
 

@@ -116,6 +116,11 @@ def probe(args: Args) -> Probe[State]:
     linked = _with_links(gpus, found["links"]) if "links" in found else _no_links(found)
     if isinstance(linked, Unknown):
         return State(gpus=linked, active=linked, inactive=linked, growing=linked, counted=linked, switches=switches)
+    state = _state(args, linked, found, switches)
+    return replace(state, unlisted=presence.unlisted(gpu.bus_id for gpu in linked))
+
+
+def _state(args: Args, linked: tuple[GpuLinks, ...], found: Mapping[str, QuerySection], switches: int) -> State:
     growing, counted = _counters(linked, found)
     wanted = _wanted(linked, args.expect_links, switches)
     down = tuple(_down(gpu) for gpu in linked if not gpu.mig and len(gpu.active) < wanted[gpu.uuid])
@@ -128,7 +133,6 @@ def probe(args: Args) -> Probe[State]:
         growing=growing,
         counted=counted,
         affected=tuple(gpu.bus_id for gpu in linked if any(it.startswith(str(gpu)) for it in named)),
-        unlisted=presence.unlisted(gpu.bus_id for gpu in linked),
         switches=switches,
     )
 

@@ -16,6 +16,7 @@ from engine.text.printable import json_text, printable, printable_line
 from engine.values.event import Answered, ChangeStarted, Event, StepFinished
 from engine.values.plan import Presence
 from engine.values.result import HostResult, Mode, Status, StepResult
+from engine.values.run_origin import RunOrigin
 from engine.values.types import plural, seconds
 
 
@@ -47,23 +48,7 @@ def _head(recorded: RecordedRun, resumed_by: Sequence[str]) -> Iterator[str]:
     yield f"playbook   {started.playbook}{f'  {origin.playbook}' if origin and origin.playbook else ''}"
     yield f"mode       {'dry run' if started.mode == 'plan' else 'run'}"
     if origin:
-        came = "".join(f", {it}" for it in (origin.sudo_user and f"sudo of {origin.sudo_user}", origin.client) if it)
-        yield f"started    {started.at} by {origin.by}{came} (runbook {origin.version})"
-        if origin.reason:
-            yield printable(f"reason     {origin.reason}")
-        yield from (f"inventory  {it}" for it in origin.inventory)
-        if origin.inputs:
-            given = (
-                f"{it}={value if isinstance(value, str) else json_text(value, 'utf-8')}"
-                for it, value in origin.inputs.items()
-            )
-            yield printable(f"inputs     {', '.join(given)}")
-        book, hosts = origin.playbook_digest[:12] or "-", origin.inventory_digest[:12] or "-"
-        yield f"digests    playbook {book}, inventory {hosts}"
-        if origin.resumes:
-            yield f"resumes    {origin.resumes}"
-        if origin.undoes:
-            yield f"undoes     {origin.undoes}"
+        yield from _origin(origin, started.at)
     if finished:
         result = finished.result
         yield f"ended      {finished.at} after {seconds(result.seconds)}, exit code {result.exit_code}"
@@ -78,6 +63,26 @@ def _head(recorded: RecordedRun, resumed_by: Sequence[str]) -> Iterator[str]:
         yield printable(f"FAULT      {fault}")
     if recorded.torn:
         yield "note       the last line of the journal is not whole"
+
+
+def _origin(origin: RunOrigin, at: str) -> Iterator[str]:
+    by = (origin.by, origin.sudo_user and f"sudo of {origin.sudo_user}", origin.client)
+    yield f"started    {at} by {', '.join(filter(None, by))} (runbook {origin.version})"
+    if origin.reason:
+        yield printable(f"reason     {origin.reason}")
+    yield from (f"inventory  {source}" for source in origin.inventory)
+    if origin.inputs:
+        given = (
+            f"{name}={value if isinstance(value, str) else json_text(value, 'utf-8')}"
+            for name, value in origin.inputs.items()
+        )
+        yield printable(f"inputs     {', '.join(given)}")
+    book, hosts = origin.playbook_digest[:12] or "-", origin.inventory_digest[:12] or "-"
+    yield f"digests    playbook {book}, inventory {hosts}"
+    if origin.resumes:
+        yield f"resumes    {origin.resumes}"
+    if origin.undoes:
+        yield f"undoes     {origin.undoes}"
 
 
 def _without_end(recorded: RecordedRun, resumed_by: Sequence[str]) -> str:

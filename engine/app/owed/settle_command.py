@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -70,15 +70,7 @@ def settle_first(order: Order, options: Options, person: Person, hiding: SecretM
     code = int(bool(damaged or others or len(living) < len(own)))
     if not living:
         return code
-    known = all(
-        it.digest == order.playbook.digest for it in living
-    )  # of another playbook, an input of that name is another
-    secret = {name for it in living for name in it.secret_inputs} if known else set()
-    of_file = values_given((), options["inputs_file"])
-    given = GivenAgain(
-        options=tuple(it for it in options["inputs"] if it.partition("=")[0] in secret),
-        values={name: value for name, value in of_file.items() if name in secret},
-    )
+    given = _given_again(order, options, living)
     settling = {
         **options,
         "output": "console",
@@ -91,6 +83,17 @@ def settle_first(order: Order, options: Options, person: Person, hiding: SecretM
     stdout = sys.stdout if options["output"] == "console" else sys.stderr
     return (
         _settle_records(folder, living, order.inventory, given, settling, person, hiding, stdout, order.options) or code
+    )
+
+
+def _given_again(order: Order, options: Options, records: Sequence[Record]) -> GivenAgain:
+    """What the command line gives of the secret inputs of *records*."""
+    known = all(record.digest == order.playbook.digest for record in records)  # else an input of that name is another
+    secret = {name for record in records for name in record.secret_inputs} if known else set()
+    of_file = values_given((), options["inputs_file"])
+    return GivenAgain(
+        options=tuple(option for option in options["inputs"] if option.partition("=")[0] in secret),
+        values={name: value for name, value in of_file.items() if name in secret},
     )
 
 
@@ -292,19 +295,27 @@ def _forget(folder: PrivateFolder, options: Options, person: Person) -> int:
     if not re.fullmatch(r"[0-9A-Za-z-]+", run) or not (wanted or broken):
         known = ", ".join(dict.fromkeys(it.run for it in records)) or "none"
         raise ConfigError(f"no record of a run {run!r} (there are: {known})")
-    for it in wanted:
-        person.say(f"{it.host}: run {run} of {it.playbook} owes {'; '.join(step.words for step in it.steps)}")
-    for record in broken:
-        person.say(f"{record.file} is not believed: {record.why}")
+    for record in wanted:
+        owed = "; ".join(step.words for step in record.steps)
+        person.say(f"{record.host}: run {run} of {record.playbook} owes {owed}")
+    _tell_unbelieved(broken, person)
     count = plural(len(wanted) + len(broken), "record")
-    if not options["yes"]:
-        if not person.is_there():
-            raise ConfigError("--forget needs --yes: there is no terminal to ask on")
-        if not person.confirms(f"Forget {count}, and do nothing of that?"):
-            return INTERRUPTED
+    if not options["yes"] and not _confirmed(count, person):
+        return INTERRUPTED
     _remove(folder, [it.name for it in wanted] + [Path(it.file).name for it in broken])
     person.say(f"{count} removed; a host's own note goes when it restarts (in /run/runbook or ~/.cache/runbook there)")
     return 0
+
+
+def _tell_unbelieved(broken: Iterable[Unreadable], person: Person) -> None:
+    for unreadable in broken:
+        person.say(f"{unreadable.file} is not believed: {unreadable.why}")
+
+
+def _confirmed(count: str, person: Person) -> bool:
+    if not person.is_there():
+        raise ConfigError("--forget needs --yes: there is no terminal to ask on")
+    return person.confirms(f"Forget {count}, and do nothing of that?")
 
 
 def _remove(folder: PrivateFolder, names: Sequence[str]) -> None:

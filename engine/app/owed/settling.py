@@ -249,24 +249,28 @@ class Settling:
             raise _Refusal(f"{words}, and no host of this name is in the inventory any more")
         return step
 
-    def _inputs(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> Mapping[str, Json]:
-        """The inputs of that run: recorded, given again, or their defaults."""
-        from engine.app.secret_masking import secret_inputs, secrets_of
-        from engine.inventory.secret_fields import secrets_in
-        from engine.lang.inputs import faults, parse_input_option
+    def _given_again(self, record: Record, playbook: Playbook) -> dict[str, Json]:
+        """The secret inputs of that run: from the environment, a file, or the command line."""
+        from engine.lang.inputs import parse_input_option
 
-        declared = {it.name: it for it in playbook.inputs}
-        again = {
-            name: os.environ[it.env]
-            for name, it in declared.items()
-            if name in record.secret_inputs and it.env and os.environ.get(it.env)
-        }
-        wanted = {*record.secret_inputs} & declared.keys()
-        given: dict[str, Json] = again | {name: it for name, it in self._given.values.items() if name in wanted}
+        wanted = {*record.secret_inputs} & {declared.name for declared in playbook.inputs}
+        variables = {declared.name: os.environ.get(declared.env or "") for declared in playbook.inputs}
+        given: dict[str, Json] = {name: value for name, value in variables.items() if name in wanted and value}
+        given |= {name: value for name, value in self._given.values.items() if name in wanted}
         for option in self._given.options:
             if option.partition("=")[0] in wanted:
                 name, value = parse_input_option(option, playbook)
                 given[name] = value
+        return given
+
+    def _inputs(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> Mapping[str, Json]:
+        """The inputs of that run: recorded, given again, or their defaults."""
+        from engine.app.secret_masking import secret_inputs, secrets_of
+        from engine.inventory.secret_fields import secrets_in
+        from engine.lang.inputs import faults
+
+        declared = {it.name: it for it in playbook.inputs}
+        given = self._given_again(record, playbook)
         named = {name for it in record.steps for name in inputs_in(it.args)}
         if foreign := sorted(named - declared.keys()):
             raise _Refusal(f"the playbook has no input {foreign[0]} any more")

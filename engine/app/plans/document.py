@@ -14,7 +14,7 @@ from engine.codec import from_json, to_json
 from engine.errors import ConfigError
 from engine.values.plan import Risk, Target
 from engine.values.playbook import Phase
-from engine.values.result import RunResult, Status, StepResult, Verdict
+from engine.values.result import HostResult, RunResult, Status, StepResult, Verdict
 from engine.values.types import Json
 
 KIND = "runbook-plan"
@@ -196,11 +196,8 @@ def _contradiction(saved: SavedPlan) -> str:
     for names in ([host.host for host in saved.hosts], [host.host for host in result.hosts]):
         if len(set(names)) != len(names):
             return "a host that is there twice"
-    for host in result.hosts:
-        ids = [(step.phase, step.id) for step in host.steps]
-        changes = any(step.status is Status.WOULD_CHANGE for step in host.steps)
-        if len(set(ids)) != len(ids) or (changes and (host.error or host.verdict in CLOSED)):
-            return f"the dry run on {host.host}"
+    if wrong := next(filter(_contradicts_itself, result.hosts), None):
+        return f"the dry run on {wrong.host}"
     shown = {(host.host, step.id): step for host in result.hosts for step in host.steps}
     permitted = [(host.host, step) for host in saved.hosts for step in host.steps]
     for name, own in permitted:
@@ -208,6 +205,13 @@ def _contradiction(saved: SavedPlan) -> str:
         if seen is None or not _agree(seen, own):
             return f"{own.id} on {name}"
     return ""
+
+
+def _contradicts_itself(host: HostResult) -> bool:
+    """Whether it shows a step twice, or a change on a host to which nothing would be done."""
+    ids = [(step.phase, step.id) for step in host.steps]
+    changes = any(step.status is Status.WOULD_CHANGE for step in host.steps)
+    return len(set(ids)) != len(ids) or (changes and bool(host.error or host.verdict in CLOSED))
 
 
 CLOSED = (Verdict.HEALTHY, Verdict.RESOLVED, Verdict.NOT_STARTED)
@@ -224,7 +228,7 @@ SHOWN_AS = {
 
 def _agree(seen: StepResult, step: SavedStep) -> bool:
     """Whether *seen* shows what *step* permits, and nothing in it keeps a part of that from being printed."""
-    if any(it.kind == "process" and it.key.partition(":")[0] != str(it.pid) for it in step.targets):
+    if any(target.kind == "process" and target.key.partition(":")[0] != str(target.pid) for target in step.targets):
         return False  # apply goes by the key, and people are shown the pid
     if seen.status not in SHOWN_AS.get(step.decision, ()) or seen.condition != step.condition:
         return False
@@ -233,17 +237,24 @@ def _agree(seen: StepResult, step: SavedStep) -> bool:
         return True  # nothing is permitted
     if (seen.phase, seen.why, seen.inapplicable) != (Phase.REMEDIATE, _words(step), False):
         return False
-    if (changes or step.then) and step.lines != shown_lines(seen):
+    if not _agree_in_commands(seen, step):
         return False
-    processes = [(it.pid, it.user, it.command) for it in step.targets if it.kind == "process"] if changes else []
-    if [(it.pid, it.user, it.command) for it in seen.victims] != processes:
-        return False  # commands are not printed beside victims
     if changes:
         return (seen.planned, seen.risk, seen.diff or "") == (step.summary, step.risk, step.diff)
     if step.then and (seen.planned, seen.risk) != (step.then.summary, step.then.risk):
         return False
     condition = step.condition or ""
     return all(target.say in condition for target in step.targets) and (not step.targets or bool(condition))
+
+
+def _agree_in_commands(seen: StepResult, step: SavedStep) -> bool:
+    """Whether *seen* shows the commands and the victims of *step*."""
+    changes = step.decision == "change"
+    if (changes or step.then) and step.lines != shown_lines(seen):
+        return False
+    ended = [target for target in step.targets if target.kind == "process"] if changes else []
+    processes = [(target.pid, target.user, target.command) for target in ended]
+    return [(victim.pid, victim.user, victim.command) for victim in seen.victims] == processes  # printed instead
 
 
 def _words(step: SavedStep) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import ProbeError
@@ -175,16 +175,8 @@ def _mounts(table: str) -> Iterable[str]:
 def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
     """Why *entry* must not be removed; empty: it may."""
     path = entry.path
-    if "\ufffd" in path or any("\ud800" <= it <= "\udfff" for it in path):
-        return f"{path!r}: its name is not UTF-8, so it cannot be passed to the host"
-    if wide := next((root for root in found.roots if root in TOO_WIDE), ""):
-        return f"{path}: an allowed root leads to {wide}, which is too broad"
-    if path in NEVER or re.fullmatch("/home/[^/]+", path) or path.rpartition("/")[2] in ("", ".", ".."):
-        return f"{path} belongs to the system"
-    if path in found.roots:
-        return f"{path} is itself an allowed root"
-    if not any(path.startswith(f"{root}/") for root in found.roots):
-        return f"{path} lies outside {' and '.join(found.roots) or 'the allowed roots, none of which exists'}"
+    if why := _outside(path, found.roots):
+        return why
     if found.home == path or found.home.startswith(f"{path}/"):
         return f"{path} is, or holds, the home directory {found.home}"
     if entry.kind != "link" and (
@@ -195,6 +187,21 @@ def forbidden(entry: Entry, found: Found, *, directories: bool) -> str:
         return f"{path}: {entry.refusal}"
     if entry.kind == "directory" and not directories:
         return f"{path} is a directory: set `directories: true` to remove directories with all their contents"
+    return ""
+
+
+def _outside(path: str, roots: Sequence[str]) -> str:
+    """Why *path* is none that may be removed below *roots*, whatever is there; empty: it may be."""
+    if "\ufffd" in path or any("\ud800" <= letter <= "\udfff" for letter in path):
+        return f"{path!r}: its name is not UTF-8, so it cannot be passed to the host"
+    if wide := next((root for root in roots if root in TOO_WIDE), ""):
+        return f"{path}: an allowed root leads to {wide}, which is too broad"
+    if path in NEVER or re.fullmatch("/home/[^/]+", path) or path.rpartition("/")[2] in ("", ".", ".."):
+        return f"{path} belongs to the system"
+    if path in roots:
+        return f"{path} is itself an allowed root"
+    if not any(path.startswith(f"{root}/") for root in roots):
+        return f"{path} lies outside {' and '.join(roots) or 'the allowed roots, none of which exists'}"
     return ""
 
 

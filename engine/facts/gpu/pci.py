@@ -95,20 +95,23 @@ def read_pci(done: Completed) -> PciReading:
         raise ProbeError("the PCI bus cannot be inspected: this host shows no /sys/bus/pci/devices")
     listed = {bus_id(match["bus"]): match for match in _listed(rows)}
     devices = (_device(row[1:], listed) for row in rows if row[0] == "device" and len(row) == 12)
-    cards = (bus_id(row[1]) for row in rows if row[0] == "card" and len(row) == 2)
+    no_driver = Unknown(why="the NVIDIA driver is not loaded: there is no /proc/driver/nvidia/gpus")
     return PciReading(
         devices=tuple(device for device in devices if device.bus_id),
-        cards=tuple(card for card in cards if card)
-        if ["driver"] in rows
-        else Unknown(why="the NVIDIA driver is not loaded: there is no /proc/driver/nvidia/gpus"),
-        nodes=tuple(row[1] for row in rows if row[0] == "node" and len(row) == 2),
+        cards=tuple(filter(None, map(bus_id, _values(rows, "card")))) if ["driver"] in rows else no_driver,
+        nodes=_values(rows, "node"),
         container=["container"] in rows,
-        boot_id=next((row[1] for row in rows if row[0] == "boot" and len(row) == 2 and row[1] != "-"), _NOT_SAID),
+        boot_id=next((boot for boot in _values(rows, "boot") if boot != "-"), _NOT_SAID),
     )
 
 
+def _values(rows: Sequence[Sequence[str]], kind: str) -> tuple[str, ...]:
+    """What the rows of that kind say that have one value."""
+    return tuple(row[1] for row in rows if row[0] == kind and len(row) == 2)
+
+
 def _listed(rows: Sequence[Sequence[str]]) -> Iterator[re.Match[str]]:
-    """The lines of lspci, taken apart."""
+    """The lines of lspci, each split into its parts."""
     for row in rows:
         if row[0] == "lspci" and len(row) == 2 and (match := _LSPCI.fullmatch(row[1].strip())) and bus_id(match["bus"]):
             yield match

@@ -163,14 +163,7 @@ def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, 
         yield Condition.BROKEN, "more uncorrected SRAM errors than the vendor allows"
     if not isinstance(health.ecc_volatile, Unknown) and health.ecc_volatile > 0:
         yield Condition.ERRORS, f"{health.ecc_volatile:.0f} uncorrected memory errors since the driver was loaded"
-    width, most = health.link_width, health.link_width_max
-    if isinstance(width, float) and isinstance(most, float) and 0 < width < most:
-        yield Condition.NARROW, f"{width:.0f} lanes of {most:.0f}"
-    if not isinstance(health.reasons, Unknown):
-        if hard := [reason for reason in health.reasons if reason in HARDWARE]:
-            yield Condition.SLOWED, ", ".join(hard)
-        if warm := [reason for reason in health.reasons if reason in WARM]:
-            yield Condition.WARM, ", ".join(warm)
+    yield from _of_speed(health)
     if isinstance(health.mig_pending, str) and isinstance(gpu.mig, str) and health.mig_pending != gpu.mig:
         yield Condition.MIG_WAITS, f"MIG is {gpu.mig}, and {health.mig_pending} after a reset"
     if in_fabric(health) is False:
@@ -178,6 +171,18 @@ def _of_health(gpu: Gpu, health: GpuHealth | None) -> Iterator[tuple[Condition, 
         yield Condition.FABRIC, f"fabric state {health.fabric_state}, status {status}"
     if isinstance(health.license, str) and health.license.lower().startswith("unlicensed"):
         yield Condition.UNLICENSED, f"the license of this vGPU: {health.license}"
+
+
+def _of_speed(health: GpuHealth) -> Iterator[tuple[Condition, str]]:
+    width, most = health.link_width, health.link_width_max
+    if isinstance(width, float) and isinstance(most, float) and 0 < width < most:
+        yield Condition.NARROW, f"{width:.0f} lanes of {most:.0f}"
+    if isinstance(health.reasons, Unknown):
+        return
+    if hard := [reason for reason in health.reasons if reason in HARDWARE]:
+        yield Condition.SLOWED, ", ".join(hard)
+    if warm := [reason for reason in health.reasons if reason in WARM]:
+        yield Condition.WARM, ", ".join(warm)
 
 
 def in_fabric(health: GpuHealth) -> bool | Unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,20 +63,25 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     work = at_work(closer.walk, closer.load)
     hopeless = beyond_help(closer.walk, closer.load)
     answers = [(process, True if process.key not in before else work[process.pid]) for process in processes]
-    beyond = tuple(_beyond(it, hopeless[it.pid]) for it, answer in answers if it.pid in hopeless and answer is not True)
-    answers = [(it, answer) for it, answer in answers if it.pid not in hopeless or answer is True]
+    beyond = [process for process, answer in answers if process.pid in hopeless and answer is not True]
+    others = [(process, answer) for process, answer in answers if process not in beyond]
+    lost = tuple(_beyond(process, hopeless[process.pid]) for process in beyond)
+    return replace(_by_answer(others, closer), beyond_help=lost)
+
+
+def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse) -> Classification:
+    """Processes, each with whether it is at work."""
     undecided = tuple(
-        _spared(it, f"whether it is left over is not known: {answer.why}")
-        for it, answer in answers
+        _spared(process, f"whether it is left over is not known: {answer.why}")
+        for process, answer in answers
         if isinstance(answer, Unknown)
     )
     unknown = Unknown(why=f"pid {undecided[0].pid}: {undecided[0].why}") if undecided else None
     if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
-        return Classification(leftover=unknown, at_work=unknown, beyond_help=beyond, undecided=undecided)
+        return Classification(leftover=unknown, at_work=unknown, undecided=undecided)
     return Classification(
-        leftover=tuple(it for it, answer in answers if answer is False) or unknown or (),
-        at_work=tuple(it for it, answer in answers if answer is True) or unknown or (),
-        beyond_help=beyond,
+        leftover=tuple(process for process, answer in answers if answer is False) or unknown or (),
+        at_work=tuple(process for process, answer in answers if answer is True) or unknown or (),
         undecided=undecided,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.text.name_ranges import fold
@@ -17,7 +17,7 @@ from engine.wording.summary import FINE, headlines, rank, reasons
 
 SHOWN_GROUPS = 40
 """Groups of hosts that are shown in full; the rest is counted."""
-FIRST_LOOK = 15
+FIRST_SCREEN = 15
 """Lines that are read at first; where all of it is longer, they hold each cause and the next action."""
 INTERRUPTED = 130
 ONE_SCREEN = 20
@@ -48,19 +48,22 @@ def recap(result: RunResult) -> list[str]:
         more = plural(len(groups) - len(shown), "more group")
         reported.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
-    head = headlines(result.hosts) if len(reported) > FIRST_LOOK else []
+    head = headlines(result.hosts) if len(reported) > FIRST_SCREEN else []
     counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
     if result.mode is Mode.PLAN and result.exit_code == INTERRUPTED:  # the plan was declined, or Ctrl-C came first
         counted += "; nothing was changed"
     held = limit_lines(result.limits) if result.limits and Verdict.PLANNED in result.totals else []
     lines = ["", *head, *([""] if head else []), *reported, "", *held, counted]
-    if len(reported) > ONE_SCREEN:
-        lines += reasons(result.hosts)
+    return [*lines, *_end(result, is_long=len(reported) > ONE_SCREEN)]
+
+
+def _end(result: RunResult, *, is_long: bool) -> Iterator[str]:
+    if is_long:
+        yield from reasons(result.hosts)
     if result.left_out:
-        lines.append(f"left out: {fold([it.host for it in result.left_out])}")
+        yield f"left out: {fold([host.host for host in result.left_out])}"
     if result.exit_code:
-        lines.append(f"exit code {result.exit_code}")
-    return lines
+        yield f"exit code {result.exit_code}"
 
 
 def plans(hosts: Iterable[HostPlan]) -> list[str]:

@@ -8,7 +8,7 @@ also where it did nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.actions.gpu.mig.reading import COLUMNS, PROFILE, MigGpu, counted, misfit, read_mig, sort
@@ -146,34 +146,50 @@ def _blind(smi: SmiAnswer) -> State:
 
 def _state(args: Args, gpus: tuple[MigGpu, ...], users: Users) -> State:
     wanted, missing = _chosen(args.layout, gpus)
-    blind = next((it for gpu in gpus for it in (gpu.mode, gpu.instances) if isinstance(it, Unknown)), None)
-
-    def lines(found: Iterator[str]) -> tuple[str, ...] | Unknown:
-        return tuple(found) or blind or ()
-
-    divided = [gpu for gpu in gpus if gpu.mode == "Enabled" and not isinstance(gpu.instances, Unknown)]
+    blind = _unanswered(gpus)
+    divided = _divided(gpus)
     asked = [gpu for gpu in divided if gpu.uuid in wanted and _profiles(gpu) != wanted[gpu.uuid]]
+    waits = [gpu for gpu in gpus if _waits(gpu)]
     held = {gpu.uuid: users.held(_plain(gpu)) for gpu in gpus}
+
+    def lines(several: Iterable[MigGpu], said: Callable[[MigGpu], str]) -> tuple[str, ...] | Unknown:
+        return tuple(map(said, several)) or blind or ()
+
+    others = [gpu for gpu in asked if gpu.instances]
     return State(
         gpus=gpus,
         wanted=wanted,
         missing=missing,
         lines=tuple(f"{gpu}: {counted(_profiles(gpu))}" for gpu in divided),
-        waiting=lines(f"{gpu}: {gpu.mode} now, {gpu.pending} after a reset" for gpu in gpus if _waits(gpu)),
-        to_reset=tuple(gpu.bus_id for gpu in gpus if _waits(gpu)),
-        switched_off=lines(f"{gpu}: {_mode(gpu)}" for gpu in gpus if gpu.uuid in wanted and _off(gpu)),
-        empty=lines(str(gpu) for gpu in divided if not gpu.instances),
-        unusable=lines(_unusable(divided)),
-        lost=lines(f"{gpu}: wanted {counted(wanted[gpu.uuid])}" for gpu in asked if not gpu.instances),
-        other=lines(
-            f"{gpu}: has {counted(_profiles(gpu))}, wanted {counted(wanted[gpu.uuid])}"
-            for gpu in asked
-            if gpu.instances
+        waiting=lines(waits, lambda gpu: f"{gpu}: {gpu.mode} now, {gpu.pending} after a reset"),
+        to_reset=tuple(gpu.bus_id for gpu in waits),
+        switched_off=lines(_switched_off(gpus, wanted), lambda gpu: f"{gpu}: {_mode(gpu)}"),
+        empty=lines((gpu for gpu in divided if not gpu.instances), str),
+        unusable=tuple(_unusable(divided)) or blind or (),
+        lost=lines(
+            (gpu for gpu in asked if not gpu.instances), lambda gpu: f"{gpu}: wanted {counted(wanted[gpu.uuid])}"
         ),
-        impossible=tuple(f"{gpu}: {why}" for gpu in asked if (why := misfit(wanted[gpu.uuid], gpu.offers))),
-        in_use=tuple(str(gpu) for gpu in asked if gpu.instances and held[gpu.uuid] is not False),
+        other=lines(others, lambda gpu: f"{gpu}: has {counted(_profiles(gpu))}, wanted {counted(wanted[gpu.uuid])}"),
+        impossible=_impossible(asked, wanted),
+        in_use=tuple(str(gpu) for gpu in others if held[gpu.uuid] is not False),
         held=held,
     )
+
+
+def _unanswered(gpus: Iterable[MigGpu]) -> Unknown | None:
+    return next((answer for gpu in gpus for answer in (gpu.mode, gpu.instances) if isinstance(answer, Unknown)), None)
+
+
+def _divided(gpus: Iterable[MigGpu]) -> list[MigGpu]:
+    return [gpu for gpu in gpus if gpu.mode == "Enabled" and not isinstance(gpu.instances, Unknown)]
+
+
+def _impossible(asked: Iterable[MigGpu], wanted: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(f"{gpu}: {why}" for gpu in asked if (why := misfit(wanted[gpu.uuid], gpu.offers)))
+
+
+def _switched_off(gpus: Iterable[MigGpu], wanted: Collection[str]) -> list[MigGpu]:
+    return [gpu for gpu in gpus if gpu.uuid in wanted and _off(gpu)]
 
 
 def _chosen(
