@@ -44,7 +44,7 @@ def to_json(value: object, depth: int = 0) -> Json:
     deeper = depth + 1
     match value:
         case list() | tuple():
-            return [to_json(it, deeper) for it in value]
+            return [to_json(each, deeper) for each in value]
         case Unknown(why=why):
             return {UNKNOWN: why}
         case Raw(value=inner):
@@ -60,7 +60,7 @@ def to_json(value: object, depth: int = 0) -> Json:
         case Mapping():
             return {str(key): to_json(it, deeper) for key, it in value.items()}
         case set() | frozenset():
-            return sorted((to_json(it, deeper) for it in value), key=str)
+            return sorted((to_json(each, deeper) for each in value), key=str)
         case _ if is_dataclass(value):
             return {name: to_json(getattr(value, field), deeper) for field, name in _shown(kind)}  # type: ignore[arg-type]
     raise TypeError(f"{kind.__name__} cannot be written as JSON")
@@ -72,7 +72,7 @@ _AS_IT_IS = frozenset({str, bool, type(None)})
 @cache
 def _shown(kind: type) -> tuple[tuple[str, str], ...]:
     """The fields of the dataclass *kind* that are written, each with its name in JSON."""
-    return tuple((it.name, it.name.rstrip("_")) for it in fields(kind) if not it.metadata.get("private"))
+    return tuple((field.name, field.name.rstrip("_")) for field in fields(kind) if not field.metadata.get("private"))
 
 
 def from_host(value: Json) -> Json | Unknown:
@@ -90,7 +90,7 @@ def _without_our_key(value: Json) -> Json:
             whole = {key: _without_our_key(it) for key, it in value.items()}
             return {UNKNOWN: NOT_THEIRS} if UNKNOWN in whole else whole
         case list() | tuple():
-            return [_without_our_key(it) for it in value]
+            return [_without_our_key(each) for each in value]
     return value
 
 

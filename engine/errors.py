@@ -40,7 +40,7 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        place = ":".join(str(it) for it in (self.file, self.line, self.column) if it)
+        place = ":".join(str(value) for value in (self.file, self.line, self.column) if value)
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}: {self.message}{hint}" if place else f"{self.message}{hint}"
 

@@ -19,7 +19,7 @@ def refuse_foreign(path: Path, hint: str = "") -> Path:
     """*path* itself.  Raises ConfigError where another user owns it, or can write to it or to what it lies in.
 
     The way to it counts, with its links: a directory there may be sticky, such as /tmp; the one that *path* lies in may
-    not.  Whoever runs this by sudo is no other user.  *hint* says what to do, if not to name the path.
+    not.  The user who runs this by sudo is no other user.  *hint* says what to do, if not to name the path.
     """
     sudo = os.environ.get("SUDO_UID", "")
     ours = {0, os.geteuid(), int(sudo) if os.geteuid() == 0 and sudo.isdecimal() else 0}
@@ -53,7 +53,7 @@ def _ways(path: Path) -> Iterator[Path]:
     """*path*, and what becomes of it as each link on the way is followed.  Raises OSError."""
     for _ in range(MOST_LINKS):
         yield path
-        link = next((it for it in (*reversed(path.parents), path) if it.is_symlink()), None)
+        link = next((parent for parent in (*reversed(path.parents), path) if parent.is_symlink()), None)
         if link is None:
             return
         path = link.parent / os.readlink(link) / path.relative_to(link)

@@ -77,7 +77,7 @@ class Redacting:
             stdout=self.redacted(answer.stdout, cut),
             stderr=self.redacted(answer.stderr, cut),
             refused=self.redacted(answer.refused, False),
-            survivors=tuple(self.redacted(it, False) for it in answer.survivors),
+            survivors=tuple(self.redacted(survivor, False) for survivor in answer.survivors),
         )
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class _Draft:
     would: Change | None = None
     awaits: bool = False
     """It is blocked only by what an earlier step may change, and is planned for its turn."""
-    anew: Decision | None = None
+    if_repeated: Decision | None = None
     """What would be decided if no earlier run had done it."""
 
     def decide(self, probed: ProbeResult, site: HostContext) -> None:
@@ -96,26 +96,26 @@ class _Draft:
         match probed.outcome:
             case ProbeFailure(why=why, malformed=malformed):
                 self.decision = Blocked(why=why, malformed=malformed)
-                self.fault = Fault.ARGUMENTS if malformed else Fault.LOOK
+                self.fault = Fault.ARGUMENTS if malformed else Fault.PROBE
             case ProbeAnswer(args=args, state=state, absent=absent):
                 seen = to_json(state)
                 self.state = seen if isinstance(seen, Mapping) else {"value": seen}
                 assert action.decide is not None
                 decision = Skip(why=absent) if absent else action.decide(args, state)
                 self.decision = continued(site, self.step, self.item, decision, equal=self.equal)
-                self.anew = permitted(site, decision) if self.decision is not decision else None
+                self.if_repeated = permitted(site, decision) if self.decision is not decision else None
                 own = self.decision.targets if isinstance(self.decision, Change) else ()
                 self.reach = action.reach(args, state) if action.reach else own
                 if isinstance(self.decision, NoChange) and action.latent:
                     self.would = action.latent(args)
                 self.inapplicable = bool(absent)
         if self.doubt and (too_risky(self.decision) or isinstance(self.decision, Blocked)):
-            self.decision, self.fault = self.doubt, Fault.LOOK
+            self.decision, self.fault = self.doubt, Fault.PROBE
         if self.dormant:
             self.would = self.decision if isinstance(self.decision, Change) else self.would
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
         if self.doubt or self.dormant:
-            self.anew = None
+            self.if_repeated = None
 
 
 def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
@@ -131,7 +131,7 @@ def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Find
     numbered = [step] if not step.each else [replace(step, id=f"{step.id}[{number}]") for number in range(len(times))]
     drafts = [_draft(own, time, site, gate) for own, time in zip(numbered, times, strict=True)]
     if step.each and site.earlier:
-        taken = [(it.step.id, it.item) for it in drafts if it.ready]
+        taken = [(each.step.id, each.item) for each in drafts if each.ready]
         for draft in drafts:
             draft.equal = equal_items(draft.step.id, draft.item, taken)
     return drafts
@@ -152,7 +152,7 @@ def _draft(
         words = _words(step, site, taking.args)
         draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.doubt or words
         unknown = draft.doubt or isinstance(words, Blocked)
-        draft.fault = Fault.LOOK if unknown and not draft.dormant else Fault.NONE
+        draft.fault = Fault.PROBE if unknown and not draft.dormant else Fault.NONE
     else:
         draft.request = ProbeRequest(step=step, args=taking.args)
     return draft
@@ -188,11 +188,11 @@ def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedSt
     stuck: list[str] = []
     """Steps that are blocked, and that no earlier change could free."""
     planned: list[PlannedStep] = []
-    earlier = {written_id(it.step.id) for it in drafts if changed_earlier(site, it.step)}
+    earlier = {written_id(each.step.id) for each in drafts if changed_earlier(site, each.step)}
     doubtful = ""
     for draft in drafts:
-        if draft.anew is not None and follows_again(draft.step, {written_id(it.id) for it in restless}):
-            draft.decision = draft.anew
+        if draft.if_repeated is not None and follows_again(draft.step, {written_id(step.id) for step in restless}):
+            draft.decision = draft.if_repeated
         if doubtful and isinstance(draft.decision, Change) and not draft.step.always:
             draft.decision, draft.reach = Blocked(why=f"{doubtful} is in doubt; no later step runs"), ()
         if isinstance(draft.decision, Blocked) and draft.decision.in_doubt:
@@ -222,14 +222,14 @@ def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedSt
 
 def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: set[str]) -> None:
     """Take back a change whose predecessors would change nothing, or are blocked."""
-    moved = {written_id(it.id) for it in restless} | earlier
-    idle = [it for it in draft.step.if_changed if it not in moved]
+    moved = {written_id(step.id) for step in restless} | earlier
+    idle = [word for word in draft.step.if_changed if word not in moved]
     wants = isinstance(draft.decision, Change) or (draft.request is None and isinstance(draft.decision, NoChange))
     if draft.step.if_changed and len(idle) == len(draft.step.if_changed) and wants:
         would = "it would" if len(idle) == 1 else "they would"
         draft.decision = Skip(why=f"only if {' or '.join(idle)} changes something, but {would} not")
         draft.dormant = draft.decision.why
-    held = next((it for it in stuck if written_id(it) in draft.step.after), None)
+    held = next((word for word in stuck if written_id(word) in draft.step.after), None)
     if held and isinstance(draft.decision, Change) and not draft.step.always:
         draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked"), ()
 
@@ -239,7 +239,7 @@ def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
     blocked = draft.decision
     if not isinstance(blocked, Blocked) or blocked.then is None or not blocked.clears:
         return
-    if {written_id(it.id) for it in restless}.intersection(draft.step.after):
+    if {written_id(step.id) for step in restless}.intersection(draft.step.after):
         draft.decision, draft.would, draft.reach = (
             Skip(why=f"not yet: {blocked.why}"),
             blocked.then,
@@ -262,7 +262,7 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
     if not isinstance(draft.decision, Change | NoChange | Blocked):
         return None
     if step.if_changed:
-        moving = [it for it in step.if_changed if it in before]
+        moving = [word for word in step.if_changed if word in before]
         return f"only if {' or '.join(moving)} changes something" if moving else None
     if step.always:  # also where there is nothing to clean up as things stand: an earlier step may leave something
         comes = isinstance(draft.decision, Change) or draft.would is not None
@@ -283,7 +283,7 @@ def _condition_of_dormant(draft: _Draft, before: list[str]) -> str | None:
 
 def _condition_of_findings(step: Step, restless: list[Step], before: list[str], playbook: Playbook) -> str | None:
     """What a step depends on whose finding an earlier step may have cured, or whose own probe it may have changed."""
-    rivals = [it for it in restless if not playbook.findings or _share(it, step)]
+    rivals = [each for each in restless if not playbook.findings or _share(each, step)]
     if playbook.findings and rivals:
         what = " or ".join(step.for_) or "a finding"
         named = dict.fromkeys(written_id(rival.id) for rival in rivals if written_id(rival.id) != written_id(step.id))
@@ -294,7 +294,7 @@ def _condition_of_findings(step: Step, restless: list[Step], before: list[str], 
 
 def _reach(draft: _Draft) -> str:
     """What the step would touch at most at its turn."""
-    return f", at most on {', '.join(it.say for it in draft.reach)}" if draft.reach else _then(draft)
+    return f", at most on {', '.join(target.say for target in draft.reach)}" if draft.reach else _then(draft)
 
 
 def _then(draft: _Draft) -> str:

@@ -307,8 +307,10 @@ class Action:
     def of(cls, module: ModuleType) -> Action:
         """The action that *module* is.  Raises PluginError when the file does not keep the protocol."""
         name = module.__name__.rpartition(".")[2]
-        lacks = [it for it in ("Args", "State", "probe") if not hasattr(module, it)]
-        lacks += [it for it in ("Args", "State") if hasattr(module, it) and not is_dataclass(getattr(module, it))]
+        lacks = [word for word in ("Args", "State", "probe") if not hasattr(module, word)]
+        lacks += [
+            word for word in ("Args", "State") if hasattr(module, word) and not is_dataclass(getattr(module, word))
+        ]
         if lacks or not module.__doc__:
             raise PluginError(f"action {name!r} lacks {', '.join(lacks) or 'a docstring'}")
         doc = module.__doc__.strip()

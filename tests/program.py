@@ -122,7 +122,7 @@ def scene(playbook: str, **more: str) -> tuple[str, ...]:
 
 
 def look(playbook: str, step: str) -> Step:
-    """A look of one of the playbooks, as it is written."""
+    """A probe of one of the playbooks, as it is written."""
     path = Path(__file__).parents[1] / "playbooks" / f"{playbook}.yaml"
     (found,) = (it for it in load_playbook(path.read_text(), str(path), discover()).diagnose if it.id == step)
     return found

@@ -76,7 +76,7 @@ kill 0
 
 @contextmanager
 def traced(hosts: Sequence[LabHost], into: Path) -> Iterator[tuple[Traced, dict[str, int]]]:
-    """What is done on *hosts* by whoever logs in meanwhile, filled in at the end; and the ports to log in at.
+    """What is done on *hosts* by anybody who logs in meanwhile, filled in at the end; and the ports to log in at.
 
     On each a second sshd is started under strace: one that is there already could not be traced without a stop at each
     call of everything.

@@ -43,7 +43,7 @@ def ends(name: str, hosts: dict[str, dict[str, Any] | None], variables=None, **i
         if looks is None:
             candidates.append(Candidate(host=host, why="unreachable"))
             continue
-        scope = Scope(inputs=given, host={"name": host, **(variables or {}).get(host, {})}, looks=looks)
+        scope = Scope(inputs=given, host={"name": host, **(variables or {}).get(host, {})}, states=looks)
         found: dict[str, Finding] = {}
         offers = {}
         for rule in rules.findings:

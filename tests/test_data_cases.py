@@ -57,7 +57,7 @@ def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_mac
     for case in held:
         scope = Scope(
             inputs={"need_kernel": True},
-            looks={"kernel": kernel_conclusions(case.text), "health": {"off_the_bus": []}},
+            states={"kernel": kernel_conclusions(case.text), "health": {"off_the_bus": []}},
         )
         assert any(evaluate(rule["when"], scope) is True for rule in rules), case.name
 
@@ -99,7 +99,7 @@ def test_a_file_that_would_not_be_read_as_yaml_is_an_error(tmp_path):
         load(tmp_path / "x.yml")
 
 
-FOUND = {"need": "reset", "faults": ["xids", "oom"], "idle": {"$unknown": "no second look"}, "count": 1, "deep": {"a": [{"b": 1}]}}  # fmt: skip
+FOUND = {"need": "reset", "faults": ["xids", "oom"], "idle": {"$unknown": "no second probe"}, "count": 1, "deep": {"a": [{"b": 1}]}}  # fmt: skip
 
 
 @pytest.mark.parametrize(

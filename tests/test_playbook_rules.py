@@ -36,7 +36,7 @@ def scope(
     name: str, looks: dict[str, Any], host: str = "gpu-01", groups: tuple[str, ...] = ("gpu",), **inputs
 ) -> Scope:
     known = {it.name: it.default for it in book(name).inputs} | inputs
-    return Scope(inputs=known, host={"name": host, "groups": list(groups)}, run={"started_at": "NOW"}, looks=looks)
+    return Scope(inputs=known, host={"name": host, "groups": list(groups)}, run={"started_at": "NOW"}, states=looks)
 
 
 def matches(**steps: list[int]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_idle_gpus_are_sampled_for_ten_minutes_where_nobody_remembers_them(befor
     assert seen.inputs["watch"] == 10
     assert evaluate(watched.when, seen) is asked
     stuck = evaluate(
-        rule("stuck-node", "stuck").when, replace(seen, looks={**looks, "watched": Unknown(why="skipped")})
+        rule("stuck-node", "stuck").when, replace(seen, states={**looks, "watched": Unknown(why="skipped")})
     )
     assert isinstance(stuck, Unknown) if asked else stuck is True
 
@@ -353,12 +353,12 @@ def test_what_a_playbook_says_has_plain_words_and_real_plurals(name):
     ],
 )
 def test_a_number_is_counted_with_its_noun(text, value):
-    assert render(text, Scope(looks={"gpus": {"wedged": ["a", "b"]}})) == value
+    assert render(text, Scope(states={"gpus": {"wedged": ["a", "b"]}})) == value
 
 
 def test_what_is_not_known_is_not_counted():
     with pytest.raises(UnknownTouched):
-        render("{{ gpus.wedged | counted('GPU') }}", Scope(looks={"gpus": {"wedged": Unknown(why="no answer")}}))
+        render("{{ gpus.wedged | counted('GPU') }}", Scope(states={"gpus": {"wedged": Unknown(why="no answer")}}))
     with pytest.raises(ConfigError):
         render("{{ inputs | counted('x', 5, 6) }}", Scope())
 

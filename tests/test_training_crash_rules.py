@@ -43,7 +43,7 @@ def said(folder: Path, *lines: str) -> str:
         "ranks": to_json(drive(nccl_log.probe(ranks), Here())),
     }
     (rule,) = (it for it in book().findings if it.id == "collective_timeout")
-    return " ".join(str(render(rule.say, Scope(inputs={}, looks=looks))).split())
+    return " ".join(str(render(rule.say, Scope(inputs={}, states=looks))).split())
 
 
 def test_the_rank_that_came_least_far_is_named(tmp_path):
@@ -74,7 +74,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
         "jobs": {"matches": [{"pid": 1}] if working else []},
         "loop_there": {"count": 0},
     }
-    scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, looks=looks)
+    scope = Scope(inputs=inputs, host={"name": "h", "groups": []}, states=looks)
     own = [it for it in book().findings if it.severity.drives and not it.id.startswith(("loop_", "gpu_", "disk_"))]
     own += [it for it in book().findings if it.id == "gpu_memory"]
     told = [it for it in own if evaluate(it.when, scope) is True]
@@ -161,5 +161,5 @@ def test_a_server_that_crashed_is_told_by_what_it_said_first(lines, words):
     )
     (rule,) = (it for it in book().findings if it.id == "server_crash")
     looks = {"server": to_json(drive(log_scan.probe(args), Here()))}
-    assert words in " ".join(str(render(rule.say, Scope(inputs={}, looks=looks))).split())
+    assert words in " ".join(str(render(rule.say, Scope(inputs={}, states=looks))).split())
     assert found_in(*lines, server=True)[-1:] == ["server_crash"]

@@ -20,7 +20,7 @@ MOST = 200
 def proposals(complete: Completer, given: Given, begun: str) -> list[str]:
     """What *complete* proposes that begins as *begun* does; nothing where a file cannot be read."""
     try:
-        return [it for it in complete(given, begun) if it.startswith(begun)][:MOST]
+        return [word for word in complete(given, begun) if word.startswith(begun)][:MOST]
     except Exception:  # a broken file is reported by the command, not by the key that completes it
         return []
 
@@ -74,7 +74,7 @@ def lab_hosts(given: Given, begun: str) -> Iterable[str]:
     from engine import lab
 
     folder = given.get("directory")
-    return [it.name for it in lab.status(Path(folder) if folder else lab.default_directory())]
+    return [host.name for host in lab.status(Path(folder) if folder else lab.default_directory())]
 
 
 def _tree(given: Given) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ def _values(name: str, declared: Mapping[str, Any]) -> Sequence[str]:
     if declared.get("secret") is True or is_secret(name, declared.get("default")):
         return [""]
     if "enum" in declared:
-        return [str(it) for it in declared["enum"]]
+        return [str(each) for each in declared["enum"]]
     if declared.get("type") == "boolean":
         return ["true", "false"]
     default = declared.get("default", "")

@@ -16,7 +16,7 @@ LONGEST = 4096
 
 
 class Prompter(Protocol):
-    """Whoever started the program."""
+    """The user who started the program."""
 
     def is_there(self) -> bool:
         """Whether they can be asked."""

@@ -62,7 +62,7 @@ def playbook_files() -> tuple[Path, ...]:
         for path in sorted(folder.glob("*.y*ml")) if folder.is_dir() else ():
             if path.suffix in ENDINGS:
                 found.setdefault(path.stem, path)
-    return tuple(found[it] for it in sorted(found))
+    return tuple(found[word] for word in sorted(found))
 
 
 def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:
@@ -159,7 +159,7 @@ def _kind(path: Path) -> str:
 def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
     """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default."""
     if given:
-        return tuple(Path(it).expanduser() for it in given)
+        return tuple(Path(word).expanduser() for word in given)
     if named := os.environ.get("RUNBOOK_INVENTORY"):
         return tuple(Path(part).expanduser() for part in named.split(os.pathsep) if part)
     if Path(DEFAULT_INVENTORY).is_file():
@@ -224,11 +224,13 @@ def read_inputs(given: GivenInputs, playbook: Playbook) -> Mapping[str, Json]:
     """Every input of *playbook* with its value.  Raises ConfigError for unknown names and wrong values."""
     from engine.lang.inputs import parse_input_option, resolve_inputs
 
-    from_environment = {it.name: os.environ[it.env] for it in playbook.inputs if it.env and os.environ.get(it.env)}
+    from_environment = {
+        each.name: os.environ[each.env] for each in playbook.inputs if each.env and os.environ.get(each.env)
+    }
     values = {**given.below, **from_environment}
     places: dict[str, Where] = {}
     if given.file:
-        of_file, places = read_inputs_file(given.file, [it.name for it in playbook.inputs], playbook.name)
+        of_file, places = read_inputs_file(given.file, [each.name for each in playbook.inputs], playbook.name)
         values.update(of_file)
     for option in given.options:
         name, value = parse_input_option(option, playbook)

@@ -61,7 +61,7 @@ def down_text(directory: str) -> str:
 def status_text(directory: str) -> str:
     """The lab's hosts, and what lives there."""
     where = _directory(directory)
-    rows = [line for it in lab.status(where) for line in (str(it), *_living(it))]
+    rows = [line for host in lab.status(where) for line in (str(host), *_living(host))]
     return "\n".join([*rows, "", *lab.sharing(where)]) if rows else "no lab is running: start one with `runbook lab up`"
 
 
@@ -101,7 +101,7 @@ def run_in_lab(playbook: str, directory: str, faults: Sequence[str], options: Op
 
 def _run_there(playbook: str, directory: str, faults: Sequence[str], options: Options, person: Person) -> int:
     where = _directory(directory)
-    if any(it.lives for it in lab.status(where)):
+    if any(host.lives for host in lab.status(where)):
         raise ConfigError(
             f"a lab is running already: use it with `runbook run` and -i {where / lab.INVENTORY}, "
             f"end it with `runbook lab down{f' --dir {quote(directory)}' if directory else ''}`, or give another --dir"

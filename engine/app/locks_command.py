@@ -56,7 +56,7 @@ def _report(order: Order, options: Options, person: Person, stop: Cancellation, 
 
 
 def _playbook() -> Playbook:
-    root, login = (Step(id=it, phase=Phase.DIAGNOSE, action="host_locks") for it in USERS)
+    root, login = (Step(id=user, phase=Phase.DIAGNOSE, action="host_locks") for user in USERS)
     return Playbook(name="locks", diagnose=(replace(root, become="root", ignore_failure=True), login))
 
 
@@ -64,11 +64,11 @@ def lines_of(results: Sequence[HostResult]) -> Iterator[str]:
     """A line for each lock, then one for all hosts of which the same is to be said."""
     rest: dict[str, list[str]] = {}
     for result in results:
-        steps = {it.id: it for it in result.steps}
+        steps = {step.id: step for step in result.steps}
         if result.error:
             rest.setdefault(f"{result.verdict}: {result.error}", []).append(result.host)
             continue
-        locks = dict.fromkeys(line for it in USERS for line in _held(steps[it]))
+        locks = dict.fromkeys(line for user in USERS for line in _held(steps[user]))
         yield from (f"{result.host}: {line}" for line in locks)
         if why := _unknown(steps):
             rest.setdefault(why, []).append(result.host)
@@ -84,11 +84,11 @@ def _held(step: StepResult) -> list[str]:
 
 
 def _texts(value: Json) -> list[str]:
-    return [str(it) for it in value] if isinstance(value, list) else []
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _unknown(steps: Mapping[str, StepResult]) -> str:
     """What is not known of a host's locks, and why."""
     whose = {"root": "root's locks are not known", "login": "the locks of the login user are not known"}
-    failed = [it for it in USERS if steps[it].status is not Status.OK]
-    return "; ".join(f"{whose[it]}: {steps[it].why}" for it in failed)
+    failed = [user for user in USERS if steps[user].status is not Status.OK]
+    return "; ".join(f"{whose[word]}: {steps[word].why}" for word in failed)

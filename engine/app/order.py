@@ -88,14 +88,14 @@ def no_record(_: str) -> None:
 
 def hidden_inputs(order: Order) -> frozenset[str]:
     """The inputs whose values must not be shown."""
-    hidden = {it.name for it in order.playbook.inputs if it.hides(order.inputs.get(it.name))}
+    hidden = {each.name for each in order.playbook.inputs if each.hides(order.inputs.get(each.name))}
     return frozenset(hidden) | secret_inputs(order.playbook)
 
 
 def run_facts(order: Order, mask: Masking) -> RunFacts:
     """What the records of the run have in common; an input in which something is to be masked counts as secret, too."""
     hidden = hidden_inputs(order)
-    default = {it.name: it.default for it in order.playbook.inputs}
+    default = {each.name: each.default for each in order.playbook.inputs}
     telling = {name for name, value in order.inputs.items() if masked({"input": value}, mask) != {"input": value}}
     secrets = {name: value for name, value in order.inputs.items() if name in hidden | telling}
     plain = {name: value for name, value in order.inputs.items() if name not in secrets}
@@ -105,7 +105,7 @@ def run_facts(order: Order, mask: Masking) -> RunFacts:
         inputs=plain,
         secrets=secrets,
         given=tuple(sorted(name for name, value in secrets.items() if value != default.get(name))),
-        inventory=tuple(str(Path(it).absolute()) for it in order.inventory.sources),
+        inventory=tuple(str(Path(source).absolute()) for source in order.inventory.sources),
         hosts=order.origin.hosts if order.origin else {},
         secret_places=order.origin.secret_places if order.origin else (),
     )
@@ -114,10 +114,10 @@ def run_facts(order: Order, mask: Masking) -> RunFacts:
 def secret_values_of_inputs(order: Order) -> list[str]:
     """The values of secret inputs, of the playbook and of what it includes; and those within others, by their names."""
     placed = secret_inputs(order.playbook)
-    given = [(it, order.inputs.get(it.name), it.name in placed) for it in order.playbook.inputs]
+    given = [(each, order.inputs.get(each.name), each.name in placed) for each in order.playbook.inputs]
     for part in order.playbook.parts:
         placed = secret_inputs(order.playbook, part.id)
-        given += [(it, order.parts[part.id].get(it.name), it.name in placed) for it in part.inputs]
+        given += [(each, order.parts[part.id].get(each.name), each.name in placed) for each in part.inputs]
     return [
         text
         for declared, value, secret in given

@@ -49,7 +49,7 @@ class Output:
         """Because its reader did not read it, and the run was interrupted."""
 
     def on(self, event: Event) -> None:
-        """Pass it to the reporter soon.  Never raises: the hosts' ends count, whoever listens."""
+        """Pass it to the reporter soon.  Never raises: the hosts' ends count, anybody who listens."""
         if not self._writer.ident:
             self._writer.start()
         self._waiting.put(event)
@@ -136,7 +136,7 @@ class Outputs:
     def __exit__(self, *_: object) -> None:
         for report in (*self._reports, self._all[0]):  # a file is not to wait for a reader
             report.close()
-        if given_up := [it for it in self._all if it.given_up]:
+        if given_up := [output for output in self._all if output.given_up]:
             raise OutputGivenUp(f"incomplete: {plural(len(given_up), 'output')} could not be written in full")
 
     def on(self, event: Event) -> None:
@@ -147,7 +147,7 @@ class Outputs:
             self._all[0].drain()
 
     def aside(self, line: str) -> bool:
-        """Have *line* shown to whoever watches stdout, if that is the way; safe in a signal handler."""
+        """Have *line* shown to anybody who watches stdout, if that is the way; safe in a signal handler."""
         return self._all[0].aside(line)
 
     def code(self, code: int) -> int:

@@ -45,10 +45,10 @@ def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wid
     lines = wrapped(f"{book.name}: {book.about}" if book.about else book.name, "", wide)
     lines += [f"({path}; for hosts: {book.hosts or 'as given by --hosts'})"]
     if book.inputs:
-        lines += ["", "INPUTS (-e NAME=VALUE)", *(line for it in book.inputs for line in _input_lines(it, wide))]
+        lines += ["", "INPUTS (-e NAME=VALUE)", *(line for item in book.inputs for line in _input_lines(item, wide))]
     if book.secrets:
         lines += ["", "SECRETS (read right before a run that needs them)"]
-        lines += [line for it in book.secrets for line in _secret_lines(it, wide)]
+        lines += [line for secret in book.secrets for line in _secret_lines(secret, wide)]
     writer = _Writer(book, actions, wide)
     if book.diagnose:
         lines += ["", *wrapped("1. DIAGNOSE (changes nothing; a dry run does all of it, too)", "", wide)]
@@ -174,11 +174,11 @@ class _Writer:
         from engine.expressions.views import UnknownTouched
         from engine.lang.arguments import build
 
-        looks = {it.id.removeprefix(f"{step.part}_"): Unknown(why="not probed yet") for it in self._book.diagnose}
+        states = {each.id.removeprefix(f"{step.part}_"): Unknown(why="not probed yet") for each in self._book.diagnose}
         item = ITEM if step.each else None
         wanted = {name: value for name, value in step.args.items() if name not in SPARES}
         try:
-            rendered = render(wanted, Scope(inputs=self._inputs.get(step.part, {}), looks=looks, item=item))
+            rendered = render(wanted, Scope(inputs=self._inputs.get(step.part, {}), states=states, item=item))
             return build(action.Args, rendered) if isinstance(rendered, Mapping) else None
         except (UnknownTouched, ConfigError):
             return None
@@ -207,15 +207,15 @@ def _changes(action: Action, args: Any) -> bool:
     """Whether the lines to do it by hand change the host, although the step only reads where it stands."""
     if action.decide is None:
         return False
-    looks = getattr(args, "method", "") in ("GET", "HEAD") or action.name in ("command", "script")
-    return not looks or bool(getattr(args, "do", None))
+    reads = getattr(args, "method", "") in ("GET", "HEAD") or action.name in ("command", "script")
+    return not reads or bool(getattr(args, "do", None))
 
 
 def _inputs(book: Playbook) -> Mapping[str, Mapping[str, Json]]:
     """The inputs of the playbook and of every part of it, at their defaults."""
     from engine.lang.includes import inputs_of_parts
 
-    own = {it.name: it.default for it in book.inputs if not it.required}
+    own = {each.name: each.default for each in book.inputs if not each.required}
     try:
         return inputs_of_parts(book, own)
     except ConfigError:  # a part is given an input that has no default here

@@ -112,10 +112,10 @@ class Run:
 
     def _with_masks_noted(self, event: ChangeStarted, hidden: ChangeStarted) -> ChangeStarted:
         """*hidden*, which says of the files of *event* whether secrets of this run stand in what is shown of them."""
-        lent = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
-        if hidden.undo is None or (hidden.diff == event.diff and not lent):
+        has_masked = bool(self.order.secret_values.masked) and MASK in event.diff  # masked as the host has printed them
+        if hidden.undo is None or (hidden.diff == event.diff and not has_masked):
             return hidden
-        parts = tuple(replace(it, masked=True) if isinstance(it, UndoFile) else it for it in hidden.undo.parts)
+        parts = tuple(replace(part, masked=True) if isinstance(part, UndoFile) else part for part in hidden.undo.parts)
         return replace(hidden, undo=replace(hidden.undo, parts=parts))
 
     def probed(self) -> tuple[int, tuple[HostResult, ...]]:
@@ -144,7 +144,7 @@ class Run:
             return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
         if self.stop.level() or not _anything(planned):
             return self._end(Mode.RUN, self.fleet.conclude(planned))
-        plans = tuple(masked(it.plan, self._mask) for it in planned if it.plan)
+        plans = tuple(masked(each.plan, self._mask) for each in planned if each.plan)
         self.emit(Asked(hosts=tuple(plan.host for plan in plans)))
         agreed = not self.stop.level() and ask(plans)
         self.emit(Answered(answer="yes" if agreed else "no"))
@@ -154,13 +154,13 @@ class Run:
         return self._end(Mode.RUN, self.fleet.carry_out(planned, Consent.SHOWN))
 
     def apply(self, narrowed: Narrow, left: Sequence[HostResult], consent: Consent | None) -> int:
-        """Plan every host anew but those of *left*, and do what *narrowed* leaves of it.  Returns the exit code.
+        """Plan every host again but those of *left*, and do what *narrowed* leaves of it.  Returns the exit code.
 
         *left* have their end already; *consent*: None where nothing is to be done, or nobody agreed to it.
         """
         mode = Mode.RUN if consent else Mode.PLAN
         self._start(mode)
-        hosts, ended = self.order.selection.hosts, {it.host: it for it in left}
+        hosts, ended = self.order.selection.hosts, {host_result.host: host_result for host_result in left}
         for result in left:
             self.emit(HostFinished(result=result))
         done = [Planned(host=host, result=it) for host in hosts if (it := ended.get(host.name))]
@@ -202,7 +202,7 @@ class Run:
         """The limits of the run, where the hosts *changed* are to be changed."""
         shown = limits_of(self.order, changed)
         earlier = self.fleet.change_limits
-        return replace(shown, used=earlier.used(it.name for it in self.order.selection.hosts)) if earlier else shown
+        return replace(shown, used=earlier.used(host.name for host in self.order.selection.hosts)) if earlier else shown
 
     def close(self) -> None:
         """Hang up where connections are kept for the whole run.  Never raises."""
@@ -227,9 +227,11 @@ class Run:
             seconds=round(time.monotonic() - self.began, 3),
             exit_code=code,
             left_out=order.selection.left_out,
-            limits=self.limits([it.host for it in hosts if it.verdict is Verdict.PLANNED]) if planned else None,
+            limits=self.limits([host_result.host for host_result in hosts if host_result.verdict is Verdict.PLANNED])
+            if planned
+            else None,
             hosts=tuple(hosts),
-            totals={it.value: counted[it] for it in Verdict if counted[it]},
+            totals={verdict.value: counted[verdict] for verdict in Verdict if counted[verdict]},
             scripts=scripts_of(hosts),
         )
         self.emit(RunFinished(result=result))
@@ -323,7 +325,7 @@ def limits_of(order: Order, changed: Sequence[str]) -> AppliedLimits:
 
 def _deadline(order: Order) -> float:
     """Seconds that a run of *order* may take; 0: as long as it takes."""
-    return min((it for it in (order.deadline, order.playbook.limits.deadline) if it), default=0.0)
+    return min((number for number in (order.deadline, order.playbook.limits.deadline) if number), default=0.0)
 
 
 def _now() -> str:

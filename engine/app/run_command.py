@@ -53,7 +53,7 @@ Options = Mapping[str, Any]
 
 
 class Person(Protocol):
-    """Whoever started the program."""
+    """The user who started the program."""
 
     def is_there(self) -> bool:
         """Whether they can be asked."""
@@ -105,7 +105,9 @@ def _run_playbook(name: str, options: Options, person: Person, hiding: SecretMas
 
 def origin_of_playbook(order: Order, options: Options, command: str) -> RunOrigin:
     """Where a run of a playbook comes from that *command* starts with *options*."""
-    tags, skipped = (tuple(it for text in options[name] for it in text.split(",")) for name in ("tags", "skip_tags"))
+    tags, skipped = (
+        tuple(part for text in options[name] for part in text.split(",")) for name in ("tags", "skip_tags")
+    )
     origin = origin_of(order, command, reason=options["reason"], diagnose_only=options["only"] == "diagnose")
     return replace(origin, tags=tags, skip_tags=skipped)
 
@@ -220,7 +222,7 @@ def _pattern(playbook: Playbook | None, options: Options, problems: list[Problem
 def _changing(playbook: Playbook, options: Options) -> bool:
     """Whether a run of *playbook* with *options* may change a host."""
     actions = discover()
-    changing = any(actions[it.action].decide for it in playbook.remediate)
+    changing = any(actions[step.action].decide for step in playbook.remediate)
     return bool(options.get("settle")) or (options["only"] != "diagnose" and changing)
 
 

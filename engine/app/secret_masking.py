@@ -50,7 +50,7 @@ class SecretMasking:
             case ConfigError():
                 raise ConfigError(*(masked(problem, mask) for problem in error.problems)) from None
             case RunbookError():
-                error.args = tuple(mask(it) if isinstance(it, str) else it for it in error.args)
+                error.args = tuple(mask(item) if isinstance(item, str) else item for item in error.args)
             case _ if type(error).__module__.partition(".")[0] != "click":
                 raise InternalError(f"internal error: {mask(''.join(traceback.format_exception(error)))}") from None
 
@@ -177,7 +177,7 @@ def _named(value: object) -> Iterator[str]:
                 else:
                     yield from _named(inner)
         case list() | tuple():
-            words = [it for it in value if isinstance(it, str)]
+            words = [each for each in value if isinstance(each, str)]
             shown = masked_argv(words)
             yield from (word for word, it in zip(words, shown, strict=True) if it == MASK and word != MASK)
             for item in value:
@@ -191,9 +191,9 @@ def _leaves(value: object) -> Iterator[str]:
         case Raw(value=inner):
             yield from _leaves(inner)
         case Mapping():
-            yield from (text for it in value.values() for text in _leaves(it))
+            yield from (text for each in value.values() for text in _leaves(each))
         case list() | tuple():
-            yield from (text for it in value for text in _leaves(it))
+            yield from (text for each in value for text in _leaves(each))
         case str() if "{{" not in value and value.strip().lower() not in NOT_A_VALUE:
             yield from secrets_in({"secret": value})
         case int() | float() if not isinstance(value, bool):

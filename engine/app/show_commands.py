@@ -51,7 +51,7 @@ def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, v
         f"{plural(len(rows), 'host')} taken: {fold([host.name for host in chosen.hosts])}" if rows else "no host taken"
     )
     lines += ["", taken] if rows else [taken]
-    lines += [f"left out: {it.host} ({it.why})" for it in _by_reason(chosen.left_out)]
+    lines += [f"left out: {left_out.host} ({left_out.why})" for left_out in _by_reason(chosen.left_out)]
     lines += [f"warning: {warning}" for warning in chosen.warnings]
     return "\n".join(lines)
 
@@ -86,7 +86,7 @@ def _host_details(host: Host) -> list[str]:
         "gpu": host.vars.get("gpu") or host.vars.get("gpu_type") or "",
         "role": ", ".join(traits(host).get("role", ())),
         "note": host.vars.get("note") or "",
-        "secrets": ", ".join(f"{it.name} ({it})" for it in host.secrets),
+        "secrets": ", ".join(f"{secret.name} ({secret})" for secret in host.secrets),
         "from": str(host.where),
     }
     return [f"{name}: {value}" for name, value in found.items() if value]
@@ -129,7 +129,7 @@ def public_fields(kind: type[Any]) -> dict[str, Any]:
 def parts_of(action: Action) -> list[type[Any]]:
     """The kinds of value with fields of their own that the arguments and the fields of *action* are made of."""
     found: list[type[Any]] = []
-    waiting: list[Any] = [it for kind in (action.Args, action.State) for it in public_fields(kind).values()]
+    waiting: list[Any] = [field for kind in (action.Args, action.State) for field in public_fields(kind).values()]
     while waiting:
         kind = waiting.pop(0)
         waiting += get_args(kind)
@@ -221,11 +221,11 @@ def _type(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"list of {_type(inner[0])}"
     if str(get_origin(kind)) == "typing.Literal":
-        return " | ".join(str(it) for it in inner if it != "")
+        return " | ".join(str(each) for each in inner if each != "")
     if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
         return "mapping"
     if not inner:
         return "none" if kind is type(None) else str(getattr(kind, "__name__", kind))
     if {type(None), bool, str} <= set(inner):
         return "anything" if Unknown not in inner else "anything or Unknown"
-    return " or ".join(sorted({_type(it) for it in inner}))
+    return " or ".join(sorted({_type(each) for each in inner}))

@@ -65,15 +65,15 @@ def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str])
     """
     wanted, skipped = _words(wanted), _words(skipped)
     known = sorted({tag for step in playbook.steps for tag in step.tags})
-    problems = [_unknown(it, known) for it in (*wanted, *skipped) if it not in known]
+    problems = [_unknown(word, known) for word in (*wanted, *skipped) if word not in known]
     if problems:
         raise ConfigError(*problems)
-    looks = {it.id for it in playbook.diagnose}
+    probes = {each.id for each in playbook.diagnose}
 
     def chosen(step: Step) -> Step:
         if out := [tag for tag in step.tags if tag in skipped]:
             return replace(step, left_out=f"left out by --skip-tags {','.join(out)}")
-        free = not step.tags and step.id in looks
+        free = not step.tags and step.id in probes
         if wanted and not free and not set(step.tags) & set(wanted):
             return replace(step, left_out=f"left out by --tags {','.join(wanted)}")
         return step
@@ -88,7 +88,7 @@ def without_scratch(playbook: Playbook) -> Playbook:
 
 
 def _words(given: Sequence[str]) -> list[str]:
-    return [word for it in given for word in (part.strip() for part in it.split(",")) if word]
+    return [word for text in given for word in (part.strip() for part in text.split(",")) if word]
 
 
 def _unknown(tag: str, known: Iterable[str]) -> Problem:

@@ -12,7 +12,7 @@ from engine.values.types import Json, plural, seconds
 
 def conditions(step: Step, *, found: bool, items: str = "") -> list[str]:
     """When *step* is taken, and how; *found*: the playbook has findings; *items*: those of its ``each``."""
-    return [f"{it[0].upper()}{it[1:]}." for it in (*_when(step, found, items), *_how(step)) if it]
+    return [f"{word[0].upper()}{word[1:]}." for word in (*_when(step, found, items), *_how(step)) if word]
 
 
 def _when(step: Step, found: bool, items: str) -> Iterator[str]:
@@ -126,8 +126,8 @@ def limits(given: Limits) -> str:
         words.append(f"Once {_hosts(given.stop_after)} {UNWELL}, no further host is started.")
     if given.max_unavailable:
         words.append(f"Never more than {_hosts(given.max_unavailable)} being changed, or {UNWELL}.")
-    for it in given.max_concurrent_per:
-        words.append(f"At most {plural(it.most, 'host')} with the same {it.variable} at once.")
+    for limit in given.max_concurrent_per:
+        words.append(f"At most {plural(limit.most, 'host')} with the same {limit.variable} at once.")
     if given.order is not HostOrder.INVENTORY:
         words.append(f"Hosts are taken in this order: {given.order}.")
     if given.confirm_from:

@@ -127,7 +127,7 @@ def settle(**options: Any) -> int:
 def resume(run: str, **options: Any) -> int:
     """Go on with RUN (an id, its beginning, or `last`): hosts not begun, failed, unreachable, unknown or cancelled.
 
-    Each host is probed anew. What that run did is not done a second time; a change that was in flight is checked first,
+    Each host is probed again. What that run did is not repeated; a change that was in flight is checked first,
     and where no probe can tell, --repeat or --assume-done says what to do. Exit codes are those of `run`.
     """
     from engine.app.history.resume_command import resume as resume_run

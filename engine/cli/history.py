@@ -35,7 +35,9 @@ def history(context: click.Context) -> None:
     Every run, also a dry run, is recorded in a journal of its own, which only you can read.
     """
     if context.invoked_subcommand is None:
-        context.invoke(history_list, **{it.name: it.get_default(context) for it in history_list.params if it.name})
+        context.invoke(
+            history_list, **{param.name: param.get_default(context) for param in history_list.params if param.name}
+        )
 
 
 @history.command("list", context_settings=CONTEXT)
@@ -107,7 +109,7 @@ def history_verify(run: str, records: str) -> int:
     """Check that no record was edited or removed.
 
     The exit code is 1 where one was edited, cut, reordered or removed. The lines of a journal are chained by their
-    digests, and a ledger has the last digest of each. Who can write both files anew can forge them: keep a copy of the
+    digests, and a ledger has the last digest of each. Who can write both files again can forge them: keep a copy of the
     ledger elsewhere where that matters.
     """
     from engine.app.history.keeping import verified

@@ -90,4 +90,4 @@ def lab_run(playbook: str, directory: str, faults: Sequence[str], **options: Any
 
 for _option in lab_run.params:
     if isinstance(_option, click.Option) and _option.name == "inventory":
-        _option.hidden = True  # the lab has its own; whoever gives one gets an error
+        _option.hidden = True  # the lab has its own; anybody who gives one gets an error

@@ -83,7 +83,7 @@ def apply(file: str, **options: Any) -> int:
     """Do what the plan in PLAN shows, or less: on a terminal it is shown again, and asked for.
 
     Refused (exit 2, no connection is made): a plan that was edited, has expired, was applied already or lacks
-    approvals; a playbook, inventory or input that has changed since. Every host is probed anew: where more would be
+    approvals; a playbook, inventory or input that has changed since. Every host is probed again: where more would be
     done than was shown, nothing is sent, and the host is `drifted` (exit 6); others go on.
     """
     from engine.app.plans.apply_command import apply_plan

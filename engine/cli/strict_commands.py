@@ -148,7 +148,11 @@ class StrictGroup(click.Group):
             return f"{ctx.command_path} show {name}"
         if ctx.parent:
             return ""
-        groups = (it for it in self.commands.values() if isinstance(it, click.Group) and name in it.commands)
+        groups = (
+            command
+            for command in self.commands.values()
+            if isinstance(command, click.Group) and name in command.commands
+        )
         inner = next(groups, None)
         meant = f"{inner.name} {name}" if inner else COMMANDS.get(name, "")
         return f"{ctx.command_path} {meant}" if meant else ""

@@ -40,7 +40,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Observation:
     """What one host is among those that it is compared with, and the names behind ``across.`` in expressions."""
 
     seen: Compared | Unknown | None
@@ -57,17 +57,25 @@ def compared(playbook: Playbook, hosts: Sequence[Candidate]) -> Mapping[str, tup
 
     One finding after the other, each on all hosts: a later one may ask on which hosts an earlier one is present.
     """
-    offers = {it.host: it.offers for it in hosts if it.offers is not None}
-    found = {it.host: {one.id: one for one in it.findings} for it in hosts if it.offers is not None}
+    offers = {candidate.host: candidate.offers for candidate in hosts if candidate.offers is not None}
+    found = {
+        candidate.host: {one.id: one for one in candidate.findings}
+        for candidate in hosts
+        if candidate.offers is not None
+    }
     present: dict[str, tuple[str, ...]] = {}
     for rule in playbook.findings:
-        seen = _looks(compare([_share(rule, it) for it in hosts]), _own_names(present, rule)) if rule.across else {}
+        seen = (
+            _observations(compare([_share(rule, candidate) for candidate in hosts]), _own_names(present, rule))
+            if rule.across
+            else {}
+        )
         for host, own in found.items():
             if rule.across:
                 own[rule.id] = _finding(rule, offers[host][rule.id].scope, seen[host], own)
             else:
                 own[rule.id] = _unless_explained(own[rule.id], rule, own)
-        present[rule.id] = tuple(sorted(it for it in found if found[it][rule.id].status is Presence.PRESENT))
+        present[rule.id] = tuple(sorted(word for word in found if found[word][rule.id].status is Presence.PRESENT))
     return {host: tuple(own[rule.id] for rule in playbook.findings) for host, own in found.items()}
 
 
@@ -105,16 +113,18 @@ def _unless_explained(finding: Finding, rule: FindingRule, found: Mapping[str, F
     return Finding(id=rule.id, severity=rule.severity, status=Presence.ABSENT, why=why)
 
 
-def _looks(seen: Mapping[str, Compared | Unknown | None], present: Mapping[str, tuple[str, ...]]) -> Mapping[str, Look]:
+def _observations(
+    seen: Mapping[str, Compared | Unknown | None], present: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, Observation]:
     """*seen* with what expressions see of it, most of which the hosts of a group share.
 
     *present*: the hosts on which each earlier finding is present, of all groups.
     """
     shared: dict[int, Mapping[str, Json]] = {}
-    looks = {}
+    observations = {}
     for host, it in seen.items():
         if not isinstance(it, Compared):
-            looks[host] = Look(seen=it)
+            observations[host] = Observation(seen=it)
             continue
         if id(it.hosts) not in shared:
             there = {one.host for one in it.hosts}
@@ -122,21 +132,23 @@ def _looks(seen: Mapping[str, Compared | Unknown | None], present: Mapping[str, 
             made = to_json(replace(it, found=here))
             assert isinstance(made, Mapping)
             shared[id(it.hosts)] = made
-        looks[host] = Look(seen=it, fields={**shared[id(it.hosts)], "value": to_json(it.value), "alike": it.alike})
-    return looks
+        observations[host] = Observation(
+            seen=it, fields={**shared[id(it.hosts)], "value": to_json(it.value), "alike": it.alike}
+        )
+    return observations
 
 
-def _finding(rule: FindingRule, scope: Scope, look: Look, found: Mapping[str, Finding]) -> Finding:
+def _finding(rule: FindingRule, scope: Scope, observation: Observation, found: Mapping[str, Finding]) -> Finding:
     """*rule*, held against one host."""
-    match look.seen:
+    match observation.seen:
         case None:
             why = "not compared: no other host of the run takes part, or this one does not"
             return Finding(id=rule.id, severity=rule.severity, status=Presence.ABSENT, why=why)
         case Unknown(why=why):
             unknown: Json | Unknown = Unknown(why=why)
-            return evaluated(rule, replace(scope, looks={**scope.looks, ACROSS: unknown}), found)
+            return evaluated(rule, replace(scope, states={**scope.states, ACROSS: unknown}), found)
         case Compared() as seen:
-            made = evaluated(rule, replace(scope, looks={**scope.looks, ACROSS: look.fields}), found)
+            made = evaluated(rule, replace(scope, states={**scope.states, ACROSS: observation.fields}), found)
             return _with_reach(made, seen)
 
 

@@ -46,35 +46,37 @@ def diagnose(site: HostContext) -> Diagnosis:
                 case times:
                     taken[step.id] = times
                     ready.append(step)
-        for step, outcomes in zip(ready, _told(ready, taken, site, anew=False), strict=True):
+        for step, outcomes in zip(ready, _run_steps(ready, taken, site, fresh=False), strict=True):
             results[step.id], states[step.id], taken[step.id] = outcomes
-    ordered = tuple(results[it.id] for it in site.playbook.diagnose)
+    ordered = tuple(results[each.id] for each in site.playbook.diagnose)
     first = Diagnosis(results=ordered, states=states, taken=taken)
     return probe_again(site, first, stale) if (stale := _beside_samples(site.playbook, results)) else first
 
 
 def _beside_samples(playbook: Playbook, results: Mapping[str, StepResult]) -> set[str]:
     """The probes that findings weigh, but for slow ones, where the playbook has taken samples for long."""
-    looks = {it.id: it for it in playbook.diagnose}
-    if not any(look.samples and results[look.id].seconds >= LONG for look in looks.values()):
+    probes = {step.id: step for step in playbook.diagnose}
+    if not any(probe.samples and results[probe.id].seconds >= LONG for probe in probes.values()):
         return set()
-    weighed = {look for rule in playbook.findings for look in rule.looks}
+    weighed = {probe for rule in playbook.findings for probe in rule.probes}
     again = {
-        look for look in weighed & looks.keys() if results[look].status is Status.OK and results[look].seconds < LONG
+        probe
+        for probe in weighed & probes.keys()
+        if results[probe].status is Status.OK and results[probe].seconds < LONG
     }
-    return {it for it in again if not looks[it].samples and not looks[it].scratch}
+    return {word for word in again if not probes[word].samples and not probes[word].scratch}
 
 
 def probe_again(site: HostContext, first: Diagnosis, wanted: Collection[str]) -> Diagnosis:
-    """*first* with the probes named in *wanted* taken anew, with the arguments that they had then.
+    """*first* with the probes named in *wanted* taken again, with the arguments that they had then.
 
     One with ``samples`` goes on where it was: by one sample, so that nobody waits for a whole series again.
     """
     site.recent.forget()
-    steps = [it for it in site.playbook.diagnose if it.id in wanted and it.id in first.taken]
+    steps = [each for each in site.playbook.diagnose if each.id in wanted and each.id in first.taken]
     states = dict(first.states)
     results, taken = {result.id: result for result in first.results}, dict(first.taken)
-    for step, (result, state, times) in zip(steps, _told(steps, first.taken, site, anew=True), strict=True):
+    for step, (result, state, times) in zip(steps, _run_steps(steps, first.taken, site, fresh=True), strict=True):
         states[step.id], taken[step.id] = state, times
         before = results[step.id]
         if result.status is not Status.OK or before.status is not Status.OK:
@@ -83,40 +85,40 @@ def probe_again(site: HostContext, first: Diagnosis, wanted: Collection[str]) ->
 
 
 Times = tuple[StepInstance | SkippedInstance, ...]
-Told = tuple[StepResult, Json | Unknown]
+StepOutcome = tuple[StepResult, Json | Unknown]
 """The result of a probe for the report, and its value for expressions."""
 
 
-def _told(
-    steps: Sequence[Step], taken: Mapping[str, Times], site: HostContext, *, anew: bool
+def _run_steps(
+    steps: Sequence[Step], taken: Mapping[str, Times], site: HostContext, *, fresh: bool
 ) -> list[tuple[StepResult, Json | Unknown, Times]]:
     """Take *steps*, all their items side by side, and tell what each saw, with its times as they are now.
 
     Those with ``samples`` come last, so that a probe that is slow does not delay a sample.
     """
-    due = [(step, it) for step in steps for it in taken[step.id] if isinstance(it, StepInstance)]
+    due = [(step, instance) for step in steps for instance in taken[step.id] if isinstance(instance, StepInstance)]
     plain = [(step, it) for step, it in due if not step.samples]
     often = [(step, it) for step, it in due if step.samples]
     probed = [
-        *probe_with_retries([ProbeRequest(step=step, args=it.args) for step, it in plain], site, anew=anew),
+        *probe_with_retries([ProbeRequest(step=step, args=it.args) for step, it in plain], site, fresh=fresh),
         *sample(
             [ProbeRequest(step=step, args=it.args) for step, it in often],
             site,
             [it.series for _, it in often],
-            anew=anew,
+            fresh=fresh,
         ),
     ]
     found = dict(zip([id(it) for _, it in (*plain, *often)], probed, strict=True))
     outcomes = []
     for step in steps:
-        times = [(it, found.get(id(it))) for it in taken[step.id]]
+        times = [(instance, found.get(id(instance))) for instance in taken[step.id]]
         now = tuple(replace(it, series=saw.series) if isinstance(it, StepInstance) and saw else it for it, saw in times)
-        outcomes.append((*_told_of(step, times), now))
+        outcomes.append((*_outcome_of(step, times), now))
     return outcomes
 
 
-def _told_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance, ProbeResult | None]]) -> Told:
-    each: list[Told] = []
+def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance, ProbeResult | None]]) -> StepOutcome:
+    each: list[StepOutcome] = []
     for taking, probed in times:
         match taking:
             case SkippedInstance(result=refused):
@@ -131,7 +133,7 @@ def _told_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance, P
     return _result_of_items(step, kept, items), items
 
 
-Kept = Sequence[tuple[StepInstance | SkippedInstance, Told]]
+Kept = Sequence[tuple[StepInstance | SkippedInstance, StepOutcome]]
 """The items of an ``each`` that its ``when`` has not left out, with what is said of them."""
 
 
@@ -143,7 +145,7 @@ def _result_of_items(step: Step, kept: Kept, items: list[Json]) -> StepResult:
     why = _why_items_failed(bad) if bad else "; ".join([plural(len(kept), "item"), *remarks])
     return replace(
         StepResult.of(step, Status.FAILED if bad else Status.OK, why),
-        fault=Fault.LOOK if bad else Fault.NONE,
+        fault=Fault.PROBE if bad else Fault.NONE,
         ignored=bool(bad) and step.ignore_failure,
         verified=not bad,
         seconds=max((result.seconds for result in results), default=0.0),
@@ -186,7 +188,7 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
         case ProbeFailure(why=why):
             result = replace(
                 StepResult.of(step, Status.FAILED, why),
-                fault=Fault.LOOK,
+                fault=Fault.PROBE,
                 ignored=step.ignore_failure,
                 seconds=probed.seconds,
                 commands=probed.commands,
@@ -215,20 +217,20 @@ def _waves(steps: Sequence[Step]) -> list[list[Step]]:
     needs: dict[str, set[str]] = {}
     for step in steps:
         needs[step.id] = named(step) & earliest.keys()
-        earliest[step.id] = 1 + max((earliest[it] for it in needs[step.id]), default=-1)
+        earliest[step.id] = 1 + max((earliest[need] for need in needs[step.id]), default=-1)
     count = max(earliest.values(), default=-1) + 1
     level = dict.fromkeys(earliest, count - 1)
     for step in reversed(steps):
-        level |= {it: min(level[it], level[step.id] - 1) for it in needs[step.id]}
+        level |= {need: min(level[need], level[step.id] - 1) for need in needs[step.id]}
     assert all(step.phase is Phase.DIAGNOSE for step in steps)
     return [[step for step in steps if level[step.id] == number] for number in range(count)]
 
 
 def named(step: Step) -> set[str]:
     """The roots of every name that *step* uses in ``when`` and in its arguments."""
-    texts = [it for it in (step.when, step.each) if it]
+    texts = [word for word in (step.when, step.each) if word]
     found = {root for text in texts for root, _ in names(text)} | _named_in(step.args)
-    return {f"{step.part}_{it}" for it in found} if step.part else found
+    return {f"{step.part}_{word}" for word in found} if step.part else found
 
 
 def _named_in(tree: object) -> set[str]:

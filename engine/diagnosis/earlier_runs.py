@@ -29,7 +29,7 @@ def continued(
     A change in doubt that a probe can check was checked just now: *decision* is the answer.  So it is where this run
     has sent a step that *step* follows; *results* are those of this run.  *equal*: see ``equal_items``.
     """
-    again = follows_again(step, {written_id(it.id) for it in results if sent(it)})
+    again = follows_again(step, {written_id(result.id) for result in results if sent(result)})
     return permitted(site, decision if again else _left(site, step, item, decision, equal))
 
 
@@ -37,7 +37,7 @@ def permitted(site: HostContext, decision: Decision) -> Decision:
     """*decision*, unless the limits over several runs keep the host from being changed, or a file has no place."""
     if isinstance(decision, Change) and (why := site.refusal()):
         return Blocked(why=why)
-    if isinstance(decision, Change) and site.files is None and any(it.keep for it in decision.commands):
+    if isinstance(decision, Change) and site.files is None and any(command.keep for command in decision.commands):
         return Blocked(why=NO_RECORD)
     return decision
 
@@ -97,18 +97,18 @@ def follows_again(step: Step, sent_now: set[str]) -> bool:
 
 def changed_earlier(site: HostContext, step: Step) -> bool:
     """Whether an earlier run has changed something by *step*, as far as that is known."""
-    return any(it.step == written_id(step.id) and (it.done or it.verifiable) for it in site.earlier)
+    return any(change.step == written_id(step.id) and (change.done or change.verifiable) for change in site.earlier)
 
 
 def _of(site: HostContext, step: Step, item: Json, equal: Sequence[int]) -> EarlierChange | None:
     """The last change of *step* for *item*; one for an item that the record must not show may be for any."""
-    named = [it for it in site.earlier if it.step == written_id(step.id)]
-    same = [it for it in named if item_text(it.item) == item_text(item)]
-    if assumed := [it for it in named if it.assumed and it.position < 0]:
+    named = [change for change in site.earlier if change.step == written_id(step.id)]
+    same = [change for change in named if item_text(change.item) == item_text(item)]
+    if assumed := [change for change in named if change.assumed and change.position < 0]:
         return assumed[-1]
-    hidden = [it for it in named if MASK in item_text(it.item)]
+    hidden = [change for change in named if MASK in item_text(change.item)]
     if hidden:
         last = hidden[-1]
-        doubt = any(not it.verifiable for it in hidden)
+        doubt = any(not change.verifiable for change in hidden)
         return EarlierChange(run=last.run, at=last.at, step=last.step, item=item, done=False, verifiable=not doubt)
     return own_change(same, place_in_each(step.id), equal)

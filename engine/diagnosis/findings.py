@@ -52,8 +52,10 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         truth = evaluate(rule.when, scope)
     except ConfigError as error:
         truth = Unknown(why=f"`when` cannot be evaluated: {error}")
-    superseded = [it for it in rule.unless if found[it].status is Presence.PRESENT]
-    doubtful = [it for it in rule.unless if found[it].status is Presence.UNKNOWN and found[it].why != _NOT_COMPARED]
+    superseded = [word for word in rule.unless if found[word].status is Presence.PRESENT]
+    doubtful = [
+        word for word in rule.unless if found[word].status is Presence.UNKNOWN and found[word].why != _NOT_COMPARED
+    ]
     match truth:
         case True | Unknown() if superseded:
             status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
@@ -73,7 +75,7 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
         why=reason,
         evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
-        advise=tuple(_said(it, scope) for it in rule.advise) if status is not Presence.ABSENT else (),
+        advise=tuple(_said(word, scope) for word in rule.advise) if status is not Presence.ABSENT else (),
     )
 
 

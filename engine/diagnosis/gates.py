@@ -16,17 +16,17 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
     if not findings:
         return None
     wanted = [finding for finding in findings if (finding.id in step.for_ if step.for_ else finding.severity.drives)]
-    if any(it.status is Presence.PRESENT for it in wanted):
+    if any(each.status is Presence.PRESENT for each in wanted):
         return None
-    blind = [it for it in wanted if it.status is Presence.UNKNOWN]
+    blind = [each for each in wanted if each.status is Presence.UNKNOWN]
     if blind and force:
         return None
     if blind:
-        return Blocked(why="; ".join(f"{it.id} is unknown: {it.why}" for it in blind))
+        return Blocked(why="; ".join(f"{each.id} is unknown: {each.why}" for each in blind))
     if not step.for_:
         return Skip(why="no finding calls for this step")
-    gone = [it.id for it in wanted if it.status is Presence.GONE]
-    return Skip(why=" and ".join(f"{it.id} is {'gone' if it.id in gone else 'absent'}" for it in wanted))
+    gone = [each.id for each in wanted if each.status is Presence.GONE]
+    return Skip(why=" and ".join(f"{each.id} is {'gone' if each.id in gone else 'absent'}" for each in wanted))
 
 
 def is_cleanup(step: Step) -> bool:

@@ -44,5 +44,5 @@ class HangingPrograms:
         return noted.answer if self._clock.now() - noted.at <= RESTS else None
 
     def forget(self) -> None:
-        """Ask everything anew: something was changed, or an author asks for another try."""
+        """Ask everything again: something was changed, or an author asks for another try."""
         self._noted.clear()

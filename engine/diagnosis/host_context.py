@@ -60,7 +60,7 @@ class HostContext:
     secrets: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, repr=False)
     """The values of the secrets of every included playbook, by its prefix; ``""``: those of the playbook itself."""
     renew: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Connects to the host anew, once it has been away.  Raises Unreachable, and Cancelled."""
+    """Connects to the host again, once it has been away.  Raises Unreachable, and Cancelled."""
     elsewhere: Callable[[str], Connection] = no_other_hosts
     """The connection to another host, by name."""
     once: SharedProbes | None = None
@@ -114,7 +114,7 @@ class HostContext:
             inputs=inputs,
             host=host_variables(self.host),
             run=self.planned_in or self.run,
-            looks=own,
+            states=own,
             item=item,
             history=HistoryScope(past=self.past, host=self.host.name, part=part),
         )

@@ -59,22 +59,22 @@ def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
     try:
         found = value_of(step.each, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"each: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"each: {error}", Fault.PROBE)
     match found:
         case Unknown(why=why):
             of_each = step.when and any(root == "item" for root, _ in names(step.when))
             off = None if of_each else _guarded(step, scope)
             if off and off.status is Status.SKIPPED:
                 return off
-            return skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.LOOK)
+            return skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.PROBE)
         case list() if len(found) <= MOST:
             return found
         case list():
             return skipped_result(
-                step, Status.BLOCKED, f"`each` has {len(found)} items; at most {MOST} are allowed", Fault.LOOK
+                step, Status.BLOCKED, f"`each` has {len(found)} items; at most {MOST} are allowed", Fault.PROBE
             )
     words = f"`each` needs a list, but {step.each} is {type(found).__name__}"
-    return skipped_result(step, Status.BLOCKED, words, Fault.LOOK)
+    return skipped_result(step, Status.BLOCKED, words, Fault.PROBE)
 
 
 def _taking(step: Step, scope: Scope, item: Json) -> StepInstance | SkippedInstance:
@@ -105,10 +105,10 @@ def _guarded(step: Step, scope: Scope) -> StepResult | None:
     try:
         truth = evaluate(step.when, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"`when`: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"`when`: {error}", Fault.PROBE)
     match truth:
         case Unknown(why=why):
-            return skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.LOOK)
+            return skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.PROBE)
         case False:
             return skipped_result(step, Status.SKIPPED, f"when: {step.when}")
     return None
@@ -142,7 +142,7 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
     try:
         rendered = render(step.args, scope)
     except UnknownTouched as error:
-        return skipped_result(step, Status.BLOCKED, f"its arguments depend on an unknown value: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"its arguments depend on an unknown value: {error}", Fault.PROBE)
     except ConfigError as error:
         return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.ARGUMENTS)
     rendered = _with_words(step.args, rendered)
@@ -151,11 +151,11 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
         if step.samples:
             sampling(step.samples, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, f"samples: {error}", Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, f"samples: {error}", Fault.PROBE)
     try:
         with_environment(step, scope)
     except ConfigError as error:
-        return skipped_result(step, Status.BLOCKED, str(error), Fault.LOOK)
+        return skipped_result(step, Status.BLOCKED, str(error), Fault.PROBE)
     return rendered
 
 

@@ -83,7 +83,9 @@ class _Driven:
             self.asked, self.outcome = (), ProbeFailure(why=f"the host's answer cannot be parsed: {_short(error)}")
         else:
             self._single = isinstance(asked, Command)
-            self.asked = tuple(prepared(it, self.step) for it in ((asked,) if isinstance(asked, Command) else asked))
+            self.asked = tuple(
+                prepared(command, self.step) for command in ((asked,) if isinstance(asked, Command) else asked)
+            )
 
 
 def run_probes(
@@ -92,7 +94,7 @@ def run_probes(
     """What each of *requests* sees, in their order; each round of questions is one call to the connection.
 
     What several of them ask in the same words in one round is asked once, so that a driver that hangs is not asked
-    again and again; what one asks again in a later round is asked anew, for it wants to see what has become of it.
+    again and again; what one asks again in a later round is asked again, for it wants to see what has become of it.
     *planning*: nothing is changed on what they see, so that answers which the diagnosis has just got are reused
     (``RecentAnswers``).  A program that has just not answered is not waited for again (``HangingPrograms``).
     Raises TransportError and Cancelled as the connection does.
@@ -101,11 +103,11 @@ def run_probes(
     driven = [_Driven(request, site) for request in requests]
     scratch = any(request.step.scratch for request in requests)
     ended: dict[int, float] = {}
-    while waiting := [it for it in driven if it.outcome is None]:
-        for place in dict.fromkeys(it.step.on for it in waiting):
-            here = [it for it in waiting if it.step.on == place]
+    while waiting := [each for each in driven if each.outcome is None]:
+        for place in dict.fromkeys(each.step.on for each in waiting):
+            here = [each for each in waiting if each.step.on == place]
             _ask(here, place, site, scratch=scratch, planning=planning)
-            ended |= {id(it): site.clock.now() for it in here}
+            ended |= {id(each): site.clock.now() for each in here}
     return tuple(
         ProbeResult(
             outcome=driver.outcome or ProbeFailure(why="the probe gave no answer"),

@@ -65,7 +65,7 @@ class RecentAnswers:
         """
         oldest = self._clock.now() - command.valid_for
         kept = self._kept.get((place, _question(command)), ())
-        return next((it for it in kept if it.number > after and it.at >= oldest), None)
+        return next((answer for answer in kept if answer.number > after and answer.at >= oldest), None)
 
     def forget(self) -> None:
         """Drop every answer: what is asked from now on is sent to the host."""

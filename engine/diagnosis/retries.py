@@ -16,30 +16,31 @@ LEAST = 0.1
 
 
 def probe_with_retries(
-    requests: Sequence[ProbeRequest], site: HostContext, *, anew: bool = False
+    requests: Sequence[ProbeRequest], site: HostContext, *, fresh: bool = False
 ) -> tuple[ProbeResult, ...]:
     """Probe; a step with ``within`` probes again until it answers, one with ``retry`` so many times.
 
-    *anew*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
+    *fresh*: something was changed; what other hosts saw before is of no use, and nobody waits (``within``).
     """
     began = site.clock.now()
-    probed = list(_shared_or_own(requests, site, anew=anew))
+    probed = list(_shared_or_own(requests, site, fresh=fresh))
     tries = 0
     while True:
         spent, tries = site.clock.now() - began, tries + 1
         again = [
             number
             for number, result in enumerate(probed)
-            if isinstance(result.outcome, ProbeFailure) and _may_repeat(requests[number].step, spent, tries, anew=anew)
+            if isinstance(result.outcome, ProbeFailure)
+            and _may_repeat(requests[number].step, spent, tries, fresh=fresh)
         ]
         if not again:
             return tuple(probed)
-        site.clock.sleep(min(_pause(requests[it].step, tries) for it in again))
+        site.clock.sleep(min(_pause(requests[each].step, tries) for each in again))
         site.hangs.forget()
         site.recent.forget()
         spent = site.clock.now() - began
-        later = [_with_what_is_left(requests[it], spent) for it in again]
-        for number, result in zip(again, _shared_or_own(later, site, anew=True), strict=True):
+        later = [_with_what_is_left(requests[each], spent) for each in again]
+        for number, result in zip(again, _shared_or_own(later, site, fresh=True), strict=True):
             probed[number] = replace(result, commands=(*probed[number].commands, *result.commands))
 
 
@@ -48,16 +49,16 @@ def _with_what_is_left(request: ProbeRequest, spent: float) -> ProbeRequest:
     return replace(request, left=max(within - spent, LEAST)) if within else request
 
 
-def _may_repeat(step: Step, spent: float, tries: int, *, anew: bool) -> bool:
-    return tries <= step.retry.times or (spent < step.within and not anew)
+def _may_repeat(step: Step, spent: float, tries: int, *, fresh: bool) -> bool:
+    return tries <= step.retry.times or (spent < step.within and not fresh)
 
 
 def _pause(step: Step, tries: int) -> float:
     return step.retry.every if tries <= step.retry.times else step.every
 
 
-def _shared_or_own(requests: Sequence[ProbeRequest], site: HostContext, *, anew: bool) -> tuple[ProbeResult, ...]:
-    return probe_shared(requests, site, lambda them: run_probes(them, site), anew=anew)
+def _shared_or_own(requests: Sequence[ProbeRequest], site: HostContext, *, fresh: bool) -> tuple[ProbeResult, ...]:
+    return probe_shared(requests, site, lambda them: run_probes(them, site), fresh=fresh)
 
 
 def probe_shared(
@@ -65,7 +66,7 @@ def probe_shared(
     site: HostContext,
     take: Callable[[Sequence[ProbeRequest]], Sequence[ProbeResult]],
     *,
-    anew: bool,
+    fresh: bool,
 ) -> tuple[ProbeResult, ...]:
     """*take* the probes of this host in one go, and each that all hosts share once for all of them."""
     own = [request for request in requests if not (request.step.once and site.once)]
@@ -74,5 +75,5 @@ def probe_shared(
         if id(request) not in seen:
             assert site.once is not None
             key = json.dumps([request.step.id, request.args], sort_keys=True, default=str)
-            seen[id(request)] = site.once.look(key, lambda it=request: take([it])[0], anew=anew)  # type: ignore[misc]
+            seen[id(request)] = site.once.answer(key, lambda it=request: take([it])[0], fresh=fresh)  # type: ignore[misc]
     return tuple(seen[id(request)] for request in requests)

@@ -47,21 +47,21 @@ def sample(
     site: HostContext,
     before: Sequence[Series | None] = (),
     *,
-    anew: bool = False,
+    fresh: bool = False,
     enough: Enough | None = None,
 ) -> tuple[ProbeResult, ...]:
     """What each of *requests*, all of them with ``samples``, saw over time.
 
-    *anew*: something was changed; to what each saw *before* one sample is added, and that one must be known.
+    *fresh*: something was changed; to what each saw *before* one sample is added, and that one must be known.
     *enough* ends a series early; by default the ``while`` of the step does.  Raises TransportError and Cancelled as the
     connection does; how far each had come is passed to the host context.
     """
     earlier = dict(zip(map(id, requests), before, strict=True)) if before else {}
 
     def take(them: Sequence[ProbeRequest]) -> list[ProbeResult]:
-        return _side_by_side([_Taker(it, site, earlier.get(id(it)), anew, enough) for it in them], site)
+        return _side_by_side([_Taker(request, site, earlier.get(id(request)), fresh, enough) for request in them], site)
 
-    return probe_shared(requests, site, take, anew=anew)
+    return probe_shared(requests, site, take, fresh=fresh)
 
 
 def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResult]:
@@ -69,11 +69,11 @@ def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResu
     _tell(takers, site)
     try:
         while waiting := [taker for taker in takers if not taker.done]:
-            due = min(it.due for it in waiting)
+            due = min(each.due for each in waiting)
             if due > clock.now():
                 clock.sleep(due - clock.now())
             now = clock.now()
-            ready = [it for it in waiting if it.due <= max(now, due)]
+            ready = [each for each in waiting if each.due <= max(now, due)]
             site.recent.forget()
             for taker, probed in zip(ready, probe_with_retries([taker.request for taker in ready], site), strict=True):
                 taker.note(probed, now)
@@ -85,20 +85,22 @@ def _side_by_side(takers: Sequence[_Taker], site: HostContext) -> list[ProbeResu
 
 def _tell(takers: Sequence[_Taker], site: HostContext) -> None:
     """Say what will take its time."""
-    long = [taker for taker in takers if not taker.anew and taker.sampling.seconds >= LONG]
+    long = [taker for taker in takers if not taker.fresh and taker.sampling.seconds >= LONG]
     if long:
-        names = ", ".join(dict.fromkeys(it.request.step.id for it in long))
-        most = seconds(max(it.sampling.seconds for it in long))
+        names = ", ".join(dict.fromkeys(each.request.step.id for each in long))
+        most = seconds(max(each.sampling.seconds for each in long))
         site.emit(Waiting(host=site.host.name, why=f"taking samples of {names} for {most}"))
 
 
 def _tell_cut(takers: Sequence[_Taker], site: HostContext) -> None:
     for name in dict.fromkeys(taker.request.step.id for taker in takers if taker.taken):
         own = [taker for taker in takers if taker.request.step.id == name]
-        states: list[Json] = [shortened(it.series()) for it in own]
+        states: list[Json] = [shortened(each.series()) for each in own]
         state = {"items": states} if own[0].request.step.each else states[0]
         assert isinstance(state, Mapping)
-        words = "; ".join(dict.fromkeys(f"{it.taken} of {it.sampling.asked} samples had been taken" for it in own))
+        words = "; ".join(
+            dict.fromkeys(f"{each.taken} of {each.sampling.asked} samples had been taken" for each in own)
+        )
         site.cut(PartialSamples(step=name, why=words, state=state))
 
 
@@ -106,11 +108,11 @@ class _Taker:
     """One probe on its way through its samples."""
 
     def __init__(
-        self, request: ProbeRequest, site: HostContext, before: Series | None, anew: bool, enough: Enough | None
+        self, request: ProbeRequest, site: HostContext, before: Series | None, fresh: bool, enough: Enough | None
     ) -> None:
         self.sampling = sampling_of(request.step, site)
         self.request = replace(request, step=replace(request.step, once=False))
-        self.anew, self.done, self.taken = anew, False, 0
+        self.fresh, self.done, self.taken = fresh, False, 0
         self.due = self._began = self._now = site.clock.now()
         """When the next sample is to be taken."""
         self._site, self._enough = site, enough or self._refuted
@@ -143,14 +145,14 @@ class _Taker:
                 self._samples.append({UNKNOWN: why})
                 self._missed.append(Missed(at=at, why=why))
         over = at >= round(self.sampling.span, 3) if self.sampling.span else self.taken >= self.sampling.times
-        self.done = self._enough(probed.outcome) or over or self.anew or bool(self._absent)
+        self.done = self._enough(probed.outcome) or over or self.fresh or bool(self._absent)
         self._slot = max(self._slot + 1, ceil((self._site.clock.now() - self._began) / self.sampling.every))
         self.due = self._began + self.sampling.due(self._slot)
 
     def _mind_the_gap(self, at: float) -> None:
         """Note that nothing was seen for long: within a series, never between it and the sample that is added to it."""
         last, self._at = self._at, at
-        if self._samples and not self.anew and at - last > max(GAP * self.sampling.every, LONG):
+        if self._samples and not self.fresh and at - last > max(GAP * self.sampling.every, LONG):
             why = f"nothing was seen for {seconds(round(at - last, 1))}"
             self._samples.append({UNKNOWN: why})
             self._missed.append(Missed(at=round((at + last) / 2, 3), why=why))
@@ -182,11 +184,11 @@ class _Taker:
         series, outcome = self.series(), self._last
         if isinstance(outcome, ProbeAnswer) and (series.known or self._absent):
             whole: ProbeAnswer | ProbeFailure = ProbeAnswer(args=outcome.args, state=series, absent=self._absent)
-        elif series.known and not self.anew:
+        elif series.known and not self.fresh:
             whole = ProbeAnswer(args=None, state=series)
         else:
             why = self._missed[-1].why
-            whole = ProbeFailure(why=why if self.anew else f"none of {plural(self.taken, 'sample')} is known: {why}")
+            whole = ProbeFailure(why=why if self.fresh else f"none of {plural(self.taken, 'sample')} is known: {why}")
         return ProbeResult(outcome=whole, commands=self._commands, seconds=round(self._spent, 3), series=series)
 
 
@@ -194,7 +196,7 @@ def remark(series: Series) -> str:
     """What is to be said of *series* where it is not whole; else nothing."""
     if not series.unknown:
         return ""
-    reasons = "; ".join(dict.fromkeys(it.why for it in series.unknown[:3]))
+    reasons = "; ".join(dict.fromkeys(missed.why for missed in series.unknown[:3]))
     return f"{len(series.unknown)} of {plural(len(series.samples), 'sample')} not known: {reasons}"
 
 
@@ -203,7 +205,7 @@ def shortened(series: Series) -> Mapping[str, Json]:
     state = to_json(series)
     assert isinstance(state, Mapping)
     samples = series.samples
-    sizes = [len(json.dumps(it)) for it in samples]
+    sizes = [len(json.dumps(value)) for value in samples]
     head = tail = 0
     room = LARGEST
     while head + tail < len(samples):

@@ -30,17 +30,17 @@ class SharedProbes:
         self._answers: dict[str, _Answer] = {}
         self._lock = threading.Lock()
 
-    def look(self, key: str, take: Callable[[], ProbeResult], *, anew: bool) -> ProbeResult:
+    def answer(self, key: str, take: Callable[[], ProbeResult], *, fresh: bool) -> ProbeResult:
         """What *take* saw, or what another host's saw for the same *key*.
 
-        *anew*: only an answer will do that was started after this call: something has been changed.  A fault is an
+        *fresh*: only an answer will do that was started after this call: something has been changed.  A fault is an
         answer, too: it is everybody's.  What *take* raises is its own host's, and the next one runs the probe.
         """
         asked = self._clock.now()
         with self._lock:
             answer = self._answers.setdefault(key, _Answer(threading.Lock()))
         with answer.lock:
-            if answer.probed is not None and (not anew or answer.began > asked):
+            if answer.probed is not None and (not fresh or answer.began > asked):
                 return replace(answer.probed, commands=(), seconds=0.0)
             began = self._clock.now()
             answer.probed, answer.began = take(), began
@@ -70,7 +70,7 @@ class OtherHosts:
 
 
 class _Place:
-    """A connection that many threads use, one at a time, and that is opened anew when it was lost."""
+    """A connection that many threads use, one at a time, and that is reopened when it was lost."""
 
     def __init__(self, name: str, connect: Callable[[], Connection], clock: Clock) -> None:
         self._name, self._connect, self._clock = name, connect, clock

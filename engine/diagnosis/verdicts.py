@@ -67,13 +67,13 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
     if step.status is not Status.FAILED or step.ignored or step.phase is Phase.DIAGNOSE:
         return False
     if not playbook.findings:
-        return step.fault is not Fault.LOOK or step.phase is not Phase.VERIFY
+        return step.fault is not Fault.PROBE or step.phase is not Phase.VERIFY
     if step.phase is Phase.VERIFY:
         return step.fault is Fault.GOAL and not _any_error(findings, Presence.PRESENT)
     named = next((planned.for_ for planned in playbook.remediate if planned.id == written_id(step.id)), ())
     if not named:
         return step.fault in (Fault.COMMAND, Fault.GOAL)
-    still = [it for it in findings if it.id in named and it.status in (Presence.PRESENT, Presence.UNKNOWN)]
+    still = [each for each in findings if each.id in named and each.status in (Presence.PRESENT, Presence.UNKNOWN)]
     if not still:
         return False
     judged = any(finding.severity.drives for finding in still)
@@ -84,7 +84,7 @@ def _ignorant(step: StepResult) -> bool:
     """Whether something about the host is not known because of this step."""
     if step.ignored:
         return False
-    blind = step.fault in (Fault.LOOK, Fault.ARGUMENTS) and step.status in (Status.FAILED, Status.BLOCKED)
+    blind = step.fault in (Fault.PROBE, Fault.ARGUMENTS) and step.status in (Status.FAILED, Status.BLOCKED)
     return step.status in (Status.UNKNOWN, Status.OWED) or blind
 
 

@@ -12,7 +12,7 @@ class Consent(Enum):
     """What a person has agreed to."""
 
     SHOWN = "shown"  # saw this plan, and said yes
-    YES = "yes"  # said yes beforehand, to whatever the looks call for
+    YES = "yes"  # said yes beforehand, to whatever the probes call for
     NONE = "none"  # nobody was asked
 
 

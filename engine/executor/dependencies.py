@@ -24,9 +24,9 @@ def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> tuple[Status,
     for other in _named((*step.after, *step.if_changed), earlier):
         if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
             return Status.BLOCKED, f"it comes after {other.id}, which {ended(other)}"
-    if step.if_changed and not any(_changed(it) for it in _named(step.if_changed, earlier)):
+    if step.if_changed and not any(_changed(result) for result in _named(step.if_changed, earlier)):
         return Status.SKIPPED, f"{' and '.join(step.if_changed)} changed nothing"
-    if step.if_failed and not any(_failed(it) for it in _named(step.if_failed, earlier)):
+    if step.if_failed and not any(_failed(result) for result in _named(step.if_failed, earlier)):
         return Status.SKIPPED, f"{' and '.join(step.if_failed)} did not fail"
     return None
 
@@ -42,7 +42,7 @@ def disabled_by(planned: PlannedStep) -> str:
 def _named(ids: Iterable[str], earlier: Sequence[StepResult]) -> list[StepResult]:
     """The results of the steps in *ids*; a step with ``each`` has several."""
     wanted = set(ids)
-    return [it for it in earlier if written_id(it.id) in wanted]
+    return [result for result in earlier if written_id(result.id) in wanted]
 
 
 def _changed(result: StepResult) -> bool:

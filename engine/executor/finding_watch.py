@@ -53,18 +53,18 @@ class FindingWatch:
         open_rules = [rule for rule in rules if rule.id not in self._confirmed]
         if not open_rules and not last:
             return
-        every = [it.id for it in self._site.playbook.diagnose]
-        wanted = every if last else sorted({look for rule in open_rules for look in rule.looks})
+        every = [step.id for step in self._site.playbook.diagnose]
+        wanted = every if last else sorted({probe for rule in open_rules for probe in rule.probes})
         acted = [
             rule
             for rule in open_rules
             if (rule.settle or rule.gone_for) and self._before[rule.id].status is Presence.PRESENT
         ]
-        self._until_settled(wanted, acted, max((it.settle for it in acted), default=0.0))
+        self._until_settled(wanted, acted, max((finding_rule.settle for finding_rule in acted), default=0.0))
         self._confirmed.update(rule.id for rule in open_rules)
         self.stale = False
 
-    def look_once_more(self, wanted: Collection[str], rules: Sequence[FindingRule]) -> None:
+    def probe_once_more(self, wanted: Collection[str], rules: Sequence[FindingRule]) -> None:
         """Run the probes *wanted* again before anything was changed: *rules* are given no time to go, only to be gone.
 
         Raises TransportError and Cancelled as the connection does.
@@ -78,31 +78,31 @@ class FindingWatch:
 
     def _until_settled(self, wanted: Collection[str], acted: Sequence[FindingRule], settle: float) -> None:
         clock, began = self._site.clock, self._site.clock.now()
-        gone_for = max((it.gone_for for it in acted), default=0.0)
+        gone_for = max((rule.gone_for for rule in acted), default=0.0)
         absent_since: float | None = None
         reported = False
         oldest = began - VALID
-        self._look([probe for probe in wanted if self._read.get(probe, oldest) <= oldest])
+        self._probe([probe for probe in wanted if self._read.get(probe, oldest) <= oldest])
         while True:
             now = clock.now()
-            there = [it for it in acted if self._status(it.id) in (Presence.PRESENT, Presence.UNKNOWN)]
+            there = [rule for rule in acted if self._status(rule.id) in (Presence.PRESENT, Presence.UNKNOWN)]
             if there:
                 absent_since = None
                 if now - began >= settle:
                     return
-                why = f"waiting up to {seconds(settle)} for {', '.join(it.id for it in there)} to go"
+                why = f"waiting up to {seconds(settle)} for {', '.join(rule.id for rule in there)} to go"
             else:
                 absent_since = now if absent_since is None else absent_since
                 if now - absent_since >= gone_for:
                     return
-                why = f"making sure for {seconds(gone_for)} that {', '.join(it.id for it in acted)} stays gone"
+                why = f"making sure for {seconds(gone_for)} that {', '.join(rule.id for rule in acted)} stays gone"
             if not reported:
                 self._site.emit(Waiting(host=self._site.host.name, why=why))
                 reported = True
             clock.sleep(POLL)
-            self._look(wanted)
+            self._probe(wanted)
 
-    def _look(self, wanted: Collection[str]) -> None:
+    def _probe(self, wanted: Collection[str]) -> None:
         self._read |= dict.fromkeys(wanted, self._site.clock.now())
         self.diagnosis = probe_again(self._site, self.diagnosis, wanted)
         self.findings = evaluate_findings(self._site, self.diagnosis.states, self._before)

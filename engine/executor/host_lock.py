@@ -97,7 +97,7 @@ class Lock:
         if not isinstance(answer, LockHeld) or answer.idle > self._site.clock.now() - self._site.began + 1:
             return False
         ours = (it for (where, _), it in self._taken.items() if where == place and isinstance(it, LockHeld))
-        return dirname(answer.place) not in {dirname(it.place) for it in ours}
+        return dirname(answer.place) not in {dirname(held.place) for held in ours}
 
     def _users(self, place: str, become: str) -> list[str]:
         """Those as whom the plan changes *place*, and *become*, in the order in which every run asks."""

@@ -21,7 +21,7 @@ from engine.executor.owed import OwedRecord, OwedSettlement, owed_in
 from engine.executor.recheck import confirmed_result, patient
 from engine.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from engine.executor.revalidation import Revalidation
-from engine.executor.step_ends import as_planned, pending, plain_result
+from engine.executor.step_ends import as_planned, not_changed, pending, plain_result
 from engine.executor.undoing import change_started
 from engine.executor.verification import verify
 from engine.facts.system.host_lock import LockBusy
@@ -73,8 +73,8 @@ def execute(site: HostContext, plan: HostPlan, seen: Diagnosis, consent: Consent
     run.owed.close(wrote=run.wrote)
     if not run.dead:
         run.lock.give()
-    looks = run.watch.diagnosis.results
-    return Outcome(steps=(*looks, *run.results), findings=run.watch.findings, error=run.lost or None)
+    probes = run.watch.diagnosis.results
+    return Outcome(steps=(*probes, *run.results), findings=run.watch.findings, error=run.lost or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class _Run:
         except TransportError as error:
             self.lost, self.dead = str(error), True
             status = Status.OWED if step.always else Status.UNREACHABLE
-            result = replace(plain, status=status, why=pending(str(error)), fault=Fault.LOOK)
+            result = replace(plain, status=status, why=pending(str(error)), fault=Fault.PROBE)
             result = result if step.always else replace(result, why=str(error))
         except Exception as error:  # a fault of ours: what was sent may have been done, and the rest is not begun
             status = Status.UNKNOWN if self.sending else Status.FAILED
@@ -199,7 +199,7 @@ class _Run:
         if barrier := self._barrier(step, planned):
             blind = isinstance(barrier, Blocked)
             status = Status.BLOCKED if blind else Status.SKIPPED
-            fault = Fault.ARGUMENTS if isinstance(barrier, Blocked) and barrier.malformed else Fault.LOOK
+            fault = Fault.ARGUMENTS if isinstance(barrier, Blocked) and barrier.malformed else Fault.PROBE
             return replace(plain, status=status, why=barrier.why, fault=fault if blind else Fault.NONE)
         at_once = not (self.wrote or self.lock.waited or self.consent is Consent.SHOWN)
         (probed,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site, planning=at_once)
@@ -212,7 +212,7 @@ class _Run:
                     plain,
                     status=status,
                     why=why,
-                    fault=Fault.ARGUMENTS if malformed else Fault.GOAL if waits else Fault.LOOK,
+                    fault=Fault.ARGUMENTS if malformed else Fault.GOAL if waits else Fault.PROBE,
                     ignored=step.ignore_failure,
                 )
             case ProbeAnswer() as fresh:
@@ -271,13 +271,17 @@ class _Run:
         if fresh.absent:
             self.needless = self.needless or planned_change
             return replace(plain, status=Status.SKIPPED, why=fresh.absent, inapplicable=True)
-        taken = ((it.id, it.item) for it in self.plan.steps if it.ready and self.site.earlier)
+        taken = (
+            (planned_step.id, planned_step.item)
+            for planned_step in self.plan.steps
+            if planned_step.ready and self.site.earlier
+        )
         equal = equal_items(step.id, planned.item, taken)
         decision = action.decide(fresh.args, fresh.state)
         decision = continued(self.site, step, planned.item, decision, self.results, equal)
         self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
         if self.doubt and too_risky(decision):
-            return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.LOOK)
+            return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.PROBE)
         left_alone: frozenset[str] = frozenset()
         spared = ""
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:
@@ -287,7 +291,7 @@ class _Run:
             spared = named(decision, less[1])
             decision, left_alone = less
         if not isinstance(decision, Change):
-            return _not_changed(step, decision, plain)
+            return not_changed(step, decision, plain)
         shown = replace(
             plain,
             risk=decision.risk,
@@ -299,7 +303,7 @@ class _Run:
 
     def _change(self, step: Step, due: _Due) -> StepResult:
         """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
-        if why := self.site.begin_change() or self.owed.keep(step.id, {it.id for it in self.results}):
+        if why := self.site.begin_change() or self.owed.keep(step.id, {step_result.id for step_result in self.results}):
             return replace(due.plain, status=Status.BLOCKED, why=why)
         try:
             self.site.emit(change_started(self.site, step, self._planned(step).item, due.fresh, due.change))
@@ -360,17 +364,19 @@ class _Run:
         except TransportError as error:
             self.lost, self.dead = str(error), True
             why = f"done, but the host could not be probed again: {error}"
-            return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+            return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.PROBE)
         except Cancelled as error:
             self.lost = self.lost or str(error)
             return replace(plain, status=Status.CANCELLED, why=f"done, but not probed again: {error}")
 
     def _planned(self, step: Step) -> PlannedStep:
-        return next(it for it in self.plan.steps if it.id == step.id)
+        return next(planned_step for planned_step in self.plan.steps if planned_step.id == step.id)
 
     def cured(self) -> bool:
         """Whether no error is found on the host."""
-        return not any(it.severity.drives and it.status is Presence.PRESENT for it in self.watch.findings)
+        return not any(
+            finding.severity.drives and finding.status is Presence.PRESENT for finding in self.watch.findings
+        )
 
     def look_a_last_time(self) -> None:
         """Repeat the whole diagnosis after a change, and where a planned change was needed no more."""
@@ -387,17 +393,3 @@ class _Run:
         except Exception as error:  # a fault of ours: what was done stays reported, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"
             self.watch.forget(f"the host was not probed after the change: {self.lost}")
-
-
-def _not_changed(step: Step, decision: NoChange | Skip | Blocked, plain: StepResult) -> StepResult:
-    """The result of *step*, which is not carried out."""
-    match decision:
-        case NoChange(why=why):
-            return replace(plain, status=Status.OK, why=why, verified=True)
-        case Skip(why=why):
-            return replace(plain, status=Status.SKIPPED, why=why)
-        case Blocked(why=why) if decision.in_doubt or decision.drifted:
-            status = Status.UNKNOWN if decision.in_doubt else Status.DRIFTED
-            return replace(plain, status=status, why=why, diff=decision.diff or None)
-        case Blocked(why=why):
-            return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)

@@ -62,19 +62,19 @@ class OwedRecord:
         return f"; the host could not note which clean-up is owed to it: {why}" if why else ""
 
     def note_again(self) -> None:
-        """Make the notes of this host anew after a reboot.  Raises TransportError and Cancelled."""
+        """Write the notes of this host again after a reboot.  Raises TransportError and Cancelled."""
         if not self._kept or not self._kept.steps or self._site.owed is None:
             return
         shown = self._site.owed.keep(self._kept)
-        self._noted = [it for it in self._noted if it.on]
+        self._noted = [place for place in self._noted if place.on]
         if not isinstance(shown, NotRecorded):
-            self._note(replace(shown, notes=tuple(it for it in shown.notes if not it.on)))
+            self._note(replace(shown, notes=tuple(note for note in shown.notes if not note.on)))
 
     def ended(self, result: StepResult) -> None:
         """Strike the step of *result* where it has ended well; with the last one, the record and the notes."""
         if not self._kept or self._site.owed is None or result.status not in DONE:
             return
-        left = tuple(it for it in self._kept.steps if it.id != result.id)
+        left = tuple(step for step in self._kept.steps if step.id != result.id)
         if len(left) == len(self._kept.steps):
             return
         self._kept = replace(self._kept, steps=left)
@@ -121,7 +121,7 @@ class OwedRecord:
 
     def _places(self, steps: tuple[OwedStep, ...]) -> tuple[NotePlace, ...]:
         """For every host that is owed something: root's place where anything there is done as root."""
-        users: dict[str, set[str]] = {it.on: {it.become} for it in steps}
+        users: dict[str, set[str]] = {owed_step.on: {owed_step.become} for owed_step in steps}
         for planned in self._plan.steps:
             step = written_step(self._site.playbook.remediate, planned.id)
             if step.on in users and (step.always or isinstance(planned.decision, Change)):
@@ -145,7 +145,7 @@ class OwedSettlement:
     def keep(self, step: str, ended: Collection[str]) -> str:
         """Why *step* must not be taken after all; nothing where it is still owed."""
         for cleanup in self._open:
-            if any(it.id == step for it in cleanup.steps) and not self._records.is_open(cleanup):
+            if any(owed_step.id == step for owed_step in cleanup.steps) and not self._records.is_open(cleanup):
                 return f"run {cleanup.run} owes it no more: another `runbook settle` has ended meanwhile"
         return ""
 
@@ -161,7 +161,7 @@ class OwedSettlement:
         if result.status not in DONE:
             return
         for number, cleanup in enumerate(self._open):
-            left = tuple(it for it in cleanup.steps if it.id != result.id)
+            left = tuple(step for step in cleanup.steps if step.id != result.id)
             if len(left) < len(cleanup.steps):
                 self._open[number] = replace(cleanup, steps=left)
                 if left:
@@ -207,7 +207,7 @@ def _owed_step(site: HostContext, step: Step, planned: PlannedStep) -> OwedStep:
         on=step.on,
         become=step.become,
         args=planned.args,
-        by_hand=_by_hand(site, step, planned) or tuple(str(it) for it in (change.commands if change else ())),
+        by_hand=_by_hand(site, step, planned) or tuple(str(command) for command in (change.commands if change else ())),
     )
 
 

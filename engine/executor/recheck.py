@@ -30,7 +30,7 @@ def confirmed_result(
     Raises TransportError and Cancelled as the connection does.
     """
     if plain.kept and site.files:  # nothing was changed on the host; the file is on the disk, with its digest
-        words = "; ".join(f"{site.files.where}/{it.path} ({it.about()})" for it in plain.kept)
+        words = "; ".join(f"{site.files.where}/{file.path} ({file.about()})" for file in plain.kept)
         return replace(plain, status=Status.CHANGED, why=f"kept as {words}", verified=True)
     step, began = request.step, site.clock.now()
     commands: tuple[SentCommand, ...] = ()
@@ -64,7 +64,7 @@ def _looked_again(
     (probed,) = run_probes([request], site)
     if isinstance(probed.outcome, ProbeFailure):
         why = f"done, but a second probe gave no answer: {probed.outcome.why}"
-        return probed, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.LOOK)
+        return probed, replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.PROBE)
     after = probed.outcome.state
     if left_alone and action.without:
         after = action.without(after, left_alone)

@@ -38,10 +38,10 @@ class Revalidation:
         written = self._site.playbook.remediate
         steps = [(written_step(written, step.id), step) for step in self._plan.steps if step.ready]
         rules = self._rules([step for step, _ in steps])
-        looks = {look for rule in rules for look in rule.looks}
+        probes = {probe for rule in rules for probe in rule.probes}
         for step, _ in steps:
-            looks |= named(replace(step, args={}))
-        self._watch.look_once_more(looks, rules)
+            probes |= named(replace(step, args={}))
+        self._watch.probe_once_more(probes, rules)
         for step, planned in steps:
             if refused := skipped_now(step, planned.item, self._site, self._watch.diagnosis.states):
                 kind = Skip if refused.status is Status.SKIPPED else Blocked
@@ -76,9 +76,9 @@ class Revalidation:
     def _rules(self, steps: list[Step]) -> list[FindingRule]:
         """The findings that call for any of *steps*, and those that would supersede them."""
         every = self._site.playbook.findings
-        wanted = {it.id for it in every if any(it.id in step.for_ for step in steps)}
+        wanted = {finding_rule.id for finding_rule in every if any(finding_rule.id in step.for_ for step in steps)}
         if any(not step.for_ and not is_cleanup(step) for step in steps):
-            wanted |= {it.id for it in every if it.severity.drives}
+            wanted |= {finding_rule.id for finding_rule in every if finding_rule.severity.drives}
         for rule in reversed(every):  # what supersedes a finding stands before it
             wanted |= {*rule.unless} if rule.id in wanted else set()
-        return [it for it in every if it.id in wanted]
+        return [finding_rule for finding_rule in every if finding_rule.id in wanted]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from engine.diagnosis.earlier_runs import changed_earlier
 from engine.diagnosis.host_context import HostContext
-from engine.values.plan import Blocked, PlannedStep, Skip
+from engine.values.plan import Blocked, NoChange, PlannedStep, Skip
 from engine.values.playbook import Step
-from engine.values.result import StepResult
+from engine.values.result import Status, StepResult
 
 
 def plain_result(site: HostContext, step: Step, planned: PlannedStep) -> StepResult:
@@ -25,3 +25,17 @@ def as_planned(planned: PlannedStep) -> Skip | Blocked:
 def pending(why: str) -> str:
     """The words of an `always` step that could not run."""
     return f"pending: this `always` step could not run: {why}"
+
+
+def not_changed(step: Step, decision: NoChange | Skip | Blocked, plain: StepResult) -> StepResult:
+    """The result of *step*, which is not carried out."""
+    match decision:
+        case NoChange(why=why):
+            return replace(plain, status=Status.OK, why=why, verified=True)
+        case Skip(why=why):
+            return replace(plain, status=Status.SKIPPED, why=why)
+        case Blocked(why=why) if decision.in_doubt or decision.drifted:
+            status = Status.UNKNOWN if decision.in_doubt else Status.DRIFTED
+            return replace(plain, status=status, why=why, diff=decision.diff or None)
+        case Blocked(why=why):
+            return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)

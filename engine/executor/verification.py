@@ -21,7 +21,7 @@ def verify(
     site: HostContext, plan: HostPlan, earlier: list[StepResult], *, wrote: bool, lost: str
 ) -> Iterator[tuple[Step, StepResult]]:
     """Every verify step with its result; *lost*: why the host cannot be asked any more, or empty."""
-    written = {it.id: it for it in site.playbook.verify}
+    written = {each.id: each for each in site.playbook.verify}
     for plain in [result for result in plan.results if result.phase is Phase.VERIFY]:
         step, began = replace(written[written_id(plain.id)], id=plain.id), site.clock.now()
         try:
@@ -31,10 +31,10 @@ def verify(
             result = replace(plain, status=Status.CANCELLED, why=lost)
         except TransportError as error:
             lost = str(error)
-            result = replace(plain, status=Status.UNKNOWN, why=lost, fault=Fault.LOOK)
+            result = replace(plain, status=Status.UNKNOWN, why=lost, fault=Fault.PROBE)
         except Exception as error:  # a fault of ours: the other results are kept
             why = f"internal error: {type(error).__name__}: {error}"
-            result = replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
+            result = replace(plain, status=Status.FAILED, why=why, fault=Fault.PROBE)
         yield step, replace(result, seconds=round(site.clock.now() - began, 3))
 
 
@@ -43,7 +43,7 @@ def _verify(
 ) -> StepResult:
     if lost:
         why = f"no more commands can be sent to the host: {lost}"
-        return replace(plain, status=Status.BLOCKED, why=why, fault=Fault.LOOK)
+        return replace(plain, status=Status.BLOCKED, why=why, fault=Fault.PROBE)
     if site.playbook.remediate and not wrote:
         return replace(plain, status=Status.SKIPPED, why="nothing was changed")
     for other in earlier:
@@ -94,7 +94,7 @@ def _in_every_sample(site: HostContext, request: ProbeRequest, plain: StepResult
     which = plural(len(judged), "sample") if last.status is Status.OK else f"sample {len(judged)} of {series.asked}"
     why = f"{last.why} ({which}, {seconds(series.seconds)})"
     if last.status is Status.SKIPPED:  # it was there before
-        last = replace(last, status=Status.FAILED, fault=Fault.LOOK)
+        last = replace(last, status=Status.FAILED, fault=Fault.PROBE)
     return probed, replace(last, why=why, state=shortened(series))
 
 
@@ -102,7 +102,7 @@ def _judged(site: HostContext, step: Step, outcome: ProbeAnswer | ProbeFailure, 
     action = site.action(step)
     match outcome:
         case ProbeFailure(why=why):
-            return replace(plain, status=Status.FAILED, why=why, fault=Fault.LOOK)
+            return replace(plain, status=Status.FAILED, why=why, fault=Fault.PROBE)
         case ProbeAnswer(absent=why) if why:
             return replace(plain, status=Status.SKIPPED, why=why)
         case ProbeAnswer(args=args) if action.holds is None:

@@ -85,7 +85,7 @@ class Compared:
         """Among how many hosts, and which are missing."""
         if not self.missing:
             return f"{self.counted} of {plural(self.total, 'host')}"
-        named = ", ".join(f"{it.host} ({it.why})" for it in self.missing[:3])
+        named = ", ".join(f"{value.host} ({value.why})" for value in self.missing[:3])
         more = f" and {len(self.missing) - 3} more" if len(self.missing) > 3 else ""
         return f"{self.counted} of {plural(self.total, 'host')}, without {named}{more}"
 
@@ -95,13 +95,13 @@ def compare(shares: Sequence[Share]) -> Mapping[str, Compared | Unknown | None]:
 
     A host whose value or group is not known is missing, in every group that it may belong to.
     """
-    shares = [_bounded(it) for it in shares]
-    part = sorted((it for it in shares if it.value is not None), key=lambda it: it.host)
+    shares = [_bounded(each) for each in shares]
+    part = sorted((each for each in shares if each.value is not None), key=lambda it: it.host)
     groups: dict[str, Compared | Unknown | None] = {}
     for share in part:
         if not isinstance(share.group, Unknown) and same(share.group) not in groups:
             groups[same(share.group)] = _group(part, same(share.group))
-    return {it.host: _own(it, groups) for it in shares}
+    return {each.host: _own(each, groups) for each in shares}
 
 
 def _bounded(share: Share) -> Share:
@@ -129,12 +129,12 @@ def _own(share: Share, groups: Mapping[str, Compared | Unknown | None]) -> Compa
 
 def _group(part: Sequence[Share], group: str) -> Compared | Unknown | None:
     """The hosts of *group* compared, with no value of a host's own."""
-    there = [it for it in part if isinstance(it.group, Unknown) or same(it.group) == group]
-    missing = tuple(it for share in there for it in _missing(share))
+    there = [each for each in part if isinstance(each.group, Unknown) or same(each.group) == group]
+    missing = tuple(value for share in there for value in _missing(share))
     counted = tuple(
-        HostValue(host=it.host, value=it.value)
-        for it in there
-        if not isinstance(it.value, Unknown) and not isinstance(it.group, Unknown)
+        HostValue(host=each.host, value=each.value)
+        for each in there
+        if not isinstance(each.value, Unknown) and not isinstance(each.group, Unknown)
     )
     if len(there) < FEWEST:
         return None
@@ -145,17 +145,19 @@ def _group(part: Sequence[Share], group: str) -> Compared | Unknown | None:
 
 
 def _missing(share: Share) -> tuple[MissingValue, ...]:
-    unknown = next((it for it in (share.value, share.group) if isinstance(it, Unknown)), None)
+    unknown = next((value for value in (share.value, share.group) if isinstance(value, Unknown)), None)
     return (MissingValue(host=share.host, why=on_one_line(unknown.why, LONGEST_WHY)),) if unknown else ()
 
 
 def _compared(counted: tuple[HostValue, ...], missing: tuple[MissingValue, ...]) -> Compared:
-    numbers = [it.value for it in counted if isinstance(it.value, int | float) and not isinstance(it.value, bool)]
+    numbers = [
+        value.value for value in counted if isinstance(value.value, int | float) and not isinstance(value.value, bool)
+    ]
     ordered = len(numbers) == len(counted)
     no_order: Json = {UNKNOWN: "what the hosts bring are not all numbers, so that none is the lowest or the highest"}
     lowest, highest = (min(numbers), max(numbers)) if ordered else (no_order, no_order)
-    of_value = {same(it.value): it.value for it in counted}
-    often = Counter(same(it.value) for it in counted)
+    of_value = {same(value.value): value.value for value in counted}
+    often = Counter(same(value.value) for value in counted)
     most, times = min(often.items(), key=lambda it: (-it[1], it[0]))
     majority = 2 * times > len(counted)
     no_usual = {UNKNOWN: f"no value is that of more than half of {len(counted)} hosts"}
@@ -164,9 +166,9 @@ def _compared(counted: tuple[HostValue, ...], missing: tuple[MissingValue, ...])
         lowest=lowest,
         highest=highest,
         usual=of_value[most] if majority else no_usual,
-        at_lowest=tuple(it.host for it in counted if ordered and it.value == lowest),
-        at_highest=tuple(it.host for it in counted if ordered and it.value == highest),
-        unlike=tuple(it.host for it in counted if same(it.value) != most) if majority else no_usual,
+        at_lowest=tuple(value.host for value in counted if ordered and value.value == lowest),
+        at_highest=tuple(value.host for value in counted if ordered and value.value == highest),
+        unlike=tuple(value.host for value in counted if same(value.value) != most) if majority else no_usual,
         often=often,
         hosts=counted,
         counted=len(counted),

@@ -35,12 +35,12 @@ Value = Callable[[nodes.Node], Any]
 """What a part of an expression is.  May raise anything."""
 
 
-def explained(text: str, error: Exception, tree: nodes.Template, value: Value, looks: Collection[str]) -> str:
+def explained(text: str, error: Exception, tree: nodes.Template, value: Value, probes: Collection[str]) -> str:
     """Why *text* cannot be filled in, with the values that are missing in it, and the probes that it names.
 
-    *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *looks* are the ids of all probes.
+    *tree* is *text* as Jinja reads it, *value* evaluates a part of that, *probes* are the ids of all probes.
     """
-    named = [it for it in dict.fromkeys(node.name for node in tree.find_all(nodes.Name)) if it in looks]
+    named = [name for name in dict.fromkeys(node.name for node in tree.find_all(nodes.Name)) if name in probes]
     given = f", in what {' and '.join(named)} saw" if named else ""
     missing = list(dict.fromkeys(_missing(tree, value))) if "NoneType" in str(error) else []
     said = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value (null){given}; " if missing else ""
@@ -100,7 +100,7 @@ def _attribute(node: nodes.Filter) -> str:
     """The attribute of each item that a filter takes; empty where it takes none, or it is not written out."""
     if node.name not in BY_ATTRIBUTE:
         return ""
-    by_name = [it.value for it in node.kwargs if it.key == "attribute"]
+    by_name = [pair.value for pair in node.kwargs if pair.key == "attribute"]
     given = by_name or (node.args[:1] if node.name in ("selectattr", "rejectattr") else [])
     first = given[0] if given else None
     return first.value if isinstance(first, nodes.Const) and isinstance(first.value, str) else ""

@@ -40,12 +40,12 @@ class History:
     def runs(self, within: str) -> Any:
         """How many runs changed the host within a time."""
         found = self._changes(within)
-        return found if isinstance(found, Silent) else len({it.run for it in found})
+        return found if isinstance(found, Silent) else len({each.run for each in found})
 
     def changed(self, step: str, within: str) -> Any:
         """In how many runs a step changed the host within a time."""
         found = self._changes(within)
-        return found if isinstance(found, Silent) else len({it.run for it in found if it.step == self._own(step)})
+        return found if isinstance(found, Silent) else len({each.run for each in found if each.step == self._own(step)})
 
     def last(self, what: str) -> Any:
         """Seconds since the host was last changed; none: never."""

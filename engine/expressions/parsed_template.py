@@ -18,7 +18,7 @@ from engine.expressions.series import NAMES
 class SampleFilter:
     """A filter over samples, as it stands in a text."""
 
-    look: str
+    probe: str
     """The name before it; empty where that is not a name."""
     filter: str
     given: tuple[Any, ...]
@@ -110,7 +110,7 @@ def _inserted(node: Any) -> str:
 
 def _bends_secrets(everything: list[Any], inserted: list[str]) -> bool:
     """Whether anything is done with secrets but to insert them; beside those of a host, ``host`` as a whole is, too."""
-    of_host = sum(it.startswith(OF_HOST) for it in inserted)
+    of_host = sum(word.startswith(OF_HOST) for word in inserted)
     steps = [step for node in everything if (step := _first_step(node)) and step[0] == HOST]
     names = [node.name for node in everything if isinstance(node, nodes.Name)]
     if len(inserted) - of_host != names.count(SECRETS) or of_host != steps.count((HOST, SECRETS)):
@@ -120,7 +120,7 @@ def _bends_secrets(everything: list[Any], inserted: list[str]) -> bool:
 
 def _mentioned(everything: list[Any], inserted: list[str]) -> frozenset[str]:
     found = {node.name for node in everything if isinstance(node, nodes.Name)}
-    return frozenset(found | {HOST_SECRETS} if any(it.startswith(OF_HOST) for it in inserted) else found)
+    return frozenset(found | {HOST_SECRETS} if any(word.startswith(OF_HOST) for word in inserted) else found)
 
 
 def _path(tree: nodes.Template, environment: Environment) -> tuple[str, ...]:
@@ -188,7 +188,9 @@ def _names_in(tree: Any, everything: list[Any], environment: Environment) -> fro
     steps = (_first_step(node) for node in everything if isinstance(node, nodes.Getattr | nodes.Getitem))
     deeper = {pair for pair in steps if pair and pair[0] in free}
     with_attribute = {name for name, _ in deeper}
-    return frozenset(deeper | {(name, "") for name in free & {it.name for it in used} if name not in with_attribute})
+    return frozenset(
+        deeper | {(name, "") for name in free & {each.name for each in used} if name not in with_attribute}
+    )
 
 
 def _first_step(node: Any) -> tuple[str, str] | None:
@@ -219,7 +221,7 @@ def _history(everything: list[Any]) -> Iterator[HistoryCall]:
     for node in everything:
         if isinstance(node, nodes.Call) and (step := _first_step(node.node)) and step[0] == HISTORY:
             names.discard(id(node.node.node))  # type: ignore[attr-defined]  # a step has a node
-            texts = [it.value for it in node.args if isinstance(it, nodes.Const) and isinstance(it.value, str)]
+            texts = [item.value for item in node.args if isinstance(item, nodes.Const) and isinstance(item.value, str)]
             whole = len(texts) == len(node.args) and not (node.kwargs or node.dyn_args or node.dyn_kwargs)
             yield HistoryCall(step[1], tuple(texts) if whole else None)
     for node in everything:

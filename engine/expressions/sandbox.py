@@ -142,7 +142,7 @@ class _Bounding(NodeTransformer):
         self.generic_visit(node)
         if node.name in ("map", *SERIES) and (node.dyn_args or node.dyn_kwargs):
             raise SecurityError(f"`{node.name}` needs its arguments written out, without `*`")
-        given = [_text(it) for it in node.args]
+        given = [_text(item) for item in node.args]
         name, given = (given[0], given[1:]) if node.name == "map" and given else (node.name, given)
         if not name:
             raise SecurityError("`map` needs the name of its filter written out")
@@ -245,7 +245,7 @@ def bounded(value: Any) -> Any:
     """*value*, if it is not too large; texts of a list count together."""
     size = len(value) if isinstance(value, str | list | tuple | Mapping) else 0
     if isinstance(value, list):
-        size += sum(len(it) for it in value if isinstance(it, str))
+        size += sum(len(each) for each in value if isinstance(each, str))
     finite(value)
     if size > LONGEST:
         raise SecurityError(f"the result exceeds {LONGEST} characters or elements")
@@ -279,16 +279,16 @@ def _measured(name: str, function: F) -> F:
 def _refuse_large(name: str, value: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Numbers that are too large to be a width, and texts that would be put in too often."""
     given = (*args, *kwargs.values())
-    numbers = [it for it in given if isinstance(it, int) and not isinstance(it, bool)]
+    numbers = [each for each in given if isinstance(each, int) and not isinstance(each, bool)]
     if name not in COMPARING and any(
         abs(number) > (MOST_ROUNDS if name == "range" else LARGEST_ARGUMENT) for number in numbers
     ):
         raise SecurityError(f"`{name}` is given a number that is too large")
     times = len(value) if isinstance(value, str | list | tuple) else 0
     if name == "join" and isinstance(value, str):
-        times = max((len(it) for it in given if isinstance(it, list | tuple)), default=0) if value else 0
+        times = max((len(each) for each in given if isinstance(each, list | tuple)), default=0) if value else 0
         given = (*given, value)
-    longest = max((len(it) for it in given if isinstance(it, str)), default=0)
+    longest = max((len(each) for each in given if isinstance(each, str)), default=0)
     if name in ("replace", "join") and times * longest > LONGEST:
         raise SecurityError(f"`{name}` could produce a value of more than {LONGEST} characters")
 

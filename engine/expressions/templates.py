@@ -80,7 +80,7 @@ class Scope:
     inputs: Mapping[str, Json] = field(default_factory=dict)
     host: Mapping[str, Json] = field(default_factory=dict)
     run: Mapping[str, Json] = field(default_factory=dict)
-    looks: Mapping[str, Json | Unknown] = field(default_factory=dict)
+    states: Mapping[str, Json | Unknown] = field(default_factory=dict)
     item: Json = None
     secrets: Mapping[str, Json] = field(default_factory=lambda: WRITTEN_SECRETS, repr=False)
     """Values, for what is about to be sent; everywhere else what stands in the template."""
@@ -91,10 +91,10 @@ class Scope:
         """The variables of a template in which *mentioned* stand: of very many probes it names a few."""
         host = {**self.host, SECRETS: _OfHost(self.secrets)} if HOST_SECRETS in mentioned else self.host
         own = {name: view(it) for name, it in (("inputs", self.inputs), ("host", host), ("run", self.run))}
-        looks = {name: view(self.looks[name]) for name in mentioned if name in self.looks}
+        states = {name: view(self.states[name]) for name in mentioned if name in self.states}
         secrets = {SECRETS: view(self.secrets)} if SECRETS in mentioned else {}
         past = {HISTORY: History(self.history)} if self.history and HISTORY in mentioned else {}
-        return {**own, "item": view(self.item), **looks, **secrets, **past}
+        return {**own, "item": view(self.item), **states, **secrets, **past}
 
 
 @pass_context
@@ -167,7 +167,7 @@ def render(tree: Any, scope: Scope) -> Json:
         case Mapping():
             return {key: render(value, scope) for key, value in tree.items()}
         case list() | tuple():
-            return [render(it, scope) for it in tree]
+            return [render(each, scope) for each in tree]
     literal: Json = tree
     return literal
 
@@ -230,7 +230,7 @@ def _at(path: tuple[str, ...], names: Mapping[str, Any]) -> Any:
 def _explained(text: str, error: Exception, scope: Scope) -> str:
     """Why *text* cannot be filled in, in words that name the value and the probe."""
     environment = _environment()
-    names = {**scope.names(scope.looks), ROUNDS: Rounds()}
+    names = {**scope.names(scope.states), ROUNDS: Rounds()}
 
     def value(node: nodes.Node) -> Any:
         tree = nodes.Template([nodes.Output([node], lineno=1)], lineno=1)
@@ -241,7 +241,7 @@ def _explained(text: str, error: Exception, scope: Scope) -> str:
 
     try:
         tree = environment.parse(text if is_template(text) else _as_template(text))
-        return explained(text, error, tree, value, scope.looks)
+        return explained(text, error, tree, value, scope.states)
     except FAULTS:  # what cannot even be parsed is its own explanation
         return _reason(text, error)
 

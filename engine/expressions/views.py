@@ -95,7 +95,7 @@ def view(value: Any) -> Any:
         case Mapping():
             return View(value)
         case Sequence():
-            return [view(it) for it in value]
+            return [view(each) for each in value]
     return value
 
 
@@ -126,7 +126,7 @@ def plain(value: Any, *, gaps: bool = False) -> Any:
         case str() | int() | float() | None as scalar:
             return finite(scalar)
         case list() | tuple() | set() | frozenset() as many:
-            return [plain(it, gaps=gaps) for it in many]
+            return [plain(each, gaps=gaps) for each in many]
         case Iterator() as some:
             return [plain(it, gaps=gaps) for _, it in zip(range(LONGEST), some, strict=False)]
     raise ConfigError(f"an expression returned a {type(value).__name__}, which playbooks cannot use")

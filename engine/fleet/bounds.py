@@ -42,11 +42,11 @@ class Bounds:
         total = len(hosts)
         return cls(
             total=total,
-            batches=tuple(it.of(total) for it in limits.batches),
+            batches=tuple(batch.of(total) for batch in limits.batches),
             pause_between=limits.pause_between,
             stop_after=limits.stop_after.of(total) if limits.stop_after else 0,
             max_unavailable=limits.max_unavailable.at_most(total) if limits.max_unavailable else 0,
-            most={it.variable: it.most for it in limits.max_concurrent_per},
+            most={limit.variable: limit.most for limit in limits.max_concurrent_per},
             groups={host.name: tuple(groups_of(host, limits)) for host in hosts} if limits.max_concurrent_per else {},
             words=limits,
         )
@@ -96,10 +96,10 @@ class Bounds:
 
 def groups_of(host: Host, limits: Limits) -> Iterator[Group]:
     """The groups of *host* in which only so many hosts are changed at once; none for a variable that it has not got."""
-    for it in limits.max_concurrent_per:
-        value = value_of(host, it.variable)
+    for limit in limits.max_concurrent_per:
+        value = value_of(host, limit.variable)
         if value is not None:
-            yield it.variable, json.dumps(value, sort_keys=True)
+            yield limit.variable, json.dumps(value, sort_keys=True)
 
 
 def value_of(host: Host, variable: str) -> Json:

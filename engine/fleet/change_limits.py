@@ -60,7 +60,7 @@ class ChangeLimits:
             attempts={host: len(runs) for host, runs in attempts.items() if not isinstance(runs, Unknown) and runs},
             cooldown={host: rest[0] for host, rest in resting.items() if not isinstance(rest, Unknown) and rest},
             breaker=0 if isinstance(before, Unknown) else len(before),
-            unknown=tuple(dict.fromkeys(it.why for it in answers if isinstance(it, Unknown))),
+            unknown=tuple(dict.fromkeys(answer.why for answer in answers if isinstance(answer, Unknown))),
         )
 
     def _own(self, host: str) -> str:
@@ -100,9 +100,9 @@ class ChangeLimits:
         if isinstance(found, Unknown):
             return found
         newest: dict[str, float] = {}
-        for it in found:
-            attempt = it.attempt or it.run
-            newest[attempt] = min(it.ago, newest.get(attempt, it.ago))
+        for change in found:
+            attempt = change.attempt or change.run
+            newest[attempt] = min(change.ago, newest.get(attempt, change.ago))
         return sorted(newest.values())
 
     def _cooldown(self, host: str) -> str:

@@ -43,7 +43,7 @@ class Fleet(HostWork):
 
         Hosts that have their end count before the first change begins.
         """
-        hosts, by_name = [it.host for it in planned], {it.host.name: it for it in planned}
+        hosts, by_name = [each.host for each in planned], {each.host.name: each for each in planned}
         rollout = self._rollout(hosts, consent)
 
         def watch(host: Host) -> HostResult:
@@ -58,19 +58,19 @@ class Fleet(HostWork):
         def leave(host: Host, why: str) -> HostResult:
             return self._finish(self._not_started(host, why))
 
-        idle = [it for it in planned if not has_work(it)]
-        done = {it.host.name: self._idle(it, rollout) for it in idle}
-        rest = [it for it in planned if it.host.name not in done]
+        idle = [each for each in planned if not has_work(each)]
+        done = {each.host.name: self._idle(each, rollout) for each in idle}
+        rest = [each for each in planned if each.host.name not in done]
         schedule = self._schedule(HostJobs(begin=watch, resume=change, leave=leave), rollout)
-        schedule.fresh.extend(it.host for it in rest if not needs_turn(it))
-        schedule.waiting.update({it.host.name: it for it in rest if needs_turn(it)})
+        schedule.fresh.extend(each.host for each in rest if not needs_turn(each))
+        schedule.waiting.update({each.host.name: each for each in rest if needs_turn(each)})
         schedule.done.update(done)
         return schedule.work_off(hosts)
 
     def plan_and_carry_out(self, hosts: Sequence[Host], consent: Consent) -> tuple[HostResult, ...]:
         """Plan and execute host by host: the fresh probe is the plan.
 
-        A host that has something to be changed, but whose turn has not come, is left, and probed anew at its turn.
+        A host that has something to be changed, but whose turn has not come, is left, and probed again at its turn.
         Hosts that are compared with each other have their ends together, once the last of them is probed.
         """
         if self.playbook.comparisons:
@@ -94,7 +94,7 @@ class Fleet(HostWork):
 
     def conclude(self, planned: Sequence[Planned]) -> tuple[HostResult, ...]:
         """The ends of hosts that are only planned."""
-        return tuple(self._finish(it.result) if it.plan else it.result for it in planned)
+        return tuple(self._finish(each.result) if each.plan else each.result for each in planned)
 
     def _schedule(self, jobs: HostJobs[T], rollout: Rollout, fresh: deque[Host] | None = None) -> Schedule[T]:
         return Schedule(

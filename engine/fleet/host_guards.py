@@ -31,7 +31,10 @@ class Renewable:
         """Send *commands*."""
         sent, began = commands, self._now()
         if commands == self._before[0]:
-            sent = tuple(replace(it, timeout=it.timeout and max(1.0, it.timeout - self._before[1])) for it in commands)
+            sent = tuple(
+                replace(command, timeout=command.timeout and max(1.0, command.timeout - self._before[1]))
+                for command in commands
+            )
             self._before = (), 0.0
         try:
             return self._inner.run(*sent)

@@ -211,8 +211,8 @@ class HostWork:
         """*planned*, with the findings that compare these hosts; the same where the playbook compares none."""
         if not self.playbook.comparisons:
             return tuple(planned)
-        found = compared(self.playbook, [_candidate(it) for it in planned])
-        return tuple(self._compared(it, found[it.host.name]) if it.plan else it for it in planned)
+        found = compared(self.playbook, [_candidate(each) for each in planned])
+        return tuple(self._compared(each, found[each.host.name]) if each.plan else each for each in planned)
 
     def _compared(self, planned: Planned, findings: tuple[Finding, ...]) -> Planned:
         assert planned.plan
@@ -250,7 +250,7 @@ class HostWork:
 
         held = replace(site, connection=others[0], elsewhere=elsewhere)
         ended = self._execute(held, planned, consent, began)
-        return replace(ended, waits=any(it.asked for it in others))
+        return replace(ended, waits=any(other.asked for other in others))
 
     def _execute(self, site: HostContext, planned: Planned, consent: Consent, began: float) -> Planned:
         plan, seen = planned.plan, planned.seen
@@ -332,5 +332,6 @@ def all_steps(
     steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)
     plain = [StepResult.of(step, status, why) for step in steps]
     return tuple(
-        replace(it, why=f"{why}; {cut[it.id].why}", state=cut[it.id].state) if it.id in cut else it for it in plain
+        replace(result, why=f"{why}; {cut[result.id].why}", state=cut[result.id].state) if result.id in cut else result
+        for result in plain
     )

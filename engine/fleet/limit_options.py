@@ -24,7 +24,7 @@ READ: Mapping[str, Callable[[object], Any]] = {
     "pause_between": duration,
     "stop_after": share,
     "max_unavailable": share,
-    "batches": lambda text: tuple(share(it.strip()) for it in str(text).split(",")),
+    "batches": lambda text: tuple(share(part.strip()) for part in str(text).split(",")),
 }
 """The options, by their names as keys of ``limits``; the deadline of the run is not among them."""
 
@@ -50,7 +50,7 @@ def stricter(limits: Limits, options: Options, total: int) -> Limits:
     if given.pause_between and not (limits.batches or given.batches):
         raise ConfigError(Problem(message="--pause-between: there are no batches", hint="give --batches 1,100%"))
     longest = max(len(limits.batches), len(given.batches))
-    both = [it for it in (limits.batches, given.batches) if it]
+    both = [item for item in (limits.batches, given.batches) if item]
     return replace(
         limits,
         batches=tuple(
@@ -85,12 +85,12 @@ def ordered(hosts: Sequence[Host], order: HostOrder, shuffle: Shuffled) -> tuple
 def problems_with_variables(limits: Limits, hosts: Sequence[Host]) -> list[Problem]:
     """The variables of ``max_concurrent_per`` that none of *hosts* has: such a limit would hold nobody."""
     problems = []
-    for it in limits.max_concurrent_per:
-        if any(value_of(host, it.variable) is not None for host in hosts):
+    for limit in limits.max_concurrent_per:
+        if any(value_of(host, limit.variable) is not None for host in hosts):
             continue
         known = sorted({name for host in hosts for name in _names(host_variables(host))})
-        words = f"max_concurrent_per: none of the selected hosts has a variable {it.variable!r}"
-        hint, where = suggest(it.variable, known, ""), it.where
+        words = f"max_concurrent_per: none of the selected hosts has a variable {limit.variable!r}"
+        hint, where = suggest(limit.variable, known, ""), limit.where
         problems.append(Problem(file=where.file, line=where.line, column=where.column, message=words, hint=hint))
     return problems
 
@@ -106,9 +106,9 @@ def _names(variables: Mapping[str, Json], before: str = "") -> Iterator[str]:
 
 def _least(one: float, other: float) -> float:
     """The shorter time; 0 is none."""
-    return min((it for it in (one, other) if it), default=0.0)
+    return min((number for number in (one, other) if number), default=0.0)
 
 
 def _fewest(one: Share | None, other: Share | None, hosts: Callable[[Share], int]) -> Share | None:
     """The share that is fewer hosts."""
-    return min((it for it in (one, other) if it), key=hosts, default=None)
+    return min((each for each in (one, other) if each), key=hosts, default=None)

@@ -49,7 +49,7 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
     """Every host in *documents*, each a parsed file with its name and the places in it.
 
     *transports* are those that a host may name; empty: any.
-    Raises ConfigError with every mistake in all of them.  The digest is for whoever has the text.
+    Raises ConfigError with every mistake in all of them.  The digest is for anybody who has the text.
     """
     formats = discover()
     problems: list[Problem] = [] if documents else [Problem(message="no inventory was given")]
@@ -80,12 +80,12 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
 def _references(document: object, notes: Notes, earlier: Sequence[SecretReference]) -> list[SecretReference]:
     """What *document* says under ``secrets:``; a name that one of *earlier* files has is a mistake."""
     found = secrets_at(document, (), notes) if isinstance(document, Mapping) else ()
-    known = {it.name: it for it in earlier}
-    for it in found:
-        if it.name in known:
-            words = f"the secret {it.name} is also in {known[it.name].where}"
-            notes.problems.append(problem_at(it.where, words, "keep one of them"))
-    return [it for it in found if it.name not in known]
+    known = {reference.name: reference for reference in earlier}
+    for reference in found:
+        if reference.name in known:
+            words = f"the secret {reference.name} is also in {known[reference.name].where}"
+            notes.problems.append(problem_at(reference.where, words, "keep one of them"))
+    return [reference for reference in found if reference.name not in known]
 
 
 def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | None:
@@ -97,7 +97,7 @@ def _transport_mistake(host: Host, transports: Collection[str]) -> Problem | Non
 
 def _parts(document: object, notes: Notes, formats: Mapping[str, InventoryFormat]) -> list[Inventory]:
     """What each format that recognises *document* finds in it: a file may be half-way from one to another."""
-    fitting = [it for it in formats.values() if it.recognises(document)]
+    fitting = [inventory_format for inventory_format in formats.values() if inventory_format.recognises(document)]
     if not fitting:
         empty = document is None or document == {}
         notes.add((), "the file is empty" if empty else "not an inventory in a known format", EXPECTED)

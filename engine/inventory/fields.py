@@ -89,7 +89,7 @@ class Fields:
     def word(self, key: str) -> str:
         """The text of *key* if it is one word that no program can take for an option; else empty, and noted."""
         text = self.text(key)
-        if text and (text.startswith("-") or any(it.isspace() or not it.isprintable() for it in text)):
+        if text and (text.startswith("-") or any(each.isspace() or not each.isprintable() for each in text)):
             self.wrong(key, f"expected one word that does not begin with '-', not {said(key, text)}")
             return ""
         return text

@@ -120,10 +120,10 @@ def formed(hosts: Sequence[Host], named: Sequence[NamedGroup]) -> tuple[tuple[Ho
         for member in members_in_order:
             of_host[member].append(name)
     grouped = [replace(host, groups=tuple(of_host[host.name])) for host in hosts]
-    lent: dict[str, tuple[SecretReference, ...]] = {}
+    of_group: dict[str, tuple[SecretReference, ...]] = {}
     for group in named:
-        lent[group.name] = (*lent.get(group.name, ()), *group.secrets)
-    found, problems = with_secrets_of_groups(grouped, {name: it for name, it in lent.items() if it})
+        of_group[group.name] = (*of_group.get(group.name, ()), *group.secrets)
+    found, problems = with_secrets_of_groups(grouped, {name: it for name, it in of_group.items() if it})
     if problems:
         raise ConfigError(*problems)
     return found, groups
@@ -155,7 +155,7 @@ def _slips(document: object) -> Iterable[str]:
 
 
 def _is_list_of_texts(entry: object) -> bool:
-    return isinstance(entry, list | tuple) and all(isinstance(it, str) for it in entry)
+    return isinstance(entry, list | tuple) and all(isinstance(each, str) for each in entry)
 
 
 def _resembles_group(entry: object) -> bool:
@@ -231,7 +231,9 @@ def _clashes(
         if group.name in by_name:
             yield problem_at(group.where, f"the group {group.name} has the name of a host", "rename the group")
         elif group.members is None:
-            yield from _without_hosts(group, {*derived, *(it.name for it in named if it.members is not None)})
+            yield from _without_hosts(
+                group, {*derived, *(named_group.name for named_group in named if named_group.members is not None)}
+            )
         elif group.name in taken:
             words = f"the group {group.name} is also what hosts are grouped by ({taken[group.name]}: {group.name})"
             yield problem_at(group.where, words, "rename the group")

@@ -61,11 +61,11 @@ def select(
     matched = [host for host in inventory.hosts if host.name in chosen]
     if not matched:
         raise ConfigError(f"the pattern {pattern!r} selects no hosts: it excludes every host that it includes")
-    reasons = {it.name: _why_not(it, include_not_ready or it.name in choosing.named) for it in matched}
+    reasons = {each.name: _why_not(each, include_not_ready or each.name in choosing.named) for each in matched}
     left_out = tuple(LeftOut(host=name, why=why) for name, why in reasons.items() if why)
-    hosts = tuple(it for it in matched if not reasons[it.name])
+    hosts = tuple(each for each in matched if not reasons[each.name])
     if not hosts and not may_be_none:
-        raise ConfigError(_nobody(pattern, left_out, [it for it in matched if it.placeholder]))
+        raise ConfigError(_nobody(pattern, left_out, [each for each in matched if each.placeholder]))
     warnings = tuple(
         f"{host.name} is taken although its status is {host.status}, because it is named"
         for host in hosts
@@ -173,8 +173,8 @@ class _Choosing:
     def _by_range(self, operand: str) -> Names:
         written = self._written(operand)
         if set(operand) & set("*?"):
-            return frozenset().union(*(self._by_glob(it, operand) for it in written))
-        missing = [it for it in written if it not in self._hosts]
+            return frozenset().union(*(self._by_glob(word, operand) for word in written))
+        missing = [word for word in written if word not in self._hosts]
         if missing:
             said = fold(missing)
             if len(said) > 200:
@@ -200,21 +200,21 @@ class _Choosing:
 
         parts = re.split(r"\[([^\[\]]*)\]", operand)
         inside = parts[1::2]
-        if any(not all(map(RANGE.fullmatch, it.split(","))) for it in inside):
+        if any(not all(map(RANGE.fullmatch, word.split(","))) for word in inside):
             self._wrong(
                 f"{operand}: between [ and ] there are numbers and ranges, such as gpu-[01-16] or gpu-[1-3,7]", ""
             )
             return []
-        if prod(sum(map(_count, it.split(","))) for it in inside) > LARGEST:
+        if prod(sum(map(_count, word.split(","))) for word in inside) > LARGEST:
             self._wrong(f"{operand}: expands to more than {LARGEST} names", self._what_there_is())
             return []
         try:
-            numbers = [list(map(str, RangeSet(it, autostep=AUTOSTEP_DISABLED))) for it in inside]
+            numbers = [list(map(str, RangeSet(word, autostep=AUTOSTEP_DISABLED))) for word in inside]
         except RangeSetException as error:
             self._wrong(f"{operand}: not a range ({error})", "")
             return []
         fixed = parts[0::2]
-        return [fixed[0] + "".join(map("".join, zip(it, fixed[1:], strict=True))) for it in product(*numbers)]
+        return [fixed[0] + "".join(map("".join, zip(item, fixed[1:], strict=True))) for item in product(*numbers)]
 
     def _by_glob(self, glob: str, operand: str) -> Names:
         found = frozenset(filter(_matcher(glob), self._hosts))
@@ -223,14 +223,14 @@ class _Choosing:
         )
 
     def _by_field(self, operand: str) -> Names:
-        key, _, wanted = (it.strip() for it in operand.partition("="))
+        key, _, wanted = (part.strip() for part in operand.partition("="))
         values = {name: given for name, host in self._hosts.items() if (given := _values(host, key)) is not None}
         if not values:
-            keys = {it for host in self._hosts.values() for it in (*host.vars, *traits(host), *OWN)}
+            keys = {var for host in self._hosts.values() for var in (*host.vars, *traits(host), *OWN)}
             return self._wrong(f"{operand}: no host has a field {key!r}", suggest(key, keys, ""))
         matcher = _matcher(wanted)
         found = frozenset(name for name, given in values.items() if any(map(matcher, given)))
-        there = sorted({it for given in values.values() for it in given if it})
+        there = sorted({word for given in values.values() for word in given if word})
         more = ", ..." if len(there) > SHOWN else ""
         return found or self._wrong(f"no host has {operand}", f"{key} is one of: {', '.join(there[:SHOWN])}{more}")
 
@@ -277,7 +277,7 @@ def _values(host: Host, key: str) -> tuple[str, ...] | None:
     if key not in known:
         return None
     found = known[key]
-    return tuple(_text(it) for it in (found if isinstance(found, list | tuple) else [found]))
+    return tuple(_text(value) for value in (found if isinstance(found, list | tuple) else [found]))
 
 
 def _text(value: object) -> str:

@@ -52,19 +52,18 @@ def with_secrets_of_groups(hosts: Sequence[Host], groups: GroupSecrets) -> tuple
 
 
 def _with_groups(host: Host, groups: GroupSecrets, problems: dict[Problem, None]) -> Host:
-    own = {it.name: it for it in host.secrets}
-    lent: dict[str, tuple[str, SecretReference]] = {}
+    own = {secret.name: secret for secret in host.secrets}
+    of_group: dict[str, tuple[str, SecretReference]] = {}
     for group in host.groups:
-        for it in groups.get(group, ()):
-            other = lent.get(it.name)
-            if it.name not in own and other and not _same(other[1], it):
-                words = (
-                    f"the secret {it.name} of {host.name}: its group {other[0]} says another place ({other[1].where})"
-                )
+        for reference in groups.get(group, ()):
+            other = of_group.get(reference.name)
+            if reference.name not in own and other and not _same(other[1], reference):
+                another = f"its group {other[0]} says another place ({other[1].where})"
+                words = f"the secret {reference.name} of {host.name}: {another}"
                 hint = f"say it under `{SECRETS}` of {host.name}, or in one of its groups"
-                problems[problem_at(it.where, words, hint)] = None
-            lent.setdefault(it.name, (group, it))
-    return replace(host, secrets=tuple({**{name: it for name, (_, it) in lent.items()}, **own}.values()))
+                problems[problem_at(reference.where, words, hint)] = None
+            of_group.setdefault(reference.name, (group, reference))
+    return replace(host, secrets=tuple({**{name: it for name, (_, it) in of_group.items()}, **own}.values()))
 
 
 def _same(one: SecretReference, other: SecretReference) -> bool:

@@ -47,7 +47,7 @@ def host_in(
     name: object, fields: object, path: Sequence[object], notes: Notes, spelled: Mapping[str, str] | None = None
 ) -> Host | None:
     """The host *name* with *fields*, or None where it cannot be called so or has no fields."""
-    place = tuple(it for it in path if isinstance(it, str | int))
+    place = tuple(each for each in path if isinstance(each, str | int))
     dotted = ".".join(map(str, path))
     if mistake := mistake_in(name):
         notes.add(place, f"{dotted}: the host name {said('', name)} cannot be used", mistake)
@@ -58,7 +58,7 @@ def host_in(
     spelled = spelled or {}
     values = {str(key): value for key, value in (fields or {}).items()}
     ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
-    read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={it: spelled[it] for it in ours})
+    read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={word: spelled[word] for word in ours})
     for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & OURS).items():
         read.wrong(name_of_field, "unknown field", f"did you mean {meant}?")
     return host_of(str(name), read)

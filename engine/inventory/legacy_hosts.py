@@ -26,5 +26,5 @@ def load(document: object, source: str, where: Place) -> Inventory:
     there = [section for section in SECTIONS if sections.get(section) is not None] or [
         section for section in SECTIONS if section in sections
     ]
-    hosts = [host for it in there for host in hosts_in(sections[it], (it,), notes, SPELLED)]
+    hosts = [host for word in there for host in hosts_in(sections[word], (word,), notes, SPELLED)]
     return inventory_of(hosts, document, notes)

@@ -42,7 +42,7 @@ def shown(fields: Mapping[str, object]) -> dict[str, Json]:
                     for key, inner in value.items()
                 }
             case list() | tuple() | set() | frozenset():
-                return [walk(it, secret, depth + 1) for it in value]
+                return [walk(each, secret, depth + 1) for each in value]
         return MASK if secret or is_secret("", value) else _scalar(value)
 
     return {key: walk(field, is_secret(key, field), 1) for key, field in fields.items()}
@@ -67,7 +67,7 @@ def _without_references(document: object) -> object:
             case Mapping() as named:
                 found[key] = {name: _of_place(it) for name, it in named.items()}
             case list() | tuple() as listed:
-                found[key] = [_of_place(it) for it in listed]
+                found[key] = [_of_place(each) for each in listed]
     return found
 
 
@@ -113,7 +113,7 @@ def _inside(value: Mapping[object, object] | Iterable[object], secret: bool) -> 
     if isinstance(value, Mapping):
         pairs = [(it, secret or is_secret(text_of(key), it)) for key, it in value.items()]
     else:
-        pairs = [(it, secret or is_secret("", it)) for it in value]
+        pairs = [(each, secret or is_secret("", each)) for each in value]
     return pairs[::-1]
 
 

@@ -25,7 +25,7 @@ from engine.lab.gateway import received
 PORT = 8770
 ALONE = ("down", "mute")
 MOST = 65536
-"""Bytes of a request's body: whoever reaches the port may send one."""
+"""Bytes of a request's body: anybody who reaches the port may send one."""
 
 
 def node(name: str, faults: Iterable[str]) -> dict[str, Any]:

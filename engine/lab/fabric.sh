@@ -1,5 +1,5 @@
 # Sourced by the first process of a lab host: a service nvidia-fabricmanager that does not run, and a systemd that has it.
-# What fabric-tools asks of systemd is done here, so that what it starts is not a child of whoever asked.
+# What fabric-tools asks of systemd is done here, so that what it starts is not a child of anybody who asked.
 mkdir -p /run/systemd/system
 for it in systemctl nv-fabricmanager; do cp /run/lab/fabric-tools /run/lab/bin/$it; done
 cp /bin/sh /run/lab/jobs/nv-fabricmanager

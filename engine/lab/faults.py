@@ -112,7 +112,7 @@ def hosts_of(asked: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         if name in made:
             problems.append(f"--host {text}: {name!r} is given twice")
         named = tuple(part for part in faults.replace(",", "+").split("+") if part) or ("healthy",)
-        problems += [f"--host {text}: {_unknown(it)}" for it in named if it not in FAULTS]
+        problems += [f"--host {text}: {_unknown(word)}" for word in named if word not in FAULTS]
         made[name] = named
     if problems:
         raise ConfigError(*problems)

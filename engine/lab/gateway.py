@@ -67,7 +67,7 @@ def serve(begin: Begin, *, reap: bool = False) -> None:
 def _routes() -> list[tuple[str, int]]:
     try:
         with open(ROUTES, encoding="ascii") as file:
-            return [(it.split()[0], int(it.split()[1])) for it in file]
+            return [(word.split()[0], int(word.split()[1])) for word in file]
     except FileNotFoundError:
         return []
 
@@ -112,7 +112,7 @@ def main() -> None:
     def begin(connection: socket.socket) -> None:
         with connection:
             number = connection.fileno()
-            streams = [(os.POSIX_SPAWN_DUP2, number, it) for it in (0, 1)]
+            streams = [(os.POSIX_SPAWN_DUP2, number, each) for each in (0, 1)]
             argv = (sshd, "-i", "-e", "-f", config)
             os.posix_spawn(sshd, argv, environment, file_actions=streams, setsigdef=[signal.SIGPIPE])
 

@@ -15,7 +15,7 @@ def processes_on_host(outer: int) -> tuple[tuple[int, str], ...]:
     """The processes below *outer*, each with its pid inside of the host and its command line."""
     parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
     found = [_seen(Path(f"/proc/{pid}")) for pid in parents if _is_below(pid, outer, parents)]
-    return tuple(sorted(it for it in found if it is not None))
+    return tuple(sorted(item for item in found if item is not None))
 
 
 def _parent(process: Path) -> int:
@@ -26,7 +26,7 @@ def _parent(process: Path) -> int:
 
 
 def _is_below(pid: int, outer: int, parents: dict[int, int]) -> bool:
-    return pid != outer and any(it == outer for it in _above(pid, parents))
+    return pid != outer and any(number == outer for number in _above(pid, parents))
 
 
 def _above(pid: int, parents: dict[int, int]) -> Iterator[int]:

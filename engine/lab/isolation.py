@@ -61,7 +61,7 @@ class Isolation:
 
 def search_path() -> str:
     """PATH, with the places of system programs."""
-    return os.pathsep.join(it for it in (os.environ.get("PATH", os.defpath), SBIN) if it)
+    return os.pathsep.join(word for word in (os.environ.get("PATH", os.defpath), SBIN) if word)
 
 
 def found() -> Isolation:
@@ -70,7 +70,7 @@ def found() -> Isolation:
     Without root a host has a user namespace too, in which this user is root.  Files of users that are unknown in it
     can never be copied on writing, so that an overlay is of no use there.
     """
-    missing = [it for it in NEEDED if not shutil.which(it, path=search_path())]
+    missing = [word for word in NEEDED if not shutil.which(word, path=search_path())]
     if missing:
         raise ConfigError(f"the lab needs {', '.join(missing)} (Debian: apt-get install util-linux mount hostname)")
     root = os.geteuid() == 0
@@ -105,7 +105,7 @@ def _refusal(spaces: tuple[str, ...], script: str) -> str:
     if tried.returncode == 0:
         return ""
     said = tried.stderr.decode(errors="replace").strip().splitlines()
-    return next((it.strip() for it in said if it.strip()), f"exit code {tried.returncode}")
+    return next((word.strip() for word in said if word.strip()), f"exit code {tried.returncode}")
 
 
 def remember(folder: Path, isolation: Isolation) -> None:

@@ -107,7 +107,7 @@ def down(directory: Path) -> tuple[str, ...]:
         with suppress(ProcessLookupError):
             os.kill(lab_host.pid, signal.SIGKILL)  # its namespace, and all that lives in it, ends with it
     deadline = time.monotonic() + ENDS_WITHIN
-    while any(it.lives for it in ended) and time.monotonic() < deadline:
+    while any(each.lives for each in ended) and time.monotonic() < deadline:
         _reap(ended)
         time.sleep(0.02)
     _reap([*hosts, *lost])
@@ -127,7 +127,7 @@ def status(directory: Path) -> tuple[LabHost, ...]:
         lines = (folder / location.OF_US).read_text().splitlines()[1:]
     except FileNotFoundError:
         return ()
-    return tuple(it for it in map(_read, lines) if it)
+    return tuple(host for host in map(_read, lines) if host)
 
 
 def _read(line: str) -> LabHost | None:
@@ -147,7 +147,7 @@ def sharing(directory: Path) -> tuple[str, ...]:
 
 def shell_argv(directory: Path, host: str) -> tuple[str, ...]:
     """What to execute for an SSH session on *host*.  Raises ConfigError when there is no such host."""
-    known = {it.name: it for it in status(directory)}
+    known = {lab_host.name: lab_host for lab_host in status(directory)}
     if host not in known:
         raise ConfigError(f"the lab has no host {host!r}; it has: {', '.join(known) or 'none (runbook lab up)'}")
     it = known[host]

@@ -72,7 +72,7 @@ def addresses(folder: Path, number: int) -> tuple[list[str], int]:
     first, second = 64 + seed % 128, seed // 128 % 250
     made = [f"127.{first}.{second + at // PER_NET}.{at % PER_NET + 1}" for at in range(number)]
     for port in _ports(seed):
-        if all(_is_free(it, port) for it in made):
+        if all(_is_free(word, port) for word in made):
             return made, port
     raise ConfigError(f"no TCP port is free on {made[0]}")
 
@@ -104,7 +104,7 @@ def way(folder: Path, address: str, port: int) -> socket.socket:
 
 
 def leftover_processes(folder: Path, known: Sequence[int]) -> list[int]:
-    """Outer processes of hosts in *folder* that are not *known*: whoever started them was ended in between."""
+    """Outer processes of hosts in *folder* that are not *known*: anybody who started them was ended in between."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:

@@ -33,7 +33,7 @@ def say(line: str) -> None:
 
 def serve(settings: Settings) -> None:
     """Be the inference server."""
-    models = [{"id": it, "object": "model"} for it in (settings["model"]["name"],) if it]
+    models = [{"id": each, "object": "model"} for each in (settings["model"]["name"],) if each]
     pages = {
         "/health": (503 if os.environ.get("SICK") else 200, {}),
         "/v1/models": (200, {"object": "list", "data": models}),

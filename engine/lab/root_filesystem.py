@@ -58,9 +58,9 @@ def mounts(text: str) -> Mounts:
 def plan(files: str, needed: Iterable[str], there: Mounts) -> str:
     """Lines ``VERB FLAGS PATH`` for the script that makes a host's root; *needed* are paths that it must see."""
     rows = _overlays(there) if files == OWN else _binds("/", there)
-    for path in _outermost(it for it in needed if _is_hidden(it, there)):
+    for path in _outermost(word for word in needed if _is_hidden(word, there)):
         rows.append(("see", path))
-        rows += [("shut", it) for it in there.below(path)]
+        rows += [("shut", word) for word in there.below(path)]
     return "".join(
         f"{verb} {there.flags.get(there.above(path)) or '-'} {path}\n" for verb, path in rows if "\n" not in path
     )
@@ -70,7 +70,7 @@ def _overlays(there: Mounts) -> list[tuple[str, str]]:
     """What is to be mounted over an overlay of ``/``, which shows no other file system."""
     system = [flag for flag in sorted(there.flags) if flag in SYSTEM]
     files = [flag for flag in sorted(there.flags) if flag.startswith("/etc/") and os.path.isfile(flag)]
-    return [*(("over", it) for it in system), *(("copy", file) for file in files)]
+    return [*(("over", word) for word in system), *(("copy", file) for file in files)]
 
 
 def _binds(folder: str, there: Mounts) -> list[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _binds(folder: str, there: Mounts) -> list[tuple[str, str]]:
 def needed_paths(paths: Iterable[str]) -> list[str]:
     """Those of *paths* that are there, as they are written and as they lie."""
     there = [os.path.abspath(path) for path in paths if path and os.path.exists(path)]
-    return sorted({*there, *(os.path.realpath(it) for it in there)})
+    return sorted({*there, *(os.path.realpath(word) for word in there)})
 
 
 def _is_hidden(path: str, there: Mounts) -> bool:
@@ -104,7 +104,7 @@ def _is_hidden(path: str, there: Mounts) -> bool:
     if path == "/" or path in (*MADE, *EMPTY):
         return False  # else all of it would be seen
     above = there.above(path)
-    return any(_is_in(path, it) for it in (*MADE, *EMPTY)) or (above != "/" and above not in SYSTEM)
+    return any(_is_in(path, word) for word in (*MADE, *EMPTY)) or (above != "/" and above not in SYSTEM)
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:

@@ -169,8 +169,8 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         ),
         "node-evidence": Scenario(hosts=("gpu-01=leftovers", "gpu-02=driver_hang", _HEALTHY)),
         **{
-            it: Scenario(hosts=("gpu-01=slurm", "gpu-02=slurm_job", "gpu-03=slurm_drained", "gpu-04=kubernetes"))
-            for it in ("node-drain", "node-undrain")
+            word: Scenario(hosts=("gpu-01=slurm", "gpu-02=slurm_job", "gpu-03=slurm_drained", "gpu-04=kubernetes"))
+            for word in ("node-drain", "node-undrain")
         },
         "node-reboot": Scenario(
             hosts=(

@@ -141,7 +141,7 @@ def _converted(kind: Any, value: Any, path: str, rules: Mapping[str, Any], probl
     origin = get_origin(kind)
     if origin is Literal:
         if value not in get_args(kind):
-            choices = ", ".join(str(it) for it in get_args(kind) if it != "")
+            choices = ", ".join(str(member) for member in get_args(kind) if member != "")
             hint = suggest(str(value), map(str, get_args(kind)), str(rules.get("hint", "")))
             problems.append(Problem(message=f"{path}: {value!r} is not allowed; use one of: {choices}", hint=hint))
         return value

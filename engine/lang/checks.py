@@ -40,18 +40,18 @@ class _Checking:
     ) -> None:
         self._book, self._document, self._actions, self._brought = book, document, actions, brought
         self._naming = Naming(document)
-        self._lists = frozenset(it.id for it in book.diagnose if it.each)
-        self._series = {it.id: self._own_fields(it) for it in book.diagnose if it.samples}
-        self._probes = {it.id: self._state_fields(it) for it in book.diagnose}
+        self._lists = frozenset(each.id for each in book.diagnose if each.each)
+        self._series = {each.id: self._own_fields(each) for each in book.diagnose if each.samples}
+        self._probes = {each.id: self._state_fields(each) for each in book.diagnose}
         """Every probe with the fields that expressions may name."""
         self._paths = {id(step): path for step, path in self._placed()}
         self._finding_paths = dict(self._placed_findings())
-        self._input_names = tuple(it.name for it in book.inputs)
+        self._input_names = tuple(each.name for each in book.inputs)
         self._unseen = unseen(book, "")
-        self._looks = frozenset(it.id for it in book.diagnose)
-        self._hosts_own = self._looks - {it.id for it in book.diagnose if it.once}
+        self._looks = frozenset(each.id for each in book.diagnose)
+        self._hosts_own = self._looks - {each.id for each in book.diagnose if each.once}
         """Probes that are taken for each host."""
-        self._past = PastNames(steps=tuple(it.id for it in book.remediate), probes=self._probes, lists=self._lists)
+        self._past = PastNames(steps=tuple(each.id for each in book.remediate), probes=self._probes, lists=self._lists)
         """What expressions may name of earlier runs."""
 
     def _placed(self) -> Iterator[tuple[Step, Path]]:
@@ -93,7 +93,7 @@ class _Checking:
         """``for``, ``after`` and ``unless`` name things that are there, and come before."""
         findings = dict.fromkeys(finding.id for finding in self._book.findings)
         for section, steps in (("remediate", self._book.remediate), ("verify", self._book.verify)):
-            earlier = dict.fromkeys(it.id for it in self._book.remediate) if section == "verify" else {}
+            earlier = dict.fromkeys(each.id for each in self._book.remediate) if section == "verify" else {}
             for step in steps:
                 path = self._paths[id(step)]
                 if not step.part:
@@ -120,12 +120,12 @@ class _Checking:
         for step in self._book.diagnose:
             yield from self._step(step, self._allowed(seen, self._looks))
             seen[step.id] = self._probes[step.id]
-        acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
+        acts = frozenset(each.id for each in (*self._book.remediate, *self._book.verify))
         for step in (*self._book.remediate, *self._book.verify):
             yield from self._step(step, self._allowed(self._probes, acts))
 
-    def _allowed(self, looks: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
-        return Allowed(looks, self._input_names, later, self._lists, self._series)
+    def _allowed(self, probes: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
+        return Allowed(probes, self._input_names, later, self._lists, self._series)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -248,7 +248,7 @@ class _Checking:
 
     def _defaults(self) -> dict[str, Any]:
         """Every input at its default, but for those that have none."""
-        return {it.name: it.default for it in self._book.inputs if not it.required}
+        return {each.name: each.default for each in self._book.inputs if not each.required}
 
     def _shared(self, step: Step, path: Path) -> Iterator[Problem]:
         """A probe that all hosts share rests on nothing that is a host's own."""
@@ -271,7 +271,7 @@ class _Checking:
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name probes and their fields."""
-        acts = frozenset(it.id for it in (*self._book.remediate, *self._book.verify))
+        acts = frozenset(step.id for step in (*self._book.remediate, *self._book.verify))
         allowed = replace(self._allowed(self._probes, acts), past=self._past)
         for rule in self._book.findings:
             if not rule.part:
@@ -289,7 +289,7 @@ class _Checking:
                 if text:
                     at = (*path, ACROSS, key) if shared else (*path, ACROSS)
                     yield from self._naming.expression(text, at, allowed)
-            allowed = replace(allowed, looks={**allowed.looks, ACROSS: shown(Compared)})
+            allowed = replace(allowed, probes={**allowed.probes, ACROSS: shown(Compared)})
         if rule.when:
             yield from self._naming.expression(rule.when, (*path, "when"), allowed)
         yield from self._naming.templates(rule.say, (*path, "say"), allowed)

@@ -57,14 +57,20 @@ def prefixed(inner: Playbook, part: str, given: Mapping[str, Json], document: Do
     """*inner* as a part of the playbook of *document*, where an ``include`` at *path* names it *part*."""
     errors = tuple(_joined(part, finding.id) for finding in inner.findings if finding.severity.drives)
     own = IncludedPlaybook(id=part, inputs=inner.inputs, given=given, secrets=inner.secrets, where=document.where(path))
-    parts = [own, *(replace(it, id=_joined(part, it.id), parent=_joined(part, it.parent)) for it in inner.parts)]
+    parts = [
+        own,
+        *(
+            replace(playbook, id=_joined(part, playbook.id), parent=_joined(part, playbook.parent))
+            for playbook in inner.parts
+        ),
+    ]
     return Included(
         replace(
             inner,
-            diagnose=tuple(_step(it, part, ()) for it in inner.diagnose),
+            diagnose=tuple(_step(step, part, ()) for step in inner.diagnose),
             findings=tuple(_rule(finding, part) for finding in inner.findings),
-            remediate=tuple(_step(it, part, errors) for it in inner.remediate),
-            verify=tuple(_step(it, part, ()) for it in inner.verify),
+            remediate=tuple(_step(step, part, errors) for step in inner.remediate),
+            verify=tuple(_step(step, part, ()) for step in inner.verify),
             parts=tuple(parts),
         ),
         part,
@@ -79,7 +85,7 @@ def _step(step: Step, part: str, errors: tuple[str, ...]) -> Step:
     """*step* under its prefix; one that was for any error is for any error of its own playbook."""
 
     def ids(given: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_joined(part, it) for it in given)
+        return tuple(_joined(part, word) for word in given)
 
     return replace(
         step,
@@ -97,8 +103,8 @@ def _rule(rule: FindingRule, part: str) -> FindingRule:
         rule,
         id=_joined(part, rule.id),
         part=_joined(part, rule.part),
-        unless=tuple(_joined(part, it) for it in rule.unless),
-        looks=tuple(_joined(part, look) for look in rule.looks),
+        unless=tuple(_joined(part, word) for word in rule.unless),
+        probes=tuple(_joined(part, probe) for probe in rule.probes),
     )
 
 
@@ -106,7 +112,7 @@ def problems_with_inputs(
     inner: Playbook, tree: Any, document: Document, path: Path, own: tuple[str, ...]
 ) -> Iterator[Problem]:
     """What is wrong with the ``inputs:`` of an include; *own* are the inputs of the playbook it stands in."""
-    declared = {it.name: it for it in inner.inputs}
+    declared = {each.name: each for each in inner.inputs}
     for name, value in mapping(tree).items():
         place = (*path, "inputs", name)
         if name not in declared:
@@ -138,8 +144,10 @@ def inputs_of_parts(playbook: Playbook, inputs: Mapping[str, Json]) -> Mapping[s
     for part in playbook.parts:
         given = render(part.given, Scope(inputs=values[part.parent]))
         assert isinstance(given, Mapping)
-        values[part.id] = {it.name: given.get(it.name, it.default) for it in part.inputs}
-        problems += [it for one in part.inputs if one.name in given for it in _wrong(part, one, given[one.name])]
+        values[part.id] = {each.name: given.get(each.name, each.default) for each in part.inputs}
+        problems += [
+            problem for one in part.inputs if one.name in given for problem in _wrong(part, one, given[one.name])
+        ]
     if problems:
         raise ConfigError(*problems)
     return values
@@ -156,9 +164,9 @@ def _wrong(part: IncludedPlaybook, declared: Input, value: Json) -> Iterator[Pro
 def as_careful(limits: Limits, books: list[Playbook]) -> Limits:
     """*limits*, with the yes and the approvals that *books*, which it includes, ask for, too."""
     every = [limits, *(book.limits for book in books)]
-    risks = [it.confirm_from for it in every if it.confirm_from]
+    risks = [each.confirm_from for each in every if each.confirm_from]
     return replace(
         limits,
-        confirm_from=min(risks, key=[it.value for it in Risk].index, default=""),
-        approvals=max(it.approvals for it in every),
+        confirm_from=min(risks, key=[risk.value for risk in Risk].index, default=""),
+        approvals=max(each.approvals for each in every),
     )

@@ -88,7 +88,7 @@ def faults(declared: Input, value: Json) -> list[str]:
 
 
 def _declared(name: str, playbook: Playbook) -> Input:
-    known = {it.name: it for it in playbook.inputs}
+    known = {each.name: each for each in playbook.inputs}
     if name in known:
         return known[name]
     raise ConfigError(Problem(message=f"{playbook.name} has no input {name!r}", hint=suggest(name, known)))

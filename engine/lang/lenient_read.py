@@ -23,18 +23,18 @@ class ProbesBehind:
     def of(self, *expressions: str) -> tuple[str, ...]:
         """The probes that *expressions* name, and those that their arguments and conditions name, in their order."""
         found: set[str] = set()
-        wanted = frozenset(name for it in expressions if it for name in self._in(it))
+        wanted = frozenset(name for word in expressions if word for name in self._in(word))
         while wanted:
             found |= wanted
-            wanted = frozenset(inner for look in wanted for inner in self._named_by(look)) - found
+            wanted = frozenset(inner for probe in wanted for inner in self._named_by(probe)) - found
         return tuple(sorted(found, key=self._place.__getitem__))
 
-    def _named_by(self, look: str) -> frozenset[str]:
-        if look not in self._named:
-            step = self._steps[look]
-            texts = [it for it in (step.when, step.each) if it] + texts_in(step.args)
-            self._named[look] = frozenset(name for text in texts for name in self._in(text))
-        return self._named[look]
+    def _named_by(self, probe: str) -> frozenset[str]:
+        if probe not in self._named:
+            step = self._steps[probe]
+            texts = [word for word in (step.when, step.each) if word] + texts_in(step.args)
+            self._named[probe] = frozenset(name for text in texts for name in self._in(text))
+        return self._named[probe]
 
     def _in(self, text: str) -> frozenset[str]:
         try:
@@ -49,9 +49,9 @@ def texts_in(tree: Any) -> list[str]:
         case str():
             return [tree] if is_template(tree) else []
         case Mapping():
-            return [text for it in tree.values() for text in texts_in(it)]
+            return [text for each in tree.values() for text in texts_in(each)]
         case list() | tuple():
-            return [text for it in tree for text in texts_in(it)]
+            return [text for each in tree for text in texts_in(each)]
     return []
 
 
@@ -76,7 +76,7 @@ def ids(value: Any) -> tuple[str, ...]:
     """One id, or a list of them."""
     if isinstance(value, str):
         return (value,)
-    return tuple(it for it in value if isinstance(it, str)) if isinstance(value, list) else ()
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
 def expression(value: Any) -> str:
@@ -88,7 +88,7 @@ def list_expression(value: Any) -> str:
     """An expression that gives a list, which may be written as a list."""
     if not isinstance(value, list):
         return text(value)
-    return "[" + ", ".join(_literal(unraw(it)) for it in value) + "]"
+    return "[" + ", ".join(_literal(unraw(each)) for each in value) + "]"
 
 
 def samples(value: Any) -> Mapping[str, Json]:
@@ -125,6 +125,6 @@ def unraw(value: Any) -> Json:
         case Mapping():
             return {key: unraw(it) for key, it in value.items()}
         case list():
-            return [unraw(it) for it in value]
+            return [unraw(each) for each in value]
     plain: Json = value
     return plain

@@ -118,7 +118,7 @@ class _Building:
         verify = self._steps("verify", Phase.VERIFY)
         books = [it.book for _, it in self._included]
         whole = [it.book for phase, it in self._included if phase is Phase.REMEDIATE]
-        diagnose += tuple(step for it in whole for step in it.diagnose)
+        diagnose += tuple(step for each in whole for step in each.diagnose)
         rests_on = [*(book.digest for book in books), *self._bundle.digests()]
         digest = sha256("\0".join([written, *rests_on]).encode()) if rests_on else None
         return Playbook(
@@ -133,7 +133,7 @@ class _Building:
                 *findings_of(tree.get("findings"), self._values, diagnose),
             ),
             remediate=remediate,
-            verify=(*verify, *(step for it in whole for step in it.verify)),
+            verify=(*verify, *(step for each in whole for step in each.verify)),
             limits=as_careful(limits_of(lenient_read.mapping(tree.get("limits")), self._values), books),
             parts=tuple(part for book in books for part in book.parts),
             path=file,
@@ -236,7 +236,7 @@ class _Building:
         return {"file": where.file, "line": where.line, "column": where.column}
 
     def _step(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> Step | None:
-        named = [it for it in tree if it in self._actions]
+        named = [word for word in tree if word in self._actions]
         if len(named) != 1:
             words = (
                 f"a step has one action, but this one has {', '.join(named)}" if named else "the step names no action"

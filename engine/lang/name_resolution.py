@@ -32,11 +32,11 @@ ROOTS = ("inputs", "host", "run", "secrets")
 class Allowed:
     """What an expression may name."""
 
-    looks: Mapping[str, tuple[str, ...]]
+    probes: Mapping[str, tuple[str, ...]]
     """Probe id to the fields of its State; no fields where the action is not known."""
     inputs: tuple[str, ...]
     later: Container[str] = frozenset()
-    """Names that exist but may not be used here; those of *looks* are usable all the same."""
+    """Names that exist but may not be used here; those of *probes* are usable all the same."""
     lists: frozenset[str] = frozenset()
     """Probes with ``each``: a list, which has no fields."""
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -50,11 +50,11 @@ class Allowed:
 
     def may_have_secrets(self, path: Path) -> bool:
         """Whether a secret may be inserted at *path*."""
-        return any(path[: len(it)] == it for it in self.secrets_at)
+        return any(path[: len(secret)] == secret for secret in self.secrets_at)
 
     def is_step(self, name: str) -> bool:
         """Whether a step has the id *name*, wherever it stands."""
-        return name in self.looks or name in self.later
+        return name in self.probes or name in self.later
 
     def only_inputs(self) -> Allowed:
         """What may be named where nothing of a host is known: inputs."""
@@ -115,9 +115,9 @@ class Naming:
 
     def _over_samples(self, use: SampleFilter, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistakes in what is asked of the samples of a probe."""
-        known = allowed.series.get(use.look) or tuple({it: 0 for own in allowed.series.values() for it in own})
-        if use.look in allowed.looks and use.look not in {*allowed.series, *allowed.lists}:
-            words = f"`{use.filter}` needs a probe with `samples`, but {use.look!r} has none"
+        known = allowed.series.get(use.probe) or tuple({word: 0 for own in allowed.series.values() for word in own})
+        if use.probe in allowed.probes and use.probe not in {*allowed.series, *allowed.lists}:
+            words = f"`{use.filter}` needs a probe with `samples`, but {use.probe!r} has none"
             yield self.document.problem(path, words, "samples: {times: 6, every: 10s}")
             return
         yield from self.within_sample(str(use.given[0]), path, known, allowed)
@@ -145,7 +145,7 @@ class Naming:
             if not allowed.may_have_secrets(path):
                 what = f"the secret {attribute!r}" if attribute and root == "secrets" else "a secret"
                 yield self.document.problem(path, f"{what} cannot be used here: it would be visible", WHERE)
-        elif root in allowed.looks:
+        elif root in allowed.probes:
             yield from self._field(root, attribute, path, allowed)
         elif root in allowed.later:
             yield self.document.problem(
@@ -159,12 +159,12 @@ class Naming:
         elif root == "item" and not allowed.item:
             yield self.document.problem(path, "`item` exists only in a step with `each`")
         elif root not in (*ROOTS, "item"):
-            known = (*allowed.looks, *ROOTS, HISTORY)
+            known = (*allowed.probes, *ROOTS, HISTORY)
             yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
 
     def _field(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistake in a field of the probe *root*."""
-        known = allowed.looks[root]
+        known = allowed.probes[root]
         if attribute and root in allowed.lists:
             hint = f"{root}[0].{attribute}, or {root} | map(attribute='{attribute}')"
             yield self.document.problem(path, f"the probe {root!r} is a list (it has `each`), without fields", hint)

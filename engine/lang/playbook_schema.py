@@ -95,10 +95,10 @@ LIMITS: Mapping[str, Json] = {
         "stop_after": SHARE_OF_HOSTS,
         "max_unavailable": SHARE_OF_HOSTS,
         "max_concurrent_per": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
-        "order": {"enum": [it.value for it in HostOrder]},
+        "order": {"enum": [order.value for order in HostOrder]},
         "pause_between": QUANTITY,
         "host_deadline": QUANTITY,
-        "confirm_from": {"enum": [it.value for it in Risk]},
+        "confirm_from": {"enum": [risk.value for risk in Risk]},
         "approvals": {"type": "integer", "minimum": 1, "maximum": 10},
         "attempts": {
             "type": "object",
@@ -131,7 +131,7 @@ FINDING: Mapping[str, Json] = {
     "properties": {
         "id": {"type": "string", "pattern": ID},
         "when": {"type": ["string", "boolean"]},
-        "severity": {"enum": [it.value for it in Severity]},
+        "severity": {"enum": [severity.value for severity in Severity]},
         "across": {
             "oneOf": [
                 TEXT,
@@ -246,7 +246,9 @@ def problems_in(document: Document, schema: Mapping[str, Any]) -> Iterator[Probl
 
 
 def _path(error: ValidationError) -> str:
-    words = "".join(f"[{it}]" if isinstance(it, int) else f".{it}" for it in error.absolute_path).lstrip(".")
+    words = "".join(f"[{value}]" if isinstance(value, int) else f".{value}" for value in error.absolute_path).lstrip(
+        "."
+    )
     return f"{words}: " if words else ""
 
 
@@ -261,7 +263,7 @@ def said(violation: ValidationError) -> Iterator[tuple[tuple[str | int, ...], st
         case "additionalProperties":
             yield from _unknown_keys(error)
         case "required":
-            missing = [it for it in error.validator_value if it not in error.instance]
+            missing = [each for each in error.validator_value if each not in error.instance]
             named = error.message.partition("'")[2].partition("'")[0]
             if named in missing:
                 yield path, f"{named!r} is missing", ""
@@ -289,7 +291,7 @@ def _unknown_keys(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]
 def _wrong_type(error: Any) -> tuple[str, str]:
     """The message and the hint for a value of another type."""
     path, wanted = tuple(error.absolute_path), error.validator_value
-    words = " or ".join(_TYPES.get(it, it) for it in ([wanted] if isinstance(wanted, str) else wanted))
+    words = " or ".join(_TYPES.get(word, word) for word in ([wanted] if isinstance(wanted, str) else wanted))
     hint = ""
     if isinstance(error.instance, list) and path[-1:] == ("when",):
         hint = "join them by `and`: when: a.there and not b.there"
@@ -300,7 +302,7 @@ def _wrong_type(error: Any) -> tuple[str, str]:
 
 def _not_a_choice(error: Any) -> tuple[str, str]:
     """The message and the hint for a value that is none of those allowed."""
-    choices = [str(it) for it in error.validator_value]
+    choices = [str(each) for each in error.validator_value]
     key = _key(tuple(error.absolute_path))
     message = f"{key}{shown(error.instance)} is not allowed; use one of: {', '.join(choices)}"
     return message, suggest(str(error.instance), choices, "")
@@ -317,8 +319,10 @@ def _wrong_length(error: Any) -> str:
 def _none_of(error: Any) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     """What to say where none of several forms fits: their kinds, if that is what is wrong, else the nearest form."""
     path = tuple(error.absolute_path)
-    here = [it for it in error.context if tuple(it.absolute_path) == path]
-    kinds = [it.validator_value for it in here if it.validator == "type" and isinstance(it.validator_value, str)]
+    here = [each for each in error.context if tuple(each.absolute_path) == path]
+    kinds = [
+        each.validator_value for each in here if each.validator == "type" and isinstance(each.validator_value, str)
+    ]
     if not error.context:
         yield path, f"{_key(path)}{shown(error.instance)} matches more than one of the allowed forms", ""
     elif len(kinds) == len(error.context):

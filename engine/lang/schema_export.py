@@ -88,7 +88,7 @@ def _sharpened(schema: Any) -> Any:
         case Mapping():
             return {key: _sharpened(value) for key, value in schema.items()}
         case list() | tuple():
-            return [_sharpened(it) for it in schema]
+            return [_sharpened(each) for each in schema]
     return schema
 
 
@@ -130,12 +130,12 @@ def _secrets() -> Schema:
         "type": "object",
         "additionalProperties": False,
         "properties": _told(own, ABOUT_SECRET),
-        "oneOf": [*({"required": [it]} for it in own if it != "description"), _ONLY_TOLD],
+        "oneOf": [*({"required": [word]} for word in own if word != "description"), _ONLY_TOLD],
     }
     return {"type": ["object", "null"], "propertyNames": {"pattern": ID}, "additionalProperties": reference}
 
 
-_ONLY_TOLD: Schema = {"not": {"anyOf": [{"required": [it]} for it in ABOUT_SECRET if it != "description"]}}
+_ONLY_TOLD: Schema = {"not": {"anyOf": [{"required": [word]} for word in ABOUT_SECRET if word != "description"]}}
 """A secret of which the inventory says where it is."""
 
 
@@ -150,12 +150,12 @@ def _item(phase: Phase, actions: Mapping[str, Action]) -> Schema:
     own = {key: _sharpened(STEP_KEYS[key]) for key in keys}
     if "samples" in own:
         own["samples"] |= {"oneOf": [{"required": ["times"]}, {"required": ["for"]}]}
-    named = {it: {"$ref": f"#/$defs/action_{it}", "description": actions[it].summary} for it in able}
+    named = {word: {"$ref": f"#/$defs/action_{word}", "description": actions[word].summary} for word in able}
     step: Schema = {
         "type": "object",
         "additionalProperties": False,
         "properties": {**_told(own, ABOUT_STEP), **named},
-        "oneOf": [{"required": [it]} for it in able],
+        "oneOf": [{"required": [word]} for word in able],
         **({"required": ["id"]} if phase is Phase.DIAGNOSE else {}),
     }
     if phase is Phase.VERIFY:
@@ -188,8 +188,12 @@ def _arguments(kind: Any) -> Schema:
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": [it.name.rstrip("_") for it in known if it.default is MISSING and it.default_factory is MISSING],
-        "properties": {it.name.rstrip("_"): _argument(hints[it.name], it) for it in known},
+        "required": [
+            field_.name.rstrip("_")
+            for field_ in known
+            if field_.default is MISSING and field_.default_factory is MISSING
+        ],
+        "properties": {field_.name.rstrip("_"): _argument(hints[field_.name], field_) for field_ in known},
     }
 
 
@@ -232,7 +236,7 @@ def _bounded(schema: Schema, rules: Mapping[str, Any]) -> Schema:
     """*schema* with the bounds of *rules* on the numbers and texts in it."""
     if "anyOf" in schema:
         return {"anyOf": [_bounded(dict(schema["anyOf"][0]), rules), *schema["anyOf"][1:]]}
-    numbers: dict[str, Json] = {it: rules[it] for it in ("minimum", "maximum") if it in rules}
+    numbers: dict[str, Json] = {word: rules[word] for word in ("minimum", "maximum") if word in rules}
     if schema["type"] in ("integer", "number"):
         return schema | numbers
     if schema["type"] == "string" and "min_length" in rules:

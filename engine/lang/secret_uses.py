@@ -100,7 +100,7 @@ def only_in_change(use: SecretUse, action: Action) -> bool:
 
 
 def with_secrets(step: Step, args: Mapping[str, Json], scope: Scope) -> Mapping[str, Json]:
-    """*args* as they are sent: what stands in the playbook with a secret in it is filled in anew, with its value.
+    """*args* as they are sent: what stands in the playbook with a secret in it is filled in again, with its value.
 
     The places are those of the playbook's own text, so that nothing that a host has said is ever taken for a template.
     Raises ConfigError and UnknownTouched.

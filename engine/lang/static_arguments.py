@@ -39,17 +39,17 @@ class ArgumentFault:
     hint: str = ""
 
 
-Looks = Mapping[str, Json | Unknown]
+States = Mapping[str, Json | Unknown]
 
 
 def faults_in_arguments(
-    step: Step, action: Action, inputs: Mapping[str, Json], looks: Looks
+    step: Step, action: Action, inputs: Mapping[str, Json], states: States
 ) -> Iterator[ArgumentFault]:
     """What is wrong with those arguments of *step* that rest on nothing but *inputs*; the others are left for later.
 
-    *looks* are ``unseen``.
+    *states* are ``unseen``.
     """
-    scope = Scope(inputs=inputs, looks=looks)
+    scope = Scope(inputs=inputs, states=states)
     seen: set[ArgumentFault] = set()
     for one, free in _scopes(step, scope):
         off = bool(step.when) and _is_false(step.when, one)  # then what is filled in may be empty
@@ -59,9 +59,9 @@ def faults_in_arguments(
                 yield fault
 
 
-def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> Iterator[ArgumentFault]:
+def faults_in_samples(step: Step, inputs: Mapping[str, Json], states: States) -> Iterator[ArgumentFault]:
     """What is wrong with the ``samples`` of *step*, as far as that rests on nothing but *inputs*."""
-    scope = Scope(inputs=inputs, looks=looks)
+    scope = Scope(inputs=inputs, states=states)
     amounts = {key: value for key, value in step.samples.items() if key != "while"}
     off = bool(step.when) and _is_false(step.when, scope)
     if not step.samples or _rests_on(amounts, inputs, ANY if off else ("host", "run", "item")):
@@ -74,9 +74,9 @@ def faults_in_samples(step: Step, inputs: Mapping[str, Json], looks: Looks) -> I
             yield ArgumentFault((key,) if key in step.samples else (), problem.message)
 
 
-def unseen(playbook: Playbook, part: str) -> Looks:
+def unseen(playbook: Playbook, part: str) -> States:
     """Every probe that a step of *part* could name, none of which has been taken yet."""
-    return {it.id.removeprefix(f"{part}_"): Unknown(why="not probed yet") for it in playbook.diagnose}
+    return {step.id.removeprefix(f"{part}_"): Unknown(why="not probed yet") for step in playbook.diagnose}
 
 
 def problems_with_inputs_given(
@@ -91,15 +91,15 @@ def problems_with_inputs_given(
     *places* are those of the values that stand in a file.
     """
     found: list[tuple[Problem, str]] = []
-    looks = {part: unseen(playbook, part) for part in {step.part for step in playbook.steps}}
+    states = {part: unseen(playbook, part) for part in {step.part for step in playbook.steps}}
     for step in playbook.steps:
         at = step.where
         given = _given(playbook, inputs[""]) if not step.part else frozenset()
-        for argument in faults_in_arguments(step, actions[step.action], inputs[step.part], looks[step.part]):
+        for argument in faults_in_arguments(step, actions[step.action], inputs[step.part], states[step.part]):
             words = Problem(file=at.file, line=at.line, column=at.column, message=f"{step.action}: {argument.message}",
                             hint=argument.hint or GIVEN)  # fmt: skip
             found.append((words, _cause(step.args, argument.path, step, given)))
-        for sample in faults_in_samples(step, inputs[step.part], looks[step.part]):
+        for sample in faults_in_samples(step, inputs[step.part], states[step.part]):
             words = Problem(file=at.file, line=at.line, column=at.column, message=sample.message, hint=GIVEN)
             found.append((words, _cause(step.samples, sample.path, step, given)))
     return _once_for_each_cause(found, places or {})
@@ -107,7 +107,7 @@ def problems_with_inputs_given(
 
 def _given(playbook: Playbook, values: Mapping[str, Json]) -> frozenset[str]:
     """The inputs whose value is not their default."""
-    return frozenset(it.name for it in playbook.inputs if it.name in values and values[it.name] != it.default)
+    return frozenset(each.name for each in playbook.inputs if each.name in values and values[each.name] != each.default)
 
 
 def _cause(tree: Any, path: Path, step: Step, given: frozenset[str]) -> str:
@@ -130,9 +130,9 @@ def _named(tree: Any) -> set[tuple[str, str]]:
         case str() if is_template(tree):
             return set() if fault_in(tree) else set(names(tree))
         case Mapping():
-            return {name for it in tree.values() for name in _named(it)}
+            return {name for each in tree.values() for name in _named(each)}
         case list():
-            return {name for it in tree for name in _named(it)}
+            return {name for each in tree for name in _named(each)}
     return set()
 
 
@@ -144,7 +144,7 @@ def _once_for_each_cause(found: list[tuple[Problem, str]], places: Mapping[str, 
             problems += same
             continue
         first = same[0]
-        where = list(dict.fromkeys(f"{it.file}:{it.line}:{it.column}" for it in same))
+        where = list(dict.fromkeys(f"{each.file}:{each.line}:{each.column}" for each in same))
         more = f" and {plural(len(where) - MOST_PLACES, 'more place')}" if len(where) > MOST_PLACES else ""
         used = f"used at {', '.join(where[:MOST_PLACES])}{more}"
         hint = used if first.hint == GIVEN else f"{first.hint}; {used}"
@@ -198,7 +198,7 @@ def _rendered(tree: Any, scope: Scope, free: tuple[str, ...]) -> Any:
         case Mapping():
             return {key: _rendered(value, scope, free) for key, value in tree.items()}
         case list():
-            return [_rendered(it, scope, free) for it in tree]
+            return [_rendered(each, scope, free) for each in tree]
         case str() if is_template(tree):
             later = Later(is_text=not is_single(tree))
             if _rests_on(tree, scope.inputs, free):
@@ -220,7 +220,7 @@ def _objections(action: Action, values: Mapping[str, Any]) -> Iterator[ArgumentF
     for text in STAND_INS if action.objection else ():
         args, _ = build_partly(action.Args, _standing_in(values, text))
         found.add(action.objection(args) if args is not None and action.objection else "")
-    yield from (ArgumentFault((), it) for it in found if it and len(found) == 1)
+    yield from (ArgumentFault((), word) for word in found if word and len(found) == 1)
 
 
 def _standing_in(tree: Any, text: str) -> Any:
@@ -230,7 +230,7 @@ def _standing_in(tree: Any, text: str) -> Any:
         case Mapping():
             return {key: _standing_in(value, text) for key, value in tree.items()}
         case list():
-            return [_standing_in(it, text) for it in tree]
+            return [_standing_in(each, text) for each in tree]
     return tree
 
 
@@ -246,9 +246,9 @@ def _rests_on(tree: Any, inputs: Mapping[str, Json], free: tuple[str, ...]) -> b
             free = (*free, "secrets")
             return "inputs" in free or any(root in free or (root == "inputs" and it not in inputs) for root, it in used)
         case Mapping():
-            return any(_rests_on(it, inputs, free) for it in tree.values())
+            return any(_rests_on(each, inputs, free) for each in tree.values())
         case list():
-            return any(_rests_on(it, inputs, free) for it in tree)
+            return any(_rests_on(each, inputs, free) for each in tree)
     return False
 
 

@@ -114,7 +114,7 @@ _InventoryLoader.add_implicit_resolver(
     ),
     list("-+0123456789."),
 )
-_without(_PlaybookLoader, *(f"tag:yaml.org,2002:{it}" for it in ("timestamp", "bool", "int", "float")))
+_without(_PlaybookLoader, *(f"tag:yaml.org,2002:{word}" for word in ("timestamp", "bool", "int", "float")))
 _PlaybookLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )

@@ -1,4 +1,4 @@
-"""An index of all journals in SQLite, for queries; made from the journals, and made anew where it does not fit them."""
+"""An index of all journals in SQLite, for queries; made from the journals, and rebuilt where it does not fit them."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Index:
         return [_host_row(row, present) for row in _named(rows)]
 
     def _answer(self, question: Callable[[], list[Row]]) -> list[Row]:
-        """The answer to *question*; where the index is damaged, that of an index that is made anew."""
+        """The answer to *question*; where the index is damaged, that of an index that is rebuilt."""
         try:
             return question()
         except (sqlite3.Error, ValueError, TypeError, KeyError, RecursionError):
@@ -199,7 +199,7 @@ class Index:
         return base
 
     def _anew(self) -> sqlite3.Connection:
-        """The database, made anew; in memory where it cannot be kept.  Raises OSError where journals cannot be read."""
+        """The database, rebuilt; in memory where it cannot be kept.  Raises OSError where journals cannot be read."""
         with suppress(OSError):
             _remove(self._folder)
         try:
@@ -214,7 +214,7 @@ class Index:
     def _refresh(self, base: sqlite3.Connection) -> None:
         """Read the journals that are new, or have grown."""
         known = {run: (size, changed) for run, size, changed in base.execute("SELECT run, size, changed FROM runs")}
-        there = {it.name.removesuffix(ENDING): it for it in self._folder.entries(ENDING)}
+        there = {each.name.removesuffix(ENDING): each for each in self._folder.entries(ENDING)}
         there = {run: it for run, it in there.items() if RUN.fullmatch(run)}
         for run in known.keys() - there.keys():
             _drop(base, run)
@@ -285,8 +285,8 @@ def _add(base: sqlite3.Connection, run: str, entry: Entry, summary: RunSummary) 
     columns = ", ".join(row)
     marks = ", ".join("?" * len(row))
     base.execute(f"INSERT INTO runs ({columns}) VALUES ({marks})", tuple(row.values()))  # noqa: S608 - the names stand in RunSummary
-    base.executemany("INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?)", [(run, *it) for it in summary.hosts])
-    base.executemany("INSERT INTO findings VALUES (?, ?, ?, ?, ?)", [(run, *it) for it in summary.findings])
+    base.executemany("INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?)", [(run, *item) for item in summary.hosts])
+    base.executemany("INSERT INTO findings VALUES (?, ?, ?, ?, ?)", [(run, *finding) for finding in summary.findings])
     base.executemany("INSERT INTO unfinished VALUES (?, ?)", [(run, host) for host in summary.unfinished])
 
 
@@ -325,7 +325,7 @@ def _written(moment: float) -> str:
 
 
 def _named(cursor: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
-    names = [it[0] for it in cursor.description]
+    names = [item[0] for item in cursor.description]
     for row in cursor:
         yield dict(zip(names, row, strict=True))
 

@@ -53,7 +53,7 @@ class Ledger:
         """Append *entry*; on the disk when this returns.  Raises OSError."""
         with self._locked() as file:
             last = _last(file)
-            if last is None:  # runs go on; `verify` says for ever that the chain begins anew here
+            if last is None:  # runs go on; `verify` says for ever that the chain begins again here
                 last = _append(file, {"n": _lines(file) + 1, "what": BROKEN}, START)
             number, before = last
             _append(file, {"n": number + 1, **_written(entry)}, before)
@@ -96,7 +96,7 @@ def unlike_ledger(found: Sequence[Link], noted: Sequence[Entry]) -> Iterator[str
             yield f"it has {plural(len(found), 'line')}, and had {entry.lines}: lines are missing at its end"
         elif entry.what != PRUNED and found[entry.lines - 1].sha != entry.sha:
             yield f"line {entry.lines}: it is not the line that the ledger knows"
-    ends = [it.lines for it in noted if it.what == "run_finished"]
+    ends = [each.lines for each in noted if each.what == "run_finished"]
     if ends and len(found) > ends[-1]:
         yield f"it has {plural(len(found), 'line')}, and had {ends[-1]} when the run ended: lines were added"
 
@@ -107,7 +107,7 @@ def _read(chain: Iterable[Link]) -> tuple[list[Entry], list[str]]:
         value = link.value if isinstance(link.value, dict) else {}
         fault = link.fault
         if value.get("what") == BROKEN:
-            fault = "the line before it could not be read when it was written: the chain begins anew here"
+            fault = "the line before it could not be read when it was written: the chain begins again here"
         if fault:
             faults.append(f"{NAME}: line {link.number}: {fault}")
         if isinstance(value.get("run"), str):

@@ -64,7 +64,7 @@ def head_of(folder: PrivateFolder, run: str, noted: Sequence[Noted]) -> Head:
         return Head(fault="the ledger does not know it")
     if not found or found[0].fault:
         return Head(fault=f"line 1: {found[0].fault if found else 'it is not whole'}")
-    first = next((it for it in noted if it.lines == 1), None)
+    first = next((entry for entry in noted if entry.lines == 1), None)
     if first is None or first.sha != found[0].sha:
         return Head(fault="line 1: it is not the line that the ledger knows")
     try:
@@ -89,7 +89,7 @@ def content_of(folder: PrivateFolder, run: str, noted: Sequence[Noted], probes: 
                 reading.take(link)
     except OSError as error:
         return Content(fault=error.strerror or str(error))
-    unlike = next(unlike_ledger(seen, [it for it in noted if it.what != PRUNED]), "")
+    unlike = next(unlike_ledger(seen, [entry for entry in noted if entry.what != PRUNED]), "")
     return Content(changes=reading.sent(), ends=reading.ends, answers=reading.answers, fault=reading.fault or unlike)
 
 
@@ -149,8 +149,8 @@ def _was_sent(result: Mapping[str, Any]) -> bool:
     """Whether a step, as JSON has its result, sent a change; see ``engine.diagnosis.verdicts.sent``."""
     still = result["status"] in _NOTHING_SENT
     return any(
-        it["effect"] == "write" and (it.get("exit_code") is not None or it.get("timed_out") or not still)
-        for it in result["commands"]
+        each["effect"] == "write" and (each.get("exit_code") is not None or each.get("timed_out") or not still)
+        for each in result["commands"]
     )
 
 

@@ -79,7 +79,9 @@ class PastRuns:
             found = self._in_time(within, host)
             if isinstance(found, Unknown):
                 return found
-            made = [it for run, content in found for it in self._changes(run, content, host) if it.ago <= within]
+            made = [
+                change for run, content in found for change in self._changes(run, content, host) if change.ago <= within
+            ]
         return tuple(sorted(made, key=lambda it: it.ago))
 
     def last_change(self, host: str) -> RecordedChange | None | Unknown:
@@ -155,7 +157,7 @@ class PastRuns:
         if self._fault:
             return Unknown(why=self._fault)
         for run, entries in self._noted.items():
-            if any(it.what == PRUNED for it in entries) and _begun(run) >= since:
+            if any(entry.what == PRUNED for entry in entries) and _begun(run) >= since:
                 return Unknown(why=f"the record of run {run}, which may say more, was pruned")
         made: list[tuple[str, Content]] = []
         for journal in journals:
@@ -198,19 +200,19 @@ class PastRuns:
             self._fault = f"the records in {self._folder.path} cannot be read: {error.strerror or error}"
             return self._journals
         self._noted = by_run(noted)
-        there = {it.name.removesuffix(ENDING) for it in entries}
+        there = {entry.name.removesuffix(ENDING) for entry in entries}
         gone = next(missing(self._noted, {*there, self._own}), "")
         if faults:
             self._fault = f"{faults[0]} (`runbook history verify` says more)"
         elif gone:
             self._fault = f"the record of run {gone} is gone, and was not removed by `runbook history prune`"
-        for it in entries:
-            run = it.name.removesuffix(ENDING)
+        for entry in entries:
+            run = entry.name.removesuffix(ENDING)
             if RUN.fullmatch(run) and run != self._own:
-                made = _Journal(run=run, begun=_begun(run), written=it.changed / 1e9, size=it.size)
+                made = _Journal(run=run, begun=_begun(run), written=entry.changed / 1e9, size=entry.size)
                 self._journals.append(made)
         self._journals.sort(key=lambda it: (it.begun, it.written), reverse=True)  # an id has the second alone
-        self._by_run = {it.run: it for it in self._journals}
+        self._by_run = {journal.run: journal for journal in self._journals}
         return self._journals
 
     def _read(self, journal: _Journal, host: str) -> Content | None | Unknown:

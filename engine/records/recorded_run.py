@@ -64,17 +64,17 @@ class RecordedRun:
     @property
     def hosts(self) -> tuple[HostResult, ...]:
         """How every host of the run ended, in its order; see ``unfinished`` for those that have no end."""
-        ended = {it.result.host: it.result for it in self.events if isinstance(it, HostFinished)}
+        ended = {event.result.host: event.result for event in self.events if isinstance(event, HostFinished)}
         return tuple(ended.get(name) or unfinished(self, name) for name in self.started.hosts)
 
     def result_of(self, host: str) -> HostResult | None:
         """How *host* ended; None where it is none of this run."""
-        return next((it for it in self.hosts if it.host == host), None)
+        return next((result for result in self.hosts if result.host == host), None)
 
     @property
     def finished(self) -> RunFinished | None:
         """The last event of a run that came to its end."""
-        return next((it for it in reversed(self.events) if isinstance(it, RunFinished)), None)
+        return next((event for event in reversed(self.events) if isinstance(event, RunFinished)), None)
 
 
 def read_run(folder: PrivateFolder, run: str) -> RecordedRun:
@@ -86,7 +86,11 @@ def read_run(folder: PrivateFolder, run: str) -> RecordedRun:
         lines = file.readlines()
         written = is_locked(file.fileno())
     found = list(links(lines))
-    faults = [*(f"line {it.number}: {it.fault}" for it in found if it.fault), *unlike_ledger(found, noted), *unread]
+    faults = [
+        *(f"line {each.number}: {each.fault}" for each in found if each.fault),
+        *unlike_ledger(found, noted),
+        *unread,
+    ]
     events: list[Event] = []
     for link in found:
         event, fault = _event(link)
@@ -108,7 +112,7 @@ def read_run(folder: PrivateFolder, run: str) -> RecordedRun:
 def _noted(folder: PrivateFolder, run: str) -> tuple[list[Entry], list[str]]:
     """What the ledger has of *run*; and why it cannot be read, where that is so."""
     try:
-        return [it for it in Ledger(folder).entries()[0] if it.run == run], []
+        return [entry for entry in Ledger(folder).entries()[0] if entry.run == run], []
     except OSError as error:
         return [], [f"the ledger cannot be read: {error.strerror or error}"]
 
@@ -152,24 +156,24 @@ def _with_hosts(recorded: RecordedRun) -> tuple[Event, ...]:
 
 def unfinished(recorded: RecordedRun, host: str) -> HostResult:
     """The end of a host that has none: what was in flight is unknown, and what was not begun is said to be so."""
-    own = [it for it in recorded.events if _host_of(it) == host]
-    done = [it.result for it in own if isinstance(it, StepFinished)]
-    plan = next((it.plan for it in reversed(own) if isinstance(it, HostPlanned)), None)
+    own = [event for event in recorded.events if _host_of(event) == host]
+    done = [value.result for value in own if isinstance(value, StepFinished)]
+    plan = next((value.plan for value in reversed(own) if isinstance(value, HostPlanned)), None)
     flying = in_flight(own)
     why = INTERRUPTED if recorded.state is RunState.INTERRUPTED else "the run is still under way"
-    begun = any(isinstance(it, HostStarted) for it in own)
+    begun = any(isinstance(value, HostStarted) for value in own)
     verdict = Verdict.UNKNOWN if done or flying else Verdict.CANCELLED if begun else Verdict.NOT_STARTED
     lost = tuple(
         StepResult(
-            id=it.step,
+            id=started.step,
             phase=Phase.REMEDIATE,
-            action=it.action,
+            action=started.action,
             status=Status.UNKNOWN,
-            risk=it.risk,
-            planned=it.summary,
-            why=f"{why} while this was sent: {it.summary}",
+            risk=started.risk,
+            planned=started.summary,
+            why=f"{why} while this was sent: {started.summary}",
         )
-        for it in flying
+        for started in flying
     )
     looks = plan.looks if plan else ()
     findings = plan.findings if plan else ()
@@ -225,7 +229,11 @@ def _supersede(found: Changes, run: str, event: ChangeStarted, plan: HostPlan | 
         return
     step = written_id(event.step)
     same = {key: it for key, it in own.items() if it.run != run and it.step == step and item_text(it.item) == item}
-    equal = equal_items(event.step, event.item, ((it.id, it.item) for it in plan.steps if it.ready))
+    equal = equal_items(
+        event.step,
+        event.item,
+        ((planned_step.id, planned_step.item) for planned_step in plan.steps if planned_step.ready),
+    )
     before = own_change([*same.values()], place_in_each(event.step), equal)
     for key in (key for key, it in same.items() if it is before):
         del own[key]
@@ -259,7 +267,7 @@ def resumable(recorded: RecordedRun) -> tuple[str, ...]:
     """The hosts of a run with which a later one would go on: not begun, failed, unreachable or in doubt."""
     if recorded.started.mode is Mode.PLAN:
         return ()
-    return tuple(it.host for it in recorded.hosts if it.verdict in OPEN)
+    return tuple(host.host for host in recorded.hosts if host.verdict in OPEN)
 
 
 OPEN = (

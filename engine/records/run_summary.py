@@ -64,12 +64,16 @@ class RunSummary:
             process = process_of(origin.value)
             if process is None:
                 origin.odd.append("process")
-            kept = {it: getattr(process, it) for it in ProcessIdentity.__dataclass_fields__} if process else None
+            kept = (
+                {field: getattr(process, field) for field in ProcessIdentity.__dataclass_fields__} if process else None
+            )
             self.row |= {
                 "command": origin.text("command"),
                 "person": origin.text("by"),
                 "reason": origin.text("reason", optional=True),
-                "inventory": json.dumps([it for it in origin.parts("inventory", optional=True) if isinstance(it, str)]),
+                "inventory": json.dumps(
+                    [part for part in origin.parts("inventory", optional=True) if isinstance(part, str)]
+                ),
                 "resumes": origin.text("resumes", optional=True),
                 "undoes": origin.text("undoes", optional=True),
                 "process": json.dumps(kept),
@@ -77,14 +81,14 @@ class RunSummary:
 
     def _host(self, result: _Fields) -> None:
         host, verdict = result.text("host"), result.text("verdict")
-        steps = [result.within(it) for it in result.parts("steps")]
+        steps = [result.within(part) for part in result.parts("steps")]
         self.unfinished.pop(host, None)
-        changes = sum(it.text("status") == "changed" for it in steps)
+        changes = sum(step.text("status") == "changed" for step in steps)
         self.totals[verdict] = self.totals.get(verdict, 0) + 1
         error = result.text("error", optional=True)
-        files = sum(len(it.parts("kept", optional=True)) for it in steps)
+        files = sum(len(step.parts("kept", optional=True)) for step in steps)
         self.hosts.append((host, verdict, result.number("seconds"), error, changes, files))
-        for found in [result.within(it) for it in result.parts("findings")]:
+        for found in [result.within(part) for part in result.parts("findings")]:
             self.findings.append((host, found.text("id"), found.text("severity"), found.text("status")))
 
 
@@ -156,7 +160,7 @@ def process_of(origin: object) -> ProcessIdentity | None:
     value = origin.get("process") if isinstance(origin, Mapping) else None
     if not isinstance(value, dict):
         return None
-    machine, boot, pid, start = (value.get(it) for it in ("machine", "boot", "pid", "start"))
+    machine, boot, pid, start = (value.get(word) for word in ("machine", "boot", "pid", "start"))
     if not (isinstance(machine, str) and isinstance(boot, str) and _is_whole(pid) and _is_whole(start)):
         return None
     return ProcessIdentity(machine=machine, boot=boot, pid=pid, start=start)

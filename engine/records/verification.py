@@ -25,7 +25,7 @@ def by_run(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 def missing(noted: Mapping[str, Sequence[Entry]], there: set[str]) -> Iterator[str]:
     """The runs whose journals are gone although nobody pruned them."""
     for run, entries in noted.items():
-        if run not in there and not any(it.what == PRUNED for it in entries):
+        if run not in there and not any(entry.what == PRUNED for entry in entries):
             yield run
 
 
@@ -41,16 +41,19 @@ def faults_of(folder: PrivateFolder, run: str, noted: Sequence[Entry]) -> Iterat
     for link in found:
         if link.fault:
             yield f"line {link.number}: {link.fault}"
-    if raw and not raw[-1].endswith(b"\n") and any(it.what == "run_finished" for it in noted):
+    if raw and not raw[-1].endswith(b"\n") and any(entry.what == "run_finished" for entry in noted):
         yield f"line {len(raw)}: it is not whole, although the run had ended"
     if not noted and len(raw) > 1:  # it is in the ledger before anything is sent, and a run may be killed before that
         yield "the ledger does not know it"
     elif (
-        noted and _has_ended(found) and not any(it.what == "run_finished" for it in noted) and _over(folder, run, found)
+        noted
+        and _has_ended(found)
+        and not any(entry.what == "run_finished" for entry in noted)
+        and _over(folder, run, found)
     ):
         yield "its end is not in the ledger, although the run had ended"
     yield from unlike_ledger(found, noted)
-    yield from faults_of_files(folder, (_event(it) for it in found))
+    yield from faults_of_files(folder, (_event(each) for each in found))
 
 
 def _has_ended(found: Sequence[Link]) -> bool:

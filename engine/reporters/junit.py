@@ -61,7 +61,7 @@ def lines_of(result: RunResult) -> Iterable[str]:
     """The document, in lines."""
     suites = [(host.host, host.seconds, _cases(host)) for host in result.hosts]
     if result.left_out:
-        suites.append(("hosts left out", 0.0, [_left_out(it.host, it.why) for it in result.left_out]))
+        suites.append(("hosts left out", 0.0, [_left_out(left_out.host, left_out.why) for left_out in result.left_out]))
     counts = Counter(case.outcome for _, _, cases in suites for case in cases)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     numbers = {**_counted(counts), "time": _time(result.seconds)}
@@ -179,7 +179,7 @@ def _step(step: StepResult) -> Case:
     if step.ignored and outcome in ("failure", "error") and step.status is Status.FAILED:
         outcome = "skipped"
     plain = outcome == "passed" and step.status is Status.OK and not is_exec(step)
-    sent = [] if outcome == "skipped" and not step.ignored else [_command(it) for it in step.commands]
+    sent = [] if outcome == "skipped" and not step.ignored else [_command(command) for command in step.commands]
     details = "" if plain else "\n".join([step_line(step), *sent])
     name = f"{step.phase} {step.id}"
     return Case(
@@ -192,7 +192,7 @@ def _command(command: SentCommand) -> str:
     code = "not sent" if command.exit_code is None else f"exit code {command.exit_code}"
     code = "timed out" if command.timed_out else code
     head = f"{excerpt(command.shown or command.line, most=OUTPUT)}  [{code}]"
-    return "\n".join([head, *(excerpt(it, most=OUTPUT) for it in (command.stdout, command.stderr) if it)])
+    return "\n".join([head, *(excerpt(word, most=OUTPUT) for word in (command.stdout, command.stderr) if word)])
 
 
 def _left_out(host: str, why: str) -> Case:

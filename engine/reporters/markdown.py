@@ -86,9 +86,9 @@ def _causes(found: Sequence[Cause]) -> list[str]:
     if not found:
         return []
     lines = ["## What is wrong, the worst first", ""]
-    for it in found[:SHOWN]:
-        first, *more = it.lines
-        lines.append(f"- {_hosts(it.hosts)} **{it.verdict}**: {code(first.removeprefix(f'{it.verdict}: '))}")
+    for cause in found[:SHOWN]:
+        first, *more = cause.lines
+        lines.append(f"- {_hosts(cause.hosts)} **{cause.verdict}**: {code(first.removeprefix(f'{cause.verdict}: '))}")
         lines += [f"  - {_next(line)}" for line in more]
     return [*lines, *_rest(found[SHOWN:], "cause")]
 
@@ -118,8 +118,8 @@ def _steps(title: str, hosts: Sequence[HostResult], wanted: Callable[[StepResult
 def _status(step: StepResult) -> str:
     notes = [str(step.status).replace("_", " ")]
     if step.status is Status.WOULD_CHANGE:
-        notes += [str(it) for it in [step.risk] if it]
-        notes += [code(it, cell=True) for it in [step.condition] if it]
+        notes += [str(risk) for risk in [step.risk] if risk]
+        notes += [code(word, cell=True) for word in [step.condition] if word]
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
     notes += ["failure ignored"] if step.ignored else []
     return ", ".join(notes)
@@ -128,12 +128,15 @@ def _status(step: StepResult) -> str:
 def _findings(hosts: Sequence[HostResult]) -> list[str]:
     """A table of what was found, and of what is not known."""
     found = [
-        ((it.id, it.severity, it.status), (host.host, (it.why if it.status is Presence.UNKNOWN else it.say) or ""))
+        (
+            (finding.id, finding.severity, finding.status),
+            (host.host, (finding.why if finding.status is Presence.UNKNOWN else finding.say) or ""),
+        )
         for status in (Presence.PRESENT, Presence.UNKNOWN, Presence.GONE)
         for severity in reversed(Severity)
         for host in hosts
-        for it in host.findings
-        if (it.status, it.severity) == (status, severity)
+        for finding in host.findings
+        if (finding.status, finding.severity) == (status, severity)
     ]
     rows = [
         f"| {_hosts(names, cell=True)} | {code(name, cell=True)} | {severity} | {status} | {code(line, cell=True)} |"
@@ -153,7 +156,7 @@ def _outputs(hosts: Sequence[HostResult]) -> list[str]:
         if is_exec(step)
     )
     blocks = [[f"{_hosts(names)}:", "", *block(lines), ""] for lines, names in printed.items() if lines]
-    shown = [line for it in blocks[:SHOWN_BLOCKS] for line in it]
+    shown = [line for item in blocks[:SHOWN_BLOCKS] for line in item]
     return ["## Output", "", *shown[:-1], *_rest(blocks[SHOWN_BLOCKS:], "output")] if blocks else []
 
 
@@ -161,7 +164,7 @@ def block(lines: Sequence[str]) -> list[str]:
     """*lines* in a block of code: the first ones, each not too long, and a longer fence than any within."""
     shown = [printable(line)[:LONGEST] for line in lines[:SHOWN]]
     rest = [f"... {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
-    fence = "`" * max(3, 1 + max((len(it) for line in shown for it in re.findall("`+", line)), default=0))
+    fence = "`" * max(3, 1 + max((len(found) for line in shown for found in re.findall("`+", line)), default=0))
     return [fence, *shown, *rest, fence]
 
 
@@ -171,7 +174,7 @@ def _owed(hosts: Sequence[HostResult]) -> list[str]:
 
 
 def _left_out(result: RunResult) -> list[str]:
-    why = _gathered((it.why, it.host) for it in result.left_out)
+    why = _gathered((left_out.why, left_out.host) for left_out in result.left_out)
     lines = [f"- {_hosts(names)}: {code(reason)}" for reason, names in why.items()]
     return ["## Hosts left out", "", *lines[:SHOWN], *_rest(lines[SHOWN:], "line")] if lines else []
 
@@ -213,6 +216,6 @@ def code(text: str, *, cell: bool = False) -> str:
         return ""
     if cell:
         plain = plain.replace("|", BAR)
-    fence = "`" * (1 + max((len(it) for it in re.findall("`+", plain)), default=0))
+    fence = "`" * (1 + max((len(found) for found in re.findall("`+", plain)), default=0))
     space = " " if plain.startswith("`") or plain.endswith("`") else ""
     return f"{fence}{space}{plain}{space}{fence}"

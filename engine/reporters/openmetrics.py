@@ -75,17 +75,19 @@ def _of_the_run(result: RunResult) -> list[Gauge]:
         ),
         _gauge("duration_seconds", "How long the run took.", [((), result.seconds)]),
         _gauge("exit_code", "What runbook exited with; 0 is success.", [((), result.exit_code)]),
-        _gauge("hosts", "Hosts by verdict.", [((("verdict", it),), verdicts[it]) for it in Verdict]),
+        _gauge("hosts", "Hosts by verdict.", [((("verdict", verdict),), verdicts[verdict]) for verdict in Verdict]),
         _gauge("hosts_left_out", "Hosts that were named, and left out of the run.", [((), len(result.left_out))]),
-        _gauge("steps", "Steps of all hosts by status.", [((("status", it),), statuses[it]) for it in Status]),
+        _gauge(
+            "steps", "Steps of all hosts by status.", [((("status", status),), statuses[status]) for status in Status]
+        ),
         _gauge("owed_cleanups", "Clean-ups that runs owe to the hosts of this run.", [((), owed)]),
     ]
 
 
 def _of_findings(result: RunResult) -> list[Gauge]:
     found = [finding for host in result.hosts for finding in host.findings]
-    by_severity = Counter((it.severity, it.status) for it in found)
-    by_id = Counter((it.id, it.severity, it.status) for it in found)
+    by_severity = Counter((each.severity, each.status) for each in found)
+    by_id = Counter((each.id, each.severity, each.status) for each in found)
     reported = (Presence.PRESENT, Presence.GONE, Presence.UNKNOWN)
     return [
         _gauge(
@@ -102,7 +104,7 @@ def _of_findings(result: RunResult) -> list[Gauge]:
             "Hosts by finding and its status.",
             [
                 ((("finding", name), ("severity", severity), ("status", status)), by_id[name, severity, status])
-                for name, severity in dict.fromkeys((it.id, it.severity) for it in found)
+                for name, severity in dict.fromkeys((each.id, each.severity) for each in found)
                 for status in reported
             ],
         ),
@@ -114,12 +116,12 @@ def _of_hosts(result: RunResult) -> list[Gauge]:
         _gauge(
             "host_verdict",
             "Always 1; the label verdict says how the host ended.",
-            [((("host", it.host), ("verdict", it.verdict)), 1) for it in result.hosts],
+            [((("host", host_result.host), ("verdict", host_result.verdict)), 1) for host_result in result.hosts],
         ),
         _gauge(
             "host_duration_seconds",
             "How long the work on the host took.",
-            [((("host", it.host),), it.seconds) for it in result.hosts],
+            [((("host", host_result.host),), host_result.seconds) for host_result in result.hosts],
         ),
         _gauge(
             "host_findings",
@@ -128,7 +130,11 @@ def _of_hosts(result: RunResult) -> list[Gauge]:
                 ((("host", host.host), ("severity", severity)), count)
                 for host in result.hosts
                 for severity in Severity
-                if (count := sum(it.severity is severity and it.status is Presence.PRESENT for it in host.findings))
+                if (
+                    count := sum(
+                        finding.severity is severity and finding.status is Presence.PRESENT for finding in host.findings
+                    )
+                )
             ],
         ),
     ]

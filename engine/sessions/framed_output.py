@@ -57,7 +57,7 @@ class Capture:
         cut, tail = self._cut + over, self._tail[over:]
         if not cut:
             return CapturedOutput(text=(self._head + tail).decode("utf-8", "replace"), word=word)
-        head, end = (it.decode("utf-8", "replace") for it in (self._head, tail))
+        head, end = (each.decode("utf-8", "replace") for each in (self._head, tail))
         return CapturedOutput(text=f"{head}{gap(cut)}{end}", word=word, missing=cut)
 
 

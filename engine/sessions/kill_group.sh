@@ -15,7 +15,7 @@ uids_of() { # pid: sets uids to its four user ids
     uids=
     while read -r key a b c d; do [ "$key" != Uid: ] || { uids="$a $b $c $d"; break; }; done 2>/dev/null <"/proc/$1/status"
 }
-group_lives() { # group, session or empty: whether somebody of it lives; with a session they are told
+group_lives() { # group, session or empty: whether somebody of it lives; with a session they are named
     kill -0 "-$1" 2>/dev/null || return 1
     printf '%s\n' /proc/[0-9]*/stat | xargs grep -s -l -E "\) [A-Za-z] [0-9]+ $1 " 2>/dev/null | {
         lives=1

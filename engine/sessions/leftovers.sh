@@ -1,5 +1,5 @@
 # What a command of an author leaves behind on a session that others use after it: found, and ended, before its mark is
-# printed.  A process has a higher pid than those before it (until the numbers begin anew), so that only the pids since
+# printed.  A process has a higher pid than those before it (until the numbers begin again), so that only the pids since
 # the command began are looked at, by the shell itself: many processes on a host cost no more than few.
 runbook_uids() { # pid: sets runbook_u to its four user ids
     runbook_u=

@@ -25,20 +25,20 @@ All that runs in a session is ended by a signal to its group: nobody else may be
 """
 
 PATH_GUARD = script(__package__, "path_guard")
-"""What a shell takes from whoever logged in, made fit for the user that it runs as.
+"""What a shell takes from the login user, made fit for the user that it runs as.
 
 Programs are not sought in the current directory (an empty or relative entry of PATH), and by root not in directories
 of other users or which everybody may write to, nor below such a directory (unless it has the sticky bit), by which name
 or link ever: its owner could put another one in their place.  In a user namespace the machine's root may have another
 number than 0 (``overflowuid``): it is that of the owner of /proc, which is the kernel's own and which no user can make.
-HOME, where programs have their configuration, is the user's own: some hosts' sudo leaves that of whoever logged in.
+HOME, where programs have their configuration, is the user's own: some hosts' sudo leaves that of the login user.
 """
 
 KILL_GROUP = script(__package__, "kill_group")
 """Functions that end a process group, and what has left it; ``end_group`` says what survives.
 
 Of a change that has a control group of its own that is everything in it.  Without one it is what descends from the
-process group, searched for before anything is ended, and whoever has the session's mark in his environment.
+process group, searched for before anything is ended, and anybody who has the session's mark in his environment.
 """
 
 _CONTROL_GROUP = script(__package__, "control_group")

@@ -57,7 +57,7 @@ class ShellSession(UserShell):
         self.await_line(f"session {self.name}", check, self.err)
         if whose in GROUPS:
             raise (SharedGroup if whose == "shared" else ShellRefused)(GROUPS[whose])
-        if not all(it.isdecimal() for it in self.group.split(":", 1)) or ":" not in self.group:
+        if not all(part.isdecimal() for part in self.group.split(":", 1)) or ":" not in self.group:
             raise ShellRefused("its shell does not report its process group")
 
     def user(self, check: Check) -> str:
@@ -110,7 +110,7 @@ class GroupKiller(UserShell):
         while True:
             self._listen(session.name)
             if reported and reported[-1] == "":
-                return tuple(it for it in reported if it)
+                return tuple(word for word in reported if word)
             if late or self.ended or self.flooded:
                 self.ended = True
                 return None

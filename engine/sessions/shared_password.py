@@ -12,7 +12,7 @@ from engine.sessions.shell import PasswordRefused
 T = TypeVar("T")
 
 POLL = 0.1
-"""Seconds between two checks whether whoever waits still wants to."""
+"""Seconds between two checks whether anybody who waits still wants to."""
 
 
 class SharedPassword:

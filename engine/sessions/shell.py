@@ -120,7 +120,7 @@ class UserShell:
             return kind(f"its login shell, or what it starts, printed over {UNREAD // 1024} KiB and no shell answered")
         said, reported = ([line[:LONGEST_WORDS] for line in lines] for lines in (said, reported))
         if said and self.ended:
-            words = "; ".join([it for it in said if it.startswith("sudo: ")][-3:]) or said[-1]
+            words = "; ".join([word for word in said if word.startswith("sudo: ")][-3:]) or said[-1]
             if "sudoers" in words or "not allowed" in words:  # it had the right one, and the account may not
                 self._access.trial.taken = True
             return kind(words)

@@ -152,7 +152,7 @@ check() { # program and its arguments
         esac
     done
 }
-is_plain() { # name: it is told, so that it need not be checked again
+is_plain() { # name: it is printed, so that it need not be checked again
     [ "$scripts" -gt 0 ] || printf '%s ' "$1"
 }
 [ "$safe_me" = 0 ] || exit 0

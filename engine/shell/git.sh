@@ -5,7 +5,7 @@
 # place that leads to another repository (gitdir, commondir, alternates) is refused; no hook, no file system monitor and
 # no filter runs, nothing is fetched that was not asked for, and no submodule is entered.
 #
-# What is refused ends the script by `fail`, which a script that changes something defines anew.
+# What is refused ends the script by `fail`, which a script that changes something redefines.
 
 LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL=
 GIT_TRACE2=0 GIT_TRACE2_EVENT=0 GIT_TRACE2_PERF=0

@@ -134,7 +134,7 @@ lock_look() { # sets waits where somebody still asks behind us; ends where we ha
 lock_take() {
     for entry in ./new-*-*-*; do [ ! -d "$entry" ] || lock_state "${entry#./}"; done
     tries=0
-    until lock_make; do # whoever gives the last lock back also removes the directory
+    until lock_make; do # anybody who gives the last lock back also removes the directory
         tries=$((tries + 1))
         [ "$tries" -lt 10 ] && lock_place || { echo "no lock can be made in $place: $why" >&2; exit 4; }
     done

@@ -5,7 +5,7 @@ lock_declared() { # directory: whether this very user has reserved it for locks;
     [ "${mode%.}" = drwx------ ] && safe_stat ./.runbook-locks && [ "$uid" = "$safe_me" ]
 }
 
-lock_home() { # sets home to that of this user, as the system knows it: HOME may be that of whoever became this user
+lock_home() { # sets home to that of this user, as the system knows it: HOME may be that of anybody who became this user
     home='' user=$(id -un 2>/dev/null) || user=''
     case $user in [A-Za-z0-9_]*) ;; *) user='' ;; esac
     case $user in '' | *[!A-Za-z0-9._@+-]*) ;; *) eval "home=~$user" ;; esac

@@ -16,16 +16,18 @@ class ManyWords:
         every = tuple(dict.fromkeys(words))
         many = len(every) > MANY
         self._length = length
-        self._counted = frozenset(it for it in every if many and len(it) == length)
-        self._others = tuple(it for it in every if it not in self._counted)
+        self._counted = frozenset(word for word in every if many and len(word) == length)
+        self._others = tuple(word for word in every if word not in self._counted)
 
     def any_in(self, text: str) -> bool:
         """Whether one of them stands in *text*."""
-        return any(it in text for it in self._others) or any(it in self._counted for it in self._parts(text))
+        return any(other in text for other in self._others) or any(part in self._counted for part in self._parts(text))
 
     def all_in(self, text: str) -> set[str]:
         """Those that stand in *text*."""
-        return {it for it in self._others if it in text} | {it for it in self._parts(text) if it in self._counted}
+        return {other for other in self._others if other in text} | {
+            part for part in self._parts(text) if part in self._counted
+        }
 
     def _parts(self, text: str) -> Iterable[str]:
         """Every piece of *text* that is as long as the counted words; none where there are no such words."""

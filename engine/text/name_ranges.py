@@ -12,9 +12,9 @@ MOST = 500
 def fold(names: Iterable[str]) -> str:
     """*names* as a pattern that matches each of them once; names that do not fold stand as a list."""
     once = list(dict.fromkeys(names))
-    if len(once) < 2 or any(not re.fullmatch(r"[A-Za-z0-9_.:+-]+", it) for it in once):
+    if len(once) < 2 or any(not re.fullmatch(r"[A-Za-z0-9_.:+-]+", word) for word in once):
         return ",".join(once)
-    if len(once) > MOST and any(len(re.findall(r"\d+", it)) > 2 for it in once):
+    if len(once) > MOST and any(len(re.findall(r"\d+", word)) > 2 for word in once):
         return ",".join(once)
     folded = _folded(once)
     return folded or ",".join(once)

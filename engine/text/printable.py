@@ -21,7 +21,7 @@ def printable(text: str) -> str:
 def printable_line(text: str, indent: str = "    ") -> str:
     """*text* as one thing said: what others wrote below its first line is indented, so that it cannot pass for ours."""
     first, *more = text.splitlines() or [""]
-    return "\n".join(printable(it) for it in (first, *(indent + it for it in more if it.strip())))
+    return "\n".join(printable(word) for word in (first, *(indent + each for each in more if each.strip())))
 
 
 def on_one_line(text: str, most: int = 0) -> str:

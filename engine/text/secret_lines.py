@@ -38,7 +38,7 @@ def masked_config(lines: Sequence[str]) -> list[str]:
         starts.append(starts[-1] + len(line) + 1)
     within_key: set[int] = set()
     for found in KEY_BLOCK.finditer(text):
-        first, last = (bisect_right(starts, it) - 1 for it in (found.start(1), found.end(1)))
+        first, last = (bisect_right(starts, each) - 1 for each in (found.start(1), found.end(1)))
         within_key.update(range(first + 1, last + (not text[found.end(1) : found.end(1) + 1])))
     masked, secret_from = [], -1
     for number, line in enumerate(lines):

@@ -124,7 +124,7 @@ def _hides(name: str, value: str) -> bool:
     """Whether the option or variable *name* makes its *value* a secret: ``--max-tokens 512`` does not."""
     if _NO_VALUE.match(value):
         return False
-    short = any(name in it for it in _OWN_WORD.values())
+    short = any(name in item for item in _OWN_WORD.values())
     return short or is_secret(name, 0 if re.fullmatch(r"[-+.\d]+", value) else value)
 
 

@@ -151,11 +151,11 @@ def block_of(lines: Sequence[str], host: str, *, strict: bool) -> Block:
     for key, alike in groupby(items, key=lambda it: tuple(item.key for item in it)):
         together = list(alike)
         if len(key) == 1:
-            pieces.append([tuple(it[0] for it in together)])
+            pieces.append([tuple(each[0] for each in together)])
         else:
-            pieces += [[tuple(group) for _, group in groupby(it, key=lambda item: item.key)] for it in together]
+            pieces += [[tuple(group) for _, group in groupby(each, key=lambda item: item.key)] for each in together]
     runs = tuple(tuple(piece) for piece in pieces)
-    return Block(tuple(tuple(run[0].key for run in it) for it in runs), runs)
+    return Block(tuple(tuple(run[0].key for run in each) for each in runs), runs)
 
 
 def _items(line: str) -> list[str]:
@@ -175,9 +175,9 @@ def _one_line(runs: Sequence[tuple[tuple[SimilarLine, ...], ...]]) -> str:
     texts = []
     for number in range(len(runs[0])):
         alike = [run[number] for run in runs]
-        counts = sorted({len(it) for it in alike})
+        counts = sorted({len(item) for item in alike})
         many = f" ({counts[0]}..{counts[-1]} of these)" if len(counts) > 1 else f" ({counts[0]} of these)"
-        text = one_text([line for it in alike for line in it])
+        text = one_text([line for item in alike for line in item])
         are_named = any(kind == "pid" for kind, _ in alike[0][0].slots)
         texts.append(text + (many if counts != [1] and not are_named else ""))
     head = texts.pop(0) if len(texts) > 1 else ""

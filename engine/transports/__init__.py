@@ -32,8 +32,8 @@ class SharedConnections:
         """Hang up everywhere; nothing new is connected to.  Never raises."""
         with self._lock:
             made = list(self._made.values())
-        for it in made:
-            it.close()
+        for each in made:
+            each.close()
 
 
 def names() -> tuple[str, ...]:

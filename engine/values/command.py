@@ -40,7 +40,7 @@ class Command:
     effect: Effect
     stdin: str = ""
     timeout: float = 0.0
-    """Seconds, enforced on the host; 0 means the default of the effect (see ``judge``)."""
+    """Seconds, enforced on the host; 0 means the default of the effect."""
     become: str = ""
     """The user to become with sudo; empty for the one who logged in."""
     env: tuple[tuple[str, str], ...] = ()

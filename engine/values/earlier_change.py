@@ -61,12 +61,12 @@ def own_change(same: Sequence[EarlierChange], place: int, equal: Sequence[int]) 
     *equal*: all places of such items now.  Each change is of one item.  The place decides; where the list is another
     one now, the order does, and what is in doubt comes first.
     """
-    then = {it.position: it for it in same}
+    then = {change.position: change for change in same}
     shorter = len(equal) < len(then)
     if place in then and not shorter:
         return then[place]
-    left = [it for it in then.values() if shorter or it.position not in equal]
+    left = [change for change in then.values() if shorter or change.position not in equal]
     left.sort(key=lambda it: (it.done, it.position))
-    places = [it for it in equal if shorter or it not in then]
+    places = [each for each in equal if shorter or each not in then]
     number = places.index(place) if place in places else 0
     return left[number] if number < len(left) else None

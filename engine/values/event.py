@@ -115,7 +115,7 @@ class ChangeStarted(Timed):
             item=item,
             summary=change.summary,
             risk=change.risk,
-            targets=tuple(it.say for it in change.targets),
+            targets=tuple(target.say for target in change.targets),
             verifiable=change.verifiable,
             on=step.on,
             become=step.become,

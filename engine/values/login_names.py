@@ -24,8 +24,8 @@ def fault_in_user(name: str) -> str:
 def _fault(name: str, refused: str) -> str:
     if name.startswith("-"):
         return "begins with '-'"
-    if found := next((it for it in name if it in refused), ""):
+    if found := next((word for word in name if word in refused), ""):
         return f"has {found!r} in it, which a shell on this machine could interpret"
-    if any(it.isspace() or not it.isprintable() for it in name):
+    if any(word.isspace() or not word.isprintable() for word in name):
         return "has white space or an unprintable character in it"
     return ""

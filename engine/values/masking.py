@@ -35,7 +35,9 @@ WORD = 8
 ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "default"}) | NOT_A_VALUE
 """Words that a secret may be, and that must stay readable: they are not searched for."""
 
-OWN_WORDS = frozenset(form for it in (*Verdict, *Status, *Severity, *Presence) for form in (it, it.replace("_", " ")))
+OWN_WORDS = frozenset(
+    form for each in (*Verdict, *Status, *Severity, *Presence) for form in (each, each.replace("_", " "))
+)
 """What every report says itself, and no secret may blank: verdicts, statuses, severities."""
 
 TELLING = 6
@@ -70,7 +72,7 @@ class Masking:
             whole |= {form for form in _forms(secret) if form != secret and len(form) >= WORD} if is_word else set()
             whole |= set() if is_word else _forms(secret)
         self._forms = sorted(whole, key=len, reverse=True)
-        grams = {word.lower()[:TELLING] for word in (*whole, *words)} | {_end(it) for it in whole}
+        grams = {word.lower()[:TELLING] for word in (*whole, *words)} | {_end(text) for text in whole}
         self._grams = ManyWords(grams, TELLING)
         self._lowered = FormsByPart({form: form[:TELLING] for form in map(_lower, self._forms)}, TELLING)
         self._by_end = FormsByPart({form: form[-TELLING:] for form in self._forms}, TELLING)
@@ -85,11 +87,14 @@ class Masking:
     def in_all(self, texts: Iterable[str]) -> dict[str, str]:
         """Those of *texts* in which something is to be hidden, each with what to show instead."""
         different = [*dict.fromkeys(texts)]
-        lowered = [it.lower() for it in different]
+        lowered = [word.lower() for word in different]
         joined = "\0".join(lowered)
-        ends = list(accumulate(len(it) + 1 for it in lowered))
+        ends = list(accumulate(len(word) + 1 for word in lowered))
         known, named = _texts_with(self._grams.all_in(joined), joined, ends), _texts_with(HINTS, joined, ends)
-        masked = ((different[it], self._masked(different[it], known=it in known)) for it in sorted(known | named))
+        masked = (
+            (different[number], self._masked(different[number], known=number in known))
+            for number in sorted(known | named)
+        )
         return {text: shown for text, shown in masked if shown != text}
 
     def _masked(self, text: str, *, known: bool) -> str:
@@ -121,12 +126,12 @@ class Masking:
         text = self._unwrapped(text)
         lower = _lower(text)
         spans = list(_all_spans(self._lowered.possible(lower), lower))
-        spans += [it.span() for it in self._words.finditer(text)] if self._words else []
+        spans += [found.span() for found in self._words.finditer(text)] if self._words else []
         return without_spans(text, merged(spans)) if spans else text
 
     def _unwrapped(self, text: str) -> str:
         """*text* with MASK for every secret that a line end parts."""
-        breaks = [it.span() for it in _WRAP.finditer(text)]
+        breaks = [match_.span() for match_ in _WRAP.finditer(text)]
         if not breaks:
             return text
         joined = _lower(_WRAP.sub("", text))
@@ -171,7 +176,9 @@ class Masking:
 def _lower(text: str) -> str:
     """*text* in small letters, each in the place of its own: of some there are several for one."""
     lower = text.lower()
-    return lower if len(lower) == len(text) else "".join(it if len(it.lower()) > 1 else it.lower() for it in text)
+    return (
+        lower if len(lower) == len(text) else "".join(word if len(word.lower()) > 1 else word.lower() for word in text)
+    )
 
 
 def _all_spans(forms: Iterable[str], lower: str) -> Iterator[tuple[int, int]]:
@@ -289,7 +296,7 @@ def _hidden(value: object) -> object:
 
 def _sequence(value: list[object] | tuple[object, ...], mask: Mask) -> object:
     words: Iterable[object] = value
-    if len(value) > 1 and all(type(it) is str for it in value):
+    if len(value) > 1 and all(type(each) is str for each in value):
         argv = masked_argv(value)  # type: ignore[arg-type]
         words = [one if one == other else other for one, other in zip(value, argv, strict=True)]
     made = [_walked(word, mask) for word in words]
@@ -329,7 +336,7 @@ def _within_base64(raw: bytes, encode: Callable[[bytes], bytes]) -> set[str]:
     """What base64 makes of *raw*, alone or within something longer (``user:password``): it takes three bytes a time."""
     whole = encode(raw).decode().rstrip("=")
     inner = (encode(raw[cut : cut + (len(raw) - cut) // 3 * 3]).decode() for cut in range(3))
-    return {whole, *(it for it in inner if len(it) >= 8)}
+    return {whole, *(word for word in inner if len(word) >= 8)}
 
 
 def _escaped(text: str) -> set[str]:
@@ -342,7 +349,7 @@ def _escaped(text: str) -> set[str]:
         safe = safe.replace(sign, written)
     in_html = html.escape(text, quote=True)
     return {
-        text, *in_json, *in_python, safe, safe.replace("/", r"\/"), *(it.replace("/", r"\/") for it in in_json),
+        text, *in_json, *in_python, safe, safe.replace("/", r"\/"), *(word.replace("/", r"\/") for word in in_json),
         html.escape(text, quote=False), in_html,
         in_html.replace("&#x27;", "&#39;"), in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
         in_html.replace("&#x27;", "&apos;"),
@@ -351,22 +358,26 @@ def _escaped(text: str) -> set[str]:
 
 def _quoted_by_bash(secret: str) -> set[str]:
     """*secret* as ``printf %q``, ``${v@Q}`` and ``set -x`` of bash write it, and with bytes in octal as git does."""
-    dollar = "".join({"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}.get(it, it) for it in secret)
-    octal = "".join(chr(it) if 32 <= it < 127 else f"\\{it:03o}" for it in secret.encode("utf-8", "surrogatepass"))
+    dollar = "".join(
+        {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}.get(word, word) for word in secret
+    )
+    octal = "".join(
+        chr(number) if 32 <= number < 127 else f"\\{number:03o}" for number in secret.encode("utf-8", "surrogatepass")
+    )
     return {re.sub(r"([^\w@%+=:,./\n-])", r"\\\1", secret), dollar, octal}
 
 
 def _forms(secret: str) -> set[str]:
     raw = secret.encode("utf-8", "surrogatepass")
     written = _escaped(secret)
-    written |= {json.dumps(it)[1:-1] for it in written}  # JSON in JSON
-    quoted = {it.replace("'", "'\"'\"'") for it in written} | {it.replace("'", r"'\''") for it in written}
-    quoted |= {it.replace("'", "'\"'\"'") for it in quoted} | {json.dumps(it)[1:-1] for it in quoted}
+    written |= {json.dumps(word)[1:-1] for word in written}  # JSON in JSON
+    quoted = {word.replace("'", "'\"'\"'") for word in written} | {word.replace("'", r"'\''") for word in written}
+    quoted |= {word.replace("'", "'\"'\"'") for word in quoted} | {json.dumps(word)[1:-1] for word in quoted}
     in_url = {quote(raw, safe=safe) for safe in ("", "/", "/:", "~", "-_.!~*'()")} | {quote_plus(raw)}
-    in_url |= {quote(it, safe="") for it in in_url}
+    in_url |= {quote(word, safe="") for word in in_url}
     encoded = {form for encode in (b64encode, urlsafe_b64encode) for form in _within_base64(raw, encode)}
     return {
         *written, *quoted, *in_url, shlex.quote(secret), *_quoted_by_bash(secret),
         raw.hex(), raw.hex(" "), raw.hex(":"), raw.hex(" ", 2), raw.hex(" ", -2),
-        "".join(f"\\x{it:02x}" for it in raw), *encoded, *(quote(it, safe="") for it in encoded),
+        "".join(f"\\x{number:02x}" for number in raw), *encoded, *(quote(word, safe="") for word in encoded),
     }  # fmt: skip

@@ -86,7 +86,7 @@ class Change:
     @property
     def only_reads(self) -> bool:
         """Whether it leaves the host as it is: all that it does is to fetch files into the record."""
-        return bool(self.commands) and all(it.keep is not None for it in self.commands)
+        return bool(self.commands) and all(command.keep is not None for command in self.commands)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,7 @@ class FindingRule:
     evidence: Mapping[str, str] = field(default_factory=dict)
     """Name to expression."""
     advise: tuple[str, ...] = ()
-    looks: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
     """The probes that *when* and *across* rest on, directly or through the arguments of other probes."""
     part: str = ""
     """As a step's."""

@@ -24,7 +24,7 @@ class Status(StrEnum):
     """Of a step."""
 
     OK = "ok"  # probed, and nothing is to be done
-    CHANGED = "changed"  # done, and a second look agrees (or verified is false)
+    CHANGED = "changed"  # done, and a second probe agrees (or verified is false)
     WOULD_CHANGE = "would_change"  # in a plan only
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -42,8 +42,8 @@ class Fault(StrEnum):
     NONE = "none"
     COMMAND = "command"  # a command failed, timed out, or nobody knows what became of it: the host is stopped
     ARGUMENTS = "arguments"  # the step could not be made, as its arguments do not fit: the host is stopped
-    LOOK = "look"  # a look did not answer: nothing that rests on it is known
-    GOAL = "goal"  # everything was done, and the second look still sees the fault
+    PROBE = "look"  # a probe did not answer: nothing that rests on it is known
+    GOAL = "goal"  # everything was done, and the second probe still sees the fault
 
 
 class Verdict(StrEnum):
@@ -283,4 +283,4 @@ class RunResult:
 def scripts_of(hosts: Iterable[HostResult]) -> Mapping[str, str]:
     """Every script that a command of *hosts* names, by its digest."""
     sent = (command for host in hosts for step in host.steps for command in step.commands)
-    return {it.script: it.text for it in sent if it.text}
+    return {sent_command.script: sent_command.text for sent_command in sent if sent_command.text}

@@ -22,7 +22,7 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretPlace:
-    """Where the inventory said that the value of a secret is, which is not told but by a digest."""
+    """Where the inventory said that the value of a secret is, of which only a digest is shown."""
 
     secret: str
     """As the playbook names it: ``NAME``, ``host.NAME``; behind ``PART/`` where an included playbook does."""

@@ -38,12 +38,12 @@ def evidence_lines(name: str, value: Json, shown: set[str] | None = None) -> lis
         return [f"  {name}: {short(inside(value))}"] if value != "" else []
     if isinstance(value, Mapping):
         return [f"  {name}: {thing(value)}"]
-    things = [_once(it, set() if shown is None else shown) for it in value[:SHOWN_EVIDENCE]]
+    things = [_once(each, set() if shown is None else shown) for each in value[:SHOWN_EVIDENCE]]
     things += [f"... {len(value) - SHOWN_EVIDENCE} more: see --output json"] if len(value) > SHOWN_EVIDENCE else []
     line = f"  {name}: {'; '.join(things)}"
     if len(things) < 2 or len(line) <= ONE_LINE:
         return [line] if value else []
-    return [f"  {name}:", *(f"    {it}" for it in things)]
+    return [f"  {name}:", *(f"    {word}" for word in things)]
 
 
 def _once(value: Json, shown: set[str]) -> str:
@@ -143,7 +143,7 @@ def _process(value: Mapping[str, Json]) -> str:
     user = f" ({value['user']})" if value.get("user") else ""
     size = f" {_bytes(value['resident'])}" if isinstance(value.get("resident"), int) else ""
     gpus, devices = (it if isinstance(it := value.get(key), list) else [] for key in ("gpus", "devices"))
-    held = [*gpus, *(it for it in devices if not gpus or not _NODE_OF_GPU.fullmatch(str(it)))]
+    held = [*gpus, *(device for device in devices if not gpus or not _NODE_OF_GPU.fullmatch(str(device)))]
     holds = f" holds {', '.join(map(str, held))}" if held else ""
     when = f" at {value['at']}" if value.get("at") else ""
     return f"pid {value['pid']}{name}{user}{size}{holds}{when}"

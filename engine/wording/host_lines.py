@@ -38,7 +38,7 @@ LONGEST_LINE = 2000
 LONGEST_SCRIPT = 300
 """Characters of a script's name and arguments."""
 SHOWN_NEW = 12
-"""Lines of the diff of a file that is new: whose content is known to whoever sends it."""
+"""Lines of the diff of a file that is new: whose content is known to anybody who sends it."""
 
 
 def grouped(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
@@ -119,7 +119,11 @@ class _ReasonsInShort:
     @staticmethod
     def of(failed: Sequence[StepResult]) -> _ReasonsInShort:
         long = [step for step in failed if len(step.why) > SHORT_REASON]
-        forms = [(form, f"{it.id} {it.status}") for it in long for form in (f"{it.id}: {it.why}", it.why)]
+        forms = [
+            (form, f"{result.id} {result.status}")
+            for result in long
+            for form in (f"{result.id}: {result.why}", result.why)
+        ]
         return _ReasonsInShort(tuple(sorted(forms, key=lambda form: -len(form[0]))))
 
     def __call__(self, why: str) -> str:
@@ -132,11 +136,13 @@ class _ReasonsInShort:
 def owed_lines(host: HostResult) -> list[str]:
     """The clean-ups that are owed to *host*, a line each, and what to do about them."""
     lines = []
-    for it in host.owed:
-        by = f", by {it.by}" if it.by else ""
-        lines.append(f"clean-up owed by run {it.run} of {it.playbook}{by}, since {it.since}: {'; '.join(it.steps)}")
-    here = any(NotedIn.CONTROLLER in it.noted for it in host.owed)
-    where = "" if here else ", on the machine of whoever started that run"
+    for owed in host.owed:
+        by = f", by {owed.by}" if owed.by else ""
+        lines.append(
+            f"clean-up owed by run {owed.run} of {owed.playbook}{by}, since {owed.since}: {'; '.join(owed.steps)}"
+        )
+    here = any(NotedIn.CONTROLLER in owed.noted for owed in host.owed)
+    where = "" if here else ", on the machine of the user who started that run"
     return [*lines, f"what to do: `runbook settle --hosts {host.host}`{where}"] if lines else []
 
 
@@ -201,7 +207,7 @@ def _findings_with_advice(host: HostResult) -> list[str]:
     shown: set[str] = set()
     for finding in order:
         wanted = finding.status is Presence.PRESENT and (not finding.severity.drives or host.verdict in ADVISED)
-        advice = [it for it in dict.fromkeys(finding.advise) if it not in said] if wanted else []
+        advice = [word for word in dict.fromkeys(finding.advise) if word not in said] if wanted else []
         said.update(advice)
         lines += _finding_lines(finding, shown, advice)
     return lines
@@ -220,7 +226,7 @@ def _finding_lines(finding: Finding, shown: set[str], advice: Sequence[str] = ()
 
 def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
     """What to do about *finding*: all of it for an error, the first lines for what only informs."""
-    shown = [" ".join(it.split()) for it in (advice if finding.severity.drives else advice[:SHOWN_ADVICE])]
+    shown = [" ".join(word.split()) for word in (advice if finding.severity.drives else advice[:SHOWN_ADVICE])]
     if len(advice) == 1:
         return [f"  what to do: {shown[0]}"]
     more = [f"    ... {len(advice) - len(shown)} more: see --output json"] if len(shown) < len(advice) else []

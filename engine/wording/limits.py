@@ -15,7 +15,7 @@ def limit_lines(limits: AppliedLimits) -> list[str]:
     lines = []
     total = plural(limits.hosts, "host")
     if limits.batches:
-        sizes = [str(it) for it in limits.batches]
+        sizes = [str(batch) for batch in limits.batches]
         shown = sizes if len(sizes) <= 8 else [*sizes[:6], "...", sizes[-1]]
         pause = f", {seconds(limits.pause_between)} apart" if limits.pause_between else ""
         lines.append(f"batches: {plural(sum(limits.batches), 'host')} in {len(sizes)} ({', '.join(shown)}){pause}")
@@ -57,5 +57,5 @@ def _numbers(used: UsedLimits) -> list[int]:
 
 
 def _span(left: Collection[float]) -> str:
-    shortest, longest = (seconds(round(it)) for it in (min(left), max(left)))
+    shortest, longest = (seconds(round(number)) for number in (min(left), max(left)))
     return shortest if shortest == longest else f"{shortest} to {longest}"

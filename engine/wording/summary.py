@@ -72,7 +72,7 @@ def next_line(host: HostResult) -> str:
     if action := next_action(host):
         return f"what to do: {short(action, SHOWN_CAUSE)}"
     held_back = (LIMIT.search(step.why) for step in host.steps if step.status is Status.BLOCKED)
-    found = next((it for it in held_back if it), None)
+    found = next((match_ for match_ in held_back if match_), None)
     return f"what to do: {found[1]} holds the host back; see what the earlier runs did: {found[2]}" if found else ""
 
 
@@ -91,7 +91,7 @@ def headlines(hosts: Sequence[HostResult]) -> list[str]:
     worst = causes(hosts)
     if len(worst) < 2:
         return []
-    lines = [line for it in worst[:SHOWN_CAUSES] for line in _told(it)]
+    lines = [line for each in worst[:SHOWN_CAUSES] for line in _told(each)]
     return ["the worst first:", *lines, *_more(worst[SHOWN_CAUSES:], "more cause")]
 
 
@@ -99,8 +99,8 @@ def reasons(hosts: Sequence[HostResult]) -> list[str]:
     """Why hosts are not well, one line each, the worst first; with the next action where there is room for it."""
     worst = causes(hosts)
     if len(worst) <= SHOWN_CAUSES:
-        return [line for it in worst for line in _told(it)]
-    lines = [_told(it)[0] for it in worst[:SHOWN_REASONS]]
+        return [line for each in worst for line in _told(each)]
+    lines = [_told(each)[0] for each in worst[:SHOWN_REASONS]]
     return [*lines, *_more(worst[SHOWN_REASONS:], "more reason")]
 
 
@@ -118,8 +118,11 @@ def not_well(host: HostResult) -> bool:
 def causes(hosts: Sequence[HostResult]) -> list[Cause]:
     """The hosts that are not well, the worst first, those with the same cause together."""
     sick = sorted(filter(not_well, hosts), key=rank)
-    verdicts = {it.host: it.verdict for it in sick}
-    said = [(it.host, (it.verdict,), [f"{it.verdict}: {cause(it)}", next_line(it)], True) for it in sick]
+    verdicts = {result.host: result.verdict for result in sick}
+    said = [
+        (result.host, (result.verdict,), [f"{result.verdict}: {cause(result)}", next_line(result)], True)
+        for result in sick
+    ]
     return [
         Cause(hosts=tuple(names), verdict=verdicts[names[0]], lines=tuple(line for line in lines if line))
         for names, lines in together(said)
@@ -129,9 +132,12 @@ def causes(hosts: Sequence[HostResult]) -> list[Cause]:
 def _told(cause: Cause) -> list[str]:
     many = f"({len(cause.hosts)}) " if len(cause.hosts) > 1 else ""
     first, *more = cause.lines
-    return [f"  {short(fold(cause.hosts), 60)} {many}{short(first)}", *(f"    {short(it, SHOWN_CAUSE)}" for it in more)]
+    return [
+        f"  {short(fold(cause.hosts), 60)} {many}{short(first)}",
+        *(f"    {short(word, SHOWN_CAUSE)}" for word in more),
+    ]
 
 
 def _more(causes: Sequence[Cause], noun: str) -> list[str]:
-    count = sum(len(it.hosts) for it in causes)
+    count = sum(len(each.hosts) for each in causes)
     return [f"  ... and {plural(len(causes), noun)} on {plural(count, 'host')}"] if causes else []

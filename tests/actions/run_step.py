@@ -109,7 +109,7 @@ def site(book: Playbook, within: tuple[str, ...] = (), files: KeptFiles | None =
 
 
 def see(action: str, args: dict, *, within: tuple[str, ...] = (), **keys) -> ProbeAnswer | ProbeFailure:
-    """What a look of *action* sees."""
+    """What a probe of *action* sees."""
     step = Step(id="it", phase=Phase.DIAGNOSE, action=action, args=args, **keys)
     with site(Playbook(name="one", diagnose=(step,)), within) as place:
         return run_probes([ProbeRequest(step=step, args=args)], place)[0].outcome

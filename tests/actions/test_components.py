@@ -103,7 +103,7 @@ def looked(args, machine):
 
 
 def done(args, machine):
-    """The look, what was decided and sent, and what a second look sees."""
+    """The look, what was decided and sent, and what a second probe sees."""
     machine.sent.clear()
     before = looked(args, machine)
     assert all(it.effect is Effect.READ for it in machine.sent)
@@ -511,7 +511,7 @@ def test_a_process_that_only_tells_of_the_mark_is_neither_left_behind_nor_ended(
 
 @pytest.mark.real("root", "setpriv")
 def test_another_user_s_process_with_our_mark_is_neither_left_behind_nor_in_the_way_nor_ended(machine, tmp_path, stage):
-    """Mutants: probe_scripts.py without the look at the uids in ``marked``; only the first of them compared."""
+    """Mutants: probe_scripts.py without the check of the uids in ``marked``; only the first of them compared."""
     mark = {**os.environ, "RUNBOOK_COMPONENT": f"{tmp_path}/records/{HOST}/one;"}
     theirs = stage.start([*NOBODY, "sh", "-c", "echo up; exec sleep 600"], env=mark)
     half = 'import os, time; os.setresuid(65534, 0, 65534); print("up", flush=True); time.sleep(600)'
@@ -704,11 +704,11 @@ def test_a_run_ends_what_its_plan_showed_or_less(tmp_path):
     args = asked(tmp_path, "one", "two")
     assert take("components", args).status == "changed"
 
-    def anew():
+    def again():
         kill_all_of(tmp_path, "one")
         assert take("components", asked(tmp_path, "one")).status == "changed"
 
-    taken = take("components", {**args, "state": "absent"}, between=anew)
+    taken = take("components", {**args, "state": "absent"}, between=again)
     assert taken.status == "changed", taken.why
     assert "left alone, because the plan did not show it: pid " in taken.why
     outcome = see("components", args)

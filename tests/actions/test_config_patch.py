@@ -379,7 +379,7 @@ def test_owner_and_mode_stay_also_for_root_and_others_are_told_why_not(config, t
 
 @pytest.mark.parametrize("sum_", ["sha256sum", "cksum"])
 def test_a_text_that_did_not_come_whole_is_not_put_in_place(config, sum_):
-    """Mutants: config_file.py without the look at what came."""
+    """Mutants: config_file.py without the check of what came."""
     (command,) = planned(config, Machine()).commands
     given = list(command.argv)
     if sum_ == "cksum":

@@ -22,7 +22,7 @@ shells = pytest.mark.parametrize("shell", each(SHELLS))
 
 
 def looked(shell="dash", setup="", **values):
-    """A look; *setup* is done before it, in a mount namespace of its own."""
+    """A probe; *setup* is done before it, in a mount namespace of its own."""
     made = build(disk.Args, values)
     words = ("unshare", "-m", "sh", "-ec", f'{setup}\nexec {" ".join(SHELLS[shell])} "$@"', "sh")
     here = Here(shell=words if setup else SHELLS[shell])

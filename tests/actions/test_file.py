@@ -256,7 +256,7 @@ def test_every_shell_writes_the_same(tmp_path, name):
 
 
 def test_content_that_did_not_come_whole_is_not_put_in_place(tmp_path):
-    """Mutants: writing.py without the look at what came."""
+    """Mutants: writing.py without the check of what came."""
     path = tmp_path / "x"
     place = read_place(str(path), Machine().run(ask_place(str(path), follow=False))[0])
     command = make(place, file._wanted(build(file.Args, {"path": str(path), "content": "whole\n"}), _state(place)))

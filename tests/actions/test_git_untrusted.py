@@ -368,7 +368,7 @@ def test_who_exchanges_a_tree_for_a_link_right_before_each_step_has_nothing_run_
     ids=["look-their own directory", "look-a shared directory", "update-their own directory", "clone-a shared directory"],
 )  # fmt: skip
 def test_who_exchanges_a_tree_for_a_link_has_nothing_run_and_nothing_changed(place, raced, name, mode):
-    """In 200 tries of the look, and 60 of what changes (all were run 200 times in both directories when this was written)."""
+    """In 200 tries of the probe, and 60 of what changes (all were run 200 times in both directories when this was written)."""
     yard, tree = raced(mode)
     before = listing(tree)
     with swapping(yard, tree):

@@ -1,4 +1,4 @@
-"""kernel_module: versions of a module and its library, what uses it, and when it is loaded anew."""
+"""kernel_module: versions of a module and its library, what uses it, and when it is reloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mig, and what the playbook mig-layout concludes: modes that wait, instances that are lost, and when GPUs are divided anew."""
+"""mig, and what the playbook mig-layout concludes: modes that wait, instances that are lost, and when GPUs are divided again."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def concluded(host: Host, **inputs: Any) -> set[str]:
     _, state = probed(host, **inputs)
     values = {it.name: getattr(state, it.name) for it in fields(state)}
     looks = {"mig": {name: value if isinstance(value, Unknown) else to_json(value) for name, value in values.items()}}
-    scope = Scope(inputs={"layout": {}, "rebuild": False, **inputs}, host={"name": "h"}, run={}, looks=looks)
+    scope = Scope(inputs={"layout": {}, "rebuild": False, **inputs}, host={"name": "h"}, run={}, states=looks)
     present: set[str] = set()
     for rule in BOOK.findings:
         if present & set(rule.unless) or not (answer := evaluate(rule.when, scope)):

@@ -89,7 +89,7 @@ def space(tmp_path) -> Iterator[Space]:
         it.kill()
         it.wait()
         it.stdout.close()
-    until(lambda: not made.askers(), "the end of its server frees whoever waits for it")
+    until(lambda: not made.askers(), "the end of its server frees anybody who waits for it")
 
 
 def by_name(state: mounts.State) -> dict[str, object]:

@@ -474,7 +474,7 @@ def test_a_link_that_another_user_has_put_there_ends_nobody(machine, stage, tmp_
 
 @pytest.mark.real("root")
 def test_a_device_that_everybody_holds_is_refused_under_any_name(machine, tmp_path):
-    """Mutants: by_open_files.py without the look at ``everybodys``."""
+    """Mutants: by_open_files.py without the check of ``everybodys``."""
     (tmp_path / "job.lock").symlink_to("/dev/null")
     for number, name in (("3", "a"), ("9", "b")):
         subprocess.run(["mknod", str(tmp_path / name), "c", "1", number], check=True)

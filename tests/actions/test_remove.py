@@ -193,7 +193,7 @@ def test_a_mount_point_is_never_removed_not_even_inside(root, name, above):
     after = f'sh -c "$0" sh "$@"; code=$?; [ -e \'{place}/x\' ] || exit 9; exit $code'
     argv = [*within, "sh", "-c", after, command.script, *command.argv]
     mounted = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert "left alone" in mounted.stderr, "mounted after the look"
+    assert "left alone" in mounted.stderr, "mounted after the probe"
     assert mounted.returncode == 1, "what is mounted there is whole"
     assert place.exists()
 
@@ -354,7 +354,7 @@ def test_a_directory_is_as_old_as_the_latest_of_all_that_is_in_it(root):
 @pytest.mark.parametrize("name", each(SHELLS))
 @pytest.mark.parametrize("how", ["open", "cwd"])
 def test_a_directory_that_a_process_uses_is_left_alone(root, tmp_path, name, how):
-    """Mutants: removal.py without ``in_use``, or either of its two looks."""
+    """Mutants: removal.py without ``in_use``, or either of its two probes."""
     (root / "run/ckpt").mkdir(parents=True)
     (root / "run/ckpt/file").touch()
     text = 'exec 3<"$1"/ckpt/file; echo up; sleep 600' if how == "open" else 'cd "$1/ckpt"; echo up; sleep 600'

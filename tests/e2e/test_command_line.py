@@ -303,7 +303,7 @@ def test_an_interrupt_reports_every_host_and_exits_130(inventory, tmp_path, mark
     process = subprocess.Popen(
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
     )
-    until(lambda: living(f"sleep {mark}"), "the look to begin")
+    until(lambda: living(f"sleep {mark}"), "the probe to begin")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -26,7 +26,7 @@ def runs(lab):
 @pytest.mark.real("lab", "sshd")
 @pytest.mark.soak
 def test_old_runs_go_and_the_newest_really_stays(practice):
-    """Mutants: `keep_newest` dropped, so that all go; a look that counts on the order of names."""
+    """Mutants: `keep_newest` dropped, so that all go; a probe that counts on the order of names."""
     lab = practice("cpu-01=no_gpu")
     lab.exec("cpu-01", PLANT)
     plan = lab.run("disk-full", *RUNS, "--dry-run")

@@ -50,7 +50,7 @@ class Docker:
         return self.systemd.run("sh", "-c", text, **keys)
 
     def start(self, config: str | None, flags: str = "") -> None:
-        """Anew, with that configuration."""
+        """Again, with that configuration."""
         self.sh("systemctl stop docker; systemctl reset-failed docker; rm -f /etc/docker/daemon.json*", check=False)
         if config is not None:
             self.systemd.write(CONFIG, config)

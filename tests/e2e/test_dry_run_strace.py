@@ -109,7 +109,7 @@ def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *op
         said = runbook("run", playbook, "--dry-run", *where, *inputs, *options)
     assert said.code in (0, 1), said.err
     assert {it["host"]: it["error"] for it in said.document["hosts"]} == dict.fromkeys(names)
-    assert seen.lines > 50, "strace saw the commands of the looks"
+    assert seen.lines > 50, "strace saw the commands of the probes"
     assert seen.lasting(LAB, allowed) == []
     return said
 

@@ -35,7 +35,7 @@ finally:
 
 LOOK = """
 name: talk
-about: A look.
+about: A probe.
 diagnose:
   - id: said
     command: {{script: "{script}"}}
@@ -45,7 +45,7 @@ diagnose:
 
 
 class Talker:
-    """A server on an address of its own that does *talk* with whoever connects."""
+    """A server on an address of its own that does *talk* with anybody who connects."""
 
     def __init__(self, address: str, talk: Callable[[socket.socket], None]) -> None:
         self.listening = socket.create_server((address, 0))

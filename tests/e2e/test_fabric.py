@@ -75,8 +75,8 @@ def test_instances_that_are_lost_are_made_and_others_only_replaced_on_demand_and
     assert (held.host("divided")["verdict"], held.writes()) == ("unresolved", [])
     assert "is held by a process" in held.step("divided", "divide")["why"]
     made.exec("divided", "kill $(cat /run/lab/held)")
-    anew = made.run("mig-layout", "--yes", *other, "-e", "rebuild=true", hosts="divided")
-    assert anew.host("divided")["verdict"] == "resolved"
+    again = made.run("mig-layout", "--yes", *other, "-e", "rebuild=true", hosts="divided")
+    assert again.host("divided")["verdict"] == "resolved"
     changes = [it.split()[1] for it in made.calls("divided") if it.startswith(("mig -d", "mig -c"))]
     assert changes == ["-cgi", "-dci", "-dgi", "-cgi"]
 

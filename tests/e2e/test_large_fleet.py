@@ -26,7 +26,7 @@ DOWN, SILENT, HANGING, CUT = 10, 5, 5, 5
 
 BOOK = """\
 name: fleet
-about: A look, and a change that leaves a mark.
+about: A probe, and a change that leaves a mark.
 diagnose:
   - id: look
     timeout: 10s

@@ -27,7 +27,7 @@ LOOK = Step(id="mem", phase=Phase.DIAGNOSE, action="memory")
 BOOK = Playbook(
     name="monitor",
     diagnose=(LOOK, replace(LOOK, id="gpu", action="nvidia_smi")),
-    findings=(FindingRule(id="low", when="mem.low", severity=Severity.ERROR, say="little", looks=("mem",)),),
+    findings=(FindingRule(id="low", when="mem.low", severity=Severity.ERROR, say="little", probes=("mem",)),),
 )
 
 
@@ -43,7 +43,7 @@ def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status
 
 
 def test_a_number_has_the_colour_of_the_finding_that_rests_on_it():
-    """Mutants: table.py ``_colours`` giving each look the colour of any finding."""
+    """Mutants: table.py ``_colours`` giving each probe the colour of any finding."""
     head, good, bad, *_ = view(BOOK, [sight("a", 20.0), sight("b", 97.0, low=True)], 80, 0, colours=True)
     assert "mem" in head
     assert "\x1b[31m97% of 16G\x1b[0m" in bad

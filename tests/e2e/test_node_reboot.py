@@ -83,7 +83,7 @@ def test_hosts_come_back_or_not_and_each_says_so(practice, unlimited):
     assert "job 4242 of bob" in said.step("held", "drain")["why"]
     assert (statuses(said, "held")["reboot"], slurm(lab, "held", "flags")) == ("blocked", "")
 
-    assert "owed-" in lab.exec("poor", "ls /run/runbook/*/")  # the note of the old boot was made anew
+    assert "owed-" in lab.exec("poor", "ls /run/runbook/*/")  # the note of the old boot was rebuilt
 
     again = lab.run(unlimited, "--yes", *SHORT, hosts="good,poor,same")
     assert again.writes() == [], again.out

@@ -96,7 +96,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_no_expression_gives_a_number_that_is_not_finite(expression):
-    scope = Scope(looks={"x": {"n": 9 * 10**307}})
+    scope = Scope(states={"x": {"n": 9 * 10**307}})
     try:
         found = value_of(expression, scope)
         json.dumps(found, allow_nan=False)
@@ -111,7 +111,7 @@ def test_no_expression_gives_a_number_that_is_not_finite(expression):
 
 
 def test_a_comparison_with_a_finite_number_still_works():
-    scope = Scope(looks={"x": {"n": 1.5}})
+    scope = Scope(states={"x": {"n": 1.5}})
     assert evaluate("x.n - 1 < 1 and x.n / 3 == 0.5 and 7 // 2 == 3", scope) is True
 
 

@@ -107,7 +107,7 @@ def test_another_controller_learns_it_from_the_host_alone(scene, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(scene.folder / "elsewhere"))
     said = scene.look("--output", "json")
     assert [it["noted"] for it in said.host("here")["owed"]] == [["host"]]
-    assert "on the machine of whoever started that run" in scene.look().out
+    assert "on the machine of the user who started that run" in scene.look().out
     assert scene.settle().out == "nothing is owed\n"
 
 

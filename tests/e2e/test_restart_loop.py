@@ -231,7 +231,7 @@ def test_docker_knows_how_often_a_container_was_started(engine, tmp_path):
         said = run("again")
         return said if "restarting" in before and engine.inspect("again", state) == before else None
 
-    said = until(between_two_lives, "a look between two starts")
+    said = until(between_two_lives, "a probe between two starts")
     assert said.host("here")["verdict"] == "unresolved", said.out + said.err
     found = said.finding("here", "container_loop")
     assert found["evidence"]["exit_code"] == 7

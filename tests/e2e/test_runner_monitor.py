@@ -74,7 +74,7 @@ def test_a_service_that_survives_and_a_second_run_that_sends_nothing():
         (place / "runner-monitoring/runner-monitor.sh").write_text("#!/bin/sh\nexec sleep 100\n")
         mended = run()
         assert mended.host("here")["verdict"] == "resolved", mended.out
-        assert mended.step("here", "anew")["status"] == "changed"
+        assert mended.step("here", "again")["status"] == "changed"
         assert systemd.show("runner-monitor.service", "MainPID") != pid
         systemd.run("systemctl", "stop", "runner-monitor")
         assert run("--dry-run").finding("here", "not_watched")["status"] == "present"

@@ -201,7 +201,7 @@ def test_a_plan_names_the_processes_and_the_correction_that_may_follow(looked):
     ]
     assert "after end_jobs" in said.step("gpu-01", "reset_count")["condition"]
     first, last = (sample["at"] for sample in said.step("gpu-01", "watched")["state"]["samples"])
-    assert last - first >= 4, "two looks, six seconds apart"
+    assert last - first >= 4, "two probes, six seconds apart"
     assert said.step("gpu-02", "watched")["status"] == "skipped", "nothing there is left over"
     evidence = said.finding("gpu-01", "stuck")["evidence"]
     assert (evidence["node"], evidence["jobs"], evidence["gpu"]) == ("gpu-01", 2, 0.0)

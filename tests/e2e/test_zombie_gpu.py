@@ -150,7 +150,7 @@ def test_what_comes_back_is_named_and_the_host_stays_unresolved(practice, quick)
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     step = said.step("gpu-01", "stop_leftovers")
     assert step["status"] == "failed"
-    assert "anew" in step["why"] or "respawn" in step["why"]
+    assert "again" in step["why"] or "respawn" in step["why"]
 
 
 @pytest.mark.soak

@@ -1,4 +1,4 @@
-"""Processes in state D: really found, told apart by what they wait for, and never asked for what may hang."""
+"""Processes in state D: really found, distinguished by what they wait for, and never asked for what may hang."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def wait_for_state_d(pid: int, name: str = "") -> None:
 
 
 def between_the_readings(folder: Path, act: Callable[[], None], shell: tuple[str, ...] = ("dash",)) -> Completed:
-    """The answer to the look of which the second reading comes after *act*, and the first one before it."""
+    """The answer to the probe of which the second reading comes after *act*, and the first one before it."""
     command = ask_blocked(0)
     wait = f': >"{folder}/read"; while [ ! -e "{folder}/on" ]; do sleep 0.1; done'
     script = command.script.replace('\nsleep "$1"\n', f"\n{wait}\n")

@@ -173,7 +173,7 @@ c  =  3 # last"""
     ],
 )
 def test_a_table_between_elements_of_an_array_stays_there_with_what_is_said_of_it(key, value, after):
-    """What a library that writes all of a file anew moves, or takes into another table."""
+    """What a library that writes all of a file again moves, or takes into another table."""
     assert patched(SCATTERED, "toml", DesiredValues(set={key: value})).text == after
 
 

@@ -28,7 +28,7 @@ DARK = Unknown(why="nvidia-smi prints ERR!")
         ((DARK, 0.0), False, DARK),
         ((DARK, 90.0), DARK, False),
         ((DARK, DARK), DARK, DARK),
-        ((90.0, Unknown(why="no second look")), Unknown(why="no second look"), False),
+        ((90.0, Unknown(why="no second probe")), Unknown(why="no second probe"), False),
     ],
 )
 def test_busy_is_both_looks_and_idle_is_both_looks(samples, is_busy, is_idle):

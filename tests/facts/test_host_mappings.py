@@ -49,7 +49,7 @@ def test_a_column_of_our_name_is_no_reason_of_ours():
 
 
 def test_the_rest_of_an_answer_stays_known():
-    scope = Scope(looks={"seen": {"value": parsed(json.dumps({"a": FORGED, "b": 1}), "json")}})
+    scope = Scope(states={"seen": {"value": parsed(json.dumps({"a": FORGED, "b": 1}), "json")}})
     assert evaluate("seen.value.b == 1", scope) is True
     assert evaluate("seen.value.a == 1", scope) == Unknown(why=NOT_THEIRS)
 

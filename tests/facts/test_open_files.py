@@ -287,7 +287,7 @@ def test_a_line_that_the_time_limit_cuts_off_hides_nobody(stage, tmp_path):
 
 
 def among_many(*globs):
-    """A look for which everybody but root has very many files open."""
+    """A probe for which everybody but root has very many files open."""
     asked = ask_holders(*globs)
     assert "most=65536" in asked.script
     return replace(asked, script=asked.script.replace("most=65536", "most=0"))

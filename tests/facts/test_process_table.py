@@ -170,7 +170,7 @@ def test_the_user_who_started_us_on_the_host_itself_sees_what_else_he_started():
 
 
 def test_arguments_that_could_not_be_read_are_a_fault_and_not_nothing():
-    """Mutants: processes.py without the look at our own shell's arguments."""
+    """Mutants: processes.py without the check of our own shell's arguments."""
     with pytest.raises(ProbeError, match="even of our own"):
         table_of(["self 30 30 0 100.0 -", "p 1 S 0 0 0 1 5 0 - init", "p 30 S 1 30 0 1 9 0 - sh"])
 
@@ -238,7 +238,7 @@ time.sleep(120)
 @pytest.mark.alone
 @pytest.mark.real("root")
 def test_one_user_s_many_long_command_lines_hide_nobody_and_he_is_named(machine, stage):
-    """What a look may say is 4 MiB: 70 processes with 130 kB each would be 9 MB.
+    """What a probe may say is 4 MiB: 70 processes with 130 kB each would be 9 MB.
 
     Mutants: table_script.py without the budget; with one that counts what root says.
     """

@@ -45,20 +45,20 @@ def _cut_while_looking(place: Place, *, refuse: bool) -> tuple[Told, Proxy]:
     place.finally_(proxy.stop)
     book = place.playbook("diagnose:\n  - {id: look, command: {argv: [sleep, '1.0625']}}\n")
     run = place.start("run", book, "--hosts", "all", inventory=inventory(place, server, port=proxy.port))
-    run.until(lambda: place.lives("sleep 1.0625"), "the look begins")
+    run.until(lambda: place.lives("sleep 1.0625"), "the probe begins")
     proxy.cut(refuse=refuse)
     return run.ended(), proxy
 
 
 def cut_once_while_looking(place: Place) -> Told:
-    """The line is cut in the middle of a look, and the host can be reached again."""
+    """The line is cut in the middle of a probe, and the host can be reached again."""
     said, proxy = _cut_while_looking(place, refuse=False)
-    assert proxy.lines == 2, "the look is taken again, once"
+    assert proxy.lines == 2, "the probe is taken again, once"
     return said
 
 
 def cut_for_good_while_looking(place: Place) -> Told:
-    """The line is cut in the middle of a look, and the host is gone."""
+    """The line is cut in the middle of a probe, and the host is gone."""
     return _cut_while_looking(place, refuse=True)[0]
 
 

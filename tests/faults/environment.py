@@ -96,7 +96,7 @@ class Running:
         """Wait for its end."""
         deadline, memory = time.monotonic() + WITHIN, 0
         while True:
-            memory = max(memory, _largest(self.process.pid))  # ru_maxrss counts whoever forked it, too
+            memory = max(memory, _largest(self.process.pid))  # ru_maxrss counts anybody who forked it, too
             pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
                 break

@@ -36,10 +36,10 @@ def connecting(place: Place) -> Told:
 
 
 def looking(place: Place) -> Told:
-    """A look that would take a minute."""
+    """A probe that would take a minute."""
     book = place.playbook("diagnose:\n  - {id: look, timeout: 60s, command: {argv: [sleep, '61.0625']}}\n")
     run = place.start("run", book, "--hosts", "all", terminal=True)
-    run.until(lambda: place.lives("sleep 61.0625"), "the look begins")
+    run.until(lambda: place.lives("sleep 61.0625"), "the probe begins")
     run.interrupt()
     return run.ended()
 
@@ -112,7 +112,7 @@ def writing_twice(place: Place) -> Told:
 
 
 def second_look(place: Place) -> Told:
-    """The change is made, and the look that would prove it takes long."""
+    """The change is made, and the probe that would prove it takes long."""
     made = place.folder / "made"
     check = f"if test -e {made}; then sleep 63.0625; fi; exit 1"
     do = f"echo x >>{made}"
@@ -120,7 +120,7 @@ def second_look(place: Place) -> Told:
         f"remediate:\n  - {{id: write, command: {{check: {{script: '{check}'}}, do: {{script: '{do}'}}}}}}\n"
     )
     run = place.start("run", book, "--hosts", "all", "--yes")
-    run.until(lambda: place.lives("sleep 63.0625"), "the second look begins")
+    run.until(lambda: place.lives("sleep 63.0625"), "the second probe begins")
     run.interrupt()
     said = run.ended()
     assert made.read_text() == "x\n"

@@ -28,7 +28,7 @@ def a_flood(place: Place) -> Told:
     (flood,) = said.step("far", "flood")["commands"]
     assert 60_000 < len(flood["stdout"]) < 70_000, "the beginning and the end are kept"
     (after,) = said.step("far", "after")["commands"]
-    assert after["stdout"] == "next\n", "the look behind it has its own answer"
+    assert after["stdout"] == "next\n", "the probe behind it has its own answer"
     return said
 
 
@@ -53,7 +53,7 @@ def odd_output(place: Place) -> Told:
 
 
 def a_tool_that_is_missing(place: Place) -> Told:
-    """A look with a program that the host does not have."""
+    """A probe with a program that the host does not have."""
     return place.run(place.playbook("diagnose:\n  - {id: look, command: {argv: [no-such-tool, --all]}}\n"))
 
 
@@ -92,7 +92,7 @@ def _processes_of(uid: int) -> list[str]:
 
 
 def sudo_refused(place: Place) -> Told:
-    """A user who may not become root: neither for a look, nor for a change."""
+    """A user who may not become root: neither for a probe, nor for a change."""
     user = f"rb{secrets.token_hex(5)}"
     subprocess.run(["useradd", "--create-home", "--shell", "/bin/sh", "--password", "*", user], check=True)
     place.finally_(lambda: _without(user))

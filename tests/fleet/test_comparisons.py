@@ -238,14 +238,14 @@ def test_included_findings_that_compare_see_their_own_names():
     part = (BOOK % COUNT).replace("name: toy", "name: part")
     book = load_playbook(outer, "toy.yaml", ACTIONS, lambda name, file: ("part.yaml", part))
     assert book.comparisons[0].id == "inner_behind"
-    assert book.comparisons[0].looks == ("inner_seen",)
+    assert book.comparisons[0].probes == ("inner_seen",)
 
 
 def test_included_findings_ask_for_each_other_by_their_own_names():
     part = (BOOK % COUNT + VICTIM % COUNT).replace("name: toy", "name: part")
     outer = "name: toy\ndiagnose:\n  - {id: inner, include: part}\n"
     book = load_playbook(outer, "toy.yaml", ACTIONS, lambda name, file: ("part.yaml", part))
-    scope = Scope(host={"name": "a"}, looks={})
+    scope = Scope(host={"name": "a"}, states={})
     offers = {it.id: Offer(value=2, group=None, scope=scope) for it in book.comparisons}
     behind = {it: replace(offer, value=1) for it, offer in offers.items()}
     own = tuple(Finding(id=it.id, severity=it.severity, status=Presence.ABSENT) for it in book.findings)

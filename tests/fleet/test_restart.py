@@ -1,4 +1,4 @@
-"""A host that reboots is connected to again and again until it is in another boot; one that is not is told apart."""
+"""A host that reboots is connected to again and again until it is in another boot; one that is not is distinguished."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_what_falls_ill_between_its_plan_and_its_step_waits_for_its_turn_and_is_
     assert [it.verdict for it in results] == [Verdict.RESOLVED] * 4
     assert watch.most_unavailable == 1
     assert watch.reported == dict.fromkeys(machines, 1)
-    assert connected.count("late") == 2, "it was probed anew at its turn"
+    assert connected.count("late") == 2, "it was probed again at its turn"
     assert [len(it.writes()) for it in machines.values()] == [1, 1, 1, 1]
 
 

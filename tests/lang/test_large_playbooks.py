@@ -37,7 +37,7 @@ def calls_in(many: int) -> int:
 
 @pytest.mark.slow
 def test_what_check_does_grows_with_the_steps():
-    """Mutants: static_arguments.py taking every look anew for each step."""
+    """Mutants: static_arguments.py taking every probe again for each step."""
     calls_in(50)
     few, some, many = (calls_in(it) for it in (100, 300, 500))
     assert many - some < 1.03 * (some - few), (few, some, many)  # without what is done once, whatever their number
@@ -54,4 +54,4 @@ def test_a_wrong_name_is_held_against_a_bounded_number_of_names():
 def test_a_template_is_given_those_of_many_looks_that_it_mentions():
     """Mutant: templates.py filling in names that nothing mentions."""
     looks = {f"look_{number}": {"n": number} for number in range(500)}
-    assert set(Scope(looks=looks).names(["look_7", "nobody"])) == {"inputs", "host", "run", "item", "look_7"}
+    assert set(Scope(states=looks).names(["look_7", "nobody"])) == {"inputs", "host", "run", "item", "look_7"}

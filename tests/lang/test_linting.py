@@ -73,7 +73,7 @@ BROKEN = [
     ("never-runs", step("{id: wait, pause: {seconds: 1s}}\n  - {if_changed: wait, note: {text: hello}}"), 9),
     ("unlinked-tags", WHOLE.replace("for: held", "tags: a, for: held") + "  - {after: stop, tags: b, note: {text: hello}}\n", 8),
     ("unused-input", WHOLE.replace(LOOK, "inputs:\n  knob: {about: x, default: 1}\n" + LOOK), 3),
-    ("unused-look", WHOLE.replace("findings:", "  - {id: more, processes: {patterns: ['a_long_name']}}\nfindings:"), 4),
+    ("unused-probe", WHOLE.replace("findings:", "  - {id: more, processes: {patterns: ['a_long_name']}}\nfindings:"), 4),
     ("ignored-last-rung", WHOLE.replace("for: held", "for: held, ignore_failure: true"), 7),
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", ""), 5),
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", "").replace("for: held, ", ""), 5),

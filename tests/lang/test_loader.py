@@ -49,7 +49,7 @@ def mistakes(text: str) -> list[str]:
 def test_a_good_playbook_says_what_it_says():
     book = load_playbook(GOOD, "toy.yaml", ACTIONS)
     (rule,) = book.findings
-    assert (rule.severity, rule.settle, rule.looks, rule.advise) == (
+    assert (rule.severity, rule.settle, rule.probes, rule.advise) == (
         Severity.ERROR,
         10.0,
         ("seen",),

@@ -23,7 +23,7 @@ SCOPE = Scope(
         "nan": float("nan"),
         "huge": 1 << 9999,
     },
-    looks={"blind": Unknown(why="it is blind"), "seen": {"gap": Unknown(why="a gap"), "value": 3}},
+    states={"blind": Unknown(why="it is blind"), "seen": {"gap": Unknown(why="a gap"), "value": 3}},
 )
 
 ATOMS = st.sampled_from(

@@ -1,4 +1,4 @@
-"""A look taken again and again: what is asked of its samples, and what is a mistake."""
+"""A probe taken again and again: what is asked of its samples, and what is a mistake."""
 
 from __future__ import annotations
 
@@ -147,14 +147,14 @@ def test_samples_are_told_in_a_sentence():
 
 
 def state(*values: object, every: float = 10.0, absent: str = "") -> dict:
-    """A look with these values of ``n``; a text is the reason why one is not known."""
+    """A probe with these values of ``n``; a text is the reason why one is not known."""
     samples = [{"$unknown": it} if isinstance(it, str) else {"n": it, "at": every * at} for at, it in enumerate(values)]
     missed = [{"at": at * every, "why": it} for at, it in enumerate(values) if isinstance(it, str)]
     return {"samples": samples, "asked": len(values), "known": 0, "unknown": missed, "seconds": 0.0, "absent": absent}
 
 
 def told(expression: str, *values: object, **keys) -> object:
-    return value_of(expression, Scope(inputs={"limit": 5}, looks={"look": state(*values, **keys)}))
+    return value_of(expression, Scope(inputs={"limit": 5}, states={"look": state(*values, **keys)}))
 
 
 def test_a_condition_is_sustained_if_it_held_in_every_sample_of_that_time():
@@ -224,7 +224,7 @@ def test_what_is_proven_not_to_be_there_neither_grows_nor_goes_on():
 
 def test_values_over_time_show_their_gaps():
     looks = {"look": state(1, "no answer", 3)}
-    assert value_of("look | series('n')", Scope(looks=looks), gaps=True) == [1, "unknown: no answer", 3]
+    assert value_of("look | series('n')", Scope(states=looks), gaps=True) == [1, "unknown: no answer", 3]
     assert told("look | series('n + inputs.limit') | max", 1, 2, 3) == 8
     assert told("[look, look] | map('grows', 'n') | list", 1, 2, 3) == [True, True]
 
@@ -246,7 +246,7 @@ def test_what_has_no_samples_is_a_mistake(expression):
 
 def test_a_condition_that_cannot_be_evaluated_makes_a_finding_unknown():
     with pytest.raises(ConfigError, match="a list cannot be compared with a number"):
-        evaluate("look | sustained('n < 5', '10s')", Scope(looks={"look": state([], 1, 2)}))
+        evaluate("look | sustained('n < 5', '10s')", Scope(states={"look": state([], 1, 2)}))
 
 
 GAP = Silent("gap")

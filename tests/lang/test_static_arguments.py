@@ -1,4 +1,4 @@
-"""What is certainly wrong with a step is found beforehand, whatever else in it depends on a host, a look or an item."""
+"""What is certainly wrong with a step is found beforehand, whatever else in it depends on a host, a probe or an item."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CERTAIN = {
         ["insecure"],
     ),
     "a signal that is none": (f"pkill: {{patterns: ['x-{HOST}'], signal: TREM}}", ["signal"]),
-    "a look's field": ("pkill: {patterns: ['(', '{{ seen.patterns }}']}", ["patterns[0]: pattern '('"]),
+    "a probe's field": ("pkill: {patterns: ['(', '{{ seen.patterns }}']}", ["patterns[0]: pattern '('"]),
 }
 
 

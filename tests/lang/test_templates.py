@@ -12,7 +12,7 @@ from engine.expressions.views import LONGEST, UnknownTouched
 from engine.values.types import Unknown
 
 SCOPE = Scope(
-    inputs={"text": "x" * 100, "list": [1, 2, 3], "map": {"key": "value"}}, looks={"blind": Unknown(why="it is blind")}
+    inputs={"text": "x" * 100, "list": [1, 2, 3], "map": {"key": "value"}}, states={"blind": Unknown(why="it is blind")}
 )
 
 ESCAPES = r"""
@@ -150,7 +150,9 @@ def test_a_text_has_only_methods_that_make_nothing_larger_than_what_they_are_giv
 
 
 GAPS = Scope(
-    looks={"look": {"rows": [{"name": "a", "age": {"$unknown": "no clock"}}], "row": {"age": {"$unknown": "no clock"}}}}
+    states={
+        "look": {"rows": [{"name": "a", "age": {"$unknown": "no clock"}}], "row": {"age": {"$unknown": "no clock"}}}
+    }
 )
 
 
@@ -181,11 +183,11 @@ def test_a_list_is_there_whatever_is_not_known_within_it_and_what_is_touched_sti
 def test_law_6_a_look_without_an_answer_is_neither_true_nor_false_nor_equal_to_anything(expression):
     """Mutants: a `Silent` that is true, as any other object."""
     looks = {"blind": Unknown(why="no clock"), "gaps": {"list": [{"$unknown": "no clock"}, 1]}}
-    assert evaluate(expression, Scope(looks=looks)) == Unknown(why="no clock")
+    assert evaluate(expression, Scope(states=looks)) == Unknown(why="no clock")
 
 
 def test_a_key_that_is_missing_is_named_with_those_that_are_there():
-    scope = Scope(looks={"status": {"peers": {"gpu-01": 1}, "none": {}}})
+    scope = Scope(states={"status": {"peers": {"gpu-01": 1}, "none": {}}})
     with pytest.raises(ConfigError, match=r"there is no 'leader' \(there is gpu-01\)"):
         evaluate("status.peers['leader'] > 0", scope)
     with pytest.raises(ConfigError, match=r"there is no 'leader' \(it is empty\)"):
@@ -193,7 +195,7 @@ def test_a_key_that_is_missing_is_named_with_those_that_are_there():
 
 
 def test_whether_a_look_answered_may_be_asked_of_one_that_did_not():
-    scope = Scope(looks={"gpus": Unknown(why="it hangs"), "seen": {"count": 0}})
+    scope = Scope(states={"gpus": Unknown(why="it hangs"), "seen": {"count": 0}})
     assert evaluate("gpus is not answered", scope) is True
     assert evaluate("seen is not answered", scope) is False
     assert evaluate("seen is answered and gpus is answered", scope) is False
@@ -219,18 +221,18 @@ def test_whether_a_field_is_known_may_be_asked_of_one_that_is_not(expression, va
         "blind": Unknown(why="no"),
         "look": {"rows": [{"name": "a"}], "row": {"name": "a", "age": {"$unknown": "?"}}},
     }
-    assert evaluate(expression, Scope(looks=looks)) is value
+    assert evaluate(expression, Scope(states=looks)) is value
 
 
 @pytest.mark.parametrize("expression", ["look.age is answered", "look.row.age is answered", "look._inner is answered"])
 def test_a_mistyped_field_is_no_answer_that_is_missing(expression):
     with pytest.raises(ConfigError):
-        evaluate(expression, Scope(looks={"look": {"row": {"name": "a"}}}))
+        evaluate(expression, Scope(states={"look": {"row": {"name": "a"}}}))
 
 
 def test_asking_whether_a_field_is_known_lets_nobody_touch_it():
     """What is asked within a larger operand is read as ever."""
-    scope = Scope(looks={"look": {"age": {"$unknown": "no clock"}}})
+    scope = Scope(states={"look": {"age": {"$unknown": "no clock"}}})
     for touching in (
         "(look.age or 1) is answered",
         "(look.age + 1) is answered",
@@ -243,7 +245,7 @@ def test_asking_whether_a_field_is_known_lets_nobody_touch_it():
 STATUS = Scope(
     inputs={"below": 5},
     host={"name": "gpu-04"},
-    looks={
+    states={
         "status": {"json": {"peers": {"gpu-04": {"gpu_percent": None, "jobs": 2}}}},
         "memory": {"total": None, "kind": "ram", "rest": None},
     },
@@ -304,11 +306,11 @@ def test_what_is_not_known_is_no_text_and_none_and_equal_to_nothing_only_where_t
     """Mutants: sandbox.py with the tests of Jinja as they are; views.py comparing what lies inside."""
     gap = Unknown(why="no answer")
     looks = {"look": {"rows": [1, gap, None], "things": [{"a": 1}, {"a": gap}]}}
-    assert value_of(expression, Scope(looks=looks)) == gap
+    assert value_of(expression, Scope(states=looks)) == gap
 
 
 def test_what_is_known_to_differ_differs_whatever_else_is_not_known():
     looks = {"look": {"things": [{"a": 1, "b": Unknown(why="no answer")}]}}
-    assert value_of("look.things == [{'a': 2, 'b': 1}]", Scope(looks=looks)) is False
-    assert value_of("look.things == [{'a': 1}]", Scope(looks=looks)) is False
-    assert value_of("look.things[0] == {'a': 1, 'b': 1}", Scope(looks=looks)) == Unknown(why="no answer")
+    assert value_of("look.things == [{'a': 2, 'b': 1}]", Scope(states=looks)) is False
+    assert value_of("look.things == [{'a': 1}]", Scope(states=looks)) is False
+    assert value_of("look.things[0] == {'a': 1, 'b': 1}", Scope(states=looks)) == Unknown(why="no answer")

@@ -55,7 +55,7 @@ def ran(step: str = "", check: str = "", ignored: str = "false"):
 
 
 def test_a_change_has_the_time_of_its_within_to_show():
-    """Mutants: recheck.py looking once; not ending at the first look that agrees."""
+    """Mutants: recheck.py looking once; not ending at the first probe that agrees."""
     steps, outcome, spent, host = ran(", within: 10s, every: 1s")
     assert steps["stop"].status is Status.CHANGED
     assert steps["stop"].verified is True
@@ -73,7 +73,7 @@ def test_a_change_that_does_not_show_in_time_has_failed():
 
 
 def test_an_assertion_is_waited_for_while_a_finding_is_still_there_and_the_finding_is_looked_at_again():
-    """Mutants: host_steps.py without the last look; verification.py with no `within` while a finding is there."""
+    """Mutants: host_steps.py without the last probe; verification.py with no `within` while a finding is there."""
     steps, outcome, spent, _ = ran(check=", within: 10s, every: 1s")
     assert steps["gone"].status is Status.OK
     assert spent == 4

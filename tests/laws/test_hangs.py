@@ -1,4 +1,4 @@
-"""A program that hangs is waited for once on a host, not once per look; a change, time and patience ask it anew."""
+"""A program that hangs is waited for once on a host, not once per probe; a change, time and patience ask it again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_looks_after_one_that_hung_do_not_wait_for_the_program_again(host, place
     assert isinstance(second.outcome, ProbeFailure)
     assert "did not answer within 30 s" in second.outcome.why
     assert "half of a" in first.outcome.why
-    assert "half of" not in second.outcome.why, "what one look had got so far is no answer to another"
+    assert "half of" not in second.outcome.why, "what one probe had got so far is no answer to another"
 
 
 def test_what_was_not_sent_is_not_told_as_sent(host, place):

@@ -144,7 +144,7 @@ def test_law_2_without_a_seen_plan_the_fresh_look_is_the_plan():
 @settings(max_examples=200, deadline=None)
 @given(playbooks(), tables, st.frozensets(words), st.frozensets(words))
 def test_law_3_changed_means_seen_twice(made, table, stubborn, respawns):
-    """Mutants: recheck.py with ``settled`` always true; host_steps.py without the second look."""
+    """Mutants: recheck.py with ``settled`` always true; host_steps.py without the second probe."""
     host = ToyHost(procs=dict(table), stubborn=stubborn, respawns=respawns)
     _, _, outcome = planned_and_run(made, host)
     for step, result in zip(made.remediate, [it for it in outcome.steps if it.phase is Phase.REMEDIATE], strict=True):
@@ -349,7 +349,7 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
 
 @pytest.mark.parametrize(("idle", "again"), [("-", False), ("600", False), ("0", True), ("1", True), ("?", True)])
 def test_what_another_run_may_have_changed_since_the_host_was_probed_is_probed_again(idle, again):
-    """Mutants: host_lock.py without the look at ``idle``, also where it is not known; LockHeld.idle read wrongly."""
+    """Mutants: host_lock.py without the check of ``idle``, also where it is not known; LockHeld.idle read wrongly."""
 
     class JustGiven(ToyHost):
         def _run(self, command):
@@ -540,7 +540,7 @@ def test_law_6_ignorance_is_not_health():
         assert step.status is Status.BLOCKED
         assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
     undecided = book(findings=(rule(when="seen.matches[0].pid / 0"),), diagnose=(look_at("zombie"),))
-    for made in (book(diagnose=(mute,)), undecided):  # each of the two alone: a look without an answer, and a finding
+    for made in (book(diagnose=(mute,)), undecided):  # each of the two alone: a probe without an answer, and a finding
         plan, _, outcome = planned_and_run(made, ToyHost(procs={4: (1, "zombie")}), consent=Consent.YES)
         assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
@@ -617,7 +617,7 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
     assert [it.argv for it in host.sent] == [("ps",), ("ps",)]
 
 
-@pytest.mark.parametrize("at", ["the second look", "the last look", "an assertion"])
+@pytest.mark.parametrize("at", ["the second probe", "the last probe", "an assertion"])
 @pytest.mark.parametrize("fault", [TypeError("ours"), KeyError("ours")])
 def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault, at):
     """Mutants: host_steps.py ``take`` or ``look_a_last_time``, or verification.py, without ``except Exception``."""
@@ -633,14 +633,14 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
             raise fault
         return (yield from probe(args))
 
-    name = "end" if at == "the second look" else "procs"
+    name = "end" if at == "the second probe" else "procs"
     where = replace(where, actions={**ACTIONS, name: replace(ACTIONS[name], probe=broken)})
     outcome = execute(where, plan, seen, Consent.YES)
     assert [it.id for it in outcome.steps] == ["seen", "k", "v"]
     _, change, assertion = outcome.steps
-    told = {"the second look": change.why, "the last look": outcome.error or "", "an assertion": assertion.why}
+    told = {"the second probe": change.why, "the last probe": outcome.error or "", "an assertion": assertion.why}
     assert "internal error:" in told[at]
-    assert change.status is (Status.UNKNOWN if at == "the second look" else Status.CHANGED)
+    assert change.status is (Status.UNKNOWN if at == "the second probe" else Status.CHANGED)
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
 
@@ -660,7 +660,7 @@ def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault
 
 
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
-    """Mutants: findings.py making every finding unknown when one look is."""
+    """Mutants: findings.py making every finding unknown when one probe is."""
     host = ToyHost(procs={4: (1, "zombie")}, blind=True)
     made = book(findings=(rule(when="false and seen.matches"),), diagnose=(look_at("zombie"),))
     plan, _ = make_plan(site(made, host))

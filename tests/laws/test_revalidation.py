@@ -98,7 +98,7 @@ def test_what_has_become_unknown_calls_for_nothing_however_gentle_unless_forced(
 def test_what_has_appeared_since_calls_for_nothing():
     """Mutants: revalidation.py ``findings`` giving what is there now; ``withdrawn`` without what has appeared."""
     looks = (look_at("zombie"), look_at("train", "other"))
-    findings = (rule(), rule("late", "other.matches", looks=("other",)))
+    findings = (rule(), rule("late", "other.matches", probes=("other",)))
     made = book(
         end("zombie", "k", for_=("held",)),
         restart("r", for_=("late",), after=("k",)),
@@ -124,7 +124,7 @@ def test_what_has_appeared_since_calls_for_nothing():
 
 
 def test_a_when_that_no_longer_holds_drops_its_step_and_one_that_is_not_known_too():
-    """Mutants: revalidation.py without ``no_longer``, or with the looks of findings only."""
+    """Mutants: revalidation.py without ``no_longer``, or with the probes of findings only."""
     made = book(paint("p", when="seen.matches"), paint("q"), diagnose=(look_at("zombie"),))
     host = ToyHost(procs={4: (1, "zombie")}, wanted="blue")
     steps, _, _ = shown_and_run(made, host, procs={})
@@ -167,7 +167,7 @@ def test_what_follows_another_step_needs_no_finding_of_its_own():
             return super()._run(command)
 
     looks = (look_at("zombie"), look_at("train", "other"))
-    findings = (rule(), rule("odd", "other.matches", looks=("other",), severity=Severity.WARNING))
+    findings = (rule(), rule("odd", "other.matches", probes=("other",), severity=Severity.WARNING))
     steps = (
         end("train", "k", for_=("odd",), ignore_failure=True),
         paint("p", if_failed=("k",)),
@@ -212,7 +212,7 @@ def test_an_item_that_is_not_in_the_list_any_more_is_dropped():
 
 
 def test_a_finding_is_given_no_time_to_go_by_itself_but_must_stay_gone():
-    """Mutants: finding_watch.py ``look_once_more`` waiting for ``settle``, or not for ``gone_for``."""
+    """Mutants: finding_watch.py ``probe_once_more`` waiting for ``settle``, or not for ``gone_for``."""
 
     class Respawning(ToyHost):
         def _run(self, command):
@@ -227,7 +227,7 @@ def test_a_finding_is_given_no_time_to_go_by_itself_but_must_stay_gone():
     where = site(made, host)
     plan, seen = make_plan(where)
     called = replace(where, clock=(clock := ToyClock()))
-    host.cancel_at = len(host.sent) + 1  # the look after the one that is taken again
+    host.cancel_at = len(host.sent) + 1  # the probe after the one that is taken again
     execute(called, plan, seen, Consent.SHOWN)
     assert clock.now() == 0.0
 
@@ -253,7 +253,7 @@ def test_one_round_more_and_only_where_a_person_was_shown_a_change():
 def test_what_would_supersede_a_finding_is_looked_for_too():
     """Mutants: revalidation.py ``_rules`` without ``unless``."""
     looks = (look_at("zombie"), look_at("train", "other"))
-    cheap = rule("cheap", "other.matches", looks=("other",))
+    cheap = rule("cheap", "other.matches", probes=("other",))
     made = book(
         restart("r", for_=("held",)), findings=(cheap, rule(unless=("cheap",))), diagnose=looks
     )  # fmt: skip
@@ -292,7 +292,7 @@ def test_an_included_playbooks_guards_are_looked_at_under_its_own_names():
 
 @pytest.mark.parametrize("consent", [Consent.YES, Consent.SHOWN])
 def test_who_waited_for_another_run_looks_at_guards_too(consent):
-    """Mutants: host_steps.py not making the looks due again after the wait."""
+    """Mutants: host_steps.py not making the probes due again after the wait."""
 
     class Taken(ToyHost):
         def _run(self, command):
@@ -317,7 +317,7 @@ def test_who_was_shown_no_plan_and_waited_does_what_is_called_for_now():
             return super()._run(command)
 
     looks = (look_at("zombie"), look_at("train", "other"))
-    findings = (rule(), rule("late", "other.matches", looks=("other",)))
+    findings = (rule(), rule("late", "other.matches", probes=("other",)))
     made = book(restart("r", for_=("held", "late")), findings=findings, diagnose=looks)
     for consent, status in ((Consent.YES, Status.CHANGED), (Consent.SHOWN, Status.SKIPPED)):
         steps, _, _ = shown_and_run(made, Taken(procs={4: (1, "zombie")}, lock="busy run 7"), consent=consent)
@@ -382,7 +382,7 @@ def test_what_hinges_on_nothing_and_was_not_to_change_anything_is_left():
 
 
 def test_what_may_follow_from_an_earlier_change_is_shown_beside_what_is_well_now():
-    """Mutants: planner.py saying nothing of it where the look is content."""
+    """Mutants: planner.py saying nothing of it where the probe is content."""
     made = book(end("zombie", "k"), blue("p", after=("k",)))
     host = ToyHost(procs={4: (1, "zombie")}, colour="blue")
     plan, _ = make_plan(site(made, host))

@@ -1,4 +1,4 @@
-"""Looks with samples on a pretended host: every unknown one, every way of being cut short, every second look."""
+"""Looks with samples on a pretended host: every unknown one, every way of being cut short, every second probe."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MORE = {
 
 @dataclass
 class Changing(ToyHost):
-    """A host on which each look at the processes sees the next of *table*: a word, nothing, or (None) no answer."""
+    """A host on which each probe at the processes sees the next of *table*: a word, nothing, or (None) no answer."""
 
     table: tuple[str | None, ...] = ()
     looks: int = 0

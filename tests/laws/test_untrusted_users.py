@@ -51,7 +51,7 @@ def probing(place: Path) -> Command:
 
 
 def patching(place: Path) -> Command:
-    """The write that a look at a file of the same content leads to."""
+    """The write that a probe at a file of the same content leads to."""
     twin = place.parent.parent / "roots" / "a.yaml"
     file = read_file("a", *Machine().run(ask_file(str(twin))))
     return replace_file(replace(file, path=f"{place}/a.yaml", target=f"{place}/a.yaml"), "a: 2\n", (), backup=True)
@@ -305,7 +305,7 @@ def test_gnu_removes_what_others_own_from_a_directory_that_nobody_can_exchange(g
 
 @pytest.mark.real("busybox")
 def test_a_removal_by_names_is_refused_where_others_could_lead_it_elsewhere(ground, tmp_path):
-    """Mutants: removal_probe.sh, removal_remove.sh ``led_astray`` always false in the look, or in the write."""
+    """Mutants: removal_probe.sh, removal_remove.sh ``led_astray`` always false in the probe, or in the write."""
     place = directory(ground / "place")
     made = trees(place)
     machine = Machine(shell=shell("only busybox", tmp_path))

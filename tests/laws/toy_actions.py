@@ -311,7 +311,7 @@ def rule(finding_id: str = "held", when: str = "seen.matches", **keys) -> Findin
         when=when,
         severity=Severity.ERROR,
         say="{{ seen.matches | length }} there",
-        looks=("seen",),
+        probes=("seen",),
         advise=("call somebody",),
     )
     return replace(plain, **keys)

@@ -20,7 +20,7 @@ LIMITS = "limits: {approvals: %s}\n"
 
 @pytest.fixture
 def keys(tmp_path):
-    """The keys of carol and dave, of whoever runs the tests, and of a stranger."""
+    """The keys of carol and dave, of anybody who runs the tests, and of a stranger."""
     return {name: make_key(tmp_path / name) for name in ("carol", "dave", "own", "stranger")}
 
 
@@ -240,7 +240,7 @@ def test_an_approval_is_asked_for_and_shows_what_is_signed(scene, keys):
 
 
 def test_a_signature_opens_no_file_to_others_by_a_link_in_its_place(scene, keys, monkeypatch):
-    """It lies where whoever made the plan may exchange it.  Mutant: ``chmod`` by its name, once it is there."""
+    """It lies where anybody who made the plan may exchange it.  Mutant: ``chmod`` by its name, once it is there."""
     assert scene.plan().code == 0
     secret = scene.folder / "secret"
     secret.write_text("")
@@ -264,7 +264,7 @@ def test_a_signature_opens_no_file_to_others_by_a_link_in_its_place(scene, keys,
 
 @pytest.mark.soak
 def test_signers_beside_the_inventory_that_is_used_say_who_approves(scene, keys, tmp_path):
-    """Whoever makes a plan writes the place of its inventory.  Mutant: ``_unapproved`` that goes by that place."""
+    """Anybody who makes a plan writes the place of its inventory.  Mutant: ``_unapproved`` that goes by that place."""
     assert scene.plan().code == 0
     approve(scene, keys["stranger"])
     theirs = tmp_path / "theirs"

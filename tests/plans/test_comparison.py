@@ -163,7 +163,7 @@ LIES = [
 
 @pytest.mark.parametrize(("saved", "fresh"), LIES)
 def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
-    """Whoever approves it goes by them.  Mutants: ``_folded`` that gives nothing; ``_otherwise`` without its diff."""
+    """Anybody who approves it goes by them.  Mutants: ``_folded`` that gives nothing; ``_otherwise`` without its diff."""
     assert len(more(saved, fresh)) == 1
 
 

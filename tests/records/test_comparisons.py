@@ -65,7 +65,7 @@ def test_a_run_that_compares_hosts_is_begun_anew_instead_of_resumed(scene):
     resumed = runbook("resume", "last", "--yes", cwd=scene)
     assert resumed.code == 2
     assert "versions compares hosts with each other, and changes nothing" in resumed.err
-    assert "run it anew: runbook run versions" in resumed.err
+    assert "run it again: runbook run versions" in resumed.err
 
 
 def test_there_is_nothing_to_save_or_apply(scene):

@@ -25,7 +25,7 @@ OPTIONS = {"host": "", "playbook": "", "verdict": "", "finding": "", "since": ""
 
 
 def forge(place: Path, change, run: str = RUN) -> None:
-    """Write the journal of *run* anew, each event as *change* leaves it, with digests that fit."""
+    """Write the journal of *run* again, each event as *change* leaves it, with digests that fit."""
     file, before, made = place / f"{run}.jsonl", START, []
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         event = json.loads(line)["event"]
@@ -212,12 +212,12 @@ def test_a_ledger_whose_last_line_cannot_be_read_stops_no_run_and_says_so_for_ev
     assert len(faults) == 2, faults
     assert faults[0].startswith("ledger: line 3: ")
     assert faults[1] == (
-        "ledger: line 4: the line before it could not be read when it was written: the chain begins anew here"
+        "ledger: line 4: the line before it could not be read when it was written: the chain begins again here"
     )
     assert len(Ledger(folder).entries()[0]) == 6
     kept = (tmp_path / "ledger").read_bytes().splitlines(keepends=True)
     (tmp_path / "ledger").write_bytes(b"".join([*kept[:2], *kept[3:]]))
-    assert any("begins anew" in it for it in verified(folder)[0])
+    assert any("begins again" in it for it in verified(folder)[0])
 
 
 @pytest.mark.parametrize("size", [10, 8191, 8192, 8193, 9000, 70_000])

@@ -96,7 +96,7 @@ def test_a_chain_with_a_record_that_is_not_believed_is_not_gone_on_with(tmp_path
     """
     folder = chain(tmp_path)
     harm(folder)
-    with pytest.raises(ConfigError, match=f"{SECOND}.* so that nobody knows what was done; run the playbook anew"):
+    with pytest.raises(ConfigError, match=f"{SECOND}.* so that nobody knows what was done; run the playbook again"):
         chain_from(folder, FIRST)
 
 

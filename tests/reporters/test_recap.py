@@ -187,7 +187,7 @@ def test_more_reasons_than_a_screen_holds_are_counted():
 
 
 def sick(number: int, cause: str, action: str = "Mend it.") -> HostResult:
-    """A host with a cause, what to do about it, and more evidence than one looks at first."""
+    """A host with a cause, what to do about it, and more evidence than one probes at first."""
     found = finding("held", say=cause, advise=(action,), evidence={f"e{it}": it for it in range(ONE_SCREEN)})
     return host(number, Verdict.UNRESOLVED, findings=(found,))
 

@@ -122,7 +122,7 @@ def test_events_are_written_as_they_happen(tmp_path):
     assert process.stdout
     assert json.loads(process.stdout.readline())["kind"] == "run_started"
     assert json.loads(process.stdout.readline())["kind"] == "host_started"
-    (tmp_path / "go").touch()  # without it the look is ended, and has failed
+    (tmp_path / "go").touch()  # without it the probe is ended, and has failed
     assert json.loads(process.stdout.readline())["kind"] == "host_planned"
     process.communicate(timeout=60)
     assert process.returncode == 0

@@ -15,7 +15,7 @@ HEREDOC = re.compile(r"^(?!\s*#).*<<-?\s*(\\?[A-Z_]+|'[A-Z_]+'|\"[A-Z_]+\")\s*(\
 
 @pytest.mark.parametrize("path", FILES, ids=lambda it: str(it.relative_to(ENGINE)))
 def test_no_script_has_text_of_its_own_to_read_that_a_shell_would_put_into_a_file(path: Path):
-    """bash before 5.1 and busybox make a file in /tmp of a here document: a trace, and of a look."""
+    """bash before 5.1 and busybox make a file in /tmp of a here document: a trace, and of a probe."""
     assert not HEREDOC.search(path.read_text()), path
 
 

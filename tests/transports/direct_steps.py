@@ -39,7 +39,7 @@ class Args:
 State = Args
 
 
-FLOOD = ModuleType("flood", "A look that is answered with a flood.")
+FLOOD = ModuleType("flood", "A probe that is answered with a flood.")
 
 
 FLOOD.Args, FLOOD.State, FLOOD.probe = Args, State, probe

@@ -1,4 +1,4 @@
-"""A host that has busybox and no other program: processes are found, told apart and ended there too."""
+"""A host that has busybox and no other program: processes are found, distinguished and ended there too."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.waiting import appears, reads
 
 
 def test_what_is_owed_may_still_be_looked_at_when_the_run_was_asked_to_end_once(connection, interrupt):
-    """Mutants: command_run.py ending every look at the first wish."""
+    """Mutants: command_run.py ending every probe at the first wish."""
     interrupt.pressed = 1
     (done,) = connection.run(look("echo", "hi", owed=True))
     assert (done.exit_code, done.stdout) == (0, "hi\n")
@@ -63,7 +63,7 @@ def test_kill_9_of_our_side_lets_a_write_run_no_longer_than_its_timeout(host, tm
         text = f"echo > {there}; trap '' TERM; sleep {mark}; sleep {mark}"
         process, _ = begun(host, "write", text, (limit, 60), there)
         killed(process)
-        time.sleep(1)  # noqa: TID251 whoever would end it with our side has the time to
+        time.sleep(1)  # noqa: TID251 anybody who would end it with our side has the time to
         lived, spent = bool(living(mark)), time.monotonic() - began
         assert gone(mark)
         if lived or spent < limit:
@@ -98,7 +98,7 @@ def test_a_line_that_is_cut_is_a_lost_connection_and_not_an_answer(effect, tmp_p
             connection.run(look("true"))
         connection.close()
         if effect == "read":
-            assert gone(mark), "a look ends with its line"
+            assert gone(mark), "a probe ends with its line"
         go.touch()
         assert reads(log, "x\ny\n" if effect == "write" else "x\n")
         time.sleep(0.5)  # noqa: TID251 that nothing is begun again shows with time only

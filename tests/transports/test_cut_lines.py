@@ -86,7 +86,7 @@ def test_uncut_it_writes_one_line(playbook, sshd, tmp_path):
 
 
 def places(total: int, number: int) -> list[int]:
-    """Bytes after which to cut: denser towards the end, where the write and the second look are."""
+    """Bytes after which to cut: denser towards the end, where the write and the second probe are."""
     even = [total * it // number for it in range(number)]
     late = [total * (2 * number + it) // (3 * number) for it in range(number)]
     end = [total - left for left in (*range(4000, 0, -300), 40, 1)]

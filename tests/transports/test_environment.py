@@ -1,4 +1,4 @@
-"""What a shell takes from whoever logged in is fit for the user that it runs as (law 9)."""
+"""What a shell takes from the login user is fit for the user that it runs as (law 9)."""
 
 from __future__ import annotations
 

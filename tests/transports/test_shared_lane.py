@@ -172,7 +172,7 @@ def test_a_hundred_megabytes_harm_nobody(connection, mark):
 def test_what_left_the_session_is_found_whatever_the_host_shows_and_the_shell_can_read(shell, host, number, mark):
     """Mutants: ``runbook_likely`` and ``runbook_is_kin`` without ``*``; ``runbook_is_marked`` without grep;
     ``runbook_newest`` that believes what is no line of /proc/loadavg (bash: seeking in the file of a process that has
-    just ended fails, and what was read of it is given to whoever reads next).
+    just ended fails, and what was read of it is given to anybody who reads next).
     """
     left = f"n=0; while [ $((n += 1)) -le {number} ]; do (setsid sleep {mark} &); done; sleep 0.2"
     text = f"RUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n{AGENT}{LEFTOVERS}\n{host}\n({left})\nrunbook_sweep; echo $runbook_harm"
@@ -184,7 +184,7 @@ def test_what_left_the_session_is_found_whatever_the_host_shows_and_the_shell_ca
 @pytest.mark.real("root")
 @pytest.mark.parametrize("shell", ["sh", "bash", pytest.param("busybox sh", marks=pytest.mark.real("busybox"))])
 @pytest.mark.parametrize(
-    ("last", "number", "anew"),
+    ("last", "number", "again"),
     [
         ("$(($(cat /proc/sys/kernel/pid_max) - 2))", 1, ""),
         ("$(($(cat /proc/sys/kernel/pid_max) - 2))", 40, ""),
@@ -194,7 +194,7 @@ def test_what_left_the_session_is_found_whatever_the_host_shows_and_the_shell_ca
         ("20000", 40, "echo 19700 >/proc/sys/kernel/ns_last_pid"),
     ],
 )
-def test_what_is_left_is_found_where_the_pids_begin_anew(shell, last, number, anew, mark):
+def test_what_is_left_is_found_where_the_pids_begin_anew(shell, last, number, again, mark):
     """A session is not taken for what its command left, nor what is left for older, wherever the pids are: they go round
     once, have gone round before, or go round as a whole meanwhile.
 
@@ -206,7 +206,7 @@ def test_what_is_left_is_found_where_the_pids_begin_anew(shell, last, number, an
     )
     lane = (
         f"RUNBOOK_SESSION=lane{mark}; export RUNBOOK_SESSION\n{AGENT}{LEFTOVERS}\n"
-        f"echo {last} >/proc/sys/kernel/ns_last_pid\nrunbook_newest; runbook_first=$runbook_pid\n{anew}\n({left})\n{anew and round_}"
+        f"echo {last} >/proc/sys/kernel/ns_last_pid\nrunbook_newest; runbook_first=$runbook_pid\n{again}\n({left})\n{again and round_}"
         'runbook_sweep; echo "$$$runbook_harm"\n'
         "for try in 1 2 3 4 5 6 7 8 9 10; do left=; for pid in /proc/[0-9]*; do pid=${pid#/proc/};"
         " runbook_stat_of $pid && read -r name </proc/$pid/comm && [ $name = sleep ] && left=$pid; done;"

@@ -50,7 +50,7 @@ def test_what_a_login_shell_prints_before_us_is_no_part_of_an_answer(shell, acco
 
 
 def told(server, interrupt, **fields) -> str:
-    """What a host without a shell for us says, to a look and to a write."""
+    """What a host without a shell for us says, to a probe and to a write."""
     connection = connected(server.host(**fields), interrupt)
     with pytest.raises(Unreachable) as caught:
         connection.run(look("true"))

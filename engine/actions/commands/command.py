@@ -68,8 +68,8 @@ class Args:
     do: Program = field(default=Program(), metadata={"about": "The change."})
 
     def __post_init__(self) -> None:
-        look = Program(argv=self.argv, script=self.script, params=self.params)
-        if bool(look) == bool(self.do):
+        program = Program(argv=self.argv, script=self.script, params=self.params)
+        if bool(program) == bool(self.do):
             raise ValueError("give `argv` or `script` for a probe, or `do` (with `check`) for a change")
         if self.check and not self.do:
             raise ValueError("`check` belongs to a change, but no `do` is given")
@@ -124,7 +124,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def objection(args: Args) -> str:
-    """A look, or a check, that runs a program which is known to change things."""
+    """A probe, or a check, that runs a program which is known to change things."""
     return objection_to_look("a probe", args.argv, args.script, "command") or objection_to_look(
         "a check", args.check.argv, args.check.script, "command"
     )

@@ -107,7 +107,7 @@ class Args:
     do: Script = field(default=Script(), metadata={"about": "The change."})
 
     def __post_init__(self) -> None:
-        if bool(self.look) == bool(self.do):
+        if bool(self.query) == bool(self.do):
             raise ValueError("give `file` for a probe, or `do` (with `check`) for a change")
         if self.check and not self.do:
             raise ValueError("`check` belongs to a change, but no `do` is given")
@@ -117,7 +117,7 @@ class Args:
             raise ValueError(problem)
 
     @property
-    def look(self) -> Script:
+    def query(self) -> Script:
         """The script of a probe."""
         return Script(file=self.file, args=self.args, text=self.text)
 
@@ -126,7 +126,7 @@ def probe(args: Args) -> Probe[State]:
     """Run the probe, or the check; a change without a check is not probed."""
     if args.do and not args.check:
         return UNASKED
-    command = (args.check or args.look).command(Effect.READ, (0, 1) if args.check else args.accepts)
+    command = (args.check or args.query).command(Effect.READ, (0, 1) if args.check else args.accepts)
     return answered(command, (yield command), args.parse, checking=bool(args.check))
 
 
@@ -161,7 +161,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def objection(args: Args) -> str:
-    """A look, or a check, whose script runs a program which is known to change things."""
+    """A probe, or a check, whose script runs a program which is known to change things."""
     return objection_to_look(f"the probe {args.file}", (), args.text, "script") or objection_to_look(
         f"the check {args.check.file}", (), args.check.text, "script"
     )
@@ -169,5 +169,5 @@ def objection(args: Args) -> str:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """The line that a person would paste."""
-    it = args.do or args.look
+    it = args.do or args.query
     return (f"ssh HOST {_first_line(it.text)[0]} -s -- {' '.join(it.args)} <{it.file}".replace("  ", " "),)

@@ -75,7 +75,7 @@ def probe(args: Args) -> Probe[State]:
     answer = read_docker((yield ask_docker(_LOOK, args.name, FORMAT)))
     if answer.absent:
         return Absent(why=answer.absent, state=State())
-    found = tuple(it for it in map(container, answer.all("container")) if _is_called(it, args.name))
+    found = tuple(each for each in map(container, answer.all("container")) if _is_called(each, args.name))
     if len(found) > 1:
         raise ProbeError(f"several containers are called {args.name}")
     return State(found=found)
@@ -189,7 +189,7 @@ def refused(command: Command, completed: Completed) -> str:
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without this life of it."""
-    return State(found=tuple(it for it in state.found if it.identity not in keys))
+    return State(found=tuple(each for each in state.found if each.identity not in keys))
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:

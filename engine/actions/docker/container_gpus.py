@@ -92,17 +92,19 @@ def probe(args: Args) -> Probe[State]:
     if answer.absent:
         return Absent(why=answer.absent, state=State(no_engine=True))
     rows = {row["id"]: row for row in answer.all("container")}
-    seen = [_view(rows[it["id"]], it) for it in answer.all("view") if it["id"] in rows]
+    seen = [_view(rows[each["id"]], each) for each in answer.all("view") if each["id"] in rows]
     if args.name:
-        seen = [it for it in seen if args.name == it.name or (len(args.name) >= 12 and it.id.startswith(args.name))]
-    by = {kind: tuple(it for it in seen if it.view == kind) for kind in ("lost", "hangs", "fails", "no_tool")}
+        seen = [
+            view for view in seen if args.name == view.name or (len(args.name) >= 12 and view.id.startswith(args.name))
+        ]
+    by = {kind: tuple(view for view in seen if view.view == kind) for kind in ("lost", "hangs", "fails", "no_tool")}
     info: Mapping[str, Any] = answer.one("info")
     return State(
         containers=tuple(seen),
         lost=by["lost"],
         hangs=by["hangs"],
         others=by["fails"],
-        not_known=(*by["no_tool"], *(it for it in seen if isinstance(it.view, Unknown))),
+        not_known=(*by["no_tool"], *(view for view in seen if isinstance(view.view, Unknown))),
         cgroup_driver=str(info["cgroup_driver"] or ""),
         cgroup_version=str(info["cgroup_version"] or ""),
         unlinked=tuple(map(str, answer.all("unlinked"))),
@@ -153,7 +155,7 @@ def _kind(code: int, gpus: Sequence[str], said: str, refusal: str) -> str:
 def _given_by(row: Mapping[str, Any]) -> str:
     if row["requests"]:
         return "--gpus"
-    if any("nvidia" in str(it.get("PathOnHost", "")) for it in row["devices"] or ()):
+    if any("nvidia" in str(each.get("PathOnHost", "")) for each in row["devices"] or ()):
         return "--device"
     runtime = str(row["runtime"] or "")
     return f"--runtime {runtime}" if "nvidia" in runtime else "a device node in it"
@@ -162,9 +164,9 @@ def _given_by(row: Mapping[str, Any]) -> str:
 def holds(args: Args, state: State) -> Holds | Fails:
     """Every container with GPUs reaches them."""
     if wrong := (*state.lost, *state.hangs, *state.others):
-        return Fails(why="; ".join(f"{it.name}: {it.said or it.view}" for it in wrong))
+        return Fails(why="; ".join(f"{view.name}: {view.said or view.view}" for view in wrong))
     if state.not_known:
-        raise ProbeError(f"not known of {', '.join(it.name for it in state.not_known)}")
+        raise ProbeError(f"not known of {', '.join(view.name for view in state.not_known)}")
     return Holds(why=f"containers that reach their GPUs: {', '.join(map(str, state.containers)) or 'none has any'}")
 
 

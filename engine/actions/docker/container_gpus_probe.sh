@@ -33,12 +33,12 @@ printf '%s\n' "$rows" | grep '^container ' | while IFS= read -r row; do
     pids=${pids#,}
     if [ -n "$hung" ]; then printf 'view {"id":"%s","asked":false,"pids":[%s]}\n' "$id" "${pids%,}"; continue; fi
     within "$id" nvidia-smi -L
-    smi=$code told=$(printf %s "$words" | hex) open=0 refusal=
+    smi=$code answer=$(printf %s "$words" | hex) open=0 refusal=
     case $smi in
         0 | 126 | 127) ;;
         124 | 137) hung=yes ;;
         *) within "$id" sh -c ': </dev/nvidiactl'; open=$code refusal=$(printf %s "$words" | hex) ;;
     esac
     printf 'view {"id":"%s","asked":true,"code":%s,"said":"%s","open":%s,"refusal":"%s","pids":[%s]}\n' \
-        "$id" "$smi" "$told" "$open" "$refusal" "${pids%,}"
+        "$id" "$smi" "$answer" "$open" "$refusal" "${pids%,}"
 done

@@ -108,8 +108,8 @@ def _blind(args: Args, state: State, why: str) -> State:
 
 
 def _searched(args: Args, state: State, stamped: Sequence[str], now: float) -> State:
-    stamps, _, _ = zip(*(it.partition(" ") for it in stamped), strict=True) if stamped else ((), (), ())
-    lines = [it.partition(" ")[2] for it in stamped]
+    stamps, _, _ = zip(*(word.partition(" ") for word in stamped), strict=True) if stamped else ((), (), ())
+    lines = [word.partition(" ")[2] for word in stamped]
     flags = re.IGNORECASE if args.ignore_case else 0
     search = SignatureSearch(args.signatures, flags)
     matches = tuple(

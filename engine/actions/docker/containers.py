@@ -148,18 +148,18 @@ def probe(args: Args) -> Probe[State]:
     except ProbeError as error:
         events = Unknown(why=str(error))
     labelled = [frozenset(answer.all(f"label{at}")) for at in range(len(args.labels))]
-    known = [container(it) for it in answer.all("container")]
-    found = _chosen(args, [it for it in known if all(it.id in ids for ids in labelled)])
+    known = [container(each) for each in answer.all("container")]
+    found = _chosen(args, [each for each in known if all(each.id in ids for ids in labelled)])
     now = epoch(answer.one("clock"))
     restarted = _restarted(answer, now)
     return _state(
         [
             replace(
-                _report(it, events, args, now),
-                signals=_signals(it, events, restarted),
-                ended_with=_ended_with(it, known, events, restarted),
+                _report(each, events, args, now),
+                signals=_signals(each, events, restarted),
+                ended_with=_ended_with(each, known, events, restarted),
             )
-            for it in found
+            for each in found
         ],
         events,
     )
@@ -167,13 +167,13 @@ def probe(args: Args) -> Probe[State]:
 
 def _chosen(args: Args, found: Sequence[Container]) -> list[Container]:
     if args.name:
-        exact = [it for it in found if args.name in (it.name, it.id)]
-        found = exact or [it for it in found if len(args.name) >= 4 and it.id.startswith(args.name)]
+        exact = [each for each in found if args.name in (each.name, each.id)]
+        found = exact or [each for each in found if len(args.name) >= 4 and each.id.startswith(args.name)]
         if len(found) > 1:
             raise ProbeError(f"several containers' ids begin with {args.name}: {', '.join(map(str, found))}")
     if args.choose == "all":
         return sorted(found, key=lambda it: (not it.dead, -it.died))
-    ended = [it for it in found if it.dead and epoch(it.finished_at)]
+    ended = [each for each in found if each.dead and epoch(each.finished_at)]
     return sorted(ended, key=lambda it: (it.exit_code != 0 or it.oom_killed, it.died))[-1:]
 
 
@@ -206,23 +206,23 @@ def _ended_with(
     end = epoch(one.finished_at)
     if not one.dead or not end:
         return ()
-    group = [it for it in known if it.dead and abs(epoch(it.finished_at) - end) <= TOGETHER]
+    group = [each for each in known if each.dead and abs(epoch(each.finished_at) - end) <= TOGETHER]
     if len(group) < 2 and one.exit_code != LOST:
         return ()
     if isinstance(restarted, Unknown):
         return restarted
     if end < restarted - RESTART:
         return Unknown(why=FORGOTTEN)
-    if end > restarted + RESTART or any(epoch(it.started_at) > restarted for it in group):
+    if end > restarted + RESTART or any(epoch(each.started_at) > restarted for each in group):
         return ()
     if isinstance(events, Unknown):
         return events
-    return () if any(events.signals.get(it.id) for it in group) else tuple(it.name for it in group)
+    return () if any(events.signals.get(each.id) for each in group) else tuple(each.name for each in group)
 
 
 def _state(reports: Sequence[Report], events: Events | Unknown) -> State:
     def names(wanted: Sequence[Report]) -> tuple[str, ...]:
-        return tuple(it.name for it in wanted)
+        return tuple(report.name for report in wanted)
 
     state = State(
         containers=tuple(reports),

@@ -79,7 +79,7 @@ class Args:
             raise ValueError("`path` holds a zero byte")
         if not (self.set or self.at_least or self.unset):
             raise ValueError("give at least one of `set`, `at_least` and `unset`")
-        if self.validate and not any("{}" in it for it in self.validate):
+        if self.validate and not any("{}" in word for word in self.validate):
             raise ValueError("`validate` needs {} where the path of the new file belongs")
         _distinct([*self.set, *self.at_least, *self.unset])
 
@@ -193,7 +193,7 @@ def _as_json(value: Any) -> Json:
         case Mapping():
             return {str(key): MASK if is_secret(str(key), it) else _as_json(it) for key, it in value.items()}
         case list():
-            return [_as_json(it) for it in value]
+            return [_as_json(each) for each in value]
         case None | bool() | int() | float():
             return value
     return str(value)

@@ -95,7 +95,7 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """Read each file once, all together."""
-    paths = tuple(dict.fromkeys(it.file for it in args.read.values()))
+    paths = tuple(dict.fromkeys(location.file for location in args.read.values()))
     answers = yield tuple(map(ask_file, paths))
     files: dict[str, HostFile] = {}
     problems: dict[str, str] = {}
@@ -123,7 +123,7 @@ def _state(args: Args, files: Mapping[str, HostFile], problems: dict[str, str]) 
         defaulted=tuple(defaulted),
         missing_files=tuple(path for path, file in files.items() if not file.exists),
         problems=problems,
-        consistent=_consistent([found[it] for it in args.same]),
+        consistent=_consistent([found[word] for word in args.same]),
         differing=_differing(args, found),
     )
 
@@ -161,7 +161,7 @@ def _as_json(value: Any) -> Json:
         case Mapping():
             return {str(key): MASK if is_secret(str(key), it) else _as_json(it) for key, it in value.items()}
         case list() | tuple():
-            return [_as_json(it) for it in value]
+            return [_as_json(each) for each in value]
         case float() if value != value or value in (float("inf"), float("-inf")):
             return str(value)
         case None | bool() | int() | float():
@@ -171,7 +171,7 @@ def _as_json(value: Any) -> Json:
 
 def _consistent(values: list[Any]) -> bool | Unknown:
     known = [value for value in values if not isinstance(value, Unknown) and value is not ABSENT]
-    if any(not alike(known[0], it) for it in known[1:]):
+    if any(not alike(known[0], each) for each in known[1:]):
         return False
     blind = next((value for value in values if isinstance(value, Unknown)), None)
     if blind is not None:
@@ -194,7 +194,7 @@ def _differs(one: Any, other: Any) -> bool:
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """Every value is there, is the one that is wanted, and those that should be equal are."""
-    said = [f"there is no {args.read[it].key} in {args.read[it].file}" for it in state.missing]
+    said = [f"there is no {args.read[word].key} in {args.read[word].file}" for word in state.missing]
     for name in state.differing:
         place = args.read[name]
         other = f"wanted {args.expect[name]!r}" if name in args.expect else f"{args.same[0]} differs"
@@ -210,5 +210,5 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Lines that a person would paste."""
-    words = {(it.file, key_path(it.key)[-1]): None for it in args.read.values()}
+    words = {(location.file, key_path(location.key)[-1]): None for location in args.read.values()}
     return tuple(f"grep -n -- {shlex.quote(word)} {shlex.quote(file)}" for file, word in words)

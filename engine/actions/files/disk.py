@@ -129,7 +129,7 @@ def _troubles(disk: Disk, args: Args) -> list[str]:
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """Every path is there, and no file system is too full."""
-    said = [f"{it} does not exist" for it in state.missing]
+    said = [f"{text} does not exist" for text in state.missing]
     said += [word for disk in state.disks for word in _troubles(disk, args)]
     said += [f"{disk.mount} is mounted read-only" for disk in state.disks if args.writable and disk.read_only is True]
     if said:

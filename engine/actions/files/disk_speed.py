@@ -70,7 +70,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Look at the free space, then write and read in one script."""
+    """Read the free space, then write and read in one script."""
     disk = yield from _room(args)
     count = -(-args.size // MIB)
     command = Command(script=_MEASURE, argv=(args.path, str(count)), effect=Effect.SCRATCH)
@@ -128,7 +128,7 @@ def _rate(reported: dict[str, str], name: str, count: int) -> float | Unknown:
         return Unknown(why=errno_of(words)[1] or words.strip().rpartition(": ")[2] or f"dd ended with exit code {code}")
     if (speed := rate(reported[name])) is not None:
         return round(speed)
-    if all(re.fullmatch(r"\d+\.\d+", it) for it in (began, ended)) and float(ended) > float(began):
+    if all(re.fullmatch(r"\d+\.\d+", word) for word in (began, ended)) and float(ended) > float(began):
         return round(count * MIB / (float(ended) - float(began)))
     return Unknown(why="the measurement ended too soon to be timed; raise `size`")
 

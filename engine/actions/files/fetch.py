@@ -179,7 +179,7 @@ def by_hand(args: Args) -> tuple[str, ...]:
 
 def _shown(args: Args) -> str:
     """The program, for people; of a text for a shell no more than its length and what it calls."""
-    text = next((it for it in args.argv if "\n" in it), "")
+    text = next((word for word in args.argv if "\n" in word), "")
     if not text:
         return f"`{_line(args)}`"
     calls = f" that calls {', '.join(args.needs)}" if args.needs else ""

@@ -70,7 +70,7 @@ class Args:
         given = [name for name in ("source", "template") if getattr(self, name)]
         given += ["content"] if self.content is not None else []
         if len(given) > 1:
-            raise ValueError(f"give one of {' and '.join(f'`{it}`' for it in given)}")
+            raise ValueError(f"give one of {' and '.join(f'`{word}`' for word in given)}")
         if given and self.state == "directory":
             raise ValueError(f"a directory has no `{given[0]}`")
         if self.mode and not _MODE.fullmatch(self.mode):

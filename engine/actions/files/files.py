@@ -49,7 +49,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is there, on the last look."""
+    """What is there, on the last probe."""
 
     files: tuple[File, ...] = field(
         default=(),
@@ -84,7 +84,7 @@ def probe(args: Args) -> Probe[State]:
 
 
 def _state(seen: FilesFound) -> State:
-    last = seen.looks[-1]
+    last = seen.listings[-1]
     none = Unknown(why="no file matches")
     blind = Unknown(why=f"could not be read: {', '.join(seen.unreadable[:5])}") if seen.unreadable else None
     numbered = [(file.number, file) for file in last.files if not isinstance(file.number, Unknown)]
@@ -111,10 +111,10 @@ def _unnumbered(count: int) -> Unknown:
 
 
 def _growth(seen: FilesFound) -> tuple[bool | Unknown, int | Unknown, tuple[str, ...] | Unknown]:
-    if len(seen.looks) < 2:
+    if len(seen.listings) < 2:
         once = Unknown(why="probed only once: give `apart`")
         return once, once, once
-    first, last = seen.looks
+    first, last = seen.listings
     before = {file.path: file for file in first.files}
     added = tuple(file.path for file in last.files if file.path not in before)
     touched = any(file.path in before and file.size > before[file.path].size for file in last.files)

@@ -1,6 +1,6 @@
 """Report what is mounted, with options and free space, and whether each file system answers.
 
-A file system whose server is gone makes whoever asks it hang, often in state D, where no signal ends a process. Each is
+A file system whose server is gone makes who asks it hang, often in state D, where no signal ends a process. Each is
 asked (statfs) by a process of its own, for which nobody waits longer than `within`; one that cannot be ended is named,
 and while it hangs there no later call starts another. Mounts of the kernel's own and autofs are listed, and not asked:
 asking the latter would mount something.
@@ -92,27 +92,27 @@ class State:
 def probe(args: Args) -> Probe[State]:
     """Read the table, then ask all file systems at the same time."""
     table = read_mounts((yield ask_mounts(args.pid)))
-    mounts = tuple(it for it in table if _is_meant(args, it))
+    mounts = tuple(mount for mount in table if _is_meant(args, mount))
     asked = worth_asking(mounts) if args.ask else ()
     if asked:
         mounts = read_answers((yield ask_answers(asked, args.pid, args.within)), mounts, asked, args.within)
     mounts = tuple(map(worded, mounts))
     return State(
         mounts=mounts,
-        hung=tuple(it for it in mounts if it.answer == "hung"),
-        failed=tuple(it for it in mounts if it.answer == "failed"),
-        not_known=tuple(it for it in mounts if it.answer == "unknown" and not it.said.startswith(PRIVATE)),
-        private=tuple(it for it in mounts if it.said.startswith(PRIVATE)),
-        read_only=tuple(it.target for it in mounts if it.read_only),
-        missing=tuple(path for path in args.only if not any(fnmatchcase(it.target, path) for it in mounts)),
+        hung=tuple(mount for mount in mounts if mount.answer == "hung"),
+        failed=tuple(mount for mount in mounts if mount.answer == "failed"),
+        not_known=tuple(mount for mount in mounts if mount.answer == "unknown" and not mount.said.startswith(PRIVATE)),
+        private=tuple(mount for mount in mounts if mount.said.startswith(PRIVATE)),
+        read_only=tuple(mount.target for mount in mounts if mount.read_only),
+        missing=tuple(path for path in args.only if not any(fnmatchcase(mount.target, path) for mount in mounts)),
         pid=args.pid,
     )
 
 
 def _is_meant(args: Args, mount: Mount) -> bool:
     return (
-        (not args.only or any(fnmatchcase(mount.target, it) for it in args.only))
-        and (not args.types or any(fnmatchcase(mount.type, it) for it in args.types))
+        (not args.only or any(fnmatchcase(mount.target, word) for word in args.only))
+        and (not args.types or any(fnmatchcase(mount.type, word) for word in args.types))
         and (mount.remote or not args.remote)
     )
 
@@ -120,12 +120,14 @@ def _is_meant(args: Args, mount: Mount) -> bool:
 def holds(args: Args, state: State) -> Holds | Fails:
     """All of them are there, and answer."""
     if state.hung or state.failed:
-        words = "; ".join(f"{it.target} ({it.source}): {it.said}" for it in (*state.hung, *state.failed)[:NAMED])
+        words = "; ".join(
+            f"{mount.target} ({mount.source}): {mount.said}" for mount in (*state.hung, *state.failed)[:NAMED]
+        )
         return Fails(why=f"{plural(len(state.hung) + len(state.failed), 'mount')} out of order: {words}")
     if state.missing:
         return Fails(why=f"nothing of that kind is mounted at {', '.join(state.missing)}")
     if doubt := (*state.not_known, *(state.private if args.only else ())):
-        raise ProbeError("; ".join(f"{it.target}: {it.said}" for it in doubt[:NAMED]))
+        raise ProbeError("; ".join(f"{mount.target}: {mount.said}" for mount in doubt[:NAMED]))
     return Holds(why=f"{plural(len(state.mounts), 'mount')} in order")
 
 

@@ -106,14 +106,14 @@ class State:
 def probe(args: Args) -> Probe[State]:
     """List the matches."""
     found = read_entries((yield ask_entries(args.paths, args.allowed_roots, unused=args.unused)))
-    in_use = tuple(it for it in found.entries if args.unused and (it.in_use or not _is_plain(it)))
-    going = tuple(it for it in _going(args, found) if it not in in_use)
-    reasons = (forbidden(it, found, directories=args.directories) for it in going)
+    in_use = tuple(each for each in found.entries if args.unused and (each.in_use or not _is_plain(each)))
+    going = tuple(each for each in _going(args, found) if each not in in_use)
+    reasons = (forbidden(each, found, directories=args.directories) for each in going)
     return State(
         entries=going,
         kept=tuple(entry for entry in found.entries if entry not in (*going, *in_use)),
         in_use=in_use,
-        bytes=sum(it.bytes for it in going),
+        bytes=sum(each.bytes for each in going),
         forbidden=tuple(reason for reason in reasons if reason),
     )
 
@@ -129,12 +129,12 @@ def _going(args: Args, found: Found) -> tuple[Entry, ...]:
     The newest of each owner are kept: nobody's new entries make another user's go.
     """
     ordered = sorted(found.entries, key=lambda entry: (entry.modified, entry.moment, entry.path))
-    kept: set[str] = {it.path for it in ordered if args.older_than and found.now - it.modified < args.older_than}
+    kept: set[str] = {each.path for each in ordered if args.older_than and found.now - each.modified < args.older_than}
     for number in range(len(args.paths)) if args.keep_newest else ():
-        matches = [it for it in ordered if number in it.patterns]
+        matches = [each for each in ordered if number in each.patterns]
         for owner in {match.owner for match in matches}:
             kept |= {match.path for match in [match for match in matches if match.owner == owner][-args.keep_newest :]}
-    return tuple(it for it in ordered if it.path not in kept)
+    return tuple(each for each in ordered if each.path not in kept)
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -177,7 +177,7 @@ def _still(before: State, after: State) -> list[str]:
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the entries of *keys*."""
     left = tuple(entry for entry in state.entries if entry.key not in keys)
-    return replace(state, entries=left, bytes=sum(it.bytes for it in left))
+    return replace(state, entries=left, bytes=sum(each.bytes for each in left))
 
 
 def refused(command: Command, completed: Completed) -> str:
@@ -194,7 +194,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look first; what is newest is kept by hand."""
+    """Check first; what is newest is kept by hand."""
     globs = " ".join(re.sub(r"\\([*?\[\]])", r"\1", re.sub(r"([^\w./*?\[\]-])", r"\\\1", path)) for path in args.paths)
     flags = "-rf" if args.directories else "-f"
     users = ("ls -l /proc/[0-9]*/fd | grep NAME", "grep -l NAME /proc/[0-9]*/maps   # as root; nothing may be found")

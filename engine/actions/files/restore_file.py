@@ -50,7 +50,7 @@ class Args:
             raise ValueError(f"`path` must be the absolute path of a file: {self.path!r}")
         if not re.fullmatch(r"[0-9A-Za-z-]+", self.run):
             raise ValueError(f"`run` must be the id of a run: {self.run!r}")
-        if not all(_DIGEST.fullmatch(it) for it in (self.before, *self.wrote)):
+        if not all(_DIGEST.fullmatch(word) for word in (self.before, *self.wrote)):
             raise ValueError("`before` and `wrote` must be sha256 digests of 64 hexadecimal digits, or empty")
 
     @property

@@ -107,7 +107,7 @@ def probe(args: Args) -> Probe[State]:
     )
     pci = read_pci(bus)
     presence = read_presence(present)
-    if presence.absent and not any(it.kind == "nvswitch" for it in pci.devices):
+    if presence.absent and not any(device.kind == "nvswitch" for device in pci.devices):
         return Absent(why="no NVIDIA GPU", state=State(container=pci.container))
     done: Completed = yield ask_gpus(groups=(FIELDS,))
     facts, driver, registered = facts_of(manager), _driver(module), _registered(done)
@@ -141,7 +141,7 @@ def _switches(pci: PciReading, facts: Sequence[tuple[str, str]]) -> int:
     """How many NVSwitches are this host's; a container sees those of the machine, and cannot manage them."""
     if pci.container:
         return 0
-    return max(sum(it.kind == "nvswitch" for it in pci.devices), sum(it == ("switch", "") for it in facts))
+    return max(sum(device.kind == "nvswitch" for device in pci.devices), sum(fact == ("switch", "") for fact in facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,9 @@ def _service(done: Completed) -> _Service:
 
 def facts_of(done: Completed) -> tuple[tuple[str, str], ...]:
     """Name and value of each fact.  Raises ProbeError where the script did not come to its end."""
-    facts = tuple((name, one_line(value)) for name, _, value in (it.partition("\t") for it in done.stdout.split("\n")))
+    facts = tuple(
+        (name, one_line(value)) for name, _, value in (line.partition("\t") for line in done.stdout.split("\n"))
+    )
     if done.timed_out or ("end", "") not in facts:
         raise ProbeError("the fabric manager could not be inspected" + (" in time" if done.timed_out else ""))
     return facts
@@ -183,7 +185,7 @@ def nothing_to_do(facts: Sequence[tuple[str, str]]) -> bool:
 def trouble(facts: Sequence[tuple[str, str]]) -> str:
     """The last of its own lines in the journal that speaks of trouble; empty: there is none."""
     said = [words for name, words in facts if name == "said"]
-    return next((it for it in reversed(said) if _TROUBLE.search(it) and not _OF_SYSTEMD.match(it)), "")
+    return next((word for word in reversed(said) if _TROUBLE.search(word) and not _OF_SYSTEMD.match(word)), "")
 
 
 def version_of(facts: Sequence[tuple[str, str]]) -> str | Unknown:

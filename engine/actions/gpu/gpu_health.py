@@ -128,7 +128,7 @@ class State:
         default=(), metadata={"about": "GPUs of which it is not known that they are well."}
     )
     no_persistence: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs without persistence mode: the driver starts anew for each program."}
+        default=(), metadata={"about": "GPUs without persistence mode: the driver starts again for each program."}
     )
     not_checked: tuple[str, ...] = field(
         default=(), metadata={"about": "Checks that this driver gives no value for, each once with the reason."}
@@ -195,7 +195,9 @@ def _state(
 ) -> State:
     rows: tuple[Gpu, ...] | Unknown = reading.gpus if reading else Unknown(why=smi.why)
     known_rows = () if isinstance(rows, Unknown) else rows
-    devices = {it.bus_id: it for it in pci.devices if it.kind == "gpu" and it.driver in ("", "nvidia")}
+    devices = {
+        device.bus_id: device for device in pci.devices if device.kind == "gpu" and device.driver in ("", "nvidia")
+    }
     found = verdicts(
         Seen(
             devices=devices,
@@ -263,7 +265,7 @@ def _lists(
     found: Sequence[GpuVerdict], pci: PciReading, rows: tuple[Gpu, ...] | Unknown
 ) -> Mapping[str, tuple[str, ...] | Unknown]:
     """The GPUs with each condition; Unknown where there is none, and what could tell gave no answer."""
-    silent = next((it.gone for it in pci.devices if isinstance(it.gone, Unknown)), ())
+    silent = next((device.gone for device in pci.devices if isinstance(device.gone, Unknown)), ())
     made: dict[str, tuple[str, ...] | Unknown] = {}
     for name, wanted in _LISTS.items():
         those = tuple(f"{_short(gpu)}: {gpu.reason(wanted)}" for gpu in found if wanted in gpu.conditions)

@@ -50,11 +50,11 @@ def probe(args: Args) -> Probe[State]:
     asked = tuple(dict.fromkeys(name for name in names.values() if name)) if args.gpus else reading.gpus
     for gpu in asked:
         _must_be_known(gpu, args)
-    resting = tuple(it.key for it in asked if _rests(it, args) is True)
+    resting = tuple(each.key for each in asked if _rests(each, args) is True)
     return State(
         gpus=asked,
         idle=resting,
-        busy=tuple(it.key for it in asked if it.key not in resting),
+        busy=tuple(each.key for each in asked if each.key not in resting),
         missing=tuple(name for name, gpu in names.items() if gpu is None),
         errors=(*complaints(reading), *unseen(reading, presence)),
     )
@@ -78,7 +78,7 @@ def _must_be_known(gpu: Gpu, args: Args) -> None:
 def holds(args: Args, state: State) -> Holds | Fails:
     """Every GPU that was asked for exists, and is idle."""
     troubles = [f"GPU {gpu.index} ({gpu.key}) {_work(gpu)}" for gpu in state.gpus if gpu.key in state.busy]
-    troubles += [f"no GPU {it} on this host" for it in state.missing]
+    troubles += [f"no GPU {word} on this host" for word in state.missing]
     if not args.gpus:
         troubles += [f"nvidia-smi reports: {error}" for error in state.errors]
     if troubles:
@@ -89,4 +89,4 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def _work(gpu: Gpu) -> str:
     percent = "" if isinstance(gpu.utilization, Unknown) else f"is {gpu.utilization:g} % busy"
     memory = "" if isinstance(gpu.memory_used, Unknown) else f"{gpu.memory_used:g} MiB in use"
-    return ", ".join(it for it in (percent, memory) if it)
+    return ", ".join(word for word in (percent, memory) if word)

@@ -70,7 +70,7 @@ class Args:
     )
 
     def __post_init__(self) -> None:
-        if wrong := [it for it in self.stop if not NAME.fullmatch(it)]:
+        if wrong := [word for word in self.stop if not NAME.fullmatch(word)]:
             raise ValueError(f"`stop`: {wrong[0]!r} is not a valid name of a service")
 
 
@@ -112,7 +112,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Look at the GPUs, at who holds them, and (only where a reset may come) at what joins them."""
+    """Read the GPUs, who holds them, and (only where a reset may come) what joins them."""
     if not args.gpus:
         return State()
     questions = (ask_presence(), ask_gpus(APART, apps=True), ask_users(), read("id", "-u"))
@@ -135,7 +135,7 @@ def probe(args: Args) -> Probe[State]:
 
 def _state(args: Args, reading: SmiReading, users: Users, whoami: Completed, services: tuple[Service, ...]) -> State:
     holding = [service for service in services if service.pid in users.pids()]
-    stopped = {it.pid for it in holding}
+    stopped = {each.pid for each in holding}
     names = {} if "all" in args.gpus else chosen(reading.gpus, args.gpus)
     asked = reading.gpus if "all" in args.gpus else tuple(dict.fromkeys(name for name in names.values() if name))
     return State(
@@ -143,18 +143,20 @@ def _state(args: Args, reading: SmiReading, users: Users, whoami: Completed, ser
         there=len(reading.gpus),
         missing=tuple(name for name, gpu in names.items() if gpu is None),
         lost=reading.lost,
-        wedged={it.key: wedged(it, BUSY_ABOVE, users.held(it), listed_on(it, reading.apps)) for it in asked},
-        holders={it.key: users.of(it, stopped) for it in asked},
-        stops=tuple(it.unit for it in holding),
+        wedged={each.key: wedged(each, BUSY_ABOVE, users.held(each), listed_on(each, reading.apps)) for each in asked},
+        holders={each.key: users.of(each, stopped) for each in asked},
+        stops=tuple(each.unit for each in holding),
         running=tuple(service.unit for service in services),
-        pulled=tuple(sorted({name for it in holding for name in it.pulls} - {service.unit for service in services})),
+        pulled=tuple(
+            sorted({name for each in holding for name in each.pulls} - {service.unit for service in services})
+        ),
         root=whoami.exit_code == 0 and whoami.stdout.strip() == "0",
     )
 
 
 def _with_links(args: Args, state: State, links: Links) -> State:
     wanted = _wanted(args, state)
-    groups = tuple(tuple(it.key for it in group) for group in together(wanted, links))
+    groups = tuple(tuple(gpu.key for gpu in group) for group in together(wanted, links))
     return replace(state, joined=obstacle(wanted, links), groups=groups)
 
 
@@ -176,8 +178,8 @@ def decide(args: Args, state: State) -> Decision:
     if not wanted:
         return NoChange(why=f"not wedged: {_said(state.gpus)}")
     groups = _grouped(wanted, state)
-    targets = (*(_target(it) for it in wanted), *map(_service, state.stops))
-    on = tuple(it for it in wanted if it.persistence is True)
+    targets = (*(_target(gpu) for gpu in wanted), *map(_service, state.stops))
+    on = tuple(gpu for gpu in wanted if gpu.persistence is True)
     words = (
         f"; {', '.join(state.stops)} stopped for the reset, and started again even if it fails" if state.stops else ""
     )
@@ -190,8 +192,8 @@ def decide(args: Args, state: State) -> Decision:
         ),
         finally_=(
             *([start_again(state.running)] if state.stops else []),  # some of them may be stopped with others
-            *(set_persistence(it, on=True) for it in on),
-            *(command for it in wanted for command in set_again(it, state.settings.get(it.key, GpuSettings()))),
+            *(set_persistence(gpu, on=True) for gpu in on),
+            *(command for gpu in wanted for command in set_again(gpu, state.settings.get(gpu.key, GpuSettings()))),
         ),
         targets=targets,
         risk=Risk.RESETS_HARDWARE,
@@ -204,28 +206,28 @@ def _longest(state: State, resets: int) -> float:
 
 
 def _grouped(wanted: tuple[Gpu, ...], state: State) -> tuple[tuple[Gpu, ...], ...]:
-    by_key = {it.key: it for it in wanted}
+    by_key = {gpu.key: gpu for gpu in wanted}
     groups = [tuple(by_key[key] for key in group if key in by_key) for group in state.groups]
     return tuple(group for group in groups if group)
 
 
 def _commands(group: tuple[Gpu, ...]) -> tuple[Command, ...]:
-    off = tuple(set_persistence(it, on=False) for it in group if it.persistence is True)
+    off = tuple(set_persistence(gpu, on=False) for gpu in group if gpu.persistence is True)
     return (*off, reset(group), answers(group), mark(group))
 
 
 def _set_again_words(wanted: tuple[Gpu, ...], state: State) -> str:
     """What is set again, and what is not."""
-    kept = [f"GPU {it.index}: {said}" for it in wanted if (said := str(state.settings.get(it.key, "")))]
-    lost = [str(it.index) for it in wanted if it.mig == "Enabled"]
+    kept = [f"GPU {gpu.index}: {said}" for gpu in wanted if (said := str(state.settings.get(gpu.key, "")))]
+    lost = [str(gpu.index) for gpu in wanted if gpu.mig == "Enabled"]
     words = f"; set again: {'; '.join(kept)}" if kept else ""
     return words + (f"; the MIG instances of GPU {', '.join(lost)} are lost, and not made again" if lost else "")
 
 
 def _not_there(state: State) -> list[str]:
-    fallen = [it for it in state.missing if bus_id(it) and bus_id(it) in state.lost]
-    found = [f"GPU {it} has fallen off the bus: only a reboot of the host brings it back" for it in fallen]
-    others = [it for it in state.missing if it not in fallen]
+    fallen = [word for word in state.missing if bus_id(word) and bus_id(word) in state.lost]
+    found = [f"GPU {word} has fallen off the bus: only a reboot of the host brings it back" for word in fallen]
+    others = [word for word in state.missing if word not in fallen]
     if others and state.lost:
         found.append(
             f"GPU {', '.join(others)} does not respond, and {', '.join(state.lost)} has fallen off the bus: "
@@ -287,7 +289,9 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
     now = {gpu.key: gpu for gpu in after.gpus}
     fewer = f"the host has {plural(after.there, 'GPU')}, and had {before.there}" if after.there < before.there else ""
     found = [fewer] if fewer else []
-    found += [f"{it} ran before the reset, and does not run now" for it in before.running if it not in after.running]
+    found += [
+        f"{word} ran before the reset, and does not run now" for word in before.running if word not in after.running
+    ]
     for gpu in _wanted(args, before):
         again = now.get(gpu.key)
         if again is None:
@@ -314,13 +318,13 @@ def reach(args: Args, state: State) -> tuple[Target, ...]:
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the GPUs of *keys*; a service of *keys* is not stopped, and so stands in the way."""
-    kept = tuple(it for it in state.stops if _service(it).key in keys)
+    kept = tuple(word for word in state.stops if _service(word).key in keys)
     held = {
         key: value if isinstance(value, Unknown) or not kept else (*value, *kept)
         for key, value in state.holders.items()
     }
     gpus = tuple(gpu for gpu in state.gpus if gpu.key not in keys)
-    return replace(state, gpus=gpus, holders=held, stops=tuple(it for it in state.stops if it not in kept))
+    return replace(state, gpus=gpus, holders=held, stops=tuple(word for word in state.stops if word not in kept))
 
 
 def refused(command: Command, completed: Completed) -> str:

@@ -155,7 +155,7 @@ def read_state(args: Args, reading: LogReading) -> State:
     """What *reading* says; unknown where a file could not be read, or searched in time."""
     search = SignatureSearch({**{f"{name} error": it for name, it in args.errors.items()}, **LINES})
     ranks = tuple(sorted(_ranks(reading.files, search, args.lines).values(), key=lambda it: it.rank))
-    errors = tuple(it for file in reading.files for it in _errors(file, search, args))[:KEPT]
+    errors = tuple(error for file in reading.files for error in _errors(file, search, args))[:KEPT]
     slow = next(iter(search.unknown(()).values()), "")
     doubt = blind(reading, args.files) or (Unknown(why=slow) if slow else None)
     timed_out = [rank for rank in ranks if rank.timed_out]
@@ -213,7 +213,7 @@ def _note_wait(found: dict[int, Rank], match: SearchMatch, path: str, number: in
 
 def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: int, text: str) -> None:
     named = match.groupdict()
-    rank, completed, enqueued = (_number(named[it]) for it in ("rank", "completed", "enqueued"))
+    rank, completed, enqueued = (_number(named[word]) for word in ("rank", "completed", "enqueued"))
     if rank is None or completed is None or enqueued is None:
         return
     known = found.get(rank) or _rank(rank, path, number, text)
@@ -266,7 +266,9 @@ def _errors(file: LogFile, search: SignatureSearch, args: Args) -> Iterator[JobE
 def _behind(ranks: Sequence[Rank], timed_out: Sequence[Rank]) -> Iterator[Rank]:
     """Ranks that had reached less than another of their group, which has timed out."""
     for rank in ranks:
-        others = [it.reached for it in timed_out if _may_be_same(it.group, rank.group) and it.reached is not None]
+        others = [
+            each.reached for each in timed_out if _may_be_same(each.group, rank.group) and each.reached is not None
+        ]
         if rank.reached is not None and others and rank.reached < max(others):
             yield rank
 
@@ -277,7 +279,9 @@ def _may_be_same(one: str, other: str) -> bool:
 
 
 def _operation(timed_out: Sequence[Rank]) -> str:
-    words = [f"{it.op or 'a collective'} {'' if it.reached is None else it.reached}".strip() for it in timed_out]
+    words = [
+        f"{rank.op or 'a collective'} {'' if rank.reached is None else rank.reached}".strip() for rank in timed_out
+    ]
     return max(sorted(set(words)), key=words.count, default="")
 
 
@@ -285,10 +289,10 @@ def _standing(
     ranks: Sequence[Rank], timed_out: Sequence[Rank], errors: Sequence[JobError], files: Sequence[LogFile]
 ) -> Standing:
     """What the host brings to a comparison: of the group that most of its ranks have waited in."""
-    groups = [it.group for it in timed_out or ranks if it.group]
+    groups = [rank.group for rank in timed_out or ranks if rank.group]
     group = max(sorted(set(groups)), key=groups.count, default="")
-    reached = [it.reached for it in ranks if _may_be_same(it.group, group) and it.reached is not None]
-    waited = max((it.waited for it in timed_out), default=0.0)
+    reached = [rank.reached for rank in ranks if _may_be_same(rank.group, group) and rank.reached is not None]
+    waited = max((rank.waited for rank in timed_out), default=0.0)
     age = _age(files)
     return Standing(
         reports=len(timed_out),
@@ -303,7 +307,7 @@ def _standing(
 
 def _age(files: Sequence[LogFile]) -> float | Unknown:
     ages = [file.age for file in files if not isinstance(file.age, Unknown)]
-    return min(ages) if ages else next((it.age for it in files), Unknown(why="no log was read"))
+    return min(ages) if ages else next((log_file.age for log_file in files), Unknown(why="no log was read"))
 
 
 def _last(files: Sequence[LogFile]) -> tuple[str, ...]:

@@ -131,11 +131,11 @@ def probe(args: Args) -> Probe[State]:
 
 def _state(args: Args, reading: SmiReading, users: Users, presence: GpuPresence) -> State:
     gpus, apps = reading.gpus, reading.apps
-    broken = {it.key: wedged(it, args.busy_above, users.held(it), listed_on(it, apps)) for it in gpus}
+    broken = {each.key: wedged(each, args.busy_above, users.held(each), listed_on(each, apps)) for each in gpus}
     unseen_use = {
-        it.key: broken[it.key] is not True
-        and used_by_unseen(it, users.held(it), apps, all_processes=presence.all_processes)
-        for it in gpus
+        each.key: broken[each.key] is not True
+        and used_by_unseen(each, users.held(each), apps, all_processes=presence.all_processes)
+        for each in gpus
     }
     return State(
         gpus=gpus,

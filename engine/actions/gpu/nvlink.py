@@ -104,7 +104,7 @@ def probe(args: Args) -> Probe[State]:
     if presence.absent:
         return Absent(why="no NVIDIA GPU", state=State())
     pci = read_pci(bus)
-    switches = 0 if pci.container else sum(it.kind == "nvswitch" for it in pci.devices)
+    switches = 0 if pci.container else sum(device.kind == "nvswitch" for device in pci.devices)
     done: Completed = yield ask_nvlinks(args)
     try:
         found = {section.name: section for section in sections(done)}
@@ -132,7 +132,7 @@ def _state(args: Args, linked: tuple[GpuLinks, ...], found: Mapping[str, QuerySe
         unused=tuple(_down(gpu) for gpu in linked if gpu.inactive and len(gpu.active) >= wanted[gpu.uuid]),
         growing=growing,
         counted=counted,
-        affected=tuple(gpu.bus_id for gpu in linked if any(it.startswith(str(gpu)) for it in named)),
+        affected=tuple(gpu.bus_id for gpu in linked if any(word.startswith(str(gpu)) for word in named)),
         switches=switches,
     )
 

@@ -47,10 +47,10 @@ def probe(args: Args) -> Probe[State]:
     tasks = read_blocked((yield ask_blocked(args.apart)))
     return State(
         tasks=tasks,
-        in_driver=tuple(it for it in tasks if it.in_driver),
-        others=tuple(it for it in tasks if not it.in_driver),
-        pids=tuple(dict.fromkeys(it.pid for it in tasks)),
-        waits_for=tuple(dict.fromkeys(it.waits_for for it in tasks)),
+        in_driver=tuple(task for task in tasks if task.in_driver),
+        others=tuple(task for task in tasks if not task.in_driver),
+        pids=tuple(dict.fromkeys(task.pid for task in tasks)),
+        waits_for=tuple(dict.fromkeys(task.waits_for for task in tasks)),
     )
 
 
@@ -58,7 +58,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     """No task is in state D on both readings."""
     if not state.tasks:
         return Holds(why="no process is in state D")
-    words = ", ".join(f"pid {it.pid} ({it.name}): {it.waits_for}" for it in state.tasks[:5])
+    words = ", ".join(f"pid {task.pid} ({task.name}): {task.waits_for}" for task in state.tasks[:5])
     return Fails(why=f"{plural(len(state.tasks), 'task')} in state D: {words}")
 
 

@@ -37,7 +37,8 @@ def holds(args: Args, state: State) -> Holds | Fails:
     if isinstance(state.processes, Unknown):
         raise ProbeError(state.processes.why)
     if state.misplaced:
-        return Fails(why=f"held without use: {'; '.join(f'pid {it.pid}: {it.why}' for it in state.misplaced)}")
+        held = "; ".join(f"pid {holder.pid}: {holder.why}" for holder in state.misplaced)
+        return Fails(why=f"held without use: {held}")
     if not state.processes:
         return Holds(why=f"no process holds {' or '.join(args.paths)}")
     return Fails(why=f"held by {plural(len(state.processes), 'process')}: {named(state.processes)}")

@@ -122,7 +122,7 @@ def _is_named(row: Row, xid: Mapping[str, Json], now: float) -> bool:
 
 def decide(args: Args, state: State) -> Decision:
     """End who is named."""
-    spared = [f"pid {it.pid}: {it.why}" for it in state.protected]
+    spared = [f"pid {protected.pid}: {protected.why}" for protected in state.protected]
     return decision(state.alive, _manner(args), "that a fault names still runs", spared)
 
 
@@ -153,7 +153,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look whether the pid of the message is still that process; then end it."""
+    """Check whether the pid of the message is still that process; then end it."""
     return (
         "ps -o pid,lstart,user,comm,args -p PID  # started before the Xid, and of the same name?",
         f"kill -s {args.signal} PID",

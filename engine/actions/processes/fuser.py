@@ -58,19 +58,19 @@ def probe(args: Args) -> Probe[State]:
 
 def decide(args: Args, state: State) -> Decision:
     """End who holds them."""
-    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
-    spared += [f"pid {it.pid}: {it.why}" for it in (*state.beyond_help, *state.protected)]
+    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
+    spared += [f"pid {protected.pid}: {protected.why}" for protected in (*state.beyond_help, *state.protected)]
     what = f"{'that is left over ' if args.only == 'leftover' else ''}holds {' or '.join(args.paths)}"
     return decision(_victims(args, state), _manner(args), what, spared)
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone, and none has come anew."""
+    """Every victim is gone, and none has come back."""
     return gone(_seen(args, before), _seen(args, after))
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Who survived, and who came anew."""
+    """Who survived, and who came back."""
     return disagreement(_seen(args, before), _seen(args, after), _manner(args))
 
 
@@ -80,7 +80,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look first; `fuser -k` would end every holder, monitoring daemons too."""
+    """Check first; `fuser -k` would end every holder, monitoring daemons too."""
     spared = (AT_WORK_BY_HAND,) if args.only == "leftover" else ()
     lines = (f"fuser -v {' '.join(args.paths)} 2>&1", *spared, f"kill -s {args.signal} PID...")
     return (

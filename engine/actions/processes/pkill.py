@@ -53,20 +53,20 @@ def probe(args: Args) -> Probe[State]:
 
 def decide(args: Args, state: State) -> Decision:
     """End who matches."""
-    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(it)} is at work" for it in state.at_work]
-    spared += [f"pid {it.pid}: {it.why}" for it in (*state.beyond_help, *state.protected)]
+    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
+    spared += [f"pid {protected.pid}: {protected.why}" for protected in (*state.beyond_help, *state.protected)]
     what = f"{'that is left over ' if args.only == 'leftover' else ''}matches {' or '.join(args.patterns)}"
-    unsearched = [f"pid {it.pid} ({it.user}): {it.why}" for it in state.unsearched]
+    unsearched = [f"pid {protected.pid} ({protected.user}): {protected.why}" for protected in state.unsearched]
     return decision(_victims(args, state), _manner(args), what, spared, unsearched)
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone, and none has come anew."""
+    """Every victim is gone, and none has come back."""
     return gone(_seen(args, before), _seen(args, after))
 
 
 def explain(args: Args, before: State, after: State) -> str:
-    """Who survived, and who came anew."""
+    """Who survived, and who came back."""
     return disagreement(_seen(args, before), _seen(args, after), _manner(args))
 
 
@@ -76,7 +76,7 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Look first; then signal the pids that were inspected, not the pattern."""
+    """Check first; then signal the pids that were inspected, not the pattern."""
     lines = [f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns]
     if args.only == "leftover":
         lines.append(AT_WORK_BY_HAND)

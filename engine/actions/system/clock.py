@@ -20,7 +20,7 @@ class Args:
 
     at_most: Duration = field(
         default=Duration(1),
-        metadata={"about": "How far off it may be, by the word of whoever says how far.", "minimum": 0.001},
+        metadata={"about": "How far off it may be, by the word of the program that says how far.", "minimum": 0.001},
     )
 
 

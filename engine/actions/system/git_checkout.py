@@ -70,7 +70,7 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Look at the tree and at the repository; where a replacement may come, at what would go."""
+    """Read the tree and the repository; where a replacement may come, what would go."""
     tree = read_tree((yield ask_tree(args.path, args.repo, args.ref)))
     kept = ""
     if tree.kind in ("broken", "foreign"):

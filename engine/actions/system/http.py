@@ -222,10 +222,10 @@ def _ok(
     if not _right(answer.status, wanted):
         return Unknown(why=f"{args.check.url} answered {answer.status}") if args.check and not wanted else False
     found = {path: _at(document, path) for path in (*expect, *args.present)}
-    blind = next((it for it in found.values() if isinstance(it, Unknown)), None)
+    blind = next((each for each in found.values() if isinstance(each, Unknown)), None)
     if blind and (args.check or isinstance(document, Unknown)):
         return Unknown(why=f"{args.check.url}: {blind.why}") if args.check else blind
-    if any(isinstance(it, Unknown) or it in (None, "", [], {}) for it in map(found.get, args.present)):
+    if any(isinstance(each, Unknown) or each in (None, "", [], {}) for each in map(found.get, args.present)):
         return False
     return all(_same(found[path], value) for path, value in expect.items())
 

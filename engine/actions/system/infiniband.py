@@ -55,7 +55,7 @@ class Port:
     link_downed: int | Unknown
     """How often the link was lost."""
     link_error_recovery: int | Unknown
-    """How often the link has recovered from errors by training anew."""
+    """How often the link has recovered from errors by retraining."""
     symbol_error: int | Unknown
     """Minor errors of the link."""
     risen: Mapping[str, int]
@@ -139,7 +139,7 @@ def read_state(done: Completed) -> State:
 
 def _by_number(name: str) -> list[tuple[int, str]]:
     """An order of names in which mlx5_10 comes after mlx5_2."""
-    return [(int(it) if it.isdigit() else 0, it) for it in re.split(r"(\d+)", name)]
+    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
@@ -147,8 +147,8 @@ COUNTERS = ("link_downed", "link_error_recovery", "symbol_error")
 
 def _port(row: Sequence[str], counted: Mapping[tuple[str, str], Sequence[str]]) -> Port:
     path, card, number, layer, state, phys, rate, bus, interface, board, firmware = row
-    before = [_number(it) for it in counted.get(("before", path), ("-",) * 3)]
-    after = [_number(it) for it in counted.get(("after", path), ("-",) * 3)]
+    before = [_number(word) for word in counted.get(("before", path), ("-",) * 3)]
+    after = [_number(word) for word in counted.get(("after", path), ("-",) * 3)]
     downed, recovered, symbols = (
         one if isinstance(two, Unknown) else two for one, two in zip(before, after, strict=True)
     )
@@ -165,7 +165,7 @@ def _port(row: Sequence[str], counted: Mapping[tuple[str, str], Sequence[str]]) 
         risen=dict(_risen(before, after)),
         bus_id=_said(bus),
         interface=_said(interface),
-        firmware=" ".join(it for it in (_said(board), _said(firmware)) if it),
+        firmware=" ".join(word for word in (_said(board), _said(firmware)) if word),
         say=f"{name}: {_words(_named(state), _named(phys), speed)}",
     )
 
@@ -203,25 +203,25 @@ def _number(text: str) -> int | Unknown:
 
 
 def _state(ports: tuple[Port, ...], on_bus: tuple[str, ...]) -> State:
-    active = [it for it in ports if it.state in ("ACTIVE", "ACTIVE_DEFER")]
-    down = [it for it in ports if it.state == "DOWN"]
-    fell = [it for it in down if isinstance(it.link_downed, int) and it.link_downed > 0]
+    active = [port for port in ports if port.state in ("ACTIVE", "ACTIVE_DEFER")]
+    down = [port for port in ports if port.state == "DOWN"]
+    fell = [port for port in down if isinstance(port.link_downed, int) and port.link_downed > 0]
     return State(
         there=bool(ports),
         on_bus=on_bus,
         ports=ports,
-        active=tuple(it.name for it in active),
-        fell=tuple(f"{it.say}, lost its link {plural(_count(it), 'time')}" for it in fell),
-        unused=tuple(it.say for it in down if it not in fell),
-        waiting=tuple(it.say for it in ports if it.state in ("INIT", "ARMED")),
-        unclear=tuple(it.name for it in ports if isinstance(it.state, Unknown)),
+        active=tuple(port.name for port in active),
+        fell=tuple(f"{port.say}, lost its link {plural(_count(port), 'time')}" for port in fell),
+        unused=tuple(port.say for port in down if port not in fell),
+        waiting=tuple(port.say for port in ports if port.state in ("INIT", "ARMED")),
+        unclear=tuple(port.name for port in ports if isinstance(port.state, Unknown)),
         lost_now=tuple(_rises(ports, ("link_downed", "link_error_recovery"))),
         errors_now=tuple(_rises(ports, ("symbol_error",))),
         total_rate=_together(active),
         link_downed=_lost(ports),
         slow=tuple(_slow(active)),
-        firmware=tuple(sorted({it.firmware for it in ports if it.firmware})),
-        shown=tuple(it.say for it in ports),
+        firmware=tuple(sorted({port.firmware for port in ports if port.firmware})),
+        shown=tuple(port.say for port in ports),
     )
 
 
@@ -237,14 +237,14 @@ def _together(ports: Iterable[Port]) -> float | Unknown:
 
 def _slow(ports: Sequence[Port]) -> Iterator[str]:
     """Those of *ports* with a lower rate than another one."""
-    rates = [it.rate for it in ports if not isinstance(it.rate, Unknown)]
+    rates = [each.rate for each in ports if not isinstance(each.rate, Unknown)]
     for port in ports:
         if not isinstance(port.rate, Unknown) and port.rate < max(rates):
             yield port.say
 
 
 def _lost(ports: Sequence[Port]) -> int | Unknown:
-    counted = [it.link_downed for it in ports if isinstance(it.link_downed, int)]
+    counted = [port.link_downed for port in ports if isinstance(port.link_downed, int)]
     return sum(counted) if counted or not ports else Unknown(why="no port counts how often it lost its link")
 
 
@@ -264,7 +264,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     """So many ports are active as should be."""
     wanted = args.expect or len(state.ports)
     words = f"{len(state.active)} of {plural(wanted, 'port')} active"
-    others = [it.say for it in state.ports if it.name not in state.active]
+    others = [port.say for port in state.ports if port.name not in state.active]
     enough = len(state.active) >= wanted
     return Holds(why=words) if enough else Fails(why=f"{words}: {', '.join(others)}" if others else words)
 

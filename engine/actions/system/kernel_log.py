@@ -100,7 +100,7 @@ class Args:
     def __post_init__(self) -> None:
         if self.around != "" and (self.since != "" or self.until != ""):
             raise ValueError("give `around`, or `since` and `until`, not both")
-        moments = [time_reference(it) for it in (self.since, self.until, self.around)]
+        moments = [time_reference(value) for value in (self.since, self.until, self.around)]
         if self.text is not None and any(moment.ago is not None for moment in moments):
             raise ValueError("`text` has no clock to count back from: write times as 2026-01-31T12:00:00Z")
         check_signatures(self.signatures, re.IGNORECASE)
@@ -143,7 +143,7 @@ def _unread(args: Args, why: Unknown) -> State:
         "file_servers": (),
         "sources": (),
     }
-    return State(**{**dict.fromkeys((it.name for it in fields(State)), why), **known})  # type: ignore[arg-type] # the rest
+    return State(**{**dict.fromkeys((field_.name for field_ in fields(State)), why), **known})  # type: ignore[arg-type] # the rest
 
 
 def _beginning(args: Args) -> str:
@@ -192,12 +192,14 @@ def _state(args: Args, reading: KernelLog) -> State:
         open_needs=_known(open_needs, current_blind),
         sick_gpus=_known(tuple(gpu for gpu in open_needs if gpu.serious), current_blind),
         xid_groups=_known(xid_groups(xids(current), now)[:KEPT], current_blind),
-        sick_switches=_known(tuple(it for it in sxids(current[loaded:]) if it.need != Need.NOTHING), current_blind),
+        sick_switches=_known(
+            tuple(sxid for sxid in sxids(current[loaded:]) if sxid.need != Need.NOTHING), current_blind
+        ),
         lost_gpus=lost_gpus(needs(xids(current)), gpu_faults(current)),
         gpu_faults=_known(gpu_faults(inside), blind),
         open_faults=_known(_with_age(open_faults(current), times, now), current_blind),
         network=_known(network_faults(inside), blind),
-        links_down=tuple(it for it in network_faults(current) if it.kind == "link_down")[-KEPT:],
+        links_down=tuple(fault for fault in network_faults(current) if fault.kind == "link_down")[-KEPT:],
         file_servers=file_servers(current)[:KEPT],
         lockups=_known(faults("lockup", inside), blind),
         panics=_known(faults("panic", inside), blind),
@@ -244,7 +246,7 @@ def _signatures(
 
 def _with_age(found: tuple[A, ...], times: Mapping[str, float], now: float | None) -> tuple[A, ...]:
     """*found*, each with how long ago it was."""
-    ages = (None if now is None or isinstance(it.at, Unknown) else now - times.get(it.at, now) for it in found)
+    ages = (None if now is None or isinstance(each.at, Unknown) else now - times.get(each.at, now) for each in found)
     words = (NOT_KNOWN_WHEN if age is None else f"{long_ago(max(0.0, age))} ago" for age in ages)
     return tuple(replace(it, ago=ago) for it, ago in zip(found, words, strict=True))
 

@@ -1,4 +1,4 @@
-"""Compare the loaded version of a kernel module with the installed one, and load it anew where nothing uses it.
+"""Compare the loaded version of a kernel module with the installed one, and reload it where nothing uses it.
 
 After an update the old module stays loaded until it is unloaded or the host is rebooted. With `library` the version of
 a library of programs is compared, too, by the name of its file: NVIDIA's `libnvidia-ml.so.1` works only with a driver
@@ -42,7 +42,7 @@ class State:
     installed: str | Unknown = field(metadata={"about": "The version that would be loaded now (modinfo)."})
     library: str | Unknown = field(metadata={"about": "The version of `library`; unknown if it was not found."})
     stale: bool | Unknown = field(
-        metadata={"about": "Whether another version is installed than is loaded: loading it anew, or a reboot, helps."}
+        metadata={"about": "Whether another version is installed than is loaded: reloading it, or a reboot, helps."}
     )
     library_differs: bool | Unknown = field(
         metadata={"about": "Whether `library` and the loaded module are of two versions: new programs fail."}
@@ -87,7 +87,7 @@ def _differ(one: str | Unknown, other: str | Unknown) -> bool | Unknown:
 
 
 def decide(args: Args, state: State) -> Decision:
-    """Load it anew, if another version is installed and nothing uses it."""
+    """Reload it, if another version is installed and nothing uses it."""
     if not state.loaded:
         return Skip(why=f"the module {args.name} is not loaded")
     if isinstance(state.stale, Unknown):
@@ -96,7 +96,7 @@ def decide(args: Args, state: State) -> Decision:
         if state.library_differs is True:
             return Blocked(
                 why=f"the installed module is {state.installed}, as the loaded one; {args.library} is {state.library}: "
-                "loading the module anew changes nothing"
+                "reloading the module changes nothing"
             )
         return NoChange(why=f"{args.name} {state.version} is loaded and installed")
     if obstacles := _obstacles(args, state):

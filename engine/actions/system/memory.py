@@ -121,7 +121,9 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def _named(top: tuple[Hungry, ...] | Unknown) -> str:
     if isinstance(top, Unknown):
         return ""
-    return "; most memory: " + ", ".join(f"{it.name} ({it.pid}, {bytes_of(it.resident)})" for it in top[:3])
+    return "; most memory: " + ", ".join(
+        f"{hungry.name} ({hungry.pid}, {bytes_of(hungry.resident)})" for hungry in top[:3]
+    )
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

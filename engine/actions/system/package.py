@@ -86,7 +86,7 @@ class State:
 def probe(args: Args) -> Probe[State]:
     """Ask for the manager and the programs, then for the packages that are still wanted."""
     ground = read_package_manager((yield ask_package_manager(args.programs)))
-    homes = {it: args.programs[it] for it in ground.lacking if it in args.programs}
+    homes = {word: args.programs[word] for word in ground.lacking if word in args.programs}
     if not ground.manager:
         return State(manager="", missing=tuple(dict.fromkeys((*args.names, *homes.values()))), root=ground.root)
     there = args.called.get(ground.manager, {})
@@ -128,7 +128,7 @@ def decide(args: Args, state: State) -> Decision:
     return Change(
         summary=f"install {names} with {MANAGERS[state.manager]}{first}",
         commands=(install(state.manager, state.missing, refresh=refresh),),
-        targets=tuple(Target(kind="package", key=f"{state.manager}:{it}", say=it) for it in state.missing),
+        targets=tuple(Target(kind="package", key=f"{state.manager}:{word}", say=word) for word in state.missing),
         risk=Risk.EDITS_FILES,
     )
 
@@ -146,8 +146,8 @@ def explain(args: Args, before: State, after: State) -> str:
 
 def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the packages of *keys*."""
-    left = tuple(it for it in state.missing if f"{state.manager}:{it}" not in keys)
-    return replace(state, missing=left, unlisted=tuple(it for it in state.unlisted if it in left))
+    left = tuple(word for word in state.missing if f"{state.manager}:{word}" not in keys)
+    return replace(state, missing=left, unlisted=tuple(word for word in state.unlisted if word in left))
 
 
 def refused(command: Command, completed: Completed) -> str:

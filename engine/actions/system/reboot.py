@@ -36,7 +36,7 @@ class Args:
     """What has to hold before, and what is expected afterwards."""
 
     reason: str = field(
-        default="", metadata={"about": "Why, in a few words: kept on the host, for whoever asks who rebooted it."}
+        default="", metadata={"about": "Why, in a few words: kept on the host, for anybody who asks who rebooted it."}
     )
     drain: Literal["required", "elsewhere", "none"] = field(
         default="required",

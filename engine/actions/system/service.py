@@ -14,7 +14,6 @@ from typing import Literal
 from engine.facts.system.systemd_units import (
     Unit,
     ask_unit,
-    came_anew,
     condition,
     full_name,
     is_up,
@@ -23,6 +22,7 @@ from engine.facts.system.systemd_units import (
     read_unit,
     steer,
     wait,
+    was_restarted,
 )
 from engine.protocols import Absent, Fails, Holds, Probe
 from engine.values.command import Command, Completed
@@ -84,11 +84,11 @@ class State:
 
 def probe(args: Args) -> Probe[State]:
     """Read the unit's state."""
-    look = read_unit(args.name, (yield ask_unit(args.name)))
-    if look.unit is None:
+    found = read_unit(args.name, (yield ask_unit(args.name)))
+    if found.unit is None:
         unknown = Unknown(why=NO_SYSTEMD)
         return Absent(why=NO_SYSTEMD, state=State(unit=unknown, active=unknown, enabled=unknown))
-    return State(unit=look.unit, active=is_up(look.unit), enabled=look.unit.enabled, root=look.root)
+    return State(unit=found.unit, active=is_up(found.unit), enabled=found.unit.enabled, root=found.root)
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -167,7 +167,7 @@ def _commands(args: Args, unit: Unit, verbs: tuple[str, ...]) -> Iterator[Comman
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """It is as it shall be, and where that is done anew every time, it has been."""
+    """It is as it shall be, and where that is done again every time, it has been."""
     return not _unsettled(args, before, after)
 
 
@@ -177,7 +177,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def _unsettled(args: Args, before: State, after: State) -> list[str]:
-    """Why it is not as it shall be, or was not done anew; empty: it is."""
+    """Why it is not as it shall be, or was not done again; empty: it is."""
     old, new = before.unit, after.unit
     if isinstance(old, Unknown) or isinstance(new, Unknown):
         return ["systemd does not report the unit's state"]
@@ -199,15 +199,15 @@ def _has_completed(unit: Unit) -> bool:
 
 def _not_done_anew(args: Args, old: Unit, new: Unit) -> Iterator[str]:
     """That a restart or a reload, which has no fixed state, left no trace."""
-    if args.state == "restarted" and not _has_completed(new) and not came_anew(old, new):
+    if args.state == "restarted" and not _has_completed(new) and not was_restarted(old, new):
         yield f"{new.id} was not restarted: invocation, start time and process are the same as before"
     if args.state == "reloaded" and (new.moved == old.moved or isinstance(new.moved, Unknown)):
         yield f"systemd has no record that {new.id} was reloaded"
 
 
 def _falls_over(old: Unit, new: Unit) -> bool:
-    """Whether systemd had to start it anew since we did."""
-    return came_anew(old, new) and isinstance(new.restarts, int) and new.restarts > 0
+    """Whether systemd had to restart it since we did."""
+    return was_restarted(old, new) and isinstance(new.restarts, int) and new.restarts > 0
 
 
 def refused(command: Command, completed: Completed) -> str:
@@ -236,7 +236,7 @@ def undo(args: Args, state: State, change: Change) -> Undo:
         stays.append(f"{unit.id} was {unit.enabled} at boot")
     if not {"state", "enabled"} & back.keys():
         return Undo(stays=tuple(stays))
-    words = " and ".join(it for it in ("stop", "start", "disable", "enable") if _REVERSE[it] in verbs)
+    words = " and ".join(word for word in ("stop", "start", "disable", "enable") if _REVERSE[word] in verbs)
     return Undo(parts=(UndoStep(action="service", args=back, say=f"{words} {unit.id}"),), stays=tuple(stays))
 
 

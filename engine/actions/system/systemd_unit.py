@@ -14,7 +14,6 @@ from engine.facts.files.writing import DesiredPath, PathState, ask_place, differ
 from engine.facts.system.systemd_units import (
     Unit,
     ask_unit,
-    came_anew,
     condition,
     full_name,
     is_up,
@@ -23,6 +22,7 @@ from engine.facts.system.systemd_units import (
     read_unit,
     steer,
     wait,
+    was_restarted,
 )
 from engine.protocols import Absent, Fails, Holds, Probe
 from engine.values.command import Command, Completed
@@ -72,7 +72,7 @@ class Args:
     def __post_init__(self) -> None:
         if why := objection_to_name(self.name):
             raise ValueError(why)
-        if len([it for it in (self.content, self.source, self.template) if it]) != 1:
+        if len([word for word in (self.content, self.source, self.template) if word]) != 1:
             raise ValueError("give exactly one of `content`, `source` and `template`")
         if "[" not in self.wanted_text:
             raise ValueError("the content of the unit has no section such as [Service]")
@@ -102,20 +102,20 @@ class State:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Look at the file and at the unit together."""
+    """Read the file and the unit together."""
     path = f"{FOLDER}/{full_name(args.name)}"
     asked, there = yield ask_unit(args.name), ask_place(path, follow=False)
-    look = read_unit(args.name, asked)
-    if look.unit is None:
+    found = read_unit(args.name, asked)
+    if found.unit is None:
         why = "systemd does not run this host (no /run/systemd/system)"
         return Absent(why=why, state=State(unit=Unknown(why=why), active=Unknown(why=why)))
     place = read_place(path, there)
     differs = place.text != args.wanted_text
     return State(
-        unit=look.unit,
-        active=is_up(look.unit),
+        unit=found.unit,
+        active=is_up(found.unit),
         diff=difference(place, args.wanted_text) if differs else "",
-        root=look.root,
+        root=found.root,
         place=place,
     )
 
@@ -187,7 +187,7 @@ def _commands(args: Args, place: PathState, needs: tuple[str, ...]) -> Iterator[
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """The file is as it shall be and was read, and the unit is enabled and runs anew."""
+    """The file is as it shall be and was read, and the unit is enabled and runs again."""
     return not _unsettled(args, before, after)
 
 
@@ -209,10 +209,10 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
         if "enable" in needs
         else []
     )
-    fell = came_anew(old, new) and isinstance(new.restarts, int) and new.restarts > 0
+    fell = was_restarted(old, new) and isinstance(new.restarts, int) and new.restarts > 0
     if args.started and ((not is_up(new) and not ran) or fell):
         found.append(condition(new))
-    elif args.started and "restart" in set(_needs(args, before, old)) and not ran and not came_anew(old, new):
+    elif args.started and "restart" in set(_needs(args, before, old)) and not ran and not was_restarted(old, new):
         found.append(f"{new.id} was not restarted, and still runs with the old file")
     return found
 
@@ -223,8 +223,8 @@ def refused(command: Command, completed: Completed) -> str:
     said = "; ".join([line for line in lines if not line.startswith(("See ", "Warning: "))][:2])
     if completed.timed_out or not said:
         return ""
-    look = f" (see: journalctl -u {command.argv[-1]})" if command.argv[:1] == ("systemctl",) else ""
-    return said + look
+    hint = f" (see: journalctl -u {command.argv[-1]})" if command.argv[:1] == ("systemctl",) else ""
+    return said + hint
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:

@@ -167,11 +167,11 @@ class _Call:
         plans: bool,
     ) -> None:
         taken = ("hosts", "inventory", "inputs", "settle")
-        unknown = [it for it in options if it not in DEFAULTS or it in taken]
+        unknown = [option for option in options if option not in DEFAULTS or option in taken]
         if unknown:
             known = ", ".join(sorted(DEFAULTS.keys() - {*taken}))
             raise ConfigError(
-                *(Problem(message=f"there is no option {it!r}", hint=f"there are: {known}") for it in unknown)
+                *(Problem(message=f"there is no option {word!r}", hint=f"there are: {known}") for word in unknown)
             )
         self._playbook, self._person, self._inputs = str(playbook), _Nobody(), dict(inputs or {})
         self._options = {

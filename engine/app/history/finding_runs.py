@@ -19,10 +19,12 @@ def named_run(folder: PrivateFolder, text: str) -> str:
         raise ConfigError("the name of a recorded run is empty: write an id, the beginning of one, or `last`")
     index = Index(folder)
     try:
-        runs = [it.run for it in index.runs(RunQuery(limit=1 if text == LAST else 0))]
+        runs = [run.run for run in index.runs(RunQuery(limit=1 if text == LAST else 0))]
     finally:
         index.close()
-    found = runs if text == LAST else [it for it in runs if it == text] or [it for it in runs if it.startswith(text)]
+    found = (
+        runs if text == LAST else [run for run in runs if run == text] or [run for run in runs if run.startswith(text)]
+    )
     if len(found) == 1:
         return found[0]
     if not found:
@@ -45,7 +47,7 @@ def recorded_hosts(folder: PrivateFolder, text: str) -> frozenset[str]:
     run, _, word = text.partition(":")
     wanted = _verdicts(word, text)
     recorded = load_run(folder, run)
-    names = frozenset(it.host for it in recorded.hosts if not wanted or it.verdict in wanted)
+    names = frozenset(host.host for host in recorded.hosts if not wanted or host.verdict in wanted)
     if not names:
         raise ConfigError(f"@{text}: no host of run {recorded.run} is {word}")
     return names
@@ -60,9 +62,9 @@ def _verdicts(word: str, text: str) -> frozenset[Verdict]:
     for part in word.split("+"):
         if part == "failed":
             found |= {*FAILED}
-        elif part in [it.value for it in Verdict]:
+        elif part in [verdict.value for verdict in Verdict]:
             found.add(Verdict(part))
         else:
-            known = ", ".join(it.value for it in Verdict)
+            known = ", ".join(verdict.value for verdict in Verdict)
             raise ConfigError(f"@{text}: {part!r} is no verdict (there are: {known}; failed is whatever is not well)")
     return frozenset(found)

@@ -26,7 +26,7 @@ SIZES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 def verified(folder: PrivateFolder, name: str = "") -> tuple[list[str], str]:
     """Every fault of the records (or of the run *name*), and one sentence about all of them.  Raises ConfigError.
 
-    The index is made anew, so that one that was edited does not outlive this.
+    The index is rebuilt, so that one that was edited does not outlive this.
     """
     faults = _index_faults(folder)
     only = named_run(folder, name) if name else ""
@@ -34,8 +34,8 @@ def verified(folder: PrivateFolder, name: str = "") -> tuple[list[str], str]:
     try:
         entries, broken = ledger.entries()
         torn = ledger.torn()
-        names = [it.name.removesuffix(ENDING) for it in folder.entries(ENDING)]
-        runs = [it for it in names if RUN.fullmatch(it) and only in ("", it)]
+        names = [entry.name.removesuffix(ENDING) for entry in folder.entries(ENDING)]
+        runs = [word for word in names if RUN.fullmatch(word) and only in ("", word)]
         found = _faults(folder, runs, by_run(entries))
         if found:  # a run may have ended since the ledger was read
             found = _faults(folder, list(found), by_run(ledger.entries()[0]))
@@ -43,20 +43,20 @@ def verified(folder: PrivateFolder, name: str = "") -> tuple[list[str], str]:
         raise ConfigError(f"{folder.path}: {error.strerror or error}") from error
     if not only:
         faults += broken + ([TORN] if torn else [])
-    faults += [f"{run}: {it}" for run, several in found.items() for it in several]
+    faults += [f"{run}: {word}" for run, several in found.items() for word in several]
     if not only:
         gone = missing(by_run(entries), set(runs))
-        faults += [f"{it}: its journal is gone, and was not removed by `runbook history prune`" for it in gone]
+        faults += [f"{word}: its journal is gone, and was not removed by `runbook history prune`" for word in gone]
     good = f"{plural(len(runs), 'record')} in {folder.path}: "
     return faults, good + (plural(len(faults), "fault") if faults else "as written")
 
 
 def _index_faults(folder: PrivateFolder) -> list[str]:
-    """Make the index anew; why it cannot be, where that is so."""
+    """Rebuild the index; why it cannot be, where that is so."""
     try:
         make_anew(folder)
     except OSError as error:
-        return [f"{NAME} cannot be made anew: {error.strerror or error}"]
+        return [f"{NAME} cannot be rebuilt: {error.strerror or error}"]
     return []
 
 
@@ -84,7 +84,7 @@ def expired(folder: PrivateFolder, older_than: str, keep_size: str) -> list[str]
         raise ConfigError(f"--older-than: {error}") from error
     index = Index(folder)
     try:
-        living = {it.run for it in index.runs(RunQuery()) if it.state is RunState.RUNNING}
+        living = {run.run for run in index.runs(RunQuery()) if run.state is RunState.RUNNING}
     finally:
         index.close()
     return _going(folder, living, before, size_of(keep_size) if keep_size else None)
@@ -106,9 +106,9 @@ def prune(folder: PrivateFolder, runs: Sequence[str]) -> None:
 
 def _going(folder: PrivateFolder, living: set[str], before: float, kept: int | None) -> list[str]:
     """The runs to remove, the oldest first; one that is still under way stays."""
-    files = [it for it in folder.entries(ENDING) if RUN.fullmatch(it.name.removesuffix(ENDING))]
+    files = [each for each in folder.entries(ENDING) if RUN.fullmatch(each.name.removesuffix(ENDING))]
     files.sort(key=lambda it: it.changed)
-    sizes = {it.name: it.size + _fetched(folder, it.name.removesuffix(ENDING)) for it in files}
+    sizes = {file.name: file.size + _fetched(folder, file.name.removesuffix(ENDING)) for file in files}
     total, going = sum(sizes.values()), []
     for entry in files:
         run = entry.name.removesuffix(ENDING)

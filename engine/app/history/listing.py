@@ -37,17 +37,17 @@ def checked_query(asked: Mapping[str, Any], *, limit: int = 0, prefix: str = "")
 
     *prefix* stands before a name in a message.  Raises ConfigError.
     """
-    if unknown := [it for it in asked if it not in _ASKED]:
+    if unknown := [text for text in asked if text not in _ASKED]:
         hint = f"there are: {', '.join((*_ASKED, 'limit'))}"
-        raise ConfigError(*(Problem(message=f"there is no condition {it!r}", hint=hint) for it in unknown))
-    times: dict[str, Any] = {it: _moment(asked.get(it, ""), prefix + it) for it in ("since", "until")}
-    words = {it: asked.get(it, "") for it in _ASKED if it not in times}
+        raise ConfigError(*(Problem(message=f"there is no condition {text!r}", hint=hint) for text in unknown))
+    times: dict[str, Any] = {text: _moment(asked.get(text, ""), prefix + text) for text in ("since", "until")}
+    words = {text: asked.get(text, "") for text in _ASKED if text not in times}
     for name, word in words.items():
         if not isinstance(word, str):
             raise ConfigError(f"{prefix}{name}: {word!r} is no text")
     if limit < 0:
         raise ConfigError(f"{prefix}limit: {limit} is below 0; 0 is no limit")
-    known = [it.value for it in Verdict]
+    known = [verdict.value for verdict in Verdict]
     if words["verdict"] and words["verdict"] not in known:
         raise ConfigError(f"{prefix}verdict: {words['verdict']!r} is no verdict (there are: {', '.join(known)})")
     return RunQuery(**words, **times, limit=limit)
@@ -75,8 +75,8 @@ def list_text(folder: PrivateFolder, options: Options) -> str:
     rows = _rows(folder, query)
     if not rows:
         return "\n".join([f"no recorded run matches (records: {folder.path})", *_unheard_of(folder, query)])
-    width = max(len(it.playbook) for it in rows)
-    return "\n".join(_line(it, width) for it in rows)
+    width = max(len(row.playbook) for row in rows)
+    return "\n".join(_line(row, width) for row in rows)
 
 
 def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _unheard_of(folder: PrivateFolder, query: RunQuery) -> Iterator[str]:
     try:
         for what in ("host", "playbook", "finding"):
             word, known = getattr(query, what), index.names(what)
-            if word and not any(fnmatchcase(it, word) if what == "host" else it == word for it in known):
+            if word and not any(fnmatchcase(text, word) if what == "host" else text == word for text in known):
                 yield printable(f"no record names the {what} {word!r}; {suggest(word, known)}")
     finally:
         index.close()
@@ -123,7 +123,7 @@ def export_text(folder: PrivateFolder, options: Options) -> str:
         case "json":
             return json.dumps(rows, indent=1)
         case "jsonl":
-            return "\n".join(json_text(it, "utf-8") for it in rows)
+            return "\n".join(json_text(each, "utf-8") for each in rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -37,9 +37,9 @@ def events_of(recorded: RecordedRun) -> tuple[Event, ...]:
     """The events of a run; one that has no end gets one, so that every reporter has what it needs."""
     if recorded.finished:
         return recorded.events
-    ended = {it.result.host for it in recorded.events if isinstance(it, HostFinished)}
-    missing = tuple(HostFinished(result=it) for it in recorded.hosts if it.host not in ended)
-    counted = Counter(it.verdict.value for it in recorded.hosts)
+    ended = {event.result.host for event in recorded.events if isinstance(event, HostFinished)}
+    missing = tuple(HostFinished(result=host) for host in recorded.hosts if host.host not in ended)
+    counted = Counter(host.verdict.value for host in recorded.hosts)
     origin = recorded.started.origin
     result = RunResult(
         run=recorded.run,

@@ -52,7 +52,7 @@ def resume(run: str, options: Options, person: Person) -> int:
         root = root_of(folder, run)
         with nullcontext() if options["plan_only"] else _claimed(folder, root):
             chain = chain_from(folder, root)
-            undone = undone_hosts(folder, [it.run for it in chain])
+            undone = undone_hosts(folder, [recorded_run.run for recorded_run in chain])
             return _resume(chain, undone, options, person, hiding)
 
 
@@ -68,10 +68,10 @@ def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: P
         return 0
     if playbook.comparisons:
         words = f"{playbook.name} compares hosts with each other, and changes nothing: some of them alone say nothing"
-        raise ConfigError(Problem(message=words, hint=f"run it anew: runbook run {playbook.name}"))
+        raise ConfigError(Problem(message=words, hint=f"run it again: runbook run {playbook.name}"))
     inventory = read_inventory(inventory_paths(options["inventory"] or origin.inventory))
     chosen = _selected(inventory, hosts, chain, options)
-    _refuse_undone(recorded.run, [it.name for it in chosen.hosts], undone, options)
+    _refuse_undone(recorded.run, [host.name for host in chosen.hosts], undone, options)
     known = {name: value for name, value in origin.inputs.items() if value != MASK}
     given = GivenInputs(options=_inputs(origin, playbook, options), file=options["inputs_file"], below=known)
     inputs = read_inputs(given, playbook)
@@ -101,24 +101,24 @@ def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: P
 
 def _selected(inventory: Inventory, hosts: tuple[str, ...], chain: Chain, options: Options) -> Selection:
     """Those of *hosts* that are wanted and still are what they were.  Raises ConfigError."""
-    there = {it.name: it for it in inventory.hosts}
+    there = {host.name: host for host in inventory.hosts}
     wanted = hosts
     if options["hosts"] is not None:
         recorded = hosts_in_records(options["records"])
         chosen = select(inventory, options["hosts"], include_not_ready=True, recorded=recorded)
-        named = {it.name for it in chosen.hosts}
-        wanted = tuple(it for it in hosts if it in named)
+        named = {host.name for host in chosen.hosts}
+        wanted = tuple(host for host in hosts if host in named)
         if not wanted:
             raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is open (open: {fold(hosts)})")
     hint = "--hosts takes the others"
     problems = [
         Problem(message=f"{fold(gone)} of that run is not in the inventory any more", hint=hint)
-        for gone in [[it for it in wanted if it not in there]]
+        for gone in [[word for word in wanted if word not in there]]
         if gone
     ]
-    origins = [it.started.origin for it in chain]
-    elsewhere = {name for it in origins if it for name in it.hosts} - {
-        name for it in chain for name in it.started.hosts
+    origins = [run.started.origin for run in chain]
+    elsewhere = {name for origin in origins if origin for name in origin.hosts} - {
+        name for run in chain for name in run.started.hosts
     }
     others = changed_since(origins, inventory, {*wanted, *elsewhere})
     if others and not options["changed_inventory"]:
@@ -139,16 +139,16 @@ def _other_secrets(
     hint = "--changed-inventory takes it all the same"
     return [
         Problem(message=f"the inventory has the secret {name} of {fold(hosts)} elsewhere than in that run", hint=hint)
-        for name, hosts in other_secret_places([it.started.origin for it in chain], places).items()
+        for name, hosts in other_secret_places([run.started.origin for run in chain], places).items()
     ]
 
 
 def _refuse_undone(run: str, hosts: Sequence[str], undone: Mapping[str, str], options: Options) -> None:
     """Raises ConfigError where the run was undone on some of *hosts*, unless the command line says that it may be."""
-    found = {undo: [it for it in hosts if undone.get(it) == undo] for undo in dict.fromkeys(undone.values())}
+    found = {undo: [host for host in hosts if undone.get(host) == undo] for undo in dict.fromkeys(undone.values())}
     problems = [
         Problem(
-            message=f"run {run} was undone on {fold(names)}, by run {undo}: going on would do anew what was taken back",
+            message=f"run {run} was undone on {fold(names)}, by run {undo}: going on would repeat what was taken back",
             hint="--undone does so; --hosts takes the others",
         )
         for undo, names in found.items()
@@ -163,7 +163,7 @@ def without_undone(
 ) -> Mapping[str, tuple[EarlierChange, ...]]:
     """*earlier* without what may be taken back by now: where a probe can tell what is so, it decides alone."""
     return {
-        host: tuple(it for it in changes if host not in undone or it.assumed or not it.verifiable)
+        host: tuple(change for change in changes if host not in undone or change.assumed or not change.verifiable)
         for host, changes in earlier.items()
     }
 
@@ -188,7 +188,7 @@ def _playbook(origin: RunOrigin, options: Options) -> Playbook:
     playbook = read_playbook(Path(origin.playbook), discover())
     if playbook.digest != origin.playbook_digest and not options["changed_playbook"]:
         message = f"{origin.playbook} has changed since that run, so that its steps may be others now"
-        hint = "--changed-playbook goes on all the same; `runbook run` begins anew"
+        hint = "--changed-playbook goes on all the same; `runbook run` begins again"
         raise ConfigError(Problem(message=message, hint=hint))
     if origin.diagnose_only:
         return replace(playbook, remediate=(), verify=())
@@ -198,7 +198,7 @@ def _playbook(origin: RunOrigin, options: Options) -> Playbook:
 def _inputs(origin: RunOrigin, playbook: Playbook, options: Options) -> tuple[str, ...]:
     """The inputs that are given again: secret ones, which no record has.  Raises ConfigError for others."""
     given = values_given(options["inputs"], options["inputs_file"]).keys()
-    from_here = {it.name for it in playbook.inputs if it.env and it.env in os.environ}
+    from_here = {each.name for each in playbook.inputs if each.env and each.env in os.environ}
     secret = {name for name, value in origin.inputs.items() if value == MASK}
     problems = [
         Problem(message=f"-e {name}: it is no secret input of that run, whose inputs stay as they were")
@@ -235,9 +235,9 @@ def _no_step(option: str, name: str, known: Sequence[str]) -> Problem:
 def _earlier(chain: Chain, playbook: Playbook, options: Options) -> Mapping[str, tuple[EarlierChange, ...]]:
     """What the runs of the chain did, where the command line does not say more of what is in doubt."""
     found = earlier_changes(chain)
-    ids = [it.id for it in playbook.remediate]
+    ids = [step.id for step in playbook.remediate]
     problems = [
-        _no_step(f"--{option.replace('_', '-')} {name}", written_id(name), [written_id(it) for it in ids])
+        _no_step(f"--{option.replace('_', '-')} {name}", written_id(name), [written_id(word) for word in ids])
         for option in ("repeat", "assume_done")
         for name in options[option]
         if written_id(name) not in ids
@@ -247,7 +247,7 @@ def _earlier(chain: Chain, playbook: Playbook, options: Options) -> Mapping[str,
     taken = frozenset(options["assume_done"])
     if both := taken & frozenset(options["repeat"]):
         raise ConfigError(f"--repeat and --assume-done name the same step: {', '.join(sorted(both))}")
-    return {host: tuple(_assumed(it, taken) for it in changes) for host, changes in found.items()}
+    return {host: tuple(_assumed(change, taken) for change in changes) for host, changes in found.items()}
 
 
 def _assumed(change: EarlierChange, taken: Collection[str]) -> EarlierChange:

@@ -13,7 +13,7 @@ from engine.values.result import Mode
 Chain = tuple[RecordedRun, ...]
 """A run and all that have gone on with it, or with one of those, in the order in which they did."""
 
-ANEW = "so that nobody knows what was done; run the playbook anew"
+RUN_AGAIN = "so that nobody knows what was done; run the playbook again"
 
 
 def root_of(folder: PrivateFolder, text: str) -> str:
@@ -29,7 +29,7 @@ def root_of(folder: PrivateFolder, text: str) -> str:
 
 def chain_from(folder: PrivateFolder, root: str) -> Chain:
     """The chain that begins with the run *root*.  Raises ConfigError where it cannot be gone on with."""
-    chain = tuple(believed(folder, it) for it in _names(folder, root))
+    chain = tuple(believed(folder, name) for name in _names(folder, root))
     for recorded in chain:
         origin = recorded.started.origin
         if recorded.state is RunState.RUNNING:
@@ -48,10 +48,10 @@ def believed(folder: PrivateFolder, run: str) -> RecordedRun:
         recorded = read_run(folder, run)
     except (OSError, ConfigError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"the record of run {run} cannot be read ({why}), {ANEW}") from error
+        raise ConfigError(f"the record of run {run} cannot be read ({why}), {RUN_AGAIN}") from error
     if recorded.faults:
         why = recorded.faults[0]
-        raise ConfigError(f"run {run} cannot be resumed: its record is not as it was written ({why}), {ANEW}")
+        raise ConfigError(f"run {run} cannot be resumed: its record is not as it was written ({why}), {RUN_AGAIN}")
     return recorded
 
 
@@ -79,8 +79,8 @@ def _resumed(folder: PrivateFolder) -> dict[str, str]:
         noted = Ledger(folder).entries()[0]
     except OSError as error:
         raise ConfigError(f"{folder.path}: the ledger cannot be read: {error.strerror or error}") from error
-    found = {it.run: it.resumes for it in noted if it.resumes}
-    known = {it.run for it in noted}
+    found = {entry.run: entry.resumes for entry in noted if entry.resumes}
+    known = {entry.run for entry in noted}
     for row in reversed(rows):  # the oldest first
         if row.fault and row.run not in known:
             message = f"the record of run {row.run} is damaged, and may be of one that has gone on with another"

@@ -29,7 +29,7 @@ def origin_of(
     """The origin of a run of *order* that the *command* of the command line starts."""
     playbook, hidden = order.playbook, hidden_inputs(order)
     shown: dict[str, Json] = {name: "***" if name in hidden else value for name, value in order.inputs.items()}
-    default = {it.name: it.default for it in playbook.inputs}
+    default = {each.name: each.default for each in playbook.inputs}
     return RunOrigin(
         command=command,
         by=f"{getpass.getuser()}@{socket.gethostname()}",
@@ -40,9 +40,9 @@ def origin_of(
         process=this_process(),
         playbook=str(Path(playbook.path).absolute()) if playbook.path else "",
         playbook_digest=playbook.digest,
-        inventory=tuple(str(Path(it).absolute()) for it in order.inventory.sources),
+        inventory=tuple(str(Path(source).absolute()) for source in order.inventory.sources),
         inventory_digest=order.inventory.digest,
-        hosts={it.name: host_digest(it) for it in (*order.selection.hosts, *_elsewhere(order))},
+        hosts={host.name: host_digest(host) for host in (*order.selection.hosts, *_elsewhere(order))},
         inputs=shown,
         inputs_digest=digest_of({name: value for name, value in shown.items() if name not in hidden}),
         secret_inputs=tuple(sorted(name for name in hidden if order.inputs.get(name) != default.get(name))),
@@ -55,7 +55,7 @@ def origin_of(
 def _elsewhere(order: Order) -> Iterator[Host]:
     """The hosts that steps name with ``on``."""
     names = {step.on for step in order.playbook.steps}
-    yield from (it for it in order.inventory.hosts if it.name in names)
+    yield from (host for host in order.inventory.hosts if host.name in names)
 
 
 def changed_since(origins: Iterable[RunOrigin | None], inventory: Inventory, names: Collection[str]) -> list[str]:
@@ -63,9 +63,9 @@ def changed_since(origins: Iterable[RunOrigin | None], inventory: Inventory, nam
 
     Each may be another machine now.
     """
-    before = {name: digest for it in origins if it for name, digest in it.hosts.items()}
-    hosts = [it for it in inventory.hosts if it.name in names and it.name in before]
-    return [it.name for it in hosts if host_digest(it) != before[it.name]]
+    before = {name: digest for origin in origins if origin for name, digest in origin.hosts.items()}
+    hosts = [host for host in inventory.hosts if host.name in names and host.name in before]
+    return [host.name for host in hosts if host_digest(host) != before[host.name]]
 
 
 def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> tuple[SecretPlace, ...]:
@@ -77,7 +77,7 @@ def secret_places(playbook: Playbook, inventory: Inventory, hosts: Sequence[Host
         for host, reference in {} if isinstance(referred, Problem) else referred.items():
             if reference.where.file in inventory.sources:
                 name = f"{use.step.part}/{use.name}" if use.step.part else use.name
-                named = [host] if host else [it.name for it in hosts]
+                named = [host] if host else [each.name for each in hosts]
                 found.setdefault((name, _place_digest(reference)), {}).update(dict.fromkeys(named))
     return tuple(SecretPlace(secret=name, hosts=tuple(its), digest=digest) for (name, digest), its in found.items())
 
@@ -90,7 +90,7 @@ def other_secret_places(
     before = {(place.secret, host): place.digest for place in known for host in place.hosts}
     found: dict[str, tuple[str, ...]] = {}
     for place in places:
-        others = [it for it in place.hosts if before.get((place.secret, it), place.digest) != place.digest]
+        others = [word for word in place.hosts if before.get((place.secret, word), place.digest) != place.digest]
         found |= {place.secret: (*found.get(place.secret, ()), *others)} if others else {}
     return found
 

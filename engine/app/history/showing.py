@@ -39,7 +39,7 @@ def _resumed_by(folder: PrivateFolder, run: str) -> list[str]:
         rows = index.runs(RunQuery())
     finally:
         index.close()
-    return [it.run for it in reversed(rows) if it.resumes == run and it.mode == Mode.RUN]
+    return [row.run for row in reversed(rows) if row.resumes == run and row.mode == Mode.RUN]
 
 
 def _head(recorded: RecordedRun, resumed_by: Sequence[str]) -> Iterator[str]:
@@ -56,8 +56,8 @@ def _head(recorded: RecordedRun, resumed_by: Sequence[str]) -> Iterator[str]:
         yield f"ended      {_without_end(recorded, resumed_by)}"
         if recorded.state is RunState.INTERRUPTED and resumable(recorded) and not resumed_by:
             yield f"           `runbook resume {recorded.run}` goes on with it"
-    yield from (f"resumed by {it}" for it in resumed_by)
-    for answer in (it for it in recorded.events if isinstance(it, Answered)):
+    yield from (f"resumed by {word}" for word in resumed_by)
+    for answer in (event for event in recorded.events if isinstance(event, Answered)):
         yield f"asked      the answer was {answer.answer}, at {answer.at}"
     for fault in recorded.faults:
         yield printable(f"FAULT      {fault}")
@@ -92,7 +92,7 @@ def _without_end(recorded: RecordedRun, resumed_by: Sequence[str]) -> str:
 
 
 def _hosts(recorded: RecordedRun) -> Iterator[str]:
-    counted = Counter(it.verdict for it in recorded.hosts)
+    counted = Counter(host.verdict for host in recorded.hosts)
     totals = ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
     yield f"{plural(len(recorded.hosts), 'host')}: {totals}"
     for result in recorded.hosts:
@@ -113,7 +113,7 @@ def _host(result: HostResult, where: Path) -> Iterator[str]:
             yield printable_line(
                 f"  finding {finding.id}: {finding.status}  {finding.say or finding.why or ''}", "      "
             )
-    if absent := [it.id for it in result.findings if it.status is Presence.ABSENT]:
+    if absent := [each.id for each in result.findings if each.status is Presence.ABSENT]:
         yield printable_line(f"  findings that are absent: {', '.join(absent)}")
     for step in result.steps:
         yield from _step(step, where)
@@ -157,10 +157,10 @@ def diff_text(folder: PrivateFolder, before: str, after: str) -> str:
     lines = [f"- {_title(one)}", f"+ {_title(two)}"]
     if one.started.origin and two.started.origin:
         lines += _origins(one, two)
-    old, new = ({it.host: it for it in run.hosts} for run in (one, two))
+    old, new = ({result.host: result for result in run.hosts} for run in (one, two))
     for host in dict.fromkeys([*old, *new]):
         lines += _host_diff(host, old.get(host), new.get(host))
-    return "\n".join(printable(it) for it in lines)
+    return "\n".join(printable(line) for line in lines)
 
 
 def _title(recorded: RecordedRun) -> str:
@@ -182,16 +182,16 @@ def _host_diff(host: str, old: HostResult | None, new: HostResult | None) -> Ite
         yield f"{host}: only in the {'first' if new is None else 'second'} run"
         return
     lines = []
-    then = {it.id: it for it in old.findings if it.status is not Presence.ABSENT}
-    now = {it.id: it for it in new.findings if it.status is not Presence.ABSENT}
+    then = {finding.id: finding for finding in old.findings if finding.status is not Presence.ABSENT}
+    now = {finding.id: finding for finding in new.findings if finding.status is not Presence.ABSENT}
     for name in dict.fromkeys([*then, *now]):
         was, has = (found[name].status.value if name in found else "absent" for found in (then, now))
         if was != has:
             lines.append(f"  finding {name}: {was} -> {has}")
-    steps = ({it.id: it for it in result.steps} for result in (old, new))
+    steps = ({step.id: step for step in result.steps} for result in (old, new))
     before, after = steps
     for name in dict.fromkeys([*before, *after]):
-        was, has = (it[name].status.value if name in it else "not there" for it in (before, after))
+        was, has = (row[name].status.value if name in row else "not there" for row in (before, after))
         if was != has:
             lines.append(f"  step {name}: {was} -> {has}")
     if old.verdict is not new.verdict:

@@ -39,7 +39,7 @@ def undo(run: str, options: Options, person: Person) -> int:
         origin = _checked(recorded)
         inventory = read_inventory(inventory_paths(options["inventory"] or origin.inventory))
         hosts = _hosts(recorded, inventory, options)
-        found = undo_steps(recorded, {it.name for it in inventory.hosts})
+        found = undo_steps(recorded, {host.name for host in inventory.hosts})
         named = {name: it for name, it in found.items() if name in hosts}
         _list(named, person)
         steps = {name: it for name, it in named.items() if it.steps}
@@ -49,7 +49,7 @@ def undo(run: str, options: Options, person: Person) -> int:
         selection = _selection(steps, inventory)
         if not selection.hosts:
             raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
-        every = tuple(step for it in selection.hosts for step in steps[it.name].steps)
+        every = tuple(step for host in selection.hosts for step in steps[host.name].steps)
         changes = not options["plan_only"]
         limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
         playbook = Playbook(name=NAME, remediate=every, limits=limits)
@@ -70,7 +70,7 @@ def _last(folder: PrivateFolder) -> str:
     """The last run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
     index = Index(folder)
     try:
-        found = [it.run for it in index.runs(RunQuery()) if it.mode == Mode.RUN and it.command != NAME]
+        found = [run.run for run in index.runs(RunQuery()) if run.mode == Mode.RUN and run.command != NAME]
     finally:
         index.close()
     if not found:
@@ -104,7 +104,9 @@ def _hosts(recorded: RecordedRun, inventory: Inventory, options: Options) -> fro
     if not options["hosts"].strip():
         raise ConfigError("--hosts is empty: name hosts, or leave the option out")
     recorded_in = hosts_in_records(options["records"])
-    wanted = {it.name for it in select(inventory, options["hosts"], include_not_ready=True, recorded=recorded_in).hosts}
+    wanted = {
+        host.name for host in select(inventory, options["hosts"], include_not_ready=True, recorded=recorded_in).hosts
+    }
     if not wanted & all_hosts:
         known = ", ".join(sorted(all_hosts))
         raise ConfigError(f"--hosts {options['hosts']}: none of these hosts is of run {recorded.run} (it has: {known})")
@@ -115,7 +117,7 @@ def _refuse_others(
     recorded: RecordedRun, steps: Mapping[str, HostUndo], inventory: Inventory, options: Options
 ) -> None:
     """Raises ConfigError where a host may be another machine of the same name by now."""
-    places = {*steps, *(step.on for it in steps.values() for step in it.steps)}
+    places = {*steps, *(step.on for host_undo in steps.values() for step in host_undo.steps)}
     others = changed_since([recorded.started.origin], inventory, places)
     if others and not options["changed_inventory"]:
         words = f"what the inventory says of {fold(others)} has changed since that run: it may be another machine"
@@ -126,8 +128,8 @@ def _refuse_others(
 def _list(found: Mapping[str, HostUndo], person: Person) -> None:
     """Say what stays as the run has left it."""
     for host, own in found.items():
-        for it in own.stays:
-            person.say(f"{host}: not undone: {it.step} ({it.action}): {it.summary}: {it.why}")
+        for stay in own.stays:
+            person.say(f"{host}: not undone: {stay.step} ({stay.action}): {stay.summary}: {stay.why}")
 
 
 def _nothing_to_do(recorded: RecordedRun, found: Mapping[str, HostUndo], person: Person) -> int:
@@ -141,7 +143,9 @@ def _nothing_to_do(recorded: RecordedRun, found: Mapping[str, HostUndo], person:
 
 
 def _selection(steps: Mapping[str, HostUndo], inventory: Inventory) -> Selection:
-    hosts = tuple(it for it in inventory.hosts if it.name in steps and not it.placeholder)
-    gone = sorted(steps.keys() - {it.name for it in hosts})
-    left_out = tuple(LeftOut(host=it, why="no host of this name (with an address) is in the inventory") for it in gone)
+    hosts = tuple(host for host in inventory.hosts if host.name in steps and not host.placeholder)
+    gone = sorted(steps.keys() - {host.name for host in hosts})
+    left_out = tuple(
+        LeftOut(host=word, why="no host of this name (with an address) is in the inventory") for word in gone
+    )
     return Selection(hosts=hosts, left_out=left_out)

@@ -84,7 +84,7 @@ def sent(recorded: RecordedRun) -> tuple[ChangeStarted, ...]:
             number = begun.pop((event.host, event.result.id), None)
             if number is not None and event.result.status in (Status.BLOCKED, Status.SKIPPED):
                 changes[number] = None
-    return tuple(it for it in changes if it)
+    return tuple(change for change in changes if change)
 
 
 def _stays(event: ChangeStarted, why: str) -> Stays:
@@ -119,11 +119,11 @@ def _add(changes: list[list[_Reversal]], event: ChangeStarted, own: HostUndo) ->
 def _taken_out(changes: list[list[_Reversal]], event: ChangeStarted, file: UndoFile) -> _Reversal | None:
     """The earlier reversal of the same file, which is no longer among *changes*."""
     for parts in changes:
-        for it in parts:
-            same = (it.event.on, it.event.become) == (event.on, event.become)
-            if same and isinstance(it.part, UndoFile) and it.part.path == file.path:
-                parts.remove(it)
-                return it
+        for part in parts:
+            same = (part.event.on, part.event.become) == (event.on, event.become)
+            if same and isinstance(part.part, UndoFile) and part.part.path == file.path:
+                parts.remove(part)
+                return part
     return None
 
 
@@ -150,15 +150,17 @@ def _merged(earlier: _Reversal | None, file: UndoFile) -> UndoFile:
 
 def _add_steps(steps: list[Step], parts: list[_Reversal], run: str, *, hides: bool) -> None:
     restored = ""
-    for it in parts:
+    for reversal in parts:
         number = len(steps) + 1
-        step_id = f"undo_{re.sub('[^0-9A-Za-z]+', '_', it.event.step).strip('_')}_{number}"
-        part = it.part
+        step_id = f"undo_{re.sub('[^0-9A-Za-z]+', '_', reversal.event.step).strip('_')}_{number}"
+        part = reversal.part
         if isinstance(part, UndoFile):
             action, name = "restore_file", f"Restore {part.path}"
         else:
             action, name = part.action, part.say
-        args: Mapping[str, Json] = _arguments(it, part, run, hides=hides) if isinstance(part, UndoFile) else part.args
+        args: Mapping[str, Json] = (
+            _arguments(reversal, part, run, hides=hides) if isinstance(part, UndoFile) else part.args
+        )
         steps.append(
             Step(
                 id=step_id,
@@ -166,8 +168,8 @@ def _add_steps(steps: list[Step], parts: list[_Reversal], run: str, *, hides: bo
                 action=action,
                 name=name,
                 args={key: _raw(value) for key, value in args.items()},
-                on=it.event.on,
-                become=it.event.become,
+                on=reversal.event.on,
+                become=reversal.event.become,
                 if_changed=(restored,) if isinstance(part, UndoStep) and part.if_restored and restored else (),
             )
         )

@@ -37,7 +37,7 @@ def _undone(
         if recorded.state is RunState.RUNNING:
             raise ConfigError(f"run {run} is under way, and undoes run {undoes[run]}")
         again = _undone(folder, {run}, undoes, passed | {run})
-        found |= {it.host: run for it in sent(recorded) if it.host not in again}
+        found |= {started.host: run for started in sent(recorded) if started.host not in again}
     return found
 
 
@@ -48,11 +48,11 @@ def _undoes(folder: PrivateFolder) -> dict[str, str]:
     """
     index = Index(folder)
     try:
-        found = {it.run: it.undoes for it in reversed(index.runs(RunQuery())) if it.undoes and it.mode == Mode.RUN}
+        found = {run.run: run.undoes for run in reversed(index.runs(RunQuery())) if run.undoes and run.mode == Mode.RUN}
     finally:
         index.close()
     try:
-        return found | {it.run: it.undoes for it in Ledger(folder).entries()[0] if it.undoes}
+        return found | {entry.run: entry.undoes for entry in Ledger(folder).entries()[0] if entry.undoes}
     except OSError as error:
         raise ConfigError(f"{folder.path}: the ledger cannot be read: {error.strerror or error}") from error
 

@@ -45,8 +45,8 @@ class Cell:
 def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *, colours: bool) -> list[str]:
     """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
     now = time.monotonic()
-    names = (it.id.removeprefix(f"{it.part}_") for it in _columns(book))
-    head = [Cell(it, "1") for it in ("host", *names, "seen")]
+    names = (step.id.removeprefix(f"{step.part}_") for step in _columns(book))
+    head = [Cell(name, "1") for name in ("host", *names, "seen")]
     rows = [head, *([Cell(sight.host), *_cells(book, sight), _age(sight, now)] for sight in sights)]
     widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
     lines = [_line(row, widths, width, colours) for row in rows]
@@ -99,7 +99,7 @@ def _cells(book: Playbook, sight: HostView) -> list[Cell]:
         return [Cell("") for _ in _columns(book)]
     steps = {step.id: step for step in sight.result.steps}
     colours = _colours(book, sight.result)
-    return [_cell(steps.get(it.id), colours.get(it.id, "")) for it in _columns(book)]
+    return [_cell(steps.get(column.id), colours.get(column.id, "")) for column in _columns(book)]
 
 
 def _cell(step: StepResult | None, colour: str) -> Cell:
@@ -119,10 +119,10 @@ def _colours(book: Playbook, result: HostResult) -> dict[str, str]:
     found: dict[str, Severity] = {}
     for rule in book.findings:
         severity = there.get(rule.id)
-        for look in rule.looks if severity else ():
+        for probe in rule.probes if severity else ():
             assert severity is not None
-            found[look] = max(found.get(look, severity), severity, key=order.index)
-    return {look: COLOURS.get(severity, "") for look, severity in found.items()}
+            found[probe] = max(found.get(probe, severity), severity, key=order.index)
+    return {probe: COLOURS.get(severity, "") for probe, severity in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
         action = next_line(result).removeprefix("what to do: ")
         yield Note(-9, f"{result.verdict}: {result.error}", action, COLOURS[Severity.ERROR])
         return
-    looks, order = {rule.id: set(rule.looks) for rule in book.findings}, list(Severity)
+    probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)
     there = [
         finding
         for finding in result.findings
@@ -165,9 +165,9 @@ def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
     ]
     named = {step.id for step in book.diagnose}
     blind = [step for step in result.steps if step.id in named and step.status in (Status.FAILED, Status.BLOCKED)]
-    unseen = {it.id for it in blind}
+    unseen = {step_result.id for step_result in blind}
     for finding in there:
-        if not looks.get(finding.id) or not looks[finding.id] <= unseen:
+        if not probes.get(finding.id) or not probes[finding.id] <= unseen:
             yield Note(
                 -order.index(finding.severity),
                 str(finding.say),
@@ -175,8 +175,8 @@ def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
                 COLOURS[finding.severity],
             )
     for step in blind:
-        about = [it for it in there if looks.get(it.id) == {step.id}]
-        action = next((it.advise[0] for it in about if it.advise), "")
+        about = [each for each in there if probes.get(each.id) == {step.id}]
+        action = next((each.advise[0] for each in about if each.advise), "")
         yield Note(-1, f"{step.id} is unknown: {step.why}", action, COLOURS[Severity.WARNING])
 
 
@@ -234,8 +234,8 @@ def _containers(state: Mapping[str, Json]) -> str:
     found = _known(state.get("containers"))
     if not isinstance(found, list):
         return "?"
-    kinds = [_fate(it, state) for it in found if isinstance(it, Mapping)]
-    reported = [f"{kinds.count(it)} {it}" for it in ("up", "restarting", "failed", "paused") if it in kinds]
+    kinds = [_fate(each, state) for each in found if isinstance(each, Mapping)]
+    reported = [f"{kinds.count(word)} {word}" for word in ("up", "restarting", "failed", "paused") if word in kinds]
     return ", ".join(reported) or "none"
 
 

@@ -50,14 +50,14 @@ class Monitor:
         self._run.close()
 
     def _begin(self, pool: ThreadPoolExecutor, running: dict[Future[HostResult], Host]) -> None:
-        at_work = {it.name for it in running.values()}
+        at_work = {each.name for each in running.values()}
         for host in self._hosts:
             if host.name not in at_work and self._due[host.name] <= time.monotonic():
                 self._sights[host.name] = replace(self._sights[host.name], since=time.monotonic())
                 running[pool.submit(self._look, host)] = host
 
     def _take_in(self, running: dict[Future[HostResult], Host]) -> bool:
-        ended = [it for it in running if it.done()]
+        ended = [each for each in running if each.done()]
         for future in ended:
             host = running.pop(future)
             self._sights[host.name] = HostView(

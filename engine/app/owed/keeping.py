@@ -79,7 +79,7 @@ class RunRecords:
 
     def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
         """See ``engine.protocols.OwedRecords``."""
-        steps = tuple(without_secrets(it, self._facts.secrets, self._mask) for it in cleanup.steps)
+        steps = tuple(without_secrets(owed_step, self._facts.secrets, self._mask) for owed_step in cleanup.steps)
         known = self._facts.hosts
         record = Record(
             run=cleanup.run,
@@ -89,8 +89,10 @@ class RunRecords:
             inputs=self._facts.inputs,
             secret_inputs=self._facts.given,
             inventory=self._facts.inventory,
-            hosts={it: known[it] for it in (cleanup.host, *(step.on for step in steps)) if it in known},
-            secret_places={it.secret: it.digest for it in self._facts.secret_places if cleanup.host in it.hosts},
+            hosts={word: known[word] for word in (cleanup.host, *(step.on for step in steps)) if word in known},
+            secret_places={
+                place.secret: place.digest for place in self._facts.secret_places if cleanup.host in place.hosts
+            },
             host=cleanup.host,
             by=cleanup.by,
             since=cleanup.since,
@@ -130,7 +132,7 @@ class RunRecords:
 
     def hear(self, host: str, notes: Sequence[HostNote]) -> None:
         """Take note of what *host* says that it is owed."""
-        left = {it.owed.run: it.owed for it in notes if not it.running}
+        left = {note.owed.run: note.owed for note in notes if not note.running}
         with self._lock:
             self._heard.setdefault(host, {}).update(left)
 
@@ -139,8 +141,12 @@ class RunRecords:
         with self._lock:
             own, heard = self._kept.get(host), self._heard.get(host, {})
         there = self._names() if self._others.get(host) else ()
-        records = [it for it in (*self._others.get(host, ()), *([own] if own else [])) if it is own or it.name in there]
-        found = {it.run: it.owed for it in records}
+        records = [
+            record
+            for record in (*self._others.get(host, ()), *([own] if own else []))
+            if record is own or record.name in there
+        ]
+        found = {record.run: record.owed for record in records}
         for run, owed in heard.items():
             if run in found:
                 found[run] = replace(found[run], noted=(NotedIn.CONTROLLER, NotedIn.HOST))

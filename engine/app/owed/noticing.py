@@ -23,7 +23,7 @@ class NoticingConnection:
 
     def run(self, *commands: Command) -> tuple[Completed, ...]:
         """See ``engine.protocols.Connection``."""
-        if self._asked or not commands or any(it.effect is Effect.WRITE for it in commands):
+        if self._asked or not commands or any(each.effect is Effect.WRITE for each in commands):
             return self._inner.run(*commands)
         sent: list[Command] = []
         ours: set[int] = set()
@@ -36,7 +36,7 @@ class NoticingConnection:
             sent.append(command)
         answers = self._inner.run(*sent)
         self._asked = True
-        notes = {it for number in sorted(ours) for it in read_notes(answers[number])}
+        notes = {note for number in sorted(ours) for note in read_notes(answers[number])}
         self._hear(tuple(notes))
         return tuple(answer for number, answer in enumerate(answers) if number not in ours)
 

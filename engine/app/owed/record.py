@@ -65,7 +65,7 @@ class Record:
     @property
     def owed(self) -> Owed:
         """It, as the result of a host has it."""
-        words = tuple(it.words for it in self.steps)
+        words = tuple(step.words for step in self.steps)
         noted = (NotedIn.CONTROLLER,)
         return Owed(run=self.run, playbook=self.playbook, by=self.by, since=self.since, steps=words, noted=noted)
 
@@ -112,7 +112,7 @@ def parsed(text: str, name: str) -> Record:
         raise Damaged("a value in it is of another type than in a record")
     if not _RUN.fullmatch(record.run) or not _DIGEST.fullmatch(record.digest) or not record.host or not record.steps:
         raise Damaged("its run, its digest, its host or its steps are none")
-    if len({it.id for it in record.steps}) < len(record.steps):
+    if len({step.id for step in record.steps}) < len(record.steps):
         raise Damaged("it names a step twice")
     if record.name != name:
         raise Damaged(f"it says that it is {record.name}"[:200])
@@ -152,7 +152,7 @@ def encoded(value: Json, secrets: Secrets, mask: Masking) -> Json:
             inner = {key: encoded(it, secrets, mask) for key, it in value.items()}
             return {"$map": inner} if any(key.startswith("$") for key in inner) else inner
         case list() | tuple():
-            return [encoded(it, secrets, mask) for it in value]
+            return [encoded(each, secrets, mask) for each in value]
     return value
 
 
@@ -163,9 +163,9 @@ def _encoded_text(text: str, secrets: Secrets, mask: Masking) -> Json:
     ordered = sorted(known, key=len, reverse=True)
     parts = re.split("|".join(map(re.escape, ordered)).join("()"), text) if ordered else [text]
     pieces: list[Json] = [{"$input": known[it]} if number % 2 else it for number, it in enumerate(parts)]
-    if any(isinstance(it, str) and mask(it) != it for it in pieces):
+    if any(isinstance(piece, str) and mask(piece) != piece for piece in pieces):
         raise Withheld("its arguments hold a secret that is no input")
-    return text if len(pieces) == 1 else {"$text": [it for it in pieces if it != ""]}
+    return text if len(pieces) == 1 else {"$text": [piece for piece in pieces if piece != ""]}
 
 
 def decoded(value: Json, secrets: Secrets) -> Json:
@@ -179,12 +179,12 @@ def decoded(value: Json, secrets: Secrets) -> Json:
         case {"$map": Mapping() as inner}:
             return {key: decoded(it, secrets) for key, it in inner.items()}
         case {"$text": list() | tuple() as pieces}:
-            texts = [str(decoded(it, secrets)) for it in cast("Sequence[Json]", pieces)]
+            texts = [str(decoded(each, secrets)) for each in cast("Sequence[Json]", pieces)]
             return "".join(texts) if all(texts) else ""
         case Mapping():
             return {key: decoded(it, secrets) for key, it in value.items()}
         case list() | tuple():
-            return [decoded(it, secrets) for it in value]
+            return [decoded(each, secrets) for each in value]
     return value
 
 
@@ -194,9 +194,9 @@ def inputs_in(value: Json) -> frozenset[str]:
         case {"$input": str() as name}:
             return frozenset({name})
         case Mapping():
-            return frozenset(name for it in value.values() for name in inputs_in(it))
+            return frozenset(name for each in value.values() for name in inputs_in(each))
         case list() | tuple():
-            return frozenset(name for it in value for name in inputs_in(it))
+            return frozenset(name for each in value for name in inputs_in(each))
     return frozenset()
 
 

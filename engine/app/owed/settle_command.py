@@ -59,14 +59,14 @@ def settle_first(order: Order, options: Options, person: Person, hiding: SecretM
     folder = _folder()
     records, damaged = all_records(folder)
     _tell_damaged(damaged, person)
-    hosts = {it.name for it in order.selection.hosts}
-    files = tuple(str(Path(it).absolute()) for it in order.inventory.sources)
-    named = tuple(it for it in records if it.host in hosts)
-    others = [it for it in named if it.inventory != files]
-    for it in others:  # a host of the same name may be another machine
-        where = " ".join(f"-i {shlex.quote(path)}" for path in it.inventory)
-        person.say(f"{it.host}: run {it.run} of {it.playbook} had another inventory: `runbook settle {where}`")
-    living = _without_living(own := tuple(it for it in named if it not in others), person)
+    hosts = {host.name for host in order.selection.hosts}
+    files = tuple(str(Path(source).absolute()) for source in order.inventory.sources)
+    named = tuple(record for record in records if record.host in hosts)
+    others = [record for record in named if record.inventory != files]
+    for other in others:  # a host of the same name may be another machine
+        where = " ".join(f"-i {shlex.quote(path)}" for path in other.inventory)
+        person.say(f"{other.host}: run {other.run} of {other.playbook} had another inventory: `runbook settle {where}`")
+    living = _without_living(own := tuple(record for record in named if record not in others), person)
     code = int(bool(damaged or others or len(living) < len(own)))
     if not living:
         return code
@@ -111,9 +111,10 @@ def _tell_damaged(damaged: Sequence[Unreadable], person: Person) -> None:
 
 def _without_living(records: Sequence[Record], person: Person) -> tuple[Record, ...]:
     """*records* of runs that are over."""
-    for it in (running := [it for it in records if lives(it.maker)]):
-        person.say(f"{it.host}: run {it.run} of {it.playbook} is still under way (process {it.maker.pid}): left alone")
-    return tuple(it for it in records if it not in running)
+    for record in (running := [each for each in records if lives(each.maker)]):
+        maker = f"process {record.maker.pid}"
+        person.say(f"{record.host}: run {record.run} of {record.playbook} is still under way ({maker}): left alone")
+    return tuple(record for record in records if record not in running)
 
 
 class _Results:
@@ -149,7 +150,7 @@ def _given(options: Options, records: Sequence[Record]) -> GivenAgain:
     """The inputs that are given again for *records*.  Raises ConfigError."""
     if not options["inputs_file"]:
         return GivenAgain(options=tuple(options["inputs"]))
-    names = sorted({name for it in records for name in it.secret_inputs})
+    names = sorted({name for record in records for name in record.secret_inputs})
     values, places = read_inputs_file(options["inputs_file"], names, "what is owed")
     return GivenAgain(options=tuple(options["inputs"]), values=values, places=places)
 
@@ -185,8 +186,8 @@ def _inventory(options: Options, records: Sequence[Record]) -> Inventory:
     """The inventory that is given, or else those that the runs had."""
     if options["inventory"]:
         return read_inventory(inventory_paths(options["inventory"]))
-    known = dict.fromkeys(path for it in records for path in it.inventory)
-    if there := [Path(it) for it in known if Path(it).is_file()]:
+    known = dict.fromkeys(path for record in records for path in record.inventory)
+    if there := [Path(word) for word in known if Path(word).is_file()]:
         return read_inventory(there)
     return Inventory(hosts=())
 
@@ -197,33 +198,40 @@ def _chosen(records: Sequence[Record], inventory: Inventory, options: Options) -
         return tuple(records)
     if not pattern.strip():
         raise ConfigError("--hosts is empty: name hosts, or leave the option out")
-    gone = {it.host for it in records} - {it.name for it in inventory.hosts}
+    gone = {record.host for record in records} - {host.name for host in inventory.hosts}
     if pattern in gone:
-        return tuple(it for it in records if it.host == pattern)
-    names = {it.name for it in select(inventory, pattern, include_not_ready=True).hosts}
-    return tuple(it for it in records if it.host in names)
+        return tuple(record for record in records if record.host == pattern)
+    names = {host.name for host in select(inventory, pattern, include_not_ready=True).hosts}
+    return tuple(record for record in records if record.host in names)
 
 
 def _list(records: Sequence[Record], prepared: Prepared, person: Person) -> None:
     """Say what is owed, and of what is not settled also why, and how to do it by hand."""
-    refused = {(it.record.run, it.record.host): it.why for it in prepared.refused}
-    for it in records:
-        words = "; ".join(step.words for step in it.steps)
-        person.say(f"{it.host}: run {it.run} of {it.playbook}, by {it.by}, since {it.since}, owes {words}")
-        if why := refused.get((it.run, it.host)):
-            person.say(f"{it.host}: run {it.run} is not settled: {why}")
-            for step in it.steps:
+    refused = {(each.record.run, each.record.host): each.why for each in prepared.refused}
+    for record in records:
+        words = "; ".join(step.words for step in record.steps)
+        person.say(
+            f"{record.host}: run {record.run} of {record.playbook}, by {record.by}, since {record.since}, owes {words}"
+        )
+        if why := refused.get((record.run, record.host)):
+            person.say(f"{record.host}: run {record.run} is not settled: {why}")
+            for step in record.steps:
                 for line in step.by_hand:
-                    person.say(f"{it.host}: {step.id} by hand{f' (as {step.become})' if step.become else ''}: {line}")
+                    person.say(
+                        f"{record.host}: {step.id} by hand{f' (as {step.become})' if step.become else ''}: {line}"
+                    )
 
 
 def _order(
     prepared: Prepared, inventory: Inventory, options: Options, person: Person, connecting: ConnectOptions | None
 ) -> Order:
     names = prepared.assignments.keys()
-    hosts = tuple(it for it in inventory.hosts if it.name in names)
-    left_out = [LeftOut(host=it.record.host, why=f"run {it.record.run}: {it.why}") for it in prepared.refused]
-    steps = tuple(step for it in hosts for step in prepared.assignments[it.name].playbook.remediate)
+    hosts = tuple(host for host in inventory.hosts if host.name in names)
+    left_out = [
+        LeftOut(host=refused.record.host, why=f"run {refused.record.run}: {refused.why}")
+        for refused in prepared.refused
+    ]
+    steps = tuple(step for host in hosts for step in prepared.assignments[host.name].playbook.remediate)
     order = order_for(
         Playbook(name=NAME, remediate=steps),
         {},
@@ -267,10 +275,10 @@ def _strike_needless(order: Order, prepared: Prepared, results: _Results, person
     needless = {
         name
         for name in prepared.records.open_hosts()
-        if name in results.hosts and all(it.status in DONE for it in results.hosts[name].steps)
+        if name in results.hosts and all(step.status in DONE for step in results.hosts[name].steps)
     }
     if needless:
-        hosts = tuple(it for it in order.selection.hosts if it.name in needless)
+        hosts = tuple(host for host in order.selection.hosts if host.name in needless)
         again = _Results()
         Run(replace(order, selection=Selection(hosts=hosts)), (again,), stop).go(Consent.NONE)
         needless &= prepared.records.open_hosts()
@@ -288,12 +296,12 @@ def _forget(folder: PrivateFolder, options: Options, person: Person) -> int:
     if options["hosts"] is not None:
         records = _chosen(records, _inventory(options, records), options)
         damaged = ()
-    wanted = [it for it in records if it.run == run]
-    if living := next((it for it in wanted if lives(it.maker)), None):
+    wanted = [each for each in records if each.run == run]
+    if living := next((each for each in wanted if lives(each.maker)), None):
         raise ConfigError(f"run {run} is still under way (process {living.maker.pid} of this machine)")
-    broken = [it for it in damaged if Path(it.file).name.startswith(f"{run}-")]
+    broken = [unreadable for unreadable in damaged if Path(unreadable.file).name.startswith(f"{run}-")]
     if not re.fullmatch(r"[0-9A-Za-z-]+", run) or not (wanted or broken):
-        known = ", ".join(dict.fromkeys(it.run for it in records)) or "none"
+        known = ", ".join(dict.fromkeys(each.run for each in records)) or "none"
         raise ConfigError(f"no record of a run {run!r} (there are: {known})")
     for record in wanted:
         owed = "; ".join(step.words for step in record.steps)
@@ -302,7 +310,7 @@ def _forget(folder: PrivateFolder, options: Options, person: Person) -> int:
     count = plural(len(wanted) + len(broken), "record")
     if not options["yes"] and not _confirmed(count, person):
         return INTERRUPTED
-    _remove(folder, [it.name for it in wanted] + [Path(it.file).name for it in broken])
+    _remove(folder, [each.name for each in wanted] + [Path(unreadable.file).name for unreadable in broken])
     person.say(f"{count} removed; a host's own note goes when it restarts (in /run/runbook or ~/.cache/runbook there)")
     return 0
 

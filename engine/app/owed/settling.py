@@ -75,10 +75,10 @@ class SettledRecords:
     def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
         """Leave in the record what *cleanup* has left."""
         record, ids = self._records[cleanup.run, cleanup.host]
-        left = {it.id for it in cleanup.steps}
+        left = {step.id for step in cleanup.steps}
         if self.is_open(cleanup):
             with suppress(OSError):  # then it names one step too many, whose probe will find nothing to do
-                steps = tuple(it for it in record.steps if ids[it.id] in left)
+                steps = tuple(step for step in record.steps if ids[step.id] in left)
                 self._folder.write(record.name, replace(record, steps=steps).text())
         return cleanup
 
@@ -120,7 +120,7 @@ class Settling:
         changes: bool = True,
     ) -> None:
         """*changes*: hosts may be changed; *changed_inventory*: they may be others than in that run."""
-        self._hosts = {it.name for it in inventory.hosts if not it.placeholder}
+        self._hosts = {host.name for host in inventory.hosts if not host.placeholder}
         self._given, self._force, self._may_be_others = given, force, changed_inventory
         self._playbooks: dict[str, Playbook | str] = {}
         self._steps: dict[str, list[Step]] = {}
@@ -167,11 +167,11 @@ class Settling:
 
         if record.host not in self._hosts:
             raise _Refusal("no host of this name (with an address) is in the inventory any more")
-        if withheld := next((it for it in record.steps if it.withheld), None):
+        if withheld := next((owed_step for owed_step in record.steps if owed_step.withheld), None):
             raise _Refusal(f"the step {withheld.id} is not recorded in full: {withheld.withheld}")
         self._refuse_other_machines(record)
         playbook = self._playbook(record)
-        written = [self._written(it, record, playbook) for it in record.steps]
+        written = [self._written(owed_step, record, playbook) for owed_step in record.steps]
         self._refuse_other_secrets(record, playbook, written)
         inputs = self._inputs(record, playbook, written)
         try:
@@ -179,7 +179,7 @@ class Settling:
         except ConfigError as error:
             raise _Refusal(f"the inputs do not fit the playbook: {error}") from error
         values = self._secret_values(record.host, playbook, written)
-        taken, ids = {it.id for it in self._steps.get(record.host, ())}, {}
+        taken, ids = {each.id for each in self._steps.get(record.host, ())}, {}
         for owed, step in zip(record.steps, written, strict=True):
             ids[owed.id] = f"{owed.id}@{record.run}" if owed.id in taken else owed.id
             part = f"{record.run}/{step.part}"
@@ -196,7 +196,7 @@ class Settling:
     ) -> Mapping[str, Mapping[str, Json]]:
         """The values of the secrets that *written* use on *host*, by part.  Raises ConfigError."""
         alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
-        hosts = [it for it in self._inventory.hosts if it.name == host]
+        hosts = [each for each in self._inventory.hosts if each.name == host]
         found = resolved(alone, self._inventory, hosts, discover(), changes=self._changes, read=self._read)
         self._handed_out += found.masked
         return found.of(host)
@@ -205,7 +205,7 @@ class Settling:
         """Raises _Refusal where a host may be another machine of its name by now."""
         from engine.app.history.run_origin import host_digest
 
-        now = {it.name: host_digest(it) for it in self._inventory.hosts if it.name in record.hosts}
+        now = {host.name: host_digest(host) for host in self._inventory.hosts if host.name in record.hosts}
         others = sorted(name for name, digest in now.items() if digest != record.hosts[name])
         if others and not self._may_be_others:
             words = f"what the inventory says of {', '.join(others)} has changed since that run"
@@ -216,8 +216,12 @@ class Settling:
         from engine.app.history.run_origin import secret_places
 
         alone = replace(playbook, diagnose=(), remediate=tuple(written), verify=())
-        places = secret_places(alone, self._inventory, [it for it in self._inventory.hosts if it.name == record.host])
-        others = [it.secret for it in places if record.secret_places.get(it.secret, it.digest) != it.digest]
+        places = secret_places(
+            alone, self._inventory, [host for host in self._inventory.hosts if host.name == record.host]
+        )
+        others = [
+            place.secret for place in places if record.secret_places.get(place.secret, place.digest) != place.digest
+        ]
         if others and not self._may_be_others:
             words = f"the inventory has the secret {', '.join(others)} elsewhere than in that run"
             raise _Refusal(f"{words}; {_ALL_THE_SAME}")
@@ -269,9 +273,9 @@ class Settling:
         from engine.inventory.secret_fields import secrets_in
         from engine.lang.inputs import faults
 
-        declared = {it.name: it for it in playbook.inputs}
+        declared = {each.name: each for each in playbook.inputs}
         given = self._given_again(record, playbook)
-        named = {name for it in record.steps for name in inputs_in(it.args)}
+        named = {name for owed_step in record.steps for name in inputs_in(owed_step.args)}
         if foreign := sorted(named - declared.keys()):
             raise _Refusal(f"the playbook has no input {foreign[0]} any more")
         needed = named & {*record.secret_inputs}
@@ -281,7 +285,7 @@ class Settling:
             words = (
                 f"run {record.run} of {record.playbook} was given {', '.join(missing)}, and secrets are not recorded"
             )
-            give = " ".join(f"-e {it}=..." for it in missing)
+            give = " ".join(f"-e {word}=..." for word in missing)
             hint = f"runbook settle --hosts {record.host} {give}, or --inputs FILE"
             raise ConfigError(Problem(message=words, hint=hint))
         wrong = [f"input {name}: {words}" for name, value in given.items() for words in faults(declared[name], value)]
@@ -289,14 +293,14 @@ class Settling:
             raise ConfigError(*wrong)
         inputs = {name: record.inputs.get(name, it.default) for name, it in declared.items()} | given
         secret = {name for name, it in declared.items() if it.hides(inputs[name])} | secret_inputs(playbook)
-        self._secrets += (*secrets_of(playbook), *secrets_in({"secret": [inputs.get(it) for it in sorted(secret)]}))
+        self._secrets += (*secrets_of(playbook), *secrets_in({"secret": [inputs.get(word) for word in sorted(secret)]}))
         self._secrets += secrets_in({"secret": list(given.values())})
         return inputs
 
 
 def _given_in_vain(given: GivenAgain, records: Sequence[Record]) -> list[Problem]:
     """The mistakes in what is given again: only what no record holds may be."""
-    known = sorted({name for it in records for name in it.secret_inputs})
+    known = sorted({name for record in records for name in record.secret_inputs})
     problems = []
     for name, at in given.places.items():
         if name not in known:

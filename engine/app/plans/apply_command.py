@@ -38,7 +38,7 @@ from engine.values.result import Status, Verdict
 from engine.values.types import plural
 
 DECLINED = 130
-ANEW = "make a new one with `runbook plan`"
+NEW_PLAN = "make a new one with `runbook plan`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def _apply(plan: _Plan, name: str, options: Options, person: Person, hiding: Sec
             return DECLINED
         consent = Consent.SHOWN
         if expired(saved, datetime.now(UTC)):
-            raise ConfigError(f"{plan.path}: the plan has expired while it was shown; {ANEW}")
+            raise ConfigError(f"{plan.path}: the plan has expired while it was shown; {NEW_PLAN}")
     order = with_secrets_resolved(order, hiding, changes=consent is Consent.SHOWN)
     return _carry_out(saved, order, options, person, hiding, consent)
 
@@ -135,19 +135,19 @@ def _unusable(plan: _Plan, options: Options, person: Person) -> list[Problem]:
     if saved.engine_version != __version__:
         words.append(
             f"the plan was made by version {saved.engine_version}, and this is {__version__}, which may decide "
-            f"otherwise; {ANEW}"
+            f"otherwise; {NEW_PLAN}"
         )
     if expired(saved, now):
-        words.append(f"the plan expired at {saved.expires_at}; {ANEW}")
+        words.append(f"the plan expired at {saved.expires_at}; {NEW_PLAN}")
     if from_the_future(saved, now):
         words.append(f"the plan was made at {saved.made.at}, which lies ahead: check the clock")
     if use := Usage().of(saved.plan):
-        words.append(f"the plan was already applied: {use}; {ANEW}")
+        words.append(f"the plan was already applied: {use}; {NEW_PLAN}")
     if options["replan"] and not person.is_there():
         words.append("--replan shows a new plan and asks, and there is no terminal to ask on")
     if options["replan"] and saved.approvals:
         words.append("--replan: a new plan would need approvals of its own; leave it out, and make a new plan")
-    return [*(Problem(message=f"{plan.path}: {it}") for it in words), *_unapproved(plan, options)]
+    return [*(Problem(message=f"{plan.path}: {word}") for word in words), *_unapproved(plan, options)]
 
 
 def _unapproved(plan: _Plan, options: Options) -> list[Problem]:
@@ -176,7 +176,7 @@ def _unapproved(plan: _Plan, options: Options) -> list[Problem]:
     words = f"{plan.path} needs {plural(saved.approvals, 'approval')}, and has {len(good)}"
     return [
         Problem(message=words, hint=how),
-        *(Problem(message=f"{it.file} does not count: {it.why}") for it in refused),
+        *(Problem(message=f"{each.file} does not count: {each.why}") for each in refused),
     ]
 
 

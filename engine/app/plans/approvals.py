@@ -66,7 +66,7 @@ def default_key() -> str:
 
 def signature_files(plan: str, given: Sequence[str]) -> list[str]:
     """The signatures beside *plan* (``PLAN.NAME.sig``), and those *given*."""
-    return [*given, *sorted(it for it in glob.glob(f"{glob.escape(plan)}.*.sig") if it not in given)]
+    return [*given, *sorted(path for path in glob.glob(f"{glob.escape(plan)}.*.sig") if path not in given)]
 
 
 def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
@@ -74,7 +74,7 @@ def signers_file(given: str, inventories: Sequence[str]) -> Path | None:
     if named := given or os.environ.get("RUNBOOK_ALLOWED_SIGNERS", ""):
         return Path(named).expanduser()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "runbook"
-    places = [*(Path(it).parent for it in inventories), config]
+    places = [*(Path(inventory).parent for inventory in inventories), config]
     return next((folder / SIGNERS for folder in places if (folder / SIGNERS).exists()), None)
 
 
@@ -88,7 +88,7 @@ def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[A
         for file in files:
             try:
                 (own := Path(folder, "signature")).write_bytes(read_signature(file))
-            except ConfigError as error:  # whoever can write beside the plan must not keep others from applying it
+            except ConfigError as error:  # anybody who can write beside the plan must not keep others from applying it
                 refused.append(Refused(file=file, why=str(error)))
                 continue
             found = _checked(content, str(own), str(known), str(signers))
@@ -103,15 +103,17 @@ def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[li
     """Those of *approvals* that are of different people, and of none whose user name is one of *excluded*."""
     good: list[Approval] = []
     refused: list[Refused] = []
-    for it in approvals:
-        own = {_person(name) for name in it.principals} & {name.casefold() for name in excluded}
+    for approval in approvals:
+        own = {_person(name) for name in approval.principals} & {name.casefold() for name in excluded}
         if own:
-            why = f"{', '.join(it.principals)} made the plan or applies it: another person has to approve it"
-            refused.append(Refused(file=it.file, why=why))
-        elif any(it.key == other.key or set(it.principals) & set(other.principals) for other in good):
-            refused.append(Refused(file=it.file, why=f"{it.principals[0]} has approved it already: that counts once"))
+            why = f"{', '.join(approval.principals)} made the plan or applies it: another person has to approve it"
+            refused.append(Refused(file=approval.file, why=why))
+        elif any(approval.key == other.key or set(approval.principals) & set(other.principals) for other in good):
+            refused.append(
+                Refused(file=approval.file, why=f"{approval.principals[0]} has approved it already: that counts once")
+            )
         else:
-            good.append(it)
+            good.append(approval)
     return good, refused
 
 
@@ -127,7 +129,7 @@ def _checked(content: bytes, file: str, known: str, shown: str) -> tuple[tuple[s
     if found.returncode or not principals:
         why = _last_line(found.stderr)
         return f"no signature, or its key is not in {shown} (a line there says whose it is: NAME@HOST KEY): {why}"
-    if vague := next((it for it in principals if set(it) & set("*?!")), ""):
+    if vague := next((principal for principal in principals if set(principal) & set("*?!")), ""):
         return f"its key belongs to {vague} in {shown}: a pattern does not say who approved; name the person there"
     done = _ask(("verify", "-s", file, "-f", known, "-I", principals[0], "-n", NAMESPACE), content)
     key = re.search(r"\bSHA256:[A-Za-z0-9+/]{43}", done.stdout.decode(errors="replace"))

@@ -69,7 +69,7 @@ def changes(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Problem]:
     """Everything in which *sources* are not what *saved* was made from."""
     every = [*_of_playbook(saved, sources, mask), *_of_inventory(saved, sources, mask), *_of_inputs(saved, sources)]
     every += _of_approvals(saved, sources)
-    then, now = {it.host for it in saved.result.hosts}, {it.name for it in sources.selection.hosts}
+    then, now = {host.host for host in saved.result.hosts}, {host.name for host in sources.selection.hosts}
     if then != now and not every:
         names = first_few(sorted(then ^ now), MOST_NAMED)
         every.append(Problem(message=f"the hosts are not those of the plan: {names}", hint="make a new plan"))
@@ -106,7 +106,7 @@ def _of_inventory(saved: SavedPlan, sources: Sources, mask: Mask) -> list[Proble
 
 
 def _of_approvals(saved: SavedPlan, sources: Sources) -> list[Problem]:
-    """The number is the playbook's: whoever makes a plan could write another one into it."""
+    """The number is the playbook's: anybody who makes a plan could write another one into it."""
     then, now = saved.approvals, sources.playbook.limits.approvals
     if then == now:
         return []
@@ -133,9 +133,9 @@ def _parts(playbook: Playbook, mask: Mask) -> dict[str, str]:
     parts: dict[str, object] = {}
     for step in playbook.steps:
         parts[f"{step.phase.value} {step.id}"] = step
-    parts |= {f"finding {it.id}": it for it in playbook.findings}
-    parts |= {f"input {it.name}": it for it in playbook.inputs}
-    parts |= {f"secret {it.name}": it for it in playbook.secrets}
+    parts |= {f"finding {finding.id}": finding for finding in playbook.findings}
+    parts |= {f"input {each.name}": each for each in playbook.inputs}
+    parts |= {f"secret {secret.name}": secret for secret in playbook.secrets}
     parts |= {"limits": playbook.limits, "hosts": playbook.hosts}
     return {name: short_digest(mask(_placeless(to_json(value)))) for name, value in parts.items()}
 
@@ -148,7 +148,7 @@ def _placeless(tree: Json) -> Json:
     """*tree* without the places in files."""
     if isinstance(tree, Mapping):
         return {name: _placeless(value) for name, value in tree.items() if name != "where"}
-    return [_placeless(it) for it in tree] if isinstance(tree, list) else tree
+    return [_placeless(each) for each in tree] if isinstance(tree, list) else tree
 
 
 def _differing(then: Mapping[str, str], now: Mapping[str, str]) -> str:

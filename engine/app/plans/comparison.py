@@ -54,13 +54,17 @@ def difference(saved: SavedHost, fresh: SavedHost, findings: Sequence[Finding], 
         more += [More(step=step.id, words=words) for words in _more(shown, step)]
         less += _less(shown, step)
     there = {step.id for step in fresh.steps}
-    less += [f"{it.id}: no longer needed" for it in saved.steps if it.id not in there and it.decision == "change"]
+    less += [
+        f"{saved_step.id}: no longer needed"
+        for saved_step in saved.steps
+        if saved_step.id not in there and saved_step.decision == "change"
+    ]
     return Difference(more=tuple(more), less=tuple(less))
 
 
 def _new_findings(then: Sequence[Finding], now: Sequence[Finding]) -> Iterator[str]:
     """The errors that are found now and were not when the plan was made."""
-    present = {it.id for it in then if it.status is Presence.PRESENT}
+    present = {each.id for each in then if each.status is Presence.PRESENT}
     for finding in now:
         if finding.severity.drives and finding.status is Presence.PRESENT and finding.id not in present:
             yield f"found now, and not when the plan was made: {finding.id}: {finding.say}"
@@ -116,8 +120,8 @@ def _otherwise(shown: SavedStep, fresh: SavedStep) -> bool:
 
     A diff is of one file, so that it is compared also where the plan showed more targets.
     """
-    same = {it.key for it in shown.targets} == {it.key for it in fresh.targets}
-    kinds = {it.kind for it in fresh.targets}
+    same = {target.key for target in shown.targets} == {target.key for target in fresh.targets}
+    kinds = {target.kind for target in fresh.targets}
     if same and shown.lines != fresh.lines:
         return True
     if same and not kinds & {"process", *AGEING} and _folded(shown.summary) != _folded(fresh.summary):
@@ -131,16 +135,16 @@ def _named(fresh: SavedStep, shown: SavedStep, new: Sequence[Target]) -> Iterato
     """The targets *new* in words; a file that is there again under the same name has another content."""
     names = {(target.kind, target.say) for target in shown.targets}
     before = {(target.kind, target.key): target for target in shown.targets}
-    others = [it for it in new if (it.kind, it.key) in before]
+    others = [each for each in new if (each.kind, each.key) in before]
     for target in others:
         was = _who(before[target.kind, target.key])
         yield f"{target.kind} {_who(target)} is not what the plan showed: {was} ({fresh.id} would {fresh.summary})"
-    new = [it for it in new if it not in others]
-    changed = [it for it in new if it.kind == "file" and (it.kind, it.say) in names]
+    new = [each for each in new if each not in others]
+    changed = [each for each in new if each.kind == "file" and (each.kind, each.say) in names]
     for target in changed:
         yield f"{target.say} has changed since the plan was made ({fresh.id} would {fresh.summary})"
     for kind in dict.fromkeys(target.kind for target in new):
-        if rest := [it for it in new if it.kind == kind and it not in changed]:
+        if rest := [each for each in new if each.kind == kind and each not in changed]:
             several = f"one {kind} more" if len(rest) == 1 else f"{len(rest)} {_plural_of(kind)} more"
             verb = "ended" if kind == "process" else "touched"
             yield f"{several} would be {verb} ({fresh.id}): {_some(rest)}"
@@ -169,7 +173,7 @@ def _less(shown: SavedStep, fresh: SavedStep) -> Iterator[str]:
         return
     now = {(target.kind, target.key) for target in fresh.targets}
     names = {(target.kind, target.say) for target in fresh.targets}
-    gone = [it for it in shown.targets if (it.kind, it.key) not in now and (it.kind, it.say) not in names]
+    gone = [each for each in shown.targets if (each.kind, each.key) not in now and (each.kind, each.say) not in names]
     if gone:
         what = plural(len(gone), gone[0].kind) if gone[0].kind != "process" else f"{len(gone)} of the processes"
         yield f"{fresh.id}: {what} of the plan {'is' if len(gone) == 1 else 'are'} gone: {_some(gone)}"

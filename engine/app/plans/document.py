@@ -165,7 +165,7 @@ def parsed(raw: bytes, path: str) -> SavedPlan:
         raise ConfigError(f"{path} is not a plan: `runbook plan PLAYBOOK --hosts PATTERN -o {path}` makes one")
     if tree.get("format") != FORMAT:
         raise ConfigError(
-            f"{path} is a plan of format {tree.get('format')!r}, and this version applies format {FORMAT}: make it anew"
+            f"{path} is a plan of format {tree.get('format')!r}, and this version applies {FORMAT}: make a new one"
         )
     try:
         edited = tree.get("digest") != _digest(tree)
@@ -187,7 +187,7 @@ def parsed(raw: bytes, path: str) -> SavedPlan:
 def _contradiction(saved: SavedPlan) -> str:
     """Where the part that people read and the part that apply goes by do not agree; empty: nowhere.
 
-    Whoever makes a plan by hand could show one thing, have it approved, and permit another.
+    Anybody who makes a plan by hand could show one thing, have it approved, and permit another.
     """
     result = saved.result
     counted = Counter(host.verdict.value for host in result.hosts)
@@ -266,7 +266,13 @@ def _words(step: SavedStep) -> str:
 
 def shown_lines(result: StepResult) -> str:
     """A digest of the commands that *result* says would be sent."""
-    return short_digest([[it.line, it.script, it.shown, it.effect] for it in result.commands if it.exit_code is None])
+    return short_digest(
+        [
+            [command.line, command.script, command.shown, command.effect]
+            for command in result.commands
+            if command.exit_code is None
+        ]
+    )
 
 
 def short_digest(value: Json) -> str:

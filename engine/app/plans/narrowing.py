@@ -31,13 +31,15 @@ class Narrowing:
 
     def narrowed(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
         """*planned*, in which nothing is left to do on hosts where it would be more than the saved plan shows."""
-        found = {it.host.name: self._difference(it) for it in planned if it.plan}
+        found = {each.host.name: self._difference(each) for each in planned if each.plan}
         self._say_less({host: it.less for host, it in found.items() if it.less and not it.more})
-        drifted = [it for it in planned if it.plan and found[it.host.name].more]
+        drifted = [each for each in planned if each.plan and found[each.host.name].more]
         if drifted and self._replans and not self._run.stop.level() and self._agreed(drifted):
             return planned
-        names = {it.host.name for it in drifted}
-        return tuple(self._held_back(it, found[it.host.name].more) if it.host.name in names else it for it in planned)
+        names = {each.host.name for each in drifted}
+        return tuple(
+            self._held_back(each, found[each.host.name].more) if each.host.name in names else each for each in planned
+        )
 
     def _difference(self, planned: Planned) -> Difference:
         assert planned.plan
@@ -49,17 +51,17 @@ class Narrowing:
 
     def _held_back(self, planned: Planned, more: Sequence[More]) -> Planned:
         """The same with ``drifted`` as its end; without the diagnosis nothing is carried out."""
-        words = "; ".join(it.words for it in more)
+        words = "; ".join(each.words for each in more)
         steps = tuple(_not_sent(step, more) for step in planned.result.steps)
         result = replace(planned.result, verdict=Verdict.DRIFTED, error=f"{NOT_AS_PLANNED}{words}", steps=steps)
         return replace(planned, seen=None, result=result)
 
     def _agreed(self, drifted: Sequence[Planned]) -> bool:
         """Show the new plans of hosts that have drifted, and ask."""
-        names = [it.host.name for it in drifted]
+        names = [planned.host.name for planned in drifted]
         self._run.emit(Asked(hosts=tuple(names)))
-        plans = tuple(self._run.masked_plan(it.plan) for it in drifted if it.plan)
-        self._person.say(f"{plural(len(names), 'host')} changed since the plan was made ({self._made}); anew:")
+        plans = tuple(self._run.masked_plan(planned.plan) for planned in drifted if planned.plan)
+        self._person.say(f"{plural(len(names), 'host')} changed since the plan was made ({self._made}); again:")
         agreed = self._person.ask(plans, len(names))
         self._run.emit(Answered(answer="yes" if agreed else "no"))
         return agreed
@@ -73,8 +75,8 @@ class Narrowing:
 
 def _not_sent(step: StepResult, more: Sequence[More]) -> StepResult:
     """*step* as it ends on a host to which nothing is sent."""
-    sent = tuple(it for it in step.commands if it.exit_code is not None)
-    if own := [it.words for it in more if it.step == step.id]:
+    sent = tuple(command for command in step.commands if command.exit_code is not None)
+    if own := [each.words for each in more if each.step == step.id]:
         return replace(step, status=Status.DRIFTED, why=f"not sent: {'; '.join(own)}", commands=sent, victims=())
     if step.status is not Status.WOULD_CHANGE:
         return step
@@ -87,13 +89,13 @@ def ends_of_others(saved: SavedPlan) -> tuple[HostResult, ...]:
     planned = {host.host for host in saved.hosts}
     return tuple(
         HostResult(
-            host=it.host,
+            host=result.host,
             verdict=Verdict.NOT_STARTED,
-            error=f"the plan has nothing for this host: it was {it.verdict} when the plan was made",
-            steps=tuple(_blocked(step) for step in it.steps),
+            error=f"the plan has nothing for this host: it was {result.verdict} when the plan was made",
+            steps=tuple(_blocked(step) for step in result.steps),
         )
-        for it in saved.result.hosts
-        if it.host not in planned
+        for result in saved.result.hosts
+        if result.host not in planned
     )
 
 

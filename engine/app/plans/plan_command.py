@@ -117,7 +117,7 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
     recorded: dict[str, Json] = {
         option: list(value) if isinstance(value := options[option], tuple) else value for option in RECORDED
     }
-    from_env = tuple(it.name for it in order.playbook.inputs if it.env and it.name in facts.given)
+    from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in facts.given)
     now = datetime.now(UTC)
     return SavedPlan(
         plan=secrets.token_hex(16),
@@ -146,7 +146,7 @@ def _hosts(run: Run, options: Options) -> dict[str, Json]:
 def _brief(host: HostResult) -> HostResult:
     """*host* as people see it: without the states of the probes, and what commands printed."""
     steps = tuple(
-        replace(step, state={}, commands=tuple(it for it in step.commands if it.exit_code is None))
+        replace(step, state={}, commands=tuple(command for command in step.commands if command.exit_code is None))
         for step in host.steps
     )
     return replace(host, steps=steps)
@@ -154,7 +154,7 @@ def _brief(host: HostResult) -> HostResult:
 
 def _next(saved: SavedPlan, out: str) -> list[str]:
     """What was made, and what to do with it."""
-    many = sum(any(it.status is Status.WOULD_CHANGE for it in host.steps) for host in saved.result.hosts)
+    many = sum(any(step.status is Status.WOULD_CHANGE for step in host.steps) for host in saved.result.hosts)
     lines = [
         f"plan {saved.plan[:8]} is in {out}: {plural(many, 'host')} would be changed; it can be applied until "
         f"{saved.expires_at}",
@@ -168,7 +168,7 @@ def _next(saved: SavedPlan, out: str) -> list[str]:
 
 
 def this_user(now: datetime) -> Maker:
-    """Whoever started the program, as the operating system knows them: no variable can say otherwise, but sudo's."""
+    """The user who started the program, as the operating system knows them: no variable but sudo's can change that."""
     number = os.geteuid()
     try:
         user = pwd.getpwuid(number).pw_name

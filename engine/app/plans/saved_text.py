@@ -43,7 +43,7 @@ def report_text(saved: SavedPlan) -> str:
     reporter = reporters.make("console", stream)
     hosts = tuple(host.host for host in whole.hosts)
     start = RunStarted(run=whole.run, playbook=whole.playbook, mode=Mode.PLAN, hosts=hosts, left_out=whole.left_out)
-    events: list[Event] = [start, *(HostFinished(result=it) for it in whole.hosts), RunFinished(result=whole)]
+    events: list[Event] = [start, *(HostFinished(result=result) for result in whole.hosts), RunFinished(result=whole)]
     for event in events:
         reporter.on(event)
     return stream.getvalue()
@@ -64,21 +64,25 @@ def _whole(step: StepResult) -> list[str]:
     """The victims, the difference and the commands of *step*, as ``step_lines`` has them."""
     if step.status is not Status.WOULD_CHANGE and not step.condition:
         return []
-    commands = () if step.victims else (it.shown or f"$ {it.line}" for it in step.commands if it.exit_code is None)
+    commands = (
+        ()
+        if step.victims
+        else (command.shown or f"$ {command.line}" for command in step.commands if command.exit_code is None)
+    )
     return [
-        *(f"  pid {it.pid} ({it.user}) {' '.join(it.command.split())}" for it in step.victims),
-        *(f"  | {it}" for it in (step.diff or "").removesuffix("\n").split("\n") if step.diff),
-        *(f"  {it}" for it in commands),
+        *(f"  pid {victim.pid} ({victim.user}) {' '.join(victim.command.split())}" for victim in step.victims),
+        *(f"  | {line}" for line in (step.diff or "").removesuffix("\n").split("\n") if step.diff),
+        *(f"  {command}" for command in commands),
     ]
 
 
 def _other_targets(saved: SavedPlan) -> list[str]:
     """What else than processes may be touched, host by host: apply goes by it, and a report names processes only."""
     lines = [
-        f"{host.host}: {step.id} may touch: {', '.join(f'{it.kind} {it.say}' for it in others)}"
+        f"{host.host}: {step.id} may touch: {', '.join(f'{other.kind} {other.say}' for other in others)}"
         for host in saved.hosts
         for step in host.steps
-        if (others := [it for it in step.targets if it.kind != "process"])
+        if (others := [target for target in step.targets if target.kind != "process"])
     ]
     return [*lines, ""] if lines else []
 
@@ -122,8 +126,8 @@ def _approvals(saved: SavedPlan, path: str, content: bytes, signers: str) -> lis
     good, refused = approvals_of(saved, content, files, str(known))
     return [
         f"needs {plural(saved.approvals, 'approval')}, has {len(good)}",
-        *(f"  approved by {it.principals[0]} ({it.file}, {it.key})" for it in good),
-        *(f"  {it.file} does not count: {it.why}" for it in refused),
+        *(f"  approved by {approval.principals[0]} ({approval.file}, {approval.key})" for approval in good),
+        *(f"  {each.file} does not count: {each.why}" for each in refused),
     ]
 
 

@@ -64,7 +64,7 @@ def _later(planned: PlannedStep) -> LaterChange | None:
 
 
 def _commands(change: Change) -> str:
-    return short_digest([_shape(it) for it in (*change.commands, *change.finally_)])
+    return short_digest([_shape(command) for command in (*change.commands, *change.finally_)])
 
 
 def _shape(command: Command) -> Json:

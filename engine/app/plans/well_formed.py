@@ -1,4 +1,4 @@
-"""Check that the file of a plan holds what plans hold, field by field: whoever edits it can also make its digest."""
+"""Check that the file of a plan holds what plans hold, field by field: who edits it can also make its digest."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def _of_options(options: Mapping[str, Json]) -> Iterator[str]:
             yield f"options.{name} is not there"
     for name, value in options.items():
         if name in LISTS:
-            good = isinstance(value, list) and all(isinstance(it, str) for it in value)
+            good = isinstance(value, list) and all(isinstance(each, str) for each in value)
         elif name in FLAGS:
             good = isinstance(value, bool)
         elif name == "order":
-            good = value in (None, "", *(it.value for it in HostOrder))
+            good = value in (None, "", *(order.value for order in HostOrder))
         else:
             good = name in (*TEXTS, "hosts") and (value is None or isinstance(value, str))
         if not good:

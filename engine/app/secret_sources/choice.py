@@ -23,10 +23,10 @@ class Choice:
     """
 
     def __init__(self, playbook: Playbook, inventory: Inventory, hosts: Sequence[Host]) -> None:
-        self._own = {"": {it.name: it for it in playbook.secrets}}
-        self._own |= {part.id: {it.name: it for it in part.secrets} for part in playbook.parts}
-        self._inventory = {it.name: it for it in inventory.references}
-        self._hosts = {host.name: {it.name: it for it in host.secrets} for host in hosts}
+        self._own = {"": {secret.name: secret for secret in playbook.secrets}}
+        self._own |= {part.id: {secret.name: secret for secret in part.secrets} for part in playbook.parts}
+        self._inventory = {reference.name: reference for reference in inventory.references}
+        self._hosts = {host.name: {secret.name: secret for secret in host.secrets} for host in hosts}
         self._searched = ", ".join(inventory.sources) or "the inventory"
 
     def referred(self, use: SecretUse) -> Referred | Problem:
@@ -42,7 +42,10 @@ class Choice:
         if lacking := [host for host, found in of_hosts.items() if found is None]:
             return self._lacking(use, lacking)
         found = {host: it for host, it in of_hosts.items() if it}
-        if use.step.once and len({(it.source, it.words, it.where.file) for it in found.values()}) > 1:
+        if (
+            use.step.once
+            and len({(reference.source, reference.words, reference.where.file) for reference in found.values()}) > 1
+        ):
             words = f"secret {use.shown}: a probe that runs once for all hosts, whose secrets of this name differ"
             return problem_at(use.step.where, words, "say under `secrets:` of the playbook where it is")
         return found
@@ -52,7 +55,7 @@ class Choice:
         if declared:
             words = f"secret {name}: neither the playbook nor {self._searched} says where it is"
             return problem_at(declared.where, words, f"secrets: {{{name}: {{env: NAME}}}} in one of them")
-        known = dict.fromkeys([*own, *self._inventory, *(it for found in self._hosts.values() for it in found)])
+        known = dict.fromkeys([*own, *self._inventory, *(word for found in self._hosts.values() for word in found)])
         if use.of_host:
             words = f"there is no secret {name!r} in {self._searched}, neither of the hosts nor of all"
         else:

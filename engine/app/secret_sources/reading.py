@@ -50,7 +50,7 @@ def objection_to(value: str) -> str:
         return f"it has {count}, and fewer than {SHORTEST} cannot be hidden in what hosts print"
     if is_ordinary(value.strip()):
         return "it is an ordinary word (such as root, healthy or default), which cannot be hidden in what hosts print"
-    return _objection_to_lines([it.strip() for it in value.strip().splitlines()])
+    return _objection_to_lines([line.strip() for line in value.strip().splitlines()])
 
 
 def _objection_to_lines(lines: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def _masked_fields(playbook: Playbook, hosts: Sequence[Host]) -> Iterator[Proble
     masked_on: dict[str, list[str]] = {}
     for host in hosts:
         for name, value in host.vars.items():
-            if value == MASK or (isinstance(value, Mapping) and value and all(it == MASK for it in value.values())):
+            if value == MASK or (isinstance(value, Mapping) and value and all(each == MASK for each in value.values())):
                 masked_on.setdefault(name, []).append(host.name)
     for step in playbook.steps if masked_on else ():
         for name in sorted(host_fields(step) & masked_on.keys()):
@@ -118,11 +118,11 @@ class _Reading:
 
     def values(self) -> SecretValues:
         """What was read.  Raises ConfigError with every secret that cannot be had."""
-        texts = [it for it in self._known.values() if isinstance(it, str)]
+        texts = [value for value in self._known.values() if isinstance(value, str)]
         hidden = secrets_in({"secret": texts})
         if self._problems:  # a program may have printed another secret where it says what is wrong
             mask = Masking(hidden)
-            raise ConfigError(*(masked(it, mask) for it in dict.fromkeys(self._problems)))
+            raise ConfigError(*(masked(problem, mask) for problem in dict.fromkeys(self._problems)))
         return SecretValues(by_part=self._common, by_host=self._of_hosts, masked=hidden)
 
     def _value(self, reference: SecretReference, uses: Sequence[SecretUse]) -> str | Problem:

@@ -24,7 +24,7 @@ TOO_MUCH = f"the output exceeds {MOST // 1024} KiB, and its middle is missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandAnswer:
-    """What the look, or the check of a change, gave."""
+    """What the probe, or the check of a change, gave."""
 
     exit_code: int | Unknown = field(metadata={"about": "The exit code (of a change: that of its check)."})
     stdout: str = field(default="", metadata={"about": "Standard output."})
@@ -62,18 +62,18 @@ def _fault(command: Command, done: Completed, *, checking: bool) -> str:
 def still_needed(after: CommandAnswer) -> str:
     """The words for a check that still says that the change is needed."""
     said = (after.stderr.strip() or after.stdout.strip()).splitlines()[-1:]
-    return f"done, but its check still exits with {after.exit_code}" + "".join(f": {it.strip()}" for it in said)
+    return f"done, but its check still exits with {after.exit_code}" + "".join(f": {word.strip()}" for word in said)
 
 
 def holding(answer: CommandAnswer, *, checked: bool) -> Holds | Fails:
-    """A look holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
+    """A probe holds when its exit code is accepted; a check holds when it says that nothing is to be done."""
     if checked and answer.exit_code != 0:
         return Fails(why=f"the check exits with {answer.exit_code}")
     return Holds(why=f"exit code {answer.exit_code}")
 
 
 def objection_to_look(what: str, argv: tuple[str, ...], script: str, action: str) -> str:
-    """Why a look (or a check) of *action* must not run this; empty: it may."""
+    """Why a probe (or a check) of *action* must not run this; empty: it may."""
     found = _known(argv, script)
     if not found:
         return ""

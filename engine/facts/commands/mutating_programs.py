@@ -194,7 +194,7 @@ def _inside(rest: list[str]) -> Iterator[MutatingCommand]:
     after = rest[rest.index("exec") + 1 :]
     while after and after[0].startswith("-"):
         after = after[2:] if after[0] in ("-u", "--user", "-e", "--env", "-w", "--workdir", "-c", "-n") else after[1:]
-    yield from _in_argv([it for it in after[1:] if it != "--"])
+    yield from _in_argv([word for word in after[1:] if word != "--"])
 
 
 def _unwrapped(argv: list[str]) -> list[str]:

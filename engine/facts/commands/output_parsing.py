@@ -59,12 +59,12 @@ def _json(text: str) -> Json | Unknown:
 
 def _csv(text: str) -> Json | Unknown:
     try:
-        rows = [it for it in csv.reader(io.StringIO(text), skipinitialspace=True) if any(map(str.strip, it))]
+        rows = [item for item in csv.reader(io.StringIO(text), skipinitialspace=True) if any(map(str.strip, item))]
     except csv.Error as error:
         return Unknown(why=f"the output is not CSV: {error}")
     if not rows:
         return Unknown(why="the output is empty: it lacks even the row of column names")
-    names = [it.strip() for it in rows[0]]
+    names = [word.strip() for word in rows[0]]
     if len(set(names)) != len(names):
         return Unknown(why="two columns have the same name")
     for number, values in enumerate(rows[1:], 2):

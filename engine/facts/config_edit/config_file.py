@@ -20,7 +20,7 @@ CHANGED, INVALID, NOT_WRITTEN, NOT_ALIKE = 10, 11, 12, 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFile:
-    """A file as a look saw it."""
+    """A file as a probe saw it."""
 
     path: str
     """As it was asked for, with the home folder filled in."""
@@ -53,7 +53,7 @@ class HostFile:
 
 
 def ask_file(path: str) -> Command:
-    """The look at *path*, which is absolute or begins with ``~/``."""
+    """The read of *path*, which is absolute or begins with ``~/``."""
     return Command(script=_LOOK, argv=(path, str(LARGEST)), effect=Effect.READ, private=True)
 
 

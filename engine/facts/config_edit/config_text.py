@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
         case str():
             return value
         case Sequence():
-            return [plain(it) for it in value]
+            return [plain(each) for each in value]
     return value
 
 

@@ -29,7 +29,7 @@ def key_path(text: str) -> KeyPath:
 
 def key_text(path: KeyPath) -> str:
     """*path* in one word, as a playbook would have it."""
-    return ".".join(it if _BARE.fullmatch(it) and it == it.strip() else _quoted(it) for it in path)
+    return ".".join(word if _BARE.fullmatch(word) and word == word.strip() else _quoted(word) for word in path)
 
 
 def _quoted(word: str) -> str:

@@ -70,7 +70,7 @@ class Patched:
 
 
 def patched(text: str, form: str, wanted: DesiredValues, name: str = "the file") -> Patched:
-    """Look for what is *wanted* in *text*, and put it there.  Raises Unparsable.
+    """Find what is *wanted* in *text*, and put it there.  Raises Unparsable.
 
     The new text is parsed again, and must hold the old data with the changed values and nothing else.
     """

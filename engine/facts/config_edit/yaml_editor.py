@@ -2,7 +2,7 @@
 
 ruamel.yaml (0.19) is not used: it writes back other bytes of a text in which nothing was changed: of 5 of the 20
 YAML files of this repository and 3 of the 18 texts of the editor's tests, even with the best of seven indentations
-for each. It writes anew: line ends (``\\r\\n``; none at the end of the file), spaces around values and before
+for each. It rewrites line ends (``\\r\\n``; none at the end of the file), spaces around values and before
 comments, indentation that is not the same everywhere, ``---`` and ``...``, ``null`` and ``~`` (as nothing), escapes
 in quotes, text and brackets over several lines, ``{a: 1}`` in brackets, and numbers: ``-1.1125369292536007e-308``
 becomes another one. It drops anchors that nothing refers to.
@@ -46,13 +46,13 @@ class YamlText:
         self._root = parse(text)
         self._anchored: dict[str, YamlNode] = {}
         self._aliased: set[str] = set()
-        for it in _all(self._root) if self._root else ():
-            if it.anchor in self._anchored:
-                raise Unparsable(f"the anchor &{it.anchor} is defined twice")
-            if it.anchor:
-                self._anchored[it.anchor] = it
-            if it.kind == "alias":
-                self._aliased.add(it.value)
+        for node in _all(self._root) if self._root else ():
+            if node.anchor in self._anchored:
+                raise Unparsable(f"the anchor &{node.anchor} is defined twice")
+            if node.anchor:
+                self._anchored[node.anchor] = node
+            if node.kind == "alias":
+                self._aliased.add(node.value)
         self.data = _data(self._root) if self._root else {}
         self._step = _step(text, self._root)
 
@@ -211,8 +211,8 @@ class YamlText:
             if key.value != MERGE or key.style or key.kind != "scalar":
                 continue
             real = self._real(value)
-            for it in real.items if real.kind == "sequence" else [real]:
-                found = self._lookup(self._real(it), word, depth + 1)
+            for item in real.items if real.kind == "sequence" else [real]:
+                found = self._lookup(self._real(item), word, depth + 1)
                 if found is not None:
                     return found
         return None
@@ -231,9 +231,9 @@ class YamlText:
         if real.kind == "scalar":
             return _scalar(real)
         if real.kind == "sequence":
-            return [self._plain(it, left, depth + 1) for it in real.items]
-        words = [it for it in self._words(real) if it != MERGE]
-        found = {it: self._lookup(real, it) for it in words}
+            return [self._plain(item, left, depth + 1) for item in real.items]
+        words = [text for text in self._words(real) if text != MERGE]
+        found = {text: self._lookup(real, text) for text in words}
         return {word: self._plain(it, left, depth + 1) for word, it in found.items() if it is not None}
 
     def _words(self, node: YamlNode, depth: int = 0) -> list[str]:
@@ -242,15 +242,15 @@ class YamlText:
         for key, value in node.pairs if depth < 20 else ():
             if key.kind == "scalar" and key.value == MERGE and not key.style:
                 real = self._real(value)
-                for it in real.items if real.kind == "sequence" else [real]:
-                    words += self._words(self._real(it), depth + 1)
+                for item in real.items if real.kind == "sequence" else [real]:
+                    words += self._words(self._real(item), depth + 1)
         return list(dict.fromkeys(words))
 
 
 def _all(node: YamlNode) -> Iterator[YamlNode]:
     yield node
-    for it in (*(one for pair in node.pairs for one in pair), *node.items):
-        yield from _all(it)
+    for yaml_node in (*(one for pair in node.pairs for one in pair), *node.items):
+        yield from _all(yaml_node)
 
 
 def _scalar(node: YamlNode) -> Any:
@@ -266,7 +266,7 @@ def _data(node: YamlNode) -> Any:
         case "alias":
             made = _Alias(node.value)
         case "sequence":
-            made = [_data(it) for it in node.items]
+            made = [_data(item) for item in node.items]
         case _:
             made = {key.value if key.kind == "scalar" else str(_data(key)): _data(it) for key, it in node.pairs}
     return made if not node.tag or node.kind == "scalar" else (node.tag, made)

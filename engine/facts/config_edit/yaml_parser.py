@@ -50,7 +50,7 @@ class YamlNode:
 
     def pair(self, word: str) -> tuple[YamlNode, YamlNode] | None:
         """The key *word* and its value."""
-        return next((it for it in self.pairs if it[0].kind == "scalar" and it[0].value == word), None)
+        return next((item for item in self.pairs if item[0].kind == "scalar" and item[0].value == word), None)
 
 
 def parse(text: str) -> YamlNode | None:
@@ -139,7 +139,7 @@ class _Reading:
     def _items(self, made: YamlNode, depth: int) -> None:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             made.items.append(self.node(event, depth + 1))
-        made.end = _end(event) if made.flow else max([made.end, *(it.end for it in made.items)])
+        made.end = _end(event) if made.flow else max([made.end, *(item.end for item in made.items)])
 
     def _pairs(self, made: YamlNode, depth: int) -> None:
         seen: dict[str, int] = {}
@@ -190,7 +190,7 @@ _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
 _WORDS |= dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(("false", "False", "FALSE"), False)
-_WORDS |= {f"{sign}.{it}": float(f"{sign}inf") for it in ("inf", "Inf", "INF") for sign in ("", "+", "-")}
+_WORDS |= {f"{sign}.{each}": float(f"{sign}inf") for each in ("inf", "Inf", "INF") for sign in ("", "+", "-")}
 _WORDS |= dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan"))
 
 

@@ -101,7 +101,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Things:
-    """What one look saw."""
+    """What one probe saw."""
 
     version: str
     root: str
@@ -120,7 +120,7 @@ class Things:
 
 
 def _labels(only: Sequence[str], keep: Sequence[str]) -> tuple[str, ...]:
-    return (*(f"only{at}:{it}" for at, it in enumerate(only)), *(f"keep:{it}" for it in keep))
+    return (*(f"only{at}:{it}" for at, it in enumerate(only)), *(f"keep:{word}" for word in keep))
 
 
 def ask_things(only: Sequence[str], keep: Sequence[str]) -> Command:

@@ -48,7 +48,7 @@ class DockerAnswer:
 
 
 def ask_docker(script: str, *parameters: str, timeout: float = 0.0) -> Command:
-    """*script* after the PRELUDE; *timeout* in seconds where the usual one of a look is too short."""
+    """*script* after the PRELUDE; *timeout* in seconds where the usual one of a probe is too short."""
     return replace(read_script(PRELUDE + script, *parameters), timeout=timeout)
 
 

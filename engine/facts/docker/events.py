@@ -69,6 +69,6 @@ def read_events(done: Completed) -> Events:
         starts=times["start"],
         deaths=times["die"],
         signals=signals,
-        out_of_memory=frozenset(it["id"] for it in own if it["what"] == "oom"),
+        out_of_memory=frozenset(each["id"] for each in own if each["what"] == "oom"),
         cut=len(rows) >= REMEMBERED,
     )

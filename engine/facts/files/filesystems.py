@@ -55,7 +55,7 @@ _ASK = script(__package__, "filesystems_probe")
 
 
 def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
-    """What *done* says of *paths*.  Raises ProbeError when the look did not come to its end."""
+    """What *done* says of *paths*.  Raises ProbeError when the probe did not come to its end."""
     if done.timed_out:
         raise ProbeError("the file systems did not answer in time: a network mount may hang")
     if done.exit_code != 0:

@@ -39,7 +39,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileListing:
-    """What was there on one look."""
+    """What was there on one probe."""
 
     files: tuple[File, ...]
     """The newest first."""
@@ -52,7 +52,7 @@ class FileListing:
 class FilesFound:
     """What was seen."""
 
-    looks: tuple[FileListing, ...]
+    listings: tuple[FileListing, ...]
     """One, or two where it was inspected twice."""
     missing: tuple[str, ...]
     """Globs that match nothing."""
@@ -73,13 +73,13 @@ _END = re.compile(r"\Anow \d+(\x01[0-9a-f-]*\n)")
 
 
 def read_files(done: Completed) -> FilesFound:
-    """What *done* says.  Raises ProbeError when the look did not come to its end."""
+    """What *done* says.  Raises ProbeError when the probe did not come to its end."""
     if done.timed_out:
         raise ProbeError("the files could not be listed in time")
     if done.exit_code != 0:
         raise ProbeError(done.stderr.strip() or f"the files could not be listed (exit code {done.exit_code})")
     now, missing, unreadable = 0, dict[str, None](), dict[str, None]()
-    looks: list[dict[str, File]] = []
+    listings: list[dict[str, File]] = []
     first = _END.match(done.stdout)
     end = first[1] if first else "\x01\n"
     for record in done.stdout.split(end):
@@ -92,17 +92,17 @@ def read_files(done: Completed) -> FilesFound:
             if not re.fullmatch(r"[0-9]{1,15}", rest):
                 raise ProbeError(f"the host's time is not known: date printed {rest[:40]!r}")
             now = int(rest)
-            looks.append({})
+            listings.append({})
             missing.clear()
         elif word == "missing":
             missing[rest] = None
         elif word == "unreadable":
             unreadable[rest] = None
-        elif looks and (file := _file(record, now)):
-            looks[-1][file.path] = file
+        elif listings and (file := _file(record, now)):
+            listings[-1][file.path] = file
     if any(len(part.encode("utf-8", "replace")) >= MOST - 100 for part in done.stdout.split(f"{end}now ")):
         raise ProbeError("there are more files than can be listed: narrow the patterns")
-    return FilesFound(looks=tuple(map(_listing, looks)), missing=tuple(missing), unreadable=tuple(unreadable))
+    return FilesFound(listings=tuple(map(_listing, listings)), missing=tuple(missing), unreadable=tuple(unreadable))
 
 
 def _file(record: str, now: int) -> File | None:
@@ -140,4 +140,6 @@ def number_of(path: str) -> int | Unknown:
 
 def _listing(files: dict[str, File]) -> FileListing:
     newest = sorted(files.values(), key=lambda file: (-file.written, file.path))
-    return FileListing(files=tuple(newest), count=len(newest), total=sum(it.size for it in newest if it.kind == "file"))
+    return FileListing(
+        files=tuple(newest), count=len(newest), total=sum(each.size for each in newest if each.kind == "file")
+    )

@@ -28,12 +28,12 @@ list() {
         fi
     done
 }
-look() {
+list_files() {
     printf 'now %s%s\n' "$(date +%s)" "$end"
     list "$@" | head -c "$most"
     printf '%s\n' "$end"
 }
 command -v stat >/dev/null || { echo 'stat is not on this host' >&2; exit 3; }
-look "$@"
-if [ -n "$interval" ]; then sleep "$interval"; look "$@"; fi
+list_files "$@"
+if [ -n "$interval" ]; then sleep "$interval"; list_files "$@"; fi
 exit 0

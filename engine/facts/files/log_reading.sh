@@ -5,7 +5,7 @@ now=$(date +%s)
 printf 'clock %s %s\n' "$now" "$(date +%z)"
 IFS='
 '
-named() {  # the globs: each file once; what cannot be named is told on fd 3
+named() {  # the globs: each file once; what cannot be named is written to fd 3
     for glob in "$@"; do
         case $glob in '~/'*) glob=$HOME/${glob#??} ;; esac
         any=
@@ -23,7 +23,7 @@ named() {  # the globs: each file once; what cannot be named is told on fd 3
         [ -n "$any" ] || printf 'missing %s\n' "$glob" >&3
     done | awk '!seen[$0]++'
 }
-chosen() {  # the newest files of each user, so that nobody's hide another's; what is left out is told on fd 3
+chosen() {  # the newest files of each user, so that nobody's hide another's; what is left out is written to fd 3
     printf '%s\n' "$names" | tr '\n' '\0' | xargs -0 stat -c '%Y %u %n' -- 2>/dev/null | sort -rn |
         awk -v me="$(id -u)" -v most="$share" -v newest="$newest" -v within="$within" '
         BEGIN {

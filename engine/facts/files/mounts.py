@@ -87,9 +87,9 @@ def ask_mounts(pid: int) -> Command:
 def ask_answers(mounts: Sequence[Mount], pid: int, within: float) -> Command:
     """Whether the file systems of *mounts* answer *within* so many seconds, asked at the first mount of each."""
     above = f"/proc/{pid}/root" if pid else ""
-    pairs = [word for it in mounts for word in (it.filesystem, above + it.path)]
+    pairs = [word for mount in mounts for word in (mount.filesystem, above + mount.path)]
     command = read_script(_ASK, str(ceil(within)), str(pid or "self"), *pairs)
-    return replace(command, timeout=within + 15, called=("mounts", *(it.target for it in mounts)))
+    return replace(command, timeout=within + 15, called=("mounts", *(mount.target for mount in mounts)))
 
 
 _READ = script(__package__, "mounts_read")
@@ -141,7 +141,7 @@ def _row(line: str) -> _Row | None:
         source=source,
         server=server_of(source),
         type=more[0],
-        options=tuple(on_one_line(masked_text(_unescaped(it))) for it in of_both if it),
+        options=tuple(on_one_line(masked_text(_unescaped(each))) for each in of_both if each),
         read_only="ro" in of_both,
         remote=bool(_REMOTE.match(more[0])),
         filesystem=words[2],
@@ -185,7 +185,7 @@ def _not_to_be_asked(mount: Mount, under: str) -> Mount:
         why = "its directory was removed"
     elif under:
         why = f"it lies hidden under what is mounted at {under}"
-    elif any(it == "\ufffd" or "\ud800" <= it <= "\udfff" for it in mount.path):
+    elif any(word == "\ufffd" or "\ud800" <= word <= "\udfff" for word in mount.path):
         return replace(mount, answer="unknown", said="its path is not UTF-8, and cannot be passed to the host")
     else:
         why = ""
@@ -199,9 +199,9 @@ def worth_asking(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
     answers only them.
     """
     chosen: dict[str, Mount] = {}
-    for it in sorted(mounts, key=_rank):
-        if it.answer == "not asked" and not it.said:
-            chosen.setdefault(it.filesystem, it)
+    for mount in sorted(mounts, key=_rank):
+        if mount.answer == "not asked" and not mount.said:
+            chosen.setdefault(mount.filesystem, mount)
     return tuple(chosen.values())[:MOST]
 
 
@@ -224,14 +224,14 @@ def is_private(mount: Mount) -> str:
 
 
 def _private(mount: Mount) -> str:
-    return f"{PRIVATE} ({next((it for it in mount.options if it.startswith('user_id=')), 'its owner')})"
+    return f"{PRIVATE} ({next((option for option in mount.options if option.startswith('user_id=')), 'its owner')})"
 
 
 def read_answers(done: Completed, mounts: Sequence[Mount], asked: Sequence[Mount], within: float) -> tuple[Mount, ...]:
     """*mounts* with the answers of the file systems of *asked*."""
     if done.timed_out or done.exit_code != 0:
         why = done.stderr.strip() or "the host did not say in time whether its file systems answer"
-        return tuple(replace(it, answer="unknown", said=why) if _open(it) else it for it in mounts)
+        return tuple(replace(mount, answer="unknown", said=why) if _open(mount) else mount for mount in mounts)
     lines: dict[str, tuple[str, str]] = {}
     ids: set[str] = set()
     for line in done.stdout.split("\n"):
@@ -241,9 +241,9 @@ def read_answers(done: Completed, mounts: Sequence[Mount], asked: Sequence[Mount
         elif word in ("said", "hung", "earlier"):
             number, _, text = rest.partition(" ")
             lines.setdefault(number, (word, text))
-    answered = {it.filesystem: _answered(it, *lines.get(it.filesystem, ("", "")), within) for it in asked}
-    apart = _without_those_behind(answered)
-    return tuple(_with_answer(it, apart, ids) for it in mounts)
+    answered = {mount.filesystem: _answered(mount, *lines.get(mount.filesystem, ("", "")), within) for mount in asked}
+    separate = _without_those_behind(answered)
+    return tuple(_with_answer(mount, separate, ids) for mount in mounts)
 
 
 def _open(mount: Mount) -> bool:
@@ -276,12 +276,12 @@ def _with_answer(mount: Mount, answered: Mapping[str, Mount], ids: set[str]) -> 
 
 def _without_those_behind(answered: Mapping[str, Mount]) -> dict[str, Mount]:
     """*answered*; a file system whose path leads through one that hangs has said nothing of its own."""
-    hung = [it for it in answered.values() if it.answer == "hung"]
+    hung = [mount for mount in answered.values() if mount.answer == "hung"]
     found = dict(answered)
-    for it in hung:
-        if above := next((other.target for other in hung if _is_above(other.path, it.path)), ""):
+    for mount in hung:
+        if above := next((other.target for other in hung if _is_above(other.path, mount.path)), ""):
             said = f"the way to it leads through {above}, which does not answer"
-            found[it.filesystem] = replace(it, answer="unknown", said=said)
+            found[mount.filesystem] = replace(mount, answer="unknown", said=said)
     return found
 
 
@@ -306,7 +306,7 @@ def _answered(mount: Mount, word: str, text: str, within: float) -> Mount:
 
 def _with_space(mount: Mount, words: Sequence[str]) -> Mount:
     """*mount* with what statfs(2) says: size of a block, blocks, free ones, those for users, inodes, free ones."""
-    if len(words) != 6 or not all(it.isdecimal() for it in words):
+    if len(words) != 6 or not all(word.isdecimal() for word in words):
         return replace(mount, answer="unknown", said=f"stat printed {' '.join(words)[:80]!r}")
     block, blocks, free, avail, inodes, inodes_free = map(int, words)
     if mount.type.startswith("fuse") and not blocks and not inodes and "allow_other" not in mount.options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.shell import script
 
 REFUSED = 4
-"""Exit code of a look that would not read what another user can exchange: stderr is the reason, a line, the user."""
+"""Exit code of a probe that would not read what another user can exchange: stderr is the reason, a line, the user."""
 
 
 def refusal(why: str, owner: str) -> str:

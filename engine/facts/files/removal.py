@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a look at some patterns found."""
+    """What a probe of some patterns found."""
 
     entries: tuple[Entry, ...]
     roots: tuple[str, ...]
@@ -123,7 +123,7 @@ def _found(words: list[str]) -> Found:
                 continue
         at += 2
     return Found(
-        entries=tuple(replace(it, say=_said_of(it, now)) for it in found.values()),
+        entries=tuple(replace(entry, say=_said_of(entry, now)) for entry in found.values()),
         roots=tuple(dict.fromkeys(roots)),
         home=home,
         mounts=tuple(_mounts(words[at + 1])),
@@ -213,8 +213,8 @@ def remove(entries: Iterable[Entry], *, unused: bool = False) -> Command:
     Exit code 1: something was left alone or would not go; stderr says what and why.
     """
     seen = tuple(entries)
-    words = [word for it in seen for word in (*_parted(it.path), f"{it.inode}:{it.modified}", it.kind)]
-    return write_script(_REMOVE, "unused" if unused else "", *words, called=("remove", *(it.path for it in seen)))
+    words = [word for entry in seen for word in (*_parted(entry.path), f"{entry.inode}:{entry.modified}", entry.kind)]
+    return write_script(_REMOVE, "unused" if unused else "", *words, called=("remove", *(entry.path for entry in seen)))
 
 
 def _parted(path: str) -> tuple[str, str]:

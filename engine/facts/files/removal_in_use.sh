@@ -32,7 +32,7 @@ names_in_use() { # names, one a line: prints those that are in use; fails where 
             { sub(/ \(deleted\)$/, ""); sub(/.*\//, "") }
             $0 == "ostype" { opened = 1 }
             $0 == me { mapped = 1 }
-            ($0 in want) && !($0 in told) { told[$0]; print }
+            ($0 in want) && !($0 in said_once) { said_once[$0]; print }
             END { if (whole && opened && mapped && !blind) print end }'
     )
     case $nl$in_use_found in *"$nl$in_use_end") ;; *) why='not every process could be inspected'; return 1 ;; esac

@@ -22,7 +22,7 @@ peek() {  # path, `follow` or `stay`: goes to its directory, and sets what is sa
     fi
     if [ $there = yes ] && [ -w . ] && [ -x . ]; then writable=yes; fi
 }
-peek_file() {  # goes to the regular file that is meant, unless whoever led us there may not read it
+peek_file() {  # goes to the regular file that is meant, unless anybody who led us there may not read it
     if ! view_find "$path"; then
         printf '%s\nbecome %s\n' "$(printf %s "$why" | tr '\n' '?')" "$owner" >&2
         exit 4
@@ -30,7 +30,7 @@ peek_file() {  # goes to the regular file that is meant, unless whoever led us t
     there=yes kind=file exposed=yes
     if [ -L "$path" ]; then target=$here/$name; fi
 }
-peek_exposed() {  # goes there all the same, for a look: nothing is ever opened but a regular file
+peek_exposed() {  # goes there all the same, for a probe: nothing is ever opened but a regular file
     there=yes
     leads_to "${dir:-/}" && cd -P -- "$r" 2>/dev/null || fail "$path: $user cannot access the directory ${dir:-/}"
     here=$(env pwd -P; echo x); here=${here%x}; here=${here%?}

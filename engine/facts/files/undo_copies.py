@@ -56,7 +56,7 @@ def why_not_kept(done: Completed) -> str:
 
 
 def ask_copy(run: str, digest: str) -> Command:
-    """Look for the copy of *run* with that sha256."""
+    """Find the copy of *run* with that sha256."""
     return Command(script=_PROBE, argv=(run, digest, str(LARGEST)), effect=Effect.READ, private=True)
 
 
@@ -69,7 +69,7 @@ def read_copy(done: Completed) -> FileCopy:
         return FileCopy(missing=parts[1] or "there is no copy")
     text = parts[2]
     whole = len(text.encode("utf-8", "surrogateescape")) == int(parts[1])
-    plain = whole and not ("\0" in text or "\ufffd" in text or any("\ud800" <= it <= "\udfff" for it in text))
+    plain = whole and not ("\0" in text or "\ufffd" in text or any("\ud800" <= word <= "\udfff" for word in text))
     return FileCopy(size=int(parts[1]), text=text if plain else None)
 
 

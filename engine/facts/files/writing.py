@@ -64,7 +64,7 @@ class PathState:
 
 
 def ask_place(path: str, *, follow: bool, owner: str = "", group: str = "") -> Command:
-    """Look at *path*, which is absolute or begins with ``~/``, and at who *owner* and *group* are there."""
+    """Read *path*, which is absolute or begins with ``~/``, and who *owner* and *group* are there."""
     argv = (path, "yes" if follow else "no", str(LARGEST), owner, group)
     return Command(script=_LOOK, argv=argv, effect=Effect.READ, private=True)
 
@@ -104,7 +104,7 @@ def read_place(path: str, done: Completed) -> PathState:
 
 
 def _broken(text: str) -> bool:
-    return "\0" in text or "\ufffd" in text or any("\ud800" <= it <= "\udfff" for it in text)
+    return "\0" in text or "\ufffd" in text or any("\ud800" <= word <= "\udfff" for word in text)
 
 
 def difference(place: PathState, text: str | None) -> str:

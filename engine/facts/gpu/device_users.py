@@ -61,10 +61,10 @@ class Users:
         """Every process on any GPU, in words; daemons that only watch are none."""
         stands = (*_PASSING, *_WATCHING)
         users = {user for users in self.by_number.values() for user in users}
-        found = sorted((it for it in users if it.name not in stands or not it.believed), key=lambda it: it.pid)
+        found = sorted((each for each in users if each.name not in stands or not each.believed), key=lambda it: it.pid)
         if not found and (self.blind or not self.presence.all_processes):
             return Unknown(why=self.blind or OTHER_NAMESPACE)
-        return tuple(str(it) for it in found)
+        return tuple(str(each) for each in found)
 
     def held(self, gpu: Gpu) -> bool | Unknown:
         """Whether a process may be at work on it; daemons that only watch are none."""
@@ -95,7 +95,7 @@ class Users:
         if self.presence.minors:
             return self.presence.minors.get(gpu.bus_id)
         numbers = sorted(
-            int(it) for it in (node.removeprefix("/dev/nvidia") for node in self.presence.nodes) if it.isdigit()
+            int(word) for word in (node.removeprefix("/dev/nvidia") for node in self.presence.nodes) if word.isdigit()
         )
         return numbers[gpu.index] if gpu.index < len(numbers) else None
 

@@ -63,7 +63,7 @@ SERIOUS = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.RESET, Need.REBOOT})
 """What asks for more than a restart of the application."""
 
 LASTING = frozenset({Need.CHECK, Need.CONTACT_VENDOR, Need.REBOOT})
-"""What loading the driver anew does not settle; that does what a reset of the GPU does, and no job outlives it."""
+"""What reloading the driver does not settle; that does what a reset of the GPU does, and no job outlives it."""
 
 
 def needs(faults: Iterable[XidError]) -> tuple[GpuNeed, ...]:

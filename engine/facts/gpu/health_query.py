@@ -107,7 +107,7 @@ def read_health(done: Completed) -> Mapping[str, GpuHealth]:
         for cells in (row(line, section.fields, "") for line in section.lines):
             if cells and cells[0] in values:
                 values[cells[0]] |= dict(zip(columns, cells[1:], strict=True))
-    refused -= {REASONS} if any(OLD_REASONS in it for it in values.values()) else set()
+    refused -= {REASONS} if any(OLD_REASONS in value for value in values.values()) else set()
     if len(values) == len(licenses) == 1:  # in some guests the columns have no bus id
         licenses = dict.fromkeys(buses.values(), *licenses.values())
     for index, asked in values.items():

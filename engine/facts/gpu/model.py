@@ -30,9 +30,9 @@ class Gpu:
     memory_total: float | Unknown = NOT_ASKED
     """MiB."""
     utilization: float | Unknown = NOT_ASKED
-    """Percent, on the last look."""
+    """Percent, on the last probe."""
     samples: tuple[float | Unknown, ...] = ()
-    """The percentages of every look, oldest first."""
+    """The percentages of every probe, oldest first."""
     temperature: float | Unknown = NOT_ASKED
     """Degrees Celsius."""
     pstate: str | Unknown = NOT_ASKED
@@ -57,11 +57,11 @@ class Gpu:
     def waits_for_reset(self) -> bool | Unknown:
         """Whether its memory waits for a reset: rows to be remapped, pages to be retired, or by the driver's advice."""
         reported = (self.remap_pending, self.retire_pending, self.drain_recommended)
-        if any(it is True for it in reported):
+        if any(flag is True for flag in reported):
             return True
         return (
             False
-            if any(it is False for it in reported)
+            if any(flag is False for flag in reported)
             else Unknown(why="the driver does not report whether memory waits for a reset")
         )
 

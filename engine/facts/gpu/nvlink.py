@@ -56,7 +56,7 @@ def read_links(done: Completed) -> Links:
         linked = _linked(links.lines)
     return Links(
         linked=linked,
-        capability={it[1]: number(it[2]) for it in rows if it},
+        capability={item[1]: number(item[2]) for item in rows if item},
         switches=bool(fabric and "switch" in fabric.lines),
         fabric_manager=bool(fabric and "manager" in fabric.lines),
     )
@@ -86,7 +86,7 @@ def obstacle(gpus: tuple[Gpu, ...], links: Links) -> str:
     if isinstance(links.linked, Unknown):
         return f"GPUs joined by NVLink must be reset together, and the joined GPUs are not known ({links.linked.why})"
     asked = {gpu.uuid for gpu in gpus}
-    left = [it for it in links.linked if it not in asked]
+    left = [word for word in links.linked if word not in asked]
     return f"NVLink joins these GPUs to others that must be reset together with them: {', '.join(left)}" if left else ""
 
 

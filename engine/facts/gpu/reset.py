@@ -98,8 +98,8 @@ def read_settings(done: Completed, gpus: tuple[Gpu, ...]) -> Mapping[str, GpuSet
         mode = gpu.compute_mode
         limit = _unlike(*power[gpu.uuid][1:]) if gpu.uuid in power else ""
         now, usual = (clocks[gpu.uuid][1:3], clocks[gpu.uuid][3:]) if gpu.uuid in clocks else ((), ())
-        numbers = [number(it) for it in (*now, *usual)]
-        known = len(numbers) == 4 and not any(isinstance(it, Unknown) for it in numbers)
+        numbers = [number(word) for word in (*now, *usual)]
+        known = len(numbers) == 4 and not any(isinstance(each, Unknown) for each in numbers)
         made[gpu.key] = GpuSettings(
             compute_mode="" if isinstance(mode, Unknown) or mode == "Default" else mode,
             power_limit=limit,

@@ -110,8 +110,8 @@ def _rows(section: QuerySection, free: str, is_row: re.Pattern[str]) -> tuple[li
 
 def _joined(rows: list[dict[str, str]], part: QuerySection) -> list[dict[str, str]]:
     more, _ = _rows(part, "", _IS_PART)
-    by_index = {it["index"]: it for it in more}
-    return [{**it, **by_index.get(it["index"], {})} for it in rows]
+    by_index = {each["index"]: each for each in more}
+    return [{**each, **by_index.get(each["index"], {})} for each in rows]
 
 
 def _gpu(values: Mapping[str, str]) -> Gpu:
@@ -176,15 +176,15 @@ def _needs_reset(values: Mapping[str, str]) -> bool | Unknown:
 
 
 def _seen_again(gpu: Gpu, again: list[dict[str, str]]) -> Gpu:
-    """*gpu* with what a second look saw of it."""
-    mine = [it for it in again if it["uuid"] == gpu.uuid] if gpu.uuid else []
-    mine = mine or [it for it in again if it["index"] == str(gpu.index) and not it["uuid"].startswith("GPU-")]
+    """*gpu* with what a second probe saw of it."""
+    mine = [each for each in again if each["uuid"] == gpu.uuid] if gpu.uuid else []
+    mine = mine or [each for each in again if each["index"] == str(gpu.index) and not each["uuid"].startswith("GPU-")]
     if not mine:
         return replace(gpu, samples=(*gpu.samples, _NO_SECOND))
     busy = number(mine[0]["utilization.gpu"], most=100)
     if isinstance(busy, Unknown) and isinstance(gpu.utilization, Unknown):
         busy = gpu.utilization
-    marked = any(_NEEDS_RESET.search(it) for it in mine[0].values())
+    marked = any(_NEEDS_RESET.search(text) for text in mine[0].values())
     later = faults({"name": gpu.name, "mig.mode.current": str(gpu.mig), **mine[0]})
     return replace(
         gpu,
@@ -224,7 +224,7 @@ def _listed(
 
     Of GPUs whose UUIDs are *silent* the driver lists none: each has one entry, of which nothing is known.
     """
-    asked = [it for it in found if it.name == "apps"]
+    asked = [query_section for query_section in found if query_section.name == "apps"]
     if not asked:
         return Unknown(why="nvidia-smi was not queried for processes"), ()
     rows, errors = _rows(asked[-1], "", _IS_APP)
@@ -253,4 +253,4 @@ def _app(values: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> Com
 
 
 def _lost(errors: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(it for line in errors if _LOST.search(line) for it in bus_ids(line)))
+    return tuple(dict.fromkeys(text for line in errors if _LOST.search(line) for text in bus_ids(line)))

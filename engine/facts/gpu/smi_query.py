@@ -53,7 +53,7 @@ def ask_gpus(interval: float = 0.0, *, apps: bool = False, groups: Sequence[str]
     *groups* are more fields, with commas between them: all in one query, and group by group where that is refused;
     ``NEW/OLD`` asks for OLD where NEW is refused.
     """
-    full, core, small = (",".join(it) for it in ((*CORE, *OPTIONAL), CORE, SMALL))
+    full, core, small = (",".join(item) for item in ((*CORE, *OPTIONAL), CORE, SMALL))
     words = (full, core, small, f"{interval:g}" if interval else "", ",".join(APPS) if apps else "")
     return replace(read_script(_ASK_GPUS, *words, *groups), hangs=SMI, valid_for=VALID)
 
@@ -82,7 +82,7 @@ _ASK_PRESENCE = script(__package__, "gpu_presence")
 
 
 def read_presence(done: Completed) -> GpuPresence:
-    """What *done* shows.  Raises ProbeError when the look did not come to its end."""
+    """What *done* shows.  Raises ProbeError when the probe did not come to its end."""
     if done.timed_out or done.exit_code != 0:
         raise ProbeError("sysfs and /dev could not be inspected for NVIDIA GPUs")
     facts = [line.split() for line in done.stdout.splitlines() if line.strip()]

@@ -45,7 +45,7 @@ if [ $rc = 2 ]; then  # a field that this nvidia-smi does not know: ask for the 
 fi
 case $rc in
     0|2|6|14|15) ;;
-    *)  # it does not work, and is not asked again: what a second look was to tell is not known
+    *)  # it does not work, and is not asked again: what a second probe was to tell is not known
         [ -z "$interval" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
         exit 0 ;;
 esac

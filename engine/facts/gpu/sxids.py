@@ -1,7 +1,7 @@
 """The faults of NVSwitches (SXids): what each means, how severe it is, and what it requires.
 
 The driver's own word in the line (``Fatal``, ``Non-fatal``) counts first; the table ``sxids.csv``, after the appendix
-of the vendor's Fabric Manager guide, has the names, and tells apart what of the rest may be ignored.
+of the vendor's Fabric Manager guide, has the names, and distinguishes what of the rest may be ignored.
 """
 
 from __future__ import annotations

@@ -12,31 +12,31 @@ EMPTY = 1024.0
 
 
 def busy(gpu: Gpu, above: float) -> bool | Unknown:
-    """Whether it was busier than *above* percent on every look; only numbers tell."""
+    """Whether it was busier than *above* percent on every probe; only numbers tell."""
     if _only_starting(gpu):
         return False
     seen = gpu.samples or (gpu.utilization,)
-    if gpu.faults and not all(not isinstance(it, Unknown) and it > above for it in seen):
+    if gpu.faults and not all(not isinstance(number, Unknown) and number > above for number in seen):
         return _not_well(gpu)
-    if any(not isinstance(it, Unknown) and it <= above for it in seen):
+    if any(not isinstance(number, Unknown) and number <= above for number in seen):
         return False
-    return next((it for it in seen if isinstance(it, Unknown)), True)
+    return next((number for number in seen if isinstance(number, Unknown)), True)
 
 
 def idle(gpu: Gpu, below: float) -> bool | Unknown:
-    """Whether it was at *below* percent, or less, on every look; only numbers tell, of a GPU that shows no fault."""
+    """Whether it was at *below* percent, or less, on every probe; only numbers tell, of a GPU that shows no fault."""
     if _only_starting(gpu):
         return True
     if gpu.faults:
         return _not_well(gpu)
     seen = gpu.samples or (gpu.utilization,)
-    if any(not isinstance(it, Unknown) and it > below for it in seen):
+    if any(not isinstance(number, Unknown) and number > below for number in seen):
         return False
-    return next((it for it in seen if isinstance(it, Unknown)), True)
+    return next((number for number in seen if isinstance(number, Unknown)), True)
 
 
 def _only_starting(gpu: Gpu) -> bool:
-    """Whether its percentage is the driver's own work: without persistence each look starts the driver anew.
+    """Whether its percentage is the driver's own work: without persistence each probe restarts the driver.
 
     An idle L40S then shows 100 % with 0 MiB in use; whatever really runs on a GPU uses memory.
     """
@@ -50,7 +50,7 @@ def _not_well(gpu: Gpu) -> Unknown:
 
 
 def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown) -> bool | Unknown:
-    """Whether it is broken for whoever comes next: the driver asks for a reset, or it is busy for nobody.
+    """Whether it is broken for anybody who comes next: the driver asks for a reset, or it is busy for nobody.
 
     *held*: a process of this host has its device node open; *listed*: nvidia-smi lists a process on it.
     """
@@ -61,7 +61,7 @@ def wedged(gpu: Gpu, above: float, held: bool | Unknown, listed: bool | Unknown)
         return False
     if isinstance(at_work, Unknown):
         return False if _never_told(gpu) and _empty(gpu) else at_work
-    return next((it for it in (held, listed) if isinstance(it, Unknown)), True)
+    return next((each for each in (held, listed) if isinstance(each, Unknown)), True)
 
 
 def unused(gpu: Gpu) -> bool:
@@ -101,9 +101,9 @@ def listed_on(gpu: Gpu, apps: tuple[ComputeProcess, ...] | Unknown) -> bool | Un
     if isinstance(apps, Unknown):
         return apps
     here = [app for app in apps if app.gpu_uuid and app.gpu_uuid == gpu.uuid]
-    if any(it.name or not isinstance(it.pid, Unknown) for it in here):
+    if any(process.name or not isinstance(process.pid, Unknown) for process in here):
         return True
-    if unknown := next((it.pid for it in here if isinstance(it.pid, Unknown)), None):
+    if unknown := next((process.pid for process in here if isinstance(process.pid, Unknown)), None):
         return unknown
     if any(not app.gpu_uuid.startswith("GPU-") for app in apps) or not gpu.uuid:
         return Unknown(why="nvidia-smi lists processes without saying on which GPU")
@@ -152,4 +152,4 @@ def unseen(reading: SmiReading, presence: GpuPresence) -> tuple[str, ...]:
 def chosen(gpus: Iterable[Gpu], names: Iterable[str]) -> Mapping[str, Gpu | None]:
     """Each of *names* (UUID, bus id or index) with the GPU that is called so; None where there is none."""
     there = tuple(gpus)
-    return {name: next((it for it in there if it.is_called(name)), None) for name in names}
+    return {name: next((gpu for gpu in there if gpu.is_called(name)), None) for name in names}

@@ -111,7 +111,7 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
         found |= dict(_of_row(gpu)) | dict(_of_health(gpu, health))
     if device and device.narrow is True:
         found.setdefault(Condition.NARROW, f"{device.width} lanes of {device.width_max}")
-    conditions = tuple(it for it in Condition if it in found)
+    conditions = tuple(condition for condition in Condition if condition in found)
     missing = tuple(_missing_values(gpu, health)) if gpu else ()
     unknown = gpu is None or any(not _normally_missing(gpu, value) for _, value in missing)
     return GpuVerdict(
@@ -121,7 +121,7 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
         name=(gpu.name if gpu else "") or (device.model if device else ""),
         verdict=str(conditions[0]) if conditions else "unknown" if unknown else "healthy",
         conditions=tuple(map(str, conditions)),
-        why=tuple(found[it] for it in conditions),
+        why=tuple(found[condition] for condition in conditions),
         not_checked=tuple(f"{check}: {value.why}" for check, value in missing),
     )
 
@@ -150,7 +150,7 @@ def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
     if gpu.requires_reset is True:
         yield Condition.RESET, f"the driver asks for: {action}" if isinstance(action, str) else "the driver asks for it"
     if gpu.faults:
-        small = [it.startswith(_READINGS) for it in gpu.faults] == [True]
+        small = [fault.startswith(_READINGS) for fault in gpu.faults] == [True]
         yield Condition.ONE_VALUE if small else Condition.NO_VALUES, "; ".join(gpu.faults)
     if gpu.waits_for_reset is True:
         yield Condition.WAITS, "rows to be remapped" if gpu.remap_pending is True else "pages to be retired"

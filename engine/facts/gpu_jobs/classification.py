@@ -20,14 +20,14 @@ NOT_ASKED = Unknown(why="not checked, because the step is for all of these proce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """What a closer look saw."""
+    """What a closer probe saw."""
 
     load: Load
     walk: OpenFileScan | Unknown
 
 
 def observe_gpu_use(*globs: str, above: float, lost: Iterable[str] = ()) -> Generator[tuple[Command, ...], Any, GpuUse]:
-    """Look twice at the GPUs, and then at who has their nodes, and files of *globs*, open."""
+    """Sample the GPUs twice, and then read who has their nodes, and files of *globs*, open."""
     presence, gpus, walked = yield (*ask_load(), ask_holders(*(globs or (GPUS,))))
     walk: OpenFileScan | Unknown
     try:
@@ -100,7 +100,7 @@ def _spared(process: Process, why: str) -> Protected:
 def described(pid: int, walk: OpenFileScan, load: Load) -> Process:
     """The process with what it has open, and whether nvidia-smi lists it."""
     pids = load.pids()
-    devices = tuple(it.path for it in walk.open.get(pid, ()))
+    devices = tuple(file.path for file in walk.open.get(pid, ()))
     listed = pids if isinstance(pids, Unknown) else pid in pids
     return replace(shown(walk.table.rows[pid]), devices=devices, listed=listed, gpus=_gpus(pid, walk, load))
 

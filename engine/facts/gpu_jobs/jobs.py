@@ -18,14 +18,14 @@ class ProcessJobs:
 
     def share(self, own: Mapping[int, bool | Unknown]) -> dict[int, bool | Unknown]:
         """What holds for each process when it holds for all of a family that it holds for one: ignorance too."""
-        return {pid: worst(own.get(it, False) for it in family) for pid, family in self.members.items()}
+        return {pid: worst(own.get(number, False) for number in family) for pid, family in self.members.items()}
 
 
 def process_jobs(table: Table) -> ProcessJobs:
     """Who belongs together: parent and child, one process group, one container or batch job.
 
     A family ends where several jobs meet: at pid 1, at daemons (sshd, containerd-shim, slurmstepd, tmux ...), at
-    shells that a person types into, at our own connection, and at whoever runs this tool. A container counts only
+    shells that a person types into, at our own connection, and at anybody who runs this tool. A container counts only
     where we look from outside of it. Two jobs taken for one are spared together, which is the mistake on the safe side.
     """
     borders = frozenset(pid for pid, row in table.rows.items() if _is_border(row, table)) | _above_us(table)

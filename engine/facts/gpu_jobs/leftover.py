@@ -26,7 +26,7 @@ from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
 APART = 2.0
-"""Seconds between the two looks at how busy a GPU is."""
+"""Seconds between the two samples of how busy a GPU is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Load:
     reading: SmiReading | Unknown
     presence: GpuPresence | Unknown
     above: float
-    """Percent: a GPU that was busier on one of the looks is busy."""
+    """Percent: a GPU that was busier on one of the probes is busy."""
 
     @property
     def absent(self) -> bool:
@@ -149,7 +149,7 @@ def gpus_of(pid: int, walk: OpenFileScan, load: Load) -> tuple[Gpu, ...] | Unkno
         return load.reading
     found = {app.gpu_uuid: None for app in load.apps if app.pid == pid} if not isinstance(load.apps, Unknown) else {}
     held = {gpu.key: gpu for gpu in load.gpus if gpu.uuid in found}
-    nodes = [it for it in walk.open.get(pid, ()) if it.gpu is not None or it.partition]
+    nodes = [file for file in walk.open.get(pid, ()) if file.gpu is not None or file.partition]
     for node in nodes:
         gpu = _gpu_of(node, walk, load)
         if isinstance(gpu, Unknown):
@@ -187,9 +187,9 @@ def _own(pid: int, walk: OpenFileScan, load: Load, listed: Mapping[int, list[str
     if isinstance(load.reading, Unknown):
         if pid in walk.unseen:
             return Unknown(why="its open files could not be inspected, and " + load.reading.why)
-        return load.reading if any(it.driver for it in walk.open.get(pid, ())) else False
-    answers = [_busy_node(it, walk, load) for it in walk.open.get(pid, ())]
-    answers += [_busy_uuid(it, load) for it in listed.get(pid, ())]
+        return load.reading if any(file.driver for file in walk.open.get(pid, ())) else False
+    answers = [_busy_node(file, walk, load) for file in walk.open.get(pid, ())]
+    answers += [_busy_uuid(word, load) for word in listed.get(pid, ())]
     if pid in walk.unseen and not any(answer is True for answer in answers):
         answers.append(
             Unknown(why="its open files could not be inspected, and a GPU is busy, or its utilisation is unknown")

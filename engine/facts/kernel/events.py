@@ -132,7 +132,7 @@ def _device(text: str) -> str:
 def hung_tasks(messages: Iterable[Message]) -> tuple[HungTask, ...]:
     """Tasks that were blocked for too long."""
     read = tuple(messages)
-    owners = {one.group(1, 2): one.group(3, 4) for it in read if (one := KINDS["lock_owner"].find(it.text))}
+    owners = {one.group(1, 2): one.group(3, 4) for each in read if (one := KINDS["lock_owner"].find(each.text))}
     found = ((message, KINDS["hung_task"].find(message.text)) for message in read)
     return tuple(_hung(it, one, owners) for it, one in found if one)
 

@@ -22,7 +22,7 @@ NEAR = 4
 
 
 MENDED_BY_LOADING: frozenset[str] = frozenset({"init_failed", "firmware_hung", "needs_reset", "api_mismatch"})
-"""Faults of GPUs that are over, or reported again, once the driver has been loaded anew."""
+"""Faults of GPUs that are over, or reported again, once the driver has been reloaded."""
 
 FaultOfGpu = Literal["off_the_bus", "init_failed", "firmware_hung", "needs_reset", "api_mismatch"]
 _FAULTS_OF_GPU: tuple[FaultOfGpu, ...] = get_args(FaultOfGpu)
@@ -86,7 +86,7 @@ def _numbered_faults(messages: Sequence[Message]) -> list[tuple[int, GpuFault]]:
 
 
 _CLOCKS = 300.0
-"""Seconds by which the time of a message may differ from the boot's: a clock is set anew after a boot."""
+"""Seconds by which the time of a message may differ from the boot's: a clock is set again after a boot."""
 
 
 def since_boot(messages: Sequence[Message], boot: float | None) -> tuple[Message, ...]:
@@ -97,7 +97,9 @@ def since_boot(messages: Sequence[Message], boot: float | None) -> tuple[Message
     begun = [number for number, message in enumerate(messages) if KINDS["booted"].find(message.text)]
     if begun or boot is None:
         return tuple(messages[begun[-1] if begun else 0 :])
-    return tuple(it for it in messages if it.since_boot is not None or it.at is None or it.at >= boot - _CLOCKS)
+    return tuple(
+        each for each in messages if each.since_boot is not None or each.at is None or each.at >= boot - _CLOCKS
+    )
 
 
 def last_loaded(messages: Sequence[Message]) -> int:
@@ -128,7 +130,7 @@ def xids_by_mending(messages: Sequence[Message]) -> tuple[tuple[Xid, ...], tuple
 
 
 def open_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:
-    """Those of ``gpu_faults`` that neither loading the driver anew nor a reset of the GPU has mended."""
+    """Those of ``gpu_faults`` that neither reloading the driver nor a reset of the GPU has mended."""
     loaded, resets = last_loaded(messages), last_resets(messages)
     return tuple(
         gpu_fault

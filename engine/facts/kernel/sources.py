@@ -90,14 +90,14 @@ def read_kernel(output: str) -> KernelLog:
             reported.append(_Told(name=rest))
         elif reported and line:
             reported[-1].facts.setdefault(word, rest)
-    merged = _merged([_source(it, clock) for it in reported], clock)
+    merged = _merged([_source(answer, clock) for answer in reported], clock)
     return replace(merged, errors=messages(errors, clock))
 
 
 def read_text(text: str) -> KernelLog:
     """What a log that was handed to us says; no clock goes with it."""
     found = messages((line[:LINE] for line in text.split("\n")), HostClock())
-    times = [it.at for it in found if it.at is not None]
+    times = [each.at for each in found if each.at is not None]
     return KernelLog(
         messages=found,
         sources=("text",) if found else (),
@@ -124,7 +124,7 @@ def _clock(text: str) -> HostClock:
 
 def _source(reported: _Told, clock: HostClock) -> Source:
     facts, end = reported.facts, reported.facts.get("end", "")
-    first, last = (message(facts[it], clock) if it in facts else None for it in ("first", "last"))
+    first, last = (message(facts[word], clock) if word in facts else None for word in ("first", "last"))
     start = message(facts["start"], clock).at if "start" in facts else None
     made = Source(
         name=reported.name,
@@ -226,7 +226,7 @@ def _later(other: Source, found: Iterable[Message], first: Source, *, everything
         or candidate.at > end - _OVERLAP
         or candidate.at < min(begin, end) + _OVERLAP
     )
-    return [it for it in outside if not _is_known(it, known.get(it.text.strip(), ()))]
+    return [each for each in outside if not _is_known(each, known.get(each.text.strip(), ()))]
 
 
 def _is_known(message: Message, times: Iterable[float | None]) -> bool:
@@ -236,7 +236,7 @@ def _is_known(message: Message, times: Iterable[float | None]) -> bool:
 def _begins(source: Source, clock: HostClock) -> float | None:
     """The moment from which on nothing is missing: that of the first line, or the boot where that was the first."""
     if source.dropped:
-        return next((it.at for it in source.found if it.at is not None), None)
+        return next((each.at for each in source.found if each.at is not None), None)
     if source.first and source.first.since_boot is not None and source.first.since_boot < _BOOTED:
         return clock.boot
     return source.start
@@ -246,7 +246,7 @@ def _drift(journal: Source, ring: Source) -> float | None:
     """The offset between the two clocks, by the last messages that both have."""
     if journal.name != "journal":
         return None
-    both = [it for it in (journal.last, *journal.found[-50:]) if it and it.at is not None]
+    both = [each for each in (journal.last, *journal.found[-50:]) if each and each.at is not None]
     times: dict[str, list[float]] = {}
     for journal_message in both:
         times.setdefault(journal_message.text.strip(), []).append(journal_message.at or 0.0)

@@ -29,7 +29,7 @@ class XidGroup:
     instances: tuple[str, ...]
     """The MIG instances that they name."""
     processes: tuple[str, ...]
-    """The processes that they name, as ``python3 (pid 4711)``: often victims, or whoever asked."""
+    """The processes that they name, as ``python3 (pid 4711)``: often victims, or anybody who asked."""
     text: str
     """The last one's."""
     say: str

@@ -80,10 +80,10 @@ def probe_by_command_line(
     walk = closer.walk
     again = _chosen(tests, walk.table, allow, users)
     now = () if isinstance(again.matches, Unknown) else again.matches
-    blind = next((Unknown(why=f"pid {it.pid}: {it.why}") for it in again.unsearched), None)
-    matches = tuple(described(it.pid, walk, closer.load) for it in now)
+    blind = next((Unknown(why=f"pid {protected.pid}: {protected.why}") for protected in again.unsearched), None)
+    matches = tuple(described(process.pid, walk, closer.load) for process in now)
     sides = classify(matches, before, closer)
-    stuck = {it.key for it in plain.unkillable}
+    stuck = {process.key for process in plain.unkillable}
     return replace(
         again,
         matches=again.matches if isinstance(again.matches, Unknown) else matches,
@@ -91,7 +91,7 @@ def probe_by_command_line(
         at_work=again.at_work if isinstance(again.matches, Unknown) else sides.at_work,
         beyond_help=sides.beyond_help,
         protected=(*again.protected, *sides.undecided),
-        unkillable=tuple(it for it in again.unkillable if it.key in stuck),
+        unkillable=tuple(process for process in again.unkillable if process.key in stuck),
     )
 
 
@@ -99,7 +99,7 @@ def _chosen(
     tests: list[SearchPattern], table: Table, allow: Collection[str], users: Collection[str] = ()
 ) -> CommandLineMatch:
     """The processes in *table* that match, protected or not; nothing is known of the GPUs yet."""
-    counted = [it for it in table.rows.values() if not users or it.uid == "0" or it.process.user in users]
+    counted = [each for each in table.rows.values() if not users or each.uid == "0" or each.process.user in users]
     found, unsearched = _search(tests, counted)
     split = split_by_protection(found, table, allow)
     matches = tuple(shown(row) for row in split.free if not row.defunct)

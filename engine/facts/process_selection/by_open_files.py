@@ -96,8 +96,8 @@ def probe_by_open_files(
         return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
     before = {process.key for process in plain.processes}
     now = _chosen(closer.walk, allow)
-    stuck = {it.key for it in plain.unkillable}
-    now = replace(now, unkillable=tuple(it for it in now.unkillable if it.key in stuck))
+    stuck = {each.key for each in plain.unkillable}
+    now = replace(now, unkillable=tuple(each for each in now.unkillable if each.key in stuck))
     if isinstance(now.processes, Unknown) or not now.processes:
         return replace(now, foreign=_foreign(closer.walk, closer.load.pids()))
     holders = tuple(described(process.pid, closer.walk, closer.load) for process in now.processes)
@@ -138,8 +138,8 @@ def _with_foreign(plain: OpenFileMatch, walk: OpenFileScan) -> Generator[tuple[C
         found = [app.pid for app in read_apps(apps)]
     except ProbeError as error:
         return replace(plain, foreign=Unknown(why=str(error)))
-    nameless = next((it for it in found if isinstance(it, Unknown)), None)
-    pids = nameless or frozenset(it for it in found if not isinstance(it, Unknown))
+    nameless = next((number for number in found if isinstance(number, Unknown)), None)
+    pids = nameless or frozenset(number for number in found if not isinstance(number, Unknown))
     return replace(plain, foreign=_foreign(walk, pids))
 
 
@@ -179,7 +179,7 @@ def _blind(walk: OpenFileScan) -> Unknown | None:
 
 
 def _uses_gpu(walk: OpenFileScan, pid: int) -> bool:
-    return any(it.driver or it.gpu is not None for it in walk.open.get(pid, ()))
+    return any(file.driver or file.gpu is not None for file in walk.open.get(pid, ()))
 
 
 def _no_view(plain: OpenFileMatch) -> Unknown | None:
@@ -189,8 +189,8 @@ def _no_view(plain: OpenFileMatch) -> Unknown | None:
 def _devices(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
     if isinstance(leftover, Unknown):
         return leftover
-    held = {it.path for process in leftover for it in walk.asked(process.pid)}
-    return tuple(it for it in walk.present() if it in held)
+    held = {file.path for process in leftover for file in walk.asked(process.pid)}
+    return tuple(word for word in walk.present() if word in held)
 
 
 def _gpus(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:

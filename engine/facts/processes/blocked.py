@@ -56,7 +56,7 @@ class BlockedTask:
     name: str
     """As the kernel calls it (15 characters)."""
     wchan: str
-    """The function of the kernel that it sleeps in; empty where that is not told."""
+    """The function of the kernel that it sleeps in; empty where that is not known."""
     waits_for: WaitsFor
     devices: tuple[str, ...] = ()
     """The GPU device nodes that its process has open."""
@@ -94,7 +94,7 @@ def read_blocked(done: Completed) -> tuple[BlockedTask, ...]:
 
 def _task(block: list[tuple[str, str]]) -> BlockedTask | None:
     numbers = block[0][1].split()
-    if len(numbers) != 6 or not all(it.isascii() and it.isdigit() for it in numbers[:4]):
+    if len(numbers) != 6 or not all(number.isascii() and number.isdigit() for number in numbers[:4]):
         return None
     pid, tid, start, parent = map(int, numbers[:4])
     fields = dict(block[1:])

@@ -6,7 +6,7 @@
 #
 # A task that was switched to in between has run: it is in state D by turns, as one that works on a disk is. This is
 # the rule of the kernel's own hung-task detector. The driver is the exception, whose loops sleep in state D and wake
-# to ask a dead GPU again, so that it is told and not left out here.
+# to ask a dead GPU again, so that it is named and not left out here.
 LC_ALL=C; export LC_ALL
 blocked_state() { # pid, tid: sets state and start; fails where there is no such task
     blocked_line=''

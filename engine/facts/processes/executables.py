@@ -83,4 +83,4 @@ def _is_roots(path: str, before: str, inode: _File, files: Mapping[str, _File]) 
     parents = bare.split("/")[1:-1]
     folders = [f"{before}/.", *(f"{before}/{'/'.join(parents[: at + 1])}" for at in range(len(parents)))]
     above = [files.get(folder) for folder in folders]
-    return inode.only_roots(stat.S_IFREG) and all(it is not None and it.only_roots(stat.S_IFDIR) for it in above)
+    return inode.only_roots(stat.S_IFREG) and all(file is not None and file.only_roots(stat.S_IFDIR) for file in above)

@@ -31,6 +31,6 @@ NAMES: dict[str, str] = {
 REALLY = script(__package__, "known_daemons")
 """Goes before what looks for a process by the name that it has given itself.
 
-Whoever starts a setuid program of root's shows by the real user. Whom files in /proc/PID belong to says nothing: a
+Anybody who starts a setuid program of root's shows by the real user. Whom files in /proc/PID belong to says nothing: a
 process may hide that.
 """

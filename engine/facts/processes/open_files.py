@@ -97,13 +97,13 @@ class OpenFileScan:
             user = self.table.rows[pid].process.user
             users[user] = users.get(user, 0) + 1
         worst = sorted(users, key=lambda user: (-users[user], user))[:3]
-        named = ", ".join(f"{users[it]} of user {it}" for it in worst)
+        named = ", ".join(f"{users[word]} of user {word}" for word in worst)
         why = " in time (their users have too many open files)" if self.table.uid == 0 else ": set `become: true`"
         return f"{plural(len(self.unseen), 'process')} ({named}) could not be read{why}"
 
     def asked(self, pid: int) -> tuple[OpenFile, ...]:
         """What *pid* has open of what was asked for."""
-        return tuple(it for it in self.open.get(pid, ()) if it.asked)
+        return tuple(file for file in self.open.get(pid, ()) if file.asked)
 
     def present(self) -> tuple[str, ...]:
         """The files that were asked for and are there."""

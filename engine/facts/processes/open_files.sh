@@ -41,7 +41,7 @@ IFS=$nl
 q=q; ls -q / >/dev/null 2>&1 || q=
 found=$({
     of light | "$xargs" -n 500 ls -ln$q /proc/self/fd 2>/dev/null
-    case $nl$dirs in *"${nl}heavy "*)  # whoever has very many files open comes last, and has no more time than this
+    case $nl$dirs in *"${nl}heavy "*)  # anybody who has very many files open comes last, and has no more time than this
         of heavy | briefly "$xargs" -n 500 ls -ln$q /proc/self/fd 2>/dev/null
         case $? in 124|137|143)
             printf '\n%s\nlate\n' "$(printf '%s\n' "$dirs" | sed -n 's|^heavy /proc/\([0-9]*\)/task|unsure \1|p')" ;;

@@ -44,7 +44,7 @@ class Protected:
 def programs(row: Row) -> tuple[str, ...]:
     """What the process is called: by its first argument, and by the kernel."""
     first = row.argv[0].split(" ")[0].rstrip(":") if row.argv else ""
-    return tuple(dict.fromkeys(it for it in (first.rpartition("/")[2].lstrip("-"), row.name) if it))
+    return tuple(dict.fromkeys(word for word in (first.rpartition("/")[2].lstrip("-"), row.name) if word))
 
 
 def _script(row: Row) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ CROWD = 500
 CROWDED = 1024
 
 BUDGET = 2_000_000
-"""Bytes that the rows and the arguments of all users but the one who looks may take: half of what a lane keeps."""
+"""Bytes that the rows and the arguments of all users but the login user may take: half of what a session keeps."""
 
 OURS = 1_200_000
-"""Bytes that the arguments of the user who looks may take."""
+"""Bytes that the arguments of the login user may take."""
 
 _OPENING = script(__package__, "process_table_open")
 
@@ -43,7 +43,7 @@ whose arguments something is missing), ``left`` (how many processes of a user ar
 
 A newline within a name or an argument is sent as byte 1.  What a process says of itself is fenced by a random word
 that stands in our own environment only, which others cannot read, so that no argument can pass for another process's.
-Names and start times are read before the arguments: a pid that is used anew in between then carries the old start
+Names and start times are read before the arguments: a pid that is reused in between then carries the old start
 time, and is left alone later.  Kernel threads (PF_KTHREAD, 0x200000) are left out.
 
 Nobody's share is unbounded: of one process ``SHARE`` bytes are read (``CROWDED`` where a user has more than ``CROWD``

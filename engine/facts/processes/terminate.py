@@ -19,11 +19,11 @@ USUAL = 600.0
 def end_processes(victims: Iterable[Process], signal: str, grace: float, then: str) -> Command:
     """Send *signal*, wait up to *grace* seconds, send *then* (or ``nothing``) to the rest, wait up to 5 s.
 
-    Exit code 0: all of them are gone; 1: some survive, or were refused, which a second look shows.
+    Exit code 0: all of them are gone; 1: some survive, or were refused, which a second probe shows.
     """
     first_wait = max(grace, LAST_WAIT) if signal == "KILL" else grace
     second = "nothing" if signal == "KILL" else then
-    waits = (str(round(it * 100)) for it in (first_wait, LAST_WAIT))
+    waits = (str(round(number * 100)) for number in (first_wait, LAST_WAIT))
     keys = tuple(victim.key for victim in sorted(victims, key=lambda victim: victim.start))
     called = ("end-processes", signal, second, *(key.partition(":")[0] for key in keys))
     command = write_script(_END, signal, second, *waits, *keys, called=called, accepts=(0, 1))
@@ -41,9 +41,9 @@ No pattern stands here, so that nothing can match itself.  A stopped process is 
 
 
 def survival(left: Iterable[Process], fresh: Iterable[Process], last: str) -> str:
-    """Why a second look disagrees: who is *left* after the signal *last*, and which *fresh* ones have come."""
-    words = [_survivor(it, last) for it in left]
-    started = [f"pid {it.pid} ({it.command[:60]})" for it in fresh]
+    """Why a second probe disagrees: who is *left* after the signal *last*, and which *fresh* ones have come."""
+    words = [_survivor(process, last) for process in left]
+    started = [f"pid {process.pid} ({process.command[:60]})" for process in fresh]
     if started:
         more = f" and {len(started) - 5} more" if len(started) > 5 else ""
         words.append(f"respawned as {', '.join(started[:5])}{more}: first stop what starts it again")

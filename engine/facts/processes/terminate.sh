@@ -50,6 +50,6 @@ for one in $left; do
     refused=1
     case $denied in *" $one "*) echo "${one%:*} not permitted" ;; *) echo "${one%:*} survives in state $state" ;; esac
 done
-sleep 0.5 2>/dev/null || sleep 1  # a supervisor starts its process anew within this, and the second look names it
+sleep 0.5 2>/dev/null || sleep 1  # a supervisor restarts its process within this, and the second probe names it
 [ -z "$refused" ] || exit 1
 exit 0

@@ -84,7 +84,7 @@ def target(process: Process) -> Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSnapshot:
-    """What one look saw of the processes in question."""
+    """What one probe saw of the processes in question."""
 
     found: Processes
     """All that were chosen by what the step names, at work or not."""
@@ -102,7 +102,7 @@ def gone(before: ProcessSnapshot, after: ProcessSnapshot) -> bool:
 
 
 def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner) -> str:
-    """Words for a second look that still sees victims of *before*, or new ones."""
+    """Words for a second probe that still sees victims of *before*, or new ones."""
     for processes in (before.victims, after.found):
         if isinstance(processes, Unknown):
             return f"done, but the second probe could not verify it: {processes.why}"
@@ -111,15 +111,15 @@ def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner
 
 def _left(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
     """The victims that are still there, as they are now."""
-    keys = {it.key for it in _known(before.victims)}
-    return tuple(it for it in _known(after.found) if it.key in keys)
+    keys = {process.key for process in _known(before.victims)}
+    return tuple(process for process in _known(after.found) if process.key in keys)
 
 
 def _fresh(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
-    """Victims that were not there before; where it is not known who is left over, whoever is new counts."""
-    keys = {it.key for it in _known(before.found)}
+    """Victims that were not there before; where it is not known who is left over, anybody who is new counts."""
+    keys = {process.key for process in _known(before.found)}
     now = after.found if isinstance(after.victims, Unknown) else after.victims
-    return tuple(it for it in _known(now) if it.key not in keys)
+    return tuple(process for process in _known(now) if process.key not in keys)
 
 
 def _known(processes: Processes) -> tuple[Process, ...]:

@@ -24,7 +24,7 @@ def read_node(text: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
             raise ValueError(tree["kind"])
         notes = meta.get("annotations") or {}
         labels = meta.get("labels") or {}
-        conditions = {it["type"]: it for it in (tree.get("status") or {}).get("conditions") or ()}
+        conditions = {each["type"]: each for each in (tree.get("status") or {}).get("conditions") or ()}
         name = str(meta["name"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ProbeError(f"kubectl's answer is no node: {text[:120]!r}") from error

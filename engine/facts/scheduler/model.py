@@ -30,7 +30,7 @@ class Node:
     drained: bool = False
     """Whether it takes no new jobs because somebody said so."""
     reason: str = ""
-    """Why it takes none, as whoever drained it has written."""
+    """Why it takes none, as anybody who drained it has written."""
     by: str = ""
     """Who did."""
     since: str = ""
@@ -49,12 +49,12 @@ class Node:
     @property
     def here(self) -> bool:
         """Whether the machine that was asked is the node itself."""
-        names = {_short(it) for it in (self.host_name, self.name) if it}
+        names = {_short(word) for word in (self.host_name, self.name) if word}
         return not self.asked_at or _short(self.asked_at) in names
 
     def ours(self, users: tuple[str, ...] = ("root",)) -> bool:
         """Whether it was drained by us, and for nothing else: our words, all of them ours, by one of *users*."""
-        if not self.drained or not self.reason.startswith(OURS) or any(it in self.reason for it in _MORE):
+        if not self.drained or not self.reason.startswith(OURS) or any(word in self.reason for word in _MORE):
             return False
         return not self.by or self.by.partition("@")[0] in users
 
@@ -67,7 +67,7 @@ class Node:
 
 def objection_to_reason(text: str) -> str:
     """Why *text* cannot be a reason of ours; empty: it can."""
-    if any(it in text for it in (*_MORE, "[", "]", '"', "'", "\\")) or not text.isprintable():
+    if any(each in text for each in (*_MORE, "[", "]", '"', "'", "\\")) or not text.isprintable():
         return "no quotes, brackets, backslashes, line ends, or any of ; | & may be in it"
     return "it is longer than 120 characters" if len(text) > 120 else ""
 

@@ -48,7 +48,7 @@ def read_node(line: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
     if not state or not name:
         raise ProbeError(f"scontrol's answer names no node with a state: {line[:120]!r}")
     words = _words(state[1])
-    base = next((it for it in words if it in _BASES), "")
+    base = next((word for word in words if word in _BASES), "")
     if not base or base == "UNKNOWN":
         raise ProbeError(f"Slurm does not know the state of {name[1]}: {state[1]}")
     reason, by, since = _reason(f"Reason={line.partition(' Reason=')[2]}" if found else "")
@@ -65,7 +65,7 @@ def read_node(line: str, jobs: tuple[str, ...] | Unknown, asked_at: str) -> Node
         by=by,
         since=since,
         responds=not words & _SILENT,
-        obstacle=next((_OBSTACLES[it] for it in sorted(words) if it in _OBSTACLES), ""),
+        obstacle=next((_OBSTACLES[word] for word in sorted(words) if word in _OBSTACLES), ""),
         host_name=host[1] if host else "",
         jobs=jobs,
     )

@@ -27,7 +27,7 @@ slurm_row() { # sets row, state, why and by
 slurm() {
     slurm_row
     if [ "$verb" = drain ]; then
-        case $state in *DRAIN*) exit 0 ;; esac # whoever drained it, its reason stays
+        case $state in *DRAIN*) exit 0 ;; esac # anybody who drained it, its reason stays
         run scontrol update "NodeName=$node" State=DRAIN "Reason=$reason"
         exit 0
     fi

@@ -86,7 +86,7 @@ def _last(lines: list[str], now: str) -> LastReboot | None:
     if not lines:
         return None
     boot_id, at, gpus, words = (*lines, "", "", "", "")[:4]
-    if not _UUID.fullmatch(boot_id) or not all(it.isdigit() for it in (at, gpus, now)):
+    if not _UUID.fullmatch(boot_id) or not all(word.isdigit() for word in (at, gpus, now)):
         raise ProbeError("/var/lib/runbook/rebooted is damaged: nobody knows when the host was last rebooted by us")
     return LastReboot(boot_id=boot_id, ago=float(max(0, int(now) - int(at))), gpus=int(gpus), words=words)
 

@@ -31,7 +31,7 @@ class Clock:
     source: str = ""
     """The server, or the clock, that it is set by; empty where none is named."""
     offset: float | Unknown = field(default_factory=lambda: Unknown(why="nobody on this host says how far it is off"))
-    """Seconds by which it is ahead of its source (below 0: behind), by the word of whoever sets it."""
+    """Seconds by which it is ahead of its source (below 0: behind), by the word of the program that sets it."""
     daemons: tuple[str, ...] = ()
     """Programs that run here and set clocks."""
 
@@ -46,21 +46,21 @@ def read_clock(done: Completed) -> Clock:
     lines = done.stdout.splitlines()
     if done.timed_out or done.exit_code != 0 or "end" not in lines:
         raise ProbeError(f"the clock could not be read: {done.stderr.strip() or 'no answer in time'}")
-    told: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     for line in lines:
         word, _, rest = line.partition(" ")
-        told.setdefault(word, []).append(rest)
-    now = told.get("time", [""])[0]
+        answers.setdefault(word, []).append(rest)
+    now = answers.get("time", [""])[0]
     if not re.fullmatch(r"\d{1,12}", now):
         raise ProbeError(f"the host's time is not known: date printed {now[:40]!r}")
-    daemons = tuple(dict.fromkeys(_NAMES.get(it, it) for it in told.get("daemon", ())))
-    if chrony := _chrony(told.get("chrony", [])):
+    daemons = tuple(dict.fromkeys(_NAMES.get(text, text) for text in answers.get("daemon", ())))
+    if chrony := _chrony(answers.get("chrony", [])):
         return replace(chrony, now=int(now), daemons=daemons)
-    synchronized, by = _by_the_kernel(told, daemons)
+    synchronized, by = _by_the_kernel(answers, daemons)
     clock = Clock(now=int(now), synchronized=synchronized, by=by, daemons=daemons)
     if "systemd-timesyncd" not in daemons or not by:
         return clock
-    status = _pairs(told.get("timesync", []))
+    status = _pairs(answers.get("timesync", []))
     server = status.get("Server", "").removesuffix("(null)").strip()
     return replace(
         clock,
@@ -94,29 +94,29 @@ def _chrony(lines: list[str]) -> Clock | None:
     )
 
 
-def _by_the_kernel(told: dict[str, list[str]], daemons: tuple[str, ...]) -> tuple[bool | Unknown, str]:
+def _by_the_kernel(answers: dict[str, list[str]], daemons: tuple[str, ...]) -> tuple[bool | Unknown, str]:
     """Whether the kernel takes its clock for synchronized, and by whose word that is known."""
-    flag = _pairs(told.get("timedatectl", [])).get("NTPSynchronized", "")
-    status = re.search(r"\bstatus:\s*(?:0x)?(\d+)", "\n".join(told.get("adjtimex", [])))
+    flag = _pairs(answers.get("timedatectl", [])).get("NTPSynchronized", "")
+    status = re.search(r"\bstatus:\s*(?:0x)?(\d+)", "\n".join(answers.get("adjtimex", [])))
     if not flag and status:
         flag = "no" if int(status[1]) & _UNSYNC else "yes"
-    precise = [it for it in daemons if it in ("ptp4l", "phc2sys")]
+    precise = [daemon for daemon in daemons if daemon in ("ptp4l", "phc2sys")]
     if flag == "no" and precise:
         return Unknown(
             why=f"{' and '.join(precise)} may set it without telling the kernel: ask `pmc -u -b 0 'GET TIME_STATUS_NP'`"
         ), ""
     if flag in ("yes", "no"):
         return flag == "yes", "the kernel"
-    if "synchronized" in told.get("timesyncd", ()):
+    if "synchronized" in answers.get("timesyncd", ()):
         return True, "systemd-timesyncd"
-    said = next((it for name in ("timedatectl", "adjtimex", "chrony") for it in told.get(name, ())), "")
+    said = next((word for name in ("timedatectl", "adjtimex", "chrony") for word in answers.get(name, ())), "")
     return Unknown(why=f"no program here says it (timedatectl, chronyc, adjtimex){f': {said}' if said else ''}"), ""
 
 
 def _pairs(lines: list[str]) -> dict[str, str]:
     """``Name=value`` and ``Name: value``."""
     found = (re.fullmatch(r"\s*([\w ]+?)\s*[=:]\s*(.*)", line) for line in lines)
-    return {it[1]: it[2].strip() for it in found if it}
+    return {match_[1]: match_[2].strip() for match_ in found if match_}
 
 
 def _seconds(text: str) -> float | Unknown:

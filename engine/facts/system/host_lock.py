@@ -1,7 +1,7 @@
 """One run at a time changes a host: locks there that end with the connection that holds them.
 
-Whom a lock keeps out: every other run that changes the same host as the same user, whoever logged in and became that
-user.  So a run takes one lock for each user as whom its steps write.  It lies where nobody but that user (and root) can
+Whom a lock keeps out: every other run that changes the same host as the same user, whatever user it logs in as.  So a
+run takes one lock for each user as whom its steps write.  It lies where nobody but that user (and root) can
 make or exchange anything, because a lock that others can write to is one that they can forge, hold for ever, or turn
 into a link to ``/etc/shadow``: root's in ``/run/runbook``, another user's in ``~/.cache/runbook`` (or, without a home,
 ``/run/user/UID/runbook``, which goes with the user's last session), in a directory of its own for each boot and process

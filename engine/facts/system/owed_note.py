@@ -43,8 +43,8 @@ class HostNote:
 def make_note(cleanup: OwedCleanup, become: str = "") -> Command:
     """Make the note about *cleanup*, or replace it; it lies with the locks of the user *become*."""
     lines = (cleanup.run, cleanup.host, cleanup.by, cleanup.since, cleanup.playbook)
-    steps = [it.words for it in cleanup.steps[:MOST_STEPS]]
-    text = "\n".join(_line(it) for it in (*lines, *steps))
+    steps = [step.words for step in cleanup.steps[:MOST_STEPS]]
+    text = "\n".join(_line(line) for line in (*lines, *steps))
     return _note("note", cleanup, text, become=become)
 
 

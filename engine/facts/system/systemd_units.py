@@ -54,7 +54,7 @@ class Unit:
     moved: int | Unknown = 0
     """When its state last changed, likewise."""
     restarts: int | Unknown = 0
-    """How often systemd has started it anew by itself since somebody started it."""
+    """How often systemd has restarted it by itself since somebody started it."""
     result: str = ""
     exit_status: int | Unknown = 0
     can_reload: bool = False
@@ -109,7 +109,7 @@ _ASK = script(__package__, "systemd_units_probe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class UnitReading:
     """The answer to ``ask_unit``."""
 
     unit: Unit | None
@@ -117,20 +117,20 @@ class Look:
     root: bool = field(default=False)
 
 
-def read_unit(name: str, done: Completed) -> Look:
+def read_unit(name: str, done: Completed) -> UnitReading:
     """The answer to ``ask_unit``.  Raises ProbeError where systemd does not answer."""
     if done.timed_out:
         raise ProbeError("systemd did not answer in time")
     if done.exit_code != 0:
         raise ProbeError(" ".join(done.stderr.split()) or f"systemctl gave no answer (exit code {done.exit_code})")
     if done.stdout.strip() == "absent":
-        return Look(unit=None)
+        return UnitReading(unit=None)
     lines = [line.partition("=")[::2] for line in done.stdout.split("\n") if "=" in line]
     reported = {key: value for key, value in lines if key != "there"}
     if "LoadState" not in reported or "ActiveState" not in reported:
         raise ProbeError(f"systemctl reports nothing about {full_name(name)}: {' '.join(done.stdout.split())[:200]}")
     there = [value for key, value in lines if key == "there"]
-    return Look(unit=_unit(name, reported, there), root=reported.get("user") == "0")
+    return UnitReading(unit=_unit(name, reported, there), root=reported.get("user") == "0")
 
 
 def _unit(name: str, reported: Mapping[str, str], there: list[str]) -> Unit:
@@ -180,7 +180,7 @@ def is_up(unit: Unit) -> bool:
     return unit.active in ("active", "reloading", "refreshing")
 
 
-def came_anew(before: Unit, after: Unit) -> bool:
+def was_restarted(before: Unit, after: Unit) -> bool:
     """Whether *after* is another run of it than *before*."""
     pairs = ((before.invocation, after.invocation), (before.since, after.since), (before.pid, after.pid))
     return any(new and new != old and not isinstance(new, Unknown) for old, new in pairs)

@@ -44,7 +44,7 @@ def _order(process: subprocess.Popen[bytes], file: Path) -> str | None:
     """What the host's ``reboot`` asks for; None: the host has ended by itself."""
     while process.poll() is None:
         if file.exists():
-            time.sleep(3 * POLL)  # whoever asked gets an answer
+            time.sleep(3 * POLL)  # anybody who asked gets an answer
             order = file.read_text().strip()
             file.unlink()
             return order

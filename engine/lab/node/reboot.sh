@@ -1,5 +1,5 @@
 #!/bin/sh
-# A pretended reboot: leaves the order where whoever keeps the lab host running finds it.
+# A pretended reboot: leaves the order where anybody who keeps the lab host running finds it.
 [ "$(id -u)" = 0 ] || { echo 'reboot: must be superuser.' >&2; exit 1; }
 read -r faults </run/lab/state/faults
 echo "reboot" >>/run/lab/state/calls

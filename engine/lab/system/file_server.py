@@ -77,7 +77,7 @@ def serve(connection: int, permitted: Path) -> None:
             if said := answer(kept.pop(0)):
                 try:
                     os.write(connection, said)
-                except OSError:  # whoever asked is gone
+                except OSError:  # anybody who asked is gone
                     time.sleep(0)
 
 

@@ -64,7 +64,7 @@ class LintContext:
 
     def sampling(self, step: Step) -> Sampling | None:
         """How often *step* probes, with every input at its default; None: once, or that is not known."""
-        inputs = {it.name: it.default for it in self.book.inputs if not it.required}
+        inputs = {each.name: each.default for each in self.book.inputs if not each.required}
         try:
             return sampling(step.samples, Scope(inputs=inputs)) if step.samples else None
         except ConfigError:
@@ -87,7 +87,7 @@ class LintContext:
             value, at = unraw(step.args.get(name)), (*path, step.action, name)
             found = re.fullmatch(r"\{\{\s*inputs\.(\w+)\s*\}\}", value) if isinstance(value, str) else None
             if found:
-                value = next((it.default for it in self.book.inputs if it.name == found[1]), None)
+                value = next((each.default for each in self.book.inputs if each.name == found[1]), None)
                 at = ("inputs", found[1], "default")
             for number, pattern in enumerate(value if isinstance(value, list) else ()):
                 if isinstance(pattern, str) and not is_template(pattern):

@@ -41,7 +41,7 @@ def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> lis
     used: set[tuple[int, str]] = set()
     found = []
     for rule in RULES:
-        for warning in rule.look(linted):
+        for warning in rule.check(linted):
             problem = document.problem(warning.path, warning.message, warning.hint)
             if (comment := allowed.get((problem.line, rule.id))) is not None:
                 used.add((comment, rule.id))

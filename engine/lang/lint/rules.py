@@ -22,7 +22,7 @@ class Rule:
     id: str
     why: str
     example: str
-    look: Callable[[LintContext], Iterator[RuleMatch]]
+    check: Callable[[LintContext], Iterator[RuleMatch]]
 
 
 SHORT = 4
@@ -177,7 +177,7 @@ def unused_inputs(context: LintContext) -> Iterator[RuleMatch]:
             yield RuleMatch(("inputs", one.name), f"the input {one.name!r} is not used", "use it, or remove it")
 
 
-def unused_looks(context: LintContext) -> Iterator[RuleMatch]:
+def unused_probes(context: LintContext) -> Iterator[RuleMatch]:
     """Probes that no finding and no step rests on."""
     if not context.book.findings and not context.book.remediate:
         return
@@ -223,9 +223,9 @@ def short_samples(context: LintContext) -> Iterator[RuleMatch]:
     for rule, path in context.findings:
         for use in over_samples(rule.when) if not broken(rule.when) else ():
             span = use.given[1] if use.filter == "sustained" and len(use.given) > 1 else None
-            if use.look in taken and span is not None and taken[use.look].seconds < duration(span):
-                own = seconds(taken[use.look].seconds)
-                what = f"{rule.id} asks about {seconds(duration(span))}, but the samples of {use.look} take {own}"
+            if use.probe in taken and span is not None and taken[use.probe].seconds < duration(span):
+                own = seconds(taken[use.probe].seconds)
+                what = f"{rule.id} asks about {seconds(duration(span))}, but the samples of {use.probe} take {own}"
                 yield RuleMatch(
                     (*path, "when"), f"{what}: the answer is always unknown", f"samples: {{for: {span}, every: ...}}"
                 )
@@ -247,108 +247,108 @@ RULES = (
         why="A short or general word also matches the command lines of unrelated processes.",
         example="pkill: {patterns: [ray]}               # also xray, array\n"
         "pkill: {patterns: ['(^|[ /])ray(::|let)']}   # better",
-        look=wide_patterns,
+        check=wide_patterns,
     ),
     Rule(
         id="no-timeout",
         why="A command that waits for a network, a GPU or a mount may wait forever; set how long it may take.",
         example="- {id: disk, timeout: 10s, command: {argv: [df, -P, /mnt/data]}}",
-        look=no_timeouts,
+        check=no_timeouts,
     ),
     Rule(
         id="unchecked-change",
         why="Without a check a change is made on every run, has the risk `unknown`, and is never verified.",
         example="command: {check: {argv: [test, -e, /run/x]}, do: {argv: [touch, /run/x]}}",
-        look=unchecked_changes,
+        check=unchecked_changes,
     ),
     Rule(
         id="idle-ending",
         why="Under diagnose every action only reads; a reader who sees `pkill` there expects that processes are ended.",
         example="- {id: left, processes: {patterns: ['train\\.py']}}   # and pkill under remediate",
-        look=idle_endings,
+        check=idle_endings,
     ),
     Rule(
         id="no-advice",
         why="If a finding stays, a person has to act; tell them what to do next.",
         example='advise: ["Stop and start the whole pod."]',
-        look=no_advice,
+        check=no_advice,
     ),
     Rule(
         id="volume-prune",
         why="A volume contains data, which cannot be restored.",
         example="docker_prune: {what: [containers, images]}   # not volumes",
-        look=volume_prunes,
+        check=volume_prunes,
     ),
     Rule(
         id="never-runs",
         why="A step that can never run gives a false sense of safety.",
         example="- {id: stop, for: held, ...}   # where held has severity: error",
-        look=never_run,
+        check=never_run,
     ),
     Rule(
         id="unlinked-tags",
         why="A step that depends on another does nothing when --tags leaves the other out.",
         example="- {id: restart, if_changed: patch, tags: [config], ...}   # and patch has it too",
-        look=unlinked_tags,
+        check=unlinked_tags,
     ),
     Rule(
         id="unused-input",
-        why="An input that nothing uses misleads whoever sets it.",
+        why="An input that nothing uses misleads anybody who sets it.",
         example='patterns: "{{ inputs.patterns }}"',
-        look=unused_inputs,
+        check=unused_inputs,
     ),
     Rule(
-        id="unused-look",
+        id="unused-probe",
         why="A probe costs time on every host, and nothing uses its answer.",
         example="- {id: disk_full, when: disk.percent > 90, ...}   # names the probe disk",
-        look=unused_looks,
+        check=unused_probes,
     ),
     Rule(
         id="ignored-last-rung",
         why="When the last step that can be tried fails, a person has to know.",
         example="- {id: reset, for: wedged, gpu_reset: {...}}   # without ignore_failure",
-        look=ignored_last_rungs,
+        check=ignored_last_rungs,
     ),
     Rule(
         id="no-gone-for",
         why="A supervisor starts again what was ended; a finding must stay gone for some seconds to count as gone.",
         example="- {id: held, gone_for: 5s, ...}",
-        look=no_gone_for,
+        check=no_gone_for,
     ),
     Rule(
         id="batches-without-end",
         why="The first, small batch is a test: if it fails, the run should stop.",
         example='limits: {batches: [1, "10%", "100%"], stop_after: "10%"}',
-        look=batches_without_end,
+        check=batches_without_end,
     ),
     Rule(
         id="samples-too-short",
         why="Whether something held for ten minutes can only be known from samples over ten minutes.",
         example="samples: {for: 10m, every: 10s}   # and when: gpus | sustained('not busy', '10m')",
-        look=short_samples,
+        check=short_samples,
     ),
     Rule(
         id="samples-too-long",
         why="If the deadline of the run cuts the samples short, no host has an answer.",
         example="samples: {for: 10m, every: 10s}   # and limits: {deadline: 30m}",
-        look=long_samples,
+        check=long_samples,
     ),
     Rule(
         id="literal-secret",
         why="Everybody who can read the playbook, or its history in git, can read the secret; name its place instead.",
         example="secrets: {token: {env: API_TOKEN}}   # and env: {TOKEN: '{{ secrets.token }}'}",
-        look=literal_secrets,
+        check=literal_secrets,
     ),
     Rule(
         id="undeclared-secret",
         why="A reader of the playbook should learn which secrets it needs, and a mistyped name should be found early.",
         example="secrets: {token: {description: Of the leader's API.}}   # the inventory says where it is",
-        look=undeclared_secrets,
+        check=undeclared_secrets,
     ),
     Rule(
         id="unused-secret",
-        why="A reference that nothing uses misleads whoever has to provide the secret.",
+        why="A reference that nothing uses misleads anybody who has to provide the secret.",
         example="env: {TOKEN: '{{ secrets.token }}'}",
-        look=unused_secrets,
+        check=unused_secrets,
     ),
 )

@@ -27,7 +27,9 @@ def literal_secrets(context: LintContext) -> Iterator[RuleMatch]:
             ((*path, step.action, "headers"), args.get("headers")),
             ((*path, step.action, "check", "headers"), check.get("headers")),
         ):
-            yield from (RuleMatch(it, "a secret stands in the playbook itself", INSTEAD) for it in _literal(tree, at))
+            yield from (
+                RuleMatch(item, "a secret stands in the playbook itself", INSTEAD) for item in _literal(tree, at)
+            )
         for inner in ((), ("check",), ("do",)):
             yield from _on_command_line(args, (*path, step.action), inner)
     for declared in context.book.inputs:
@@ -52,7 +54,7 @@ def _on_command_line(args: Any, path: Path, inner: Path) -> Iterator[RuleMatch]:
     for key in inner:
         own = own.get(key) if isinstance(own, Mapping) else None
     argv = own.get("argv") if isinstance(own, Mapping) else None
-    words = [it for it in argv if isinstance(it, str)] if isinstance(argv, list) else []
+    words = [each for each in argv if isinstance(each, str)] if isinstance(argv, list) else []
     shown = masked_argv(words)
     if any(MASK in one and one != two and not is_template(two) for one, two in zip(shown, words, strict=True)):
         what = "a secret stands in the playbook itself, and in the list of processes of the host"
@@ -62,7 +64,7 @@ def _on_command_line(args: Any, path: Path, inner: Path) -> Iterator[RuleMatch]:
 def undeclared_secrets(context: LintContext) -> Iterator[RuleMatch]:
     """Secrets that only an inventory could have."""
     places = {id(step): path for step, path in context.steps}
-    declared = {it.name for it in context.book.secrets}
+    declared = {secret.name for secret in context.book.secrets}
     for use in secret_uses(context.book):
         if not use.step.part and not use.of_host and use.name not in declared:
             what = f"the secret {use.name!r} is not declared here, so that every inventory has to have it"
@@ -72,7 +74,7 @@ def undeclared_secrets(context: LintContext) -> Iterator[RuleMatch]:
 
 def unused_secrets(context: LintContext) -> Iterator[RuleMatch]:
     """References that nothing uses."""
-    used = {(it.secret, it.of_host) for it in secret_uses(context.book) if not it.step.part}
+    used = {(use.secret, use.of_host) for use in secret_uses(context.book) if not use.step.part}
     for declared in context.book.secrets:
         of_host = declared.source is SecretSource.INVENTORY and (declared.name, True) in used
         if (declared.name, False) not in used and not of_host:

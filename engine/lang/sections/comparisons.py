@@ -44,7 +44,7 @@ _FOUND = re.compile(rf"\b{ACROSS}\s*\.\s*found\s*\.\s*(\w+)")
 
 def _unknown_findings(rule: FindingRule, book: Playbook) -> Iterator[Fault]:
     """Names behind ``across.found.`` that no earlier finding has."""
-    earlier = [it.id for it in takewhile(lambda it: it is not rule, book.findings)]
+    earlier = [finding_rule.id for finding_rule in takewhile(lambda it: it is not rule, book.findings)]
     texts: list[tuple[Path, str]] = [(("when",), rule.when), (("say",), rule.say)]
     texts += [(("evidence", name), text) for name, text in rule.evidence.items()]
     texts += [(("advise",), text) for text in rule.advise]
@@ -56,7 +56,7 @@ def _unknown_findings(rule: FindingRule, book: Playbook) -> Iterator[Fault]:
 
 def faults_of_included(part: str, book: Playbook) -> Iterator[Fault]:
     """What is wrong with including the playbook *part* in *book*, because *part* compares hosts."""
-    compares = [it.id for it in book.comparisons if it.part == part]
+    compares = [comparison.id for comparison in book.comparisons if comparison.part == part]
     for section in ("remediate", "verify"):
         if compares and getattr(book, section):
             words = (

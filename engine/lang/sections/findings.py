@@ -38,7 +38,7 @@ def findings_of(listed: Any, values: PlacedValues, diagnose: tuple[Step, ...]) -
                     name: lenient_read.text(value) for name, value in lenient_read.mapping(tree.get("evidence")).items()
                 },
                 advise=tuple(map(lenient_read.text, [advise] if isinstance(advise, str) else advise)),
-                looks=behind.of(when, *compared),
+                probes=behind.of(when, *compared),
                 where=values.where(path),
             )
         )

@@ -22,7 +22,7 @@ def limits_of(tree: Mapping[str, Any], values: PlacedValues) -> Limits:
     return Limits(
         deadline=values.seconds(tree, "deadline", ("limits",), read=time_span),
         host_deadline=values.seconds(tree, "host_deadline", ("limits",), read=time_span),
-        batches=tuple(it for it in made if it),
+        batches=tuple(share for share in made if share),
         pause_between=values.seconds(tree, "pause_between", ("limits",)),
         stop_after=_limit(tree, values, "stop_after"),
         max_unavailable=_limit(tree, values, "max_unavailable"),

@@ -59,7 +59,7 @@ def _ended(host: HostResult) -> list[str]:
         head += f": {host.error}"
     elif not_well(host):
         head += f": {short(cause(host), SHOWN_CAUSE)}"
-    return [head, *(f"  {it}" for it in [next_line(host), *owed_lines(host)] if it)]
+    return [head, *(f"  {line}" for line in [next_line(host), *owed_lines(host)] if line)]
 
 
 def _beginning(event: RunStarted) -> list[str]:
@@ -68,6 +68,6 @@ def _beginning(event: RunStarted) -> list[str]:
     book = f" ({origin.playbook})" if origin and origin.playbook else ""
     inventory = f" of {', '.join(origin.inventory)}" if origin and origin.inventory else ""
     lines = [f"{event.playbook}{book}: {what}, on {plural(len(event.hosts), 'host')} ({fold(event.hosts)}){inventory}"]
-    for why, hosts in grouped((it.why, it.host) for it in event.left_out).items():
+    for why, hosts in grouped((left_out.why, left_out.host) for left_out in event.left_out).items():
         lines.append(f"left out: {fold(hosts)} ({why})")
     return [*lines, ""]

@@ -105,7 +105,7 @@ class LiveDisplay:
                     fresh = self._asides or self._above or now - self._drawn >= EVERY or self._resized()
                     if fresh and self._may_draw(now):
                         self._draw()
-                except Exception as error:  # reported to whoever sends us the next event
+                except Exception as error:  # reported to anybody who sends us the next event
                     self._fault, self._ticker = error, None
                     return
 
@@ -135,7 +135,7 @@ class LiveDisplay:
         return self._size()[0] != self._width
 
     def _taken_back(self, width: int) -> str:
-        rows = sum(max(1, -(-cell_len(it) // width)) for it in self._frame)
+        rows = sum(max(1, -(-cell_len(word) // width)) for word in self._frame)
         return f"\r\x1b[{rows}A\x1b[J" if rows else ""
 
     def _painted(self, above: Sequence[str], frame: Sequence[str]) -> str:

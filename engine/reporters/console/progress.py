@@ -26,8 +26,8 @@ from engine.values.event import (
 from engine.values.result import Verdict
 from engine.values.types import plural, seconds
 
-NOT_BEGUN, LOOKING, LOOKED, LOOKING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
-RESTING = (LOOKED, NOT_BEGUN)
+NOT_BEGUN, PROBING, PROBED, PROBING_AGAIN = "waiting for their turn", "probing", "probed", "probing again"
+RESTING = (PROBED, NOT_BEGUN)
 """What hosts do that have nothing done to them now."""
 
 folded = lru_cache(maxsize=256)(fold)
@@ -60,15 +60,15 @@ class Progress:
                 self._name, self._began, self._all, self.shown = name, now, len(hosts), True
                 self._pending = {host: Doing(NOT_BEGUN, now) for host in hosts}
             case HostStarted(host=host):
-                self._at(host, LOOKING, now)
+                self._at(host, PROBING, now)
             case HostPlanned(plan=plan):
-                self._at(plan.host, LOOKED, now)
+                self._at(plan.host, PROBED, now)
             case StepStarted(host=host, step=step):
                 self._at(host, f"at {step}", now)
             case Waiting(host=host, why=why):
                 self._at(host, why, now)
             case StepFinished(host=host):
-                self._at(host, LOOKING_AGAIN, now)
+                self._at(host, PROBING_AGAIN, now)
             case HostFinished(result=result):
                 if self._pending.pop(result.host, None):
                     self._ended[result.verdict] += 1
@@ -87,7 +87,7 @@ class Progress:
         A line is at most *width* letters long; of what does not fit, host names and what they do keep a half each.
         """
         ended = sum(self._ended.values())
-        counts = ", ".join(f"{self._ended[it]} {it}" for it in reversed(Verdict) if self._ended[it])
+        counts = ", ".join(f"{self._ended[verdict]} {verdict}" for verdict in reversed(Verdict) if self._ended[verdict])
         head = f"{self._name}: {ended} of {plural(self._all, 'host')} done in {_rough(now - self._began)}"
         groups = self._groups()
         shown = groups if len(groups) < most else groups[: max(0, most - 2)]
@@ -112,7 +112,7 @@ class Progress:
         order = sorted(
             hosts, key=lambda host: (host in RESTING, RESTING.index(host) if host in RESTING else 0, since[host], host)
         )
-        return [(it, since[it], tuple(hosts[it])) for it in order]
+        return [(word, since[word], tuple(hosts[word])) for word in order]
 
 
 def _line(what: str, hosts: tuple[str, ...], spent: float, width: int) -> str:

@@ -84,4 +84,4 @@ def _groups(hosts: Sequence[HostResult]) -> list[HostGroup]:
 def _identity(host: HostResult) -> tuple[str, ...]:
     """What is never shown together when it differs, however alike the words are."""
     there = (finding for finding in host.findings if finding.status is not Presence.ABSENT)
-    return (host.verdict, *(f"{it.id} {it.severity} {it.status}" for it in there))
+    return (host.verdict, *(f"{each.id} {each.severity} {each.status}" for each in there))

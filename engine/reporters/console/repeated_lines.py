@@ -77,8 +77,8 @@ class RepeatedLines:
     def _how_far(self) -> list[str]:
         """A line on the progress of the run, each time another fifth of the hosts has ended."""
         done = sum(self._ended.values())
-        before, now = ((it * PARTS) // self._all if self._all else 0 for it in (done - 1, done))
+        before, now = ((number * PARTS) // self._all if self._all else 0 for number in (done - 1, done))
         if not self._progress or self._all <= MANY or before == now or done == self._all:
             return []
-        counts = ", ".join(f"{self._ended[it]} {it}" for it in reversed(Verdict) if self._ended[it])
+        counts = ", ".join(f"{self._ended[verdict]} {verdict}" for verdict in reversed(Verdict) if self._ended[verdict])
         return [f"{self._name}: {done} of {plural(self._all, 'host')} done: {counts}"]

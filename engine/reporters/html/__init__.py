@@ -60,7 +60,7 @@ def _page(result: RunResult) -> tuple[str, str]:
     """What stands before the run's own part of the page, and behind it."""
     parts = {name: _part(name) for name in ("page.html", "page.css", "page.js")}
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
-    lines = [f"{fold(it.hosts)}: {'; '.join(it.lines)}" for it in causes(result.hosts)]
+    lines = [f"{fold(cause.hosts)}: {'; '.join(cause.lines)}" for cause in causes(result.hosts)]
     title = f"{result.playbook}: {counts or 'no host'}"
     before, _, after = (
         Template(parts["page.html"])

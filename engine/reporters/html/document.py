@@ -67,7 +67,10 @@ def document(result: RunResult, texts: Texts) -> Document:
     run = {
         **_head(result),
         "columns": [[phase, printable(name)] for phase, name in columns],
-        "causes": [{"v": it.verdict, **_named(it.hosts), "l": [printable(line) for line in it.lines]} for it in found],
+        "causes": [
+            {"v": cause.verdict, **_named(cause.hosts), "l": [printable(line) for line in cause.lines]}
+            for cause in found
+        ],
         "findings": groups,
         "owed": _owed(result.hosts),
         "scripts": {digest: texts.number(excerpt(text, most=LONGEST)) for digest, text in result.scripts.items()},
@@ -83,8 +86,8 @@ def document(result: RunResult, texts: Texts) -> Document:
 
 def _head(result: RunResult) -> dict[str, Any]:
     left_out: dict[str, list[str]] = {}
-    for it in result.left_out:
-        left_out.setdefault(it.why, []).append(it.host)
+    for each in result.left_out:
+        left_out.setdefault(each.why, []).append(each.host)
     head = {
         "playbook": result.playbook,
         "run": result.run,
@@ -131,9 +134,9 @@ def _finding_groups(hosts: Sequence[HostResult]) -> tuple[list[dict[str, Any]], 
     """The findings that are not absent, those of which the like is said together; and the group of each."""
     kinds: dict[tuple[str, str, str], list[tuple[str, Finding]]] = {}
     for host in hosts:
-        for it in host.findings:
-            if it.status is not Presence.ABSENT:
-                kinds.setdefault((it.id, it.severity, it.status), []).append((host.host, it))
+        for finding in host.findings:
+            if finding.status is not Presence.ABSENT:
+                kinds.setdefault((finding.id, finding.severity, finding.status), []).append((host.host, finding))
     groups: list[dict[str, Any]] = []
     numbers: dict[tuple[str, str], int] = {}
     now = {host.host: host.verdict in ADVISED for host in hosts}
@@ -172,12 +175,12 @@ def host_record(host: HostResult, page: Document, texts: Texts, times: HostTimes
     timed = times.known(host.host)
     found = [
         _sparse(
-            g=page.findings[host.host, it.id] + 1,  # 0 would be left out
-            say=texts.number(_said(it)),
-            ev=[texts.number(line) for line in _evidence(it)],
+            g=page.findings[host.host, finding.id] + 1,  # 0 would be left out
+            say=texts.number(_said(finding)),
+            ev=[texts.number(line) for line in _evidence(finding)],
         )
-        for it in host.findings
-        if it.status is not Presence.ABSENT
+        for finding in host.findings
+        if finding.status is not Presence.ABSENT
     ]
     return _sparse(
         h=printable(host.host),
@@ -188,7 +191,7 @@ def host_record(host: HostResult, page: Document, texts: Texts, times: HostTimes
         e=texts.number(host.error),
         o=[texts.number(line) for line in owed_lines(host)],
         f=found,
-        a=sum(it.status is Presence.ABSENT for it in host.findings),
+        a=sum(finding.status is Presence.ABSENT for finding in host.findings),
         q=int(timed),
         p=[
             {**_step_record(step, page, texts), **(_began(times.began(host.host, step)) if timed else {})}
@@ -213,7 +216,7 @@ def _step_record(step: StepResult, page: Document, texts: Texts) -> dict[str, An
         x=texts.number("; ".join(filter(None, notes))),
         t=_seconds(step.seconds),
         d=texts.number(excerpt(step.diff or "", most=LONGEST)),
-        v=[texts.number(f"pid {it.pid} ({it.user}) {it.command[:LONGEST]}") for it in step.victims],
+        v=[texts.number(f"pid {victim.pid} ({victim.user}) {victim.command[:LONGEST]}") for victim in step.victims],
         c=[_command_record(command, texts) for command in step.commands],
     )
 

@@ -82,7 +82,7 @@ class SshConnection:
         self.gateway = line.through
         """The connection to the gateway that it leads through."""
         self._transport: paramiko.Transport = line.connection.client.get_transport()
-        watch(self._transport, options.keepalive, [it.transport for it in line.gateways()])
+        watch(self._transport, options.keepalive, [gateway.transport for gateway in line.gateways()])
 
     def open(self, line: str) -> SshChannel:
         """A channel of its own."""

@@ -49,10 +49,10 @@ def translated(error: Exception, *, greeted: bool = False) -> Exception:
         case Unreachable() | NextAddress():
             return error
         case NoValidConnectionsError():
-            return NextAddress(", ".join(sorted({reason(it) for it in error.errors.values()})))
+            return NextAddress(", ".join(sorted({reason(exception) for exception in error.errors.values()})))
         case paramiko.SSHException() if TALKS in str(error):  # paramiko wraps it
             return NextAddress(TALKS)
-        case paramiko.SSHException() if "banner" in str(error).lower() or any(it in str(error) for it in SILENT):
+        case paramiko.SSHException() if "banner" in str(error).lower() or any(word in str(error) for word in SILENT):
             silent = "does not come to the end of the SSH handshake in time" if greeted else "sends no SSH banner"
             return NextAddress(f"it accepts connections but {silent}", dropped=_hung_up(error.__context__))
         case OSError() | EOFError() | paramiko.SSHException():

@@ -73,18 +73,22 @@ class GatewayConnection:
         assert isinstance(transport, BoundedTransport)
         self.transport, self.before = transport, self.line.gateways()
         transport.logged_in()
-        watch(transport, self.keepalive, [it.transport for it in self.before])
+        watch(transport, self.keepalive, [connection.transport for connection in self.before])
 
     def stands(self) -> bool:
         """Whether it is there, as far as is known now."""
-        return self.transport.is_active() and self.transport.is_alive() and all(it.stands() for it in self.before)
+        return (
+            self.transport.is_active()
+            and self.transport.is_alive()
+            and all(connection.stands() for connection in self.before)
+        )
 
     def lost(self) -> str:
         """Why it is gone, in the same words for every host behind it; empty where it is there."""
-        for it in (*self.before, self):
-            it.transport.join(DYING)  # what leads through it may notice before it does
-            if not it.transport.is_active():
-                return f"the connection to the gateway {it.name} was lost: {it.transport.ended()}"
+        for connection in (*self.before, self):
+            connection.transport.join(DYING)  # what leads through it may notice before it does
+            if not connection.transport.is_active():
+                return f"the connection to the gateway {connection.name} was lost: {connection.transport.ended()}"
         return ""
 
     def take(self, *, beyond: bool = False) -> bool:

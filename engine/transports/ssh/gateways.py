@@ -170,15 +170,15 @@ class Gateway:
 
     def _let_go_of_the_dead(self) -> None:
         with self._lock:
-            dead = [it for it in self._connections if not it.stands()]
-            self._connections = [it for it in self._connections if it not in dead]
-        for it in dead:
-            it.close()
+            dead = [connection for connection in self._connections if not connection.stands()]
+            self._connections = [connection for connection in self._connections if connection not in dead]
+        for connection in dead:
+            connection.close()
 
     def _with_room(self) -> GatewayConnection | None:
-        for it in self._connections:
-            if it.take():
-                return it
+        for connection in self._connections:
+            if connection.take():
+                return connection
         failed = self._attempt and self._attempt.over.is_set() and self._attempt.is_the_answer()
         if self._connections and (failed or len(self._connections) >= MOST_CONNECTIONS):
             least = min(self._connections, key=lambda it: it.channels)
@@ -229,13 +229,13 @@ class GatewayPool:
         """Hang up everywhere, and connect to no gateway any more.  Never raises."""
         self._closed.set()
         with self._lock:
-            there = [it for gateway in self._gateways.values() for it in gateway.close()]
-        closing = [threading.Thread(target=it.close, daemon=True) for it in there]
+            there = [connection for gateway in self._gateways.values() for connection in gateway.close()]
+        closing = [threading.Thread(target=connection.close, daemon=True) for connection in there]
         deadline = time.monotonic() + CLOSED_WITHIN
-        for it in closing:
-            it.start()
-        for it in closing:
-            it.join(max(0.0, deadline - time.monotonic()))
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _short(error: ChannelRefused) -> bool:

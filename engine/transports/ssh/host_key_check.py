@@ -27,15 +27,15 @@ class Trust(paramiko.MissingHostKeyPolicy):
 
     def transport_factory(self, name: str) -> Any:
         """A maker of Transports that ask for the kinds of key first that are known of *name*."""
-        known = [] if self._mode is HostKeys.IGNORE else [it.kind for it in self._known(name) if not it.revoked]
-        wanted = [it for kind in dict.fromkeys(known) for it in SIGNATURES.get(kind, (kind,))]
+        known = [] if self._mode is HostKeys.IGNORE else [host.kind for host in self._known(name) if not host.revoked]
+        wanted = [word for kind in dict.fromkeys(known) for word in SIGNATURES.get(kind, (kind,))]
 
         def made(*args: Any, **keys: Any) -> paramiko.Transport:
             transport = BoundedTransport(*args, **keys)
             security = transport.get_security_options()
             offered = list(security.key_types)
-            first = [it for it in wanted if it in offered]
-            security.key_types = [*first, *(it for it in offered if it not in first)]
+            first = [word for word in wanted if word in offered]
+            security.key_types = [*first, *(word for word in offered if word not in first)]
             return transport
 
         return made
@@ -45,10 +45,10 @@ class Trust(paramiko.MissingHostKeyPolicy):
         if self._mode is HostKeys.IGNORE:
             return
         known = self._known(hostname)
-        same = [it for it in known if (it.kind, it.key) == (key.get_name(), key.get_base64())]
-        if bad := [it for it in same if it.revoked]:
+        same = [host for host in known if (host.kind, host.key) == (key.get_name(), key.get_base64())]
+        if bad := [host for host in same if host.revoked]:
             raise Unreachable(f"its host key is marked as revoked ({bad[0].place})")
-        others = [it for it in known if not it.revoked and it not in same]
+        others = [host for host in known if not host.revoked and host not in same]
         if same:
             return
         if others:
@@ -74,10 +74,10 @@ class Trust(paramiko.MissingHostKeyPolicy):
 
 
 def _changed(name: str, key: paramiko.PKey, known: Sequence[KnownHost], own: OwnFile) -> str:
-    alike = [it for it in known if it.kind == key.get_name()] or list(known)
+    alike = [host for host in known if host.kind == key.get_name()] or list(known)
     ours = f" -f {own.path}" if alike[0].place.startswith(f"{own.path}:") else ""
     expected = f"{alike[0].fingerprint} (known from {alike[0].place})"
     return (
         f"its host key has changed: expected {expected}, got {key.fingerprint}; "
-        f"if the machine was really set up anew, remove the old key: ssh-keygen -R '{name}'{ours}"
+        f"if the machine was really reinstalled, remove the old key: ssh-keygen -R '{name}'{ours}"
     )

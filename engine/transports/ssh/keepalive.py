@@ -53,7 +53,9 @@ def _watch(transport: paramiko.Transport, every: float, gateways: Sequence[Bound
         if heard >= asked_since:
             asked_since = now
         elif now - asked_since >= UNANSWERED * every:
-            _hang_up(next((it for it in gateways if it.heard < asked_since), transport), UNANSWERED * every)
+            _hang_up(
+                next((gateway for gateway in gateways if gateway.heard < asked_since), transport), UNANSWERED * every
+            )
             return
         if asking is None or not asking.is_alive():  # a server that takes nothing in blocks who writes to it
             asking = threading.Thread(target=_ask, args=(transport,), daemon=True)

@@ -43,7 +43,7 @@ class OwnFile:
         self.path = Path(os.path.expanduser(path or f"{folder}/runbook/known_hosts"))
 
     def keep(self, name: str, kind: str, key: str) -> None:
-        """Add the key of *name* (``host``, or ``[host]:port``) once, whoever else is adding.  Raises NotKept."""
+        """Add the key of *name* (``host``, or ``[host]:port``) once, anybody who else is adding.  Raises NotKept."""
         if str(self.path).startswith("~"):
             raise NotKept("you have no home directory; XDG_CONFIG_HOME can name another")
         line = f"{name} {kind} {key}\n"
@@ -118,5 +118,5 @@ def _hashes(field: str, name: str) -> bool:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    parts = (".*" if it == "*" else "." if it == "?" else re.escape(it) for it in pattern)
+    parts = (".*" if word == "*" else "." if word == "?" else re.escape(word) for word in pattern)
     return re.fullmatch("".join(parts), name) is not None

@@ -45,8 +45,8 @@ class Login:
     def __init__(self, user: str, named: str, configured: Iterable[str], options: ConnectOptions) -> None:
         """*named*: the key file that the inventory names; *configured*: those of ssh_config."""
         self._user, self._named, self._options = user, _expanded(named), options
-        written = [self._named] if named else [_expanded(it) for it in configured]
-        self._files = written or [it for it in map(_expanded, DEFAULT) if Path(it).is_file()]
+        written = [self._named] if named else [_expanded(word) for word in configured]
+        self._files = written or [word for word in map(_expanded, DEFAULT) if Path(word).is_file()]
         self._notes: list[str] = []
 
     def authenticate(self, transport: paramiko.Transport) -> None:
@@ -90,7 +90,7 @@ class Login:
             try:
                 yield _loaded(path, self._options.passphrases.get(path, ""))
             except _Locked as locked:
-                mine = [it for it in held if it.asbytes() == locked.public]
+                mine = [key for key in held if key.asbytes() == locked.public]
                 yield from mine
                 if not mine and path in self._options.passphrases:
                     self._notes.append(f"the passphrase given for {path} does not open it")

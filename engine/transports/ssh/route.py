@@ -165,7 +165,7 @@ def _refuse_unsafe(name: str, user: str) -> None:
 def _chain(connection: fabric.Connection) -> fabric.Connection | None:
     """The gateways that ``ProxyJump`` names, in the order in which ssh goes through them; Fabric turns it round."""
     jumps = connection.ssh_config["proxyjump"]
-    hops = [] if jumps == "none" else [it.strip() for it in jumps.split(",")]
+    hops = [] if jumps == "none" else [part.strip() for part in jumps.split(",")]
     last: fabric.Connection | None = connection.gateway if len(hops) == 1 else None
     for hop in hops if len(hops) > 1 else ():
         config = fabric.Config(lazy=True, ssh_config=connection.config.base_ssh_config)

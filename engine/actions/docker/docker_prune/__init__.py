@@ -143,7 +143,7 @@ def probe(args: Args) -> Probe[State]:
         records, volumes, blind = (), (), Unknown(why=str(error))
     choice = choose(things, records, volumes, _wishes(args))
     logs = [container.log_path for container in things.containers if container.log_path]
-    ids = [container.id for container in choice.containers], [it.id for it in sharing(choice, things)]
+    ids = [container.id for container in choice.containers], [image.id for image in sharing(choice, things)]
     room, counted = yield (ask_room(things.root), ask_sizes(*ids, logs))
     state = _state(things, choice, _sizes(counted), read_room(room, things.root, things.endpoint))
     state = replace(state, unused_volumes=_unused(volumes))
@@ -212,7 +212,7 @@ def _state(things: Things, choice: Choice, sizes: Sizes | Unknown, room: Room | 
 def decide(args: Args, state: State) -> Decision:
     """Remove what may go, by id."""
     items = state.items()
-    blind = [it for it in (state.build_cache, state.volumes) if isinstance(it, Unknown)]
+    blind = [each for each in (state.build_cache, state.volumes) if isinstance(each, Unknown)]
     if not items:
         if blind:
             return Blocked(
@@ -266,7 +266,7 @@ def explain(args: Args, before: State, after: State) -> str:
 
 
 def _left(before: State, after: State) -> Items:
-    """What was to go and still may; an image that waits for a container which has died anew is another matter."""
+    """What was to go and still may; an image that waits for a container which has died again is another matter."""
     keys = {item.key for item in before.items()}
     fresh = frozenset(item.key for item in after.items()) - keys
     return without(after, fresh).items()
@@ -280,4 +280,4 @@ def by_hand(args: Args) -> tuple[str, ...]:
         "build_cache": ("docker builder prune --filter until=24h",),
         "volumes": ("docker volume ls --filter dangling=true", "docker volume rm NAME..."),
     }
-    return ("docker system df -v", *(line for it in args.what for line in lines[it]))
+    return ("docker system df -v", *(line for each in args.what for line in lines[each]))

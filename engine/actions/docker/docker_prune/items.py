@@ -39,7 +39,7 @@ class Item:
     def __str__(self) -> str:
         size = "size not known" if isinstance(self.bytes, Unknown) else amount(self.bytes)
         log = f", log {amount(self.logs)}" if self.logs else ""
-        return f"{self.kind} {self.id} {self.name} ({', '.join(it for it in (self.note, size) if it)}{log})"
+        return f"{self.kind} {self.id} {self.name} ({', '.join(word for word in (self.note, size) if word)}{log})"
 
 
 Items = tuple[Item, ...]
@@ -88,7 +88,7 @@ def _containers(things: Things, choice: Choice, sizes: Sizes | Unknown) -> Itera
 
 
 def _images(things: Things, choice: Choice, dead: Items, bytes_of: dict[str, int]) -> Iterable[Item]:
-    keys = {it.id: it.key for it in dead}
+    keys = {item.id: item.key for item in dead}
     for image in choice.images:
         users = tuple(keys[one.id] for one in things.containers if one.image_id == image.id)
         heirs = tuple(one.id for one in choice.images if one.parent == image.id)

@@ -45,8 +45,8 @@ def remove(things: Iterable[Removal], root: str, unused: float) -> tuple[Command
     return tuple(
         replace(
             write_script(
-                *(_REMOVE, root, f"{unused:.0f}", *SEEN.values(), *(word for it in group for word in it)),
-                called=("docker-remove", *(f"{it[0]}:{it[1][:19]}" for it in group)),
+                *(_REMOVE, root, f"{unused:.0f}", *SEEN.values(), *(word for removal in group for word in removal)),
+                called=("docker-remove", *(f"{removal[0]}:{removal[1][:19]}" for removal in group)),
             ),
             timeout=PATIENCE,
         )

@@ -66,7 +66,7 @@ class _Chooser:
         """The dead ones that may go, oldest first."""
         dead = [container for container in self.things.containers if container.dead and self.meant(container.id)]
         dead.sort(key=lambda it: it.died, reverse=True)
-        evidence = {it.id for it in dead[: self.wishes.keep_dead]}
+        evidence = {each.id for each in dead[: self.wishes.keep_dead]}
         found = []
         for container in dead:
             if why := self._spared(container, evidence):
@@ -89,8 +89,8 @@ class _Chooser:
         if "images" not in self.wishes.what:
             return ()
         left = [container for container in self.things.containers if container not in gone]
-        used = {it.image_id for it in left}
-        names = {name for it in left for name in (it.image, f"{it.image}:latest")}
+        used = {each.image_id for each in left}
+        names = {name for each in left for name in (each.image, f"{each.image}:latest")}
         children = {
             image.id: [one for one in self.things.images if one.parent == image.id] for image in self.things.images
         }
@@ -99,7 +99,7 @@ class _Chooser:
 
         def goes(image: Image) -> bool:
             if image.id not in fate:
-                heirs = [goes(it) for it in children[image.id]]
+                heirs = [goes(child) for child in children[image.id]]
                 fate[image.id] = all(heirs) and image.id not in used and not names & {*image.tags} and self._may(image)
                 if fate[image.id]:
                     found.append(image)
@@ -122,7 +122,7 @@ class _Chooser:
 
         def goes(record: Record) -> bool:
             if record.id not in fate:
-                heirs = [goes(it) for it in records if record.id in it.parents]
+                heirs = [goes(each) for each in records if record.id in each.parents]
                 plain = record.kind not in ("internal", "frontend") and not record.in_use
                 fate[record.id] = (
                     all(heirs) and plain and (shared or not record.shared) and self.old(epoch(record.last_used))
@@ -140,7 +140,7 @@ class _Chooser:
         if "volumes" not in self.wishes.what:
             return ()
         mounted = {name for container in self.things.containers if container not in gone for name in container.volumes}
-        by_gone = {name: sum(name in it.volumes for it in gone) for name in (volume.name for volume in volumes)}
+        by_gone = {name: sum(name in each.volumes for each in gone) for name in (volume.name for volume in volumes)}
         return tuple(
             volume
             for volume in volumes
@@ -196,7 +196,7 @@ def layer_sizes(image: Image, history: Sequence[int]) -> dict[str, int]:
 def freed(choice: Choice, things: Things, histories: dict[str, Sequence[int]]) -> tuple[dict[str, int], bool]:
     """Bytes that each image frees, no layer counted twice; and whether they are exact, not an upper bound."""
     stays = {layer for image in things.images if image not in choice.images for layer in image.layers}
-    shared = {it.id for it in sharing(choice, things)}
+    shared = {each.id for each in sharing(choice, things)}
     known: dict[str, int] = {}
     for image in choice.images:
         known |= layer_sizes(image, histories.get(image.id, ()))

@@ -56,7 +56,7 @@ class Args:
         for name, profiles in self.layout.items():
             if not profiles:
                 raise ValueError(f"`layout`: GPU {name} has no profile; leave it out, or name at least one")
-            if wrong := [it for it in profiles if not PROFILE.fullmatch(it)]:
+            if wrong := [profile for profile in profiles if not PROFILE.fullmatch(profile)]:
                 raise ValueError(f"`layout`: {wrong[0]!r} is not a profile such as 3g.40gb (nvidia-smi mig -lgip)")
 
 
@@ -196,7 +196,7 @@ def _chosen(
     layout: Mapping[str, tuple[str, ...]], gpus: tuple[MigGpu, ...]
 ) -> tuple[Mapping[str, tuple[str, ...]], tuple[str, ...]]:
     """UUID to the wanted profiles, and the names that match no GPU; a GPU's own entry comes before ``all``."""
-    named = {name: [it for it in gpus if _plain(it).is_called(name)] for name in layout if name != "all"}
+    named = {name: [mig_gpu for mig_gpu in gpus if _plain(mig_gpu).is_called(name)] for name in layout if name != "all"}
     wanted = {gpu.uuid: sort(layout["all"]) for gpu in gpus if "all" in layout}
     wanted |= {gpu.uuid: sort(layout[name]) for name, found in named.items() for gpu in found}
     return wanted, tuple(name for name, found in named.items() if not found)
@@ -224,9 +224,9 @@ def _mode(gpu: MigGpu) -> str:
 
 def _unusable(gpus: list[MigGpu]) -> Iterator[str]:
     for gpu in gpus:
-        for it in () if isinstance(gpu.instances, Unknown) else gpu.instances:
-            if not it.compute:
-                yield f"{gpu}: instance {it.id} ({it.profile})"
+        for instance in () if isinstance(gpu.instances, Unknown) else gpu.instances:
+            if not instance.compute:
+                yield f"{gpu}: instance {instance.id} ({instance.profile})"
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -236,7 +236,7 @@ def decide(args: Args, state: State) -> Decision:
     if isinstance(state.gpus, Unknown):
         return Blocked(why=state.gpus.why)
     unlike = [gpu for gpu in state.gpus if gpu.uuid in state.wanted and not _is_so(gpu, state)]
-    obstacles = [f"this host has no GPU {it}" for it in state.missing]
+    obstacles = [f"this host has no GPU {word}" for word in state.missing]
     obstacles += [why for gpu in unlike for why in _obstacles(args, state, gpu)]
     if unlike and not state.root:
         obstacles.append("dividing a GPU needs root: give the step `become: true`")
@@ -257,7 +257,7 @@ def _is_so(gpu: MigGpu, state: State) -> bool:
     wanted = state.wanted[gpu.uuid]
     if gpu.mode != "Enabled" or isinstance(gpu.instances, Unknown):
         return False
-    usable = all(it.compute for it in gpu.instances) and len(gpu.devices) >= len(wanted)
+    usable = all(instance.compute for instance in gpu.instances) and len(gpu.devices) >= len(wanted)
     return gpu.profiles == wanted and usable
 
 
@@ -289,7 +289,9 @@ def _summary(gpu: MigGpu, state: State) -> str:
 
 def _build(gpu: MigGpu, state: State) -> Command:
     there, new = ",".join(_profiles(gpu)), ",".join(state.wanted[gpu.uuid])
-    used = "yes" if not isinstance(gpu.instances, Unknown) and any(it.compute for it in gpu.instances) else ""
+    used = (
+        "yes" if not isinstance(gpu.instances, Unknown) and any(instance.compute for instance in gpu.instances) else ""
+    )
     shown = ("divide-gpu", gpu.uuid, new, *((f"instead-of={there}",) if there else ()))
     made = write_script(_BUILD, gpu.uuid, new, there, used, called=shown)
     return replace(made, timeout=TIMEOUT, unkillable=True)
@@ -297,8 +299,12 @@ def _build(gpu: MigGpu, state: State) -> Command:
 
 def _targets(gpu: MigGpu, state: State) -> Iterator[Target]:
     yield Target(kind="gpu", key=gpu.uuid, say=f"{gpu}: {counted(state.wanted[gpu.uuid])}")
-    for it in () if isinstance(gpu.instances, Unknown) else gpu.instances:
-        yield Target(kind="gpu", key=f"{gpu.uuid}/{it.id}/{it.profile}", say=f"{gpu}: instance {it.id} ({it.profile})")
+    for instance in () if isinstance(gpu.instances, Unknown) else gpu.instances:
+        yield Target(
+            kind="gpu",
+            key=f"{gpu.uuid}/{instance.id}/{instance.profile}",
+            say=f"{gpu}: instance {instance.id} ({instance.profile})",
+        )
 
 
 def refused(command: Command, completed: Completed) -> str:
@@ -315,7 +321,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     for gpu in state.gpus:
         if isinstance(gpu.instances, Unknown):
             raise ProbeError(gpu.instances.why)
-    wrong = [f"no GPU {it}" for it in state.missing]
+    wrong = [f"no GPU {word}" for word in state.missing]
     wrong += [
         f"{gpu}: {counted(_profiles(gpu))}" for gpu in state.gpus if gpu.uuid in state.wanted and not _is_so(gpu, state)
     ]

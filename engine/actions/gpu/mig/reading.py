@@ -72,7 +72,11 @@ class MigGpu:
     @property
     def profiles(self) -> tuple[str, ...] | Unknown:
         """The profiles of its instances, in order."""
-        return self.instances if isinstance(self.instances, Unknown) else sort(it.profile for it in self.instances)
+        return (
+            self.instances
+            if isinstance(self.instances, Unknown)
+            else sort(instance.profile for instance in self.instances)
+        )
 
 
 def sort(profiles: Iterable[str]) -> tuple[str, ...]:
@@ -126,12 +130,12 @@ def _divided(gpu: MigGpu, found: Mapping[str, QuerySection]) -> MigGpu:
         return replace(gpu, instances=instances)
     if isinstance(compute, Unknown):
         return replace(gpu, instances=compute)
-    own = [it for it in instances if int(it[0]) == gpu.index]
-    having = Counter(int(it[1]) for it in compute if int(it[0]) == gpu.index)
+    own = [instance for instance in instances if int(instance[0]) == gpu.index]
+    having = Counter(int(item[1]) for item in compute if int(item[0]) == gpu.index)
     listed = found.get("list")
     return replace(
         gpu,
-        instances=tuple(GpuInstance(id=int(it[3]), profile=it[1], compute=having[int(it[3])]) for it in own),
+        instances=tuple(GpuInstance(id=int(item[3]), profile=item[1], compute=having[int(item[3])]) for item in own),
         devices=_devices(listed.lines if listed else (), gpu.index),
         offers=_offers(found, gpu.index),
     )
@@ -156,7 +160,7 @@ def _offers(found: Mapping[str, QuerySection], index: int) -> Mapping[str, Offer
     places = {}
     for line in found["lgipp"].lines if "lgipp" in found else ():
         if (at := _PLACES.match(line)) and int(at[1]) == index:
-            places[int(at[2])] = (tuple(int(it) for it in at[3].split(",") if it), int(at[4]))
+            places[int(at[2])] = (tuple(int(part) for part in at[3].split(",") if part), int(at[4]))
     offers = {}
     for line in found["lgip"].lines if "lgip" in found else ():
         if (it := _OFFER.match(line)) and int(it[1]) == index and int(it[3]) in places:
@@ -180,7 +184,7 @@ def misfit(profiles: Sequence[str], offers: Mapping[str, Offer]) -> str:
     """Why a GPU that offers *offers* cannot be divided into *profiles*; empty: it can."""
     if not offers:
         return "nvidia-smi does not say which instances this GPU offers"
-    if strange := [it for it in profiles if it not in offers]:
+    if strange := [text for text in profiles if text not in offers]:
         return f"this GPU has no profile {strange[0]} (it has: {', '.join(offers)})"
     for profile, count in Counter(profiles).items():
         if count > offers[profile].most:

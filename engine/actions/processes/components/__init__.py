@@ -161,7 +161,7 @@ def probe(args: Args) -> Probe[State]:
 def _told(state: State) -> State:
     """*state* with what follows from its parts."""
     died = first_dead(state.parts)
-    unseen = [it for it in died if not it.died]
+    unseen = [status for status in died if not status.died]
     first: str | Unknown = died[0].name if died else ""
     if unseen and len(died) > 1:
         first = Unknown(why=f"the time when {unseen[0].name} ended is not known")
@@ -171,7 +171,7 @@ def _told(state: State) -> State:
         down=tuple(part.name for part in state.parts if not part.runs),
         differing=tuple(part.name for part in state.parts if part.differs),
         died=died,
-        failed=tuple(it for it in died if it.exit_code != 0 and not isinstance(it.exit_code, Unknown)),
+        failed=tuple(status for status in died if status.exit_code != 0 and not isinstance(status.exit_code, Unknown)),
         first=first,
         ends=tuple(map(end_of, died)),
         said=tuple(line for part in state.parts for line in part.last),
@@ -249,11 +249,11 @@ def _end(args: Args, state: State) -> Decision:
         if state.strays:
             return Blocked(why=not_ended(state.strays))
         return NoChange(why="no component runs")
-    targets = [_victim(it, named(it)) for it in running]
-    targets += [_victim(it, left_behind((it,))) for it in state.left]
+    targets = [_victim(status, named(status)) for status in running]
+    targets += [_victim(remains, left_behind((remains,))) for remains in state.left]
     names = [
-        *(it.name for it in reversed(running)),
-        *dict.fromkeys(f"what is left of {it.component}" for it in state.left),
+        *(status.name for status in reversed(running)),
+        *dict.fromkeys(f"what is left of {remains.component}" for remains in state.left),
     ]
     return Change(
         summary=f"end {', then '.join(names)} (TERM, KILL after {seconds(args.grace)})",
@@ -271,7 +271,11 @@ def without(state: State, keys: frozenset[str]) -> State:
     """*state* without the components and processes of *keys*."""
     names = {key.rpartition(":")[2] for key in keys if key.startswith("component:")}
     parts = tuple(part for part in state.parts if part.key not in keys and not (part.name in names and not part.ours))
-    left = state.left if isinstance(state.left, Unknown) else tuple(it for it in state.left if it.key not in keys)
+    left = (
+        state.left
+        if isinstance(state.left, Unknown)
+        else tuple(remains for remains in state.left if remains.key not in keys)
+    )
     return _told(replace(state, parts=parts, left=left))
 
 
@@ -280,7 +284,7 @@ def explain(args: Args, before: State, after: State) -> str:
     if args.state == "absent":
         return f"done, but still running: {'; '.join(_still(after))}"
     keys = {part.key for part in before.parts if not part.runs}
-    dead = [it for it in after.died if it.key not in keys]
+    dead = [status for status in after.died if status.key not in keys]
     if not dead:
         return f"done, but not running: {', '.join(after.down)}"
     return "; ".join(_of_the_dead(dead, after))
@@ -295,10 +299,10 @@ def _still(state: State) -> list[str]:
 
 def _of_the_dead(dead: list[ComponentStatus], after: State) -> Iterator[str]:
     """The first to die, with its last lines; who else died; what became of the rest."""
-    if all(it.died for it in dead) or len(dead) == 1:
+    if all(status.died for status in dead) or len(dead) == 1:
         yield f"died first: {end_of(dead[0])}" + last_words(dead[0])
         if len(dead) > 1:
-            yield f"then {', '.join(end_of(it) for it in dead[1:])}"
+            yield f"then {', '.join(end_of(status) for status in dead[1:])}"
     else:
         yield f"it is not known which of these died first: {', '.join(map(end_of, dead))}"
     if stopped := [part.name for part in after.parts if part.status == "stopped"]:

@@ -133,7 +133,7 @@ while [ $# -gt 0 ]; do
     [ ! -f "$log" ] || [ -r "$log" ] || echo " (this log cannot be read by $user)"
     log_place "$log" && exposed= || exposed=$why
     [ -f "$log" ] && [ -r "$log" ] && long=$(log_size) || continue
-    [ "$size" -le "$long" ] || size=0  # it was begun anew since
+    [ "$size" -le "$long" ] || size=0  # it was begun again since
     whole=$long long=$((long - size))
     [ "$long" -le 65536 ] || long=65536
     log_end "$long" "$whole" | tail -n "$lines" | tr '\000' ' ' | sed 's/^/ /'

@@ -13,7 +13,7 @@ from engine.shell import SAFE, script
 
 COMMON = SAFE + script(__package__, "components_common")
 
-LOOK = "LC_ALL=C; export LC_ALL\n" + COMMON + script(__package__, "components_probe")
+PROBE = "LC_ALL=C; export LC_ALL\n" + COMMON + script(__package__, "components_probe")
 """``$1`` lines of each log, ``$2`` the folder, then for each component: name, program, folder, log and PATH.
 
 The lines of a log are indented by one space, so that none can pass for one of ours. What a component wrote before its

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.actions.processes.components.component import Component
-from engine.actions.processes.components.probe_scripts import LOOK, WATCHER
+from engine.actions.processes.components.probe_scripts import PROBE, WATCHER
 from engine.actions.processes.components.start_stop_scripts import END, START
 from engine.errors import ProbeError
 from engine.facts.processes.exit_codes import explained
@@ -121,7 +121,7 @@ def ask_components(components: Sequence[Component], records: str, lines: int) ->
             component.log,
             dict(component.variables).get("PATH", ""),
         )
-    return read_script(LOOK, str(lines), records, *words)
+    return read_script(PROBE, str(lines), records, *words)
 
 
 def read_components(components: Sequence[Component], done: Completed) -> ComponentSet:
@@ -266,16 +266,16 @@ def start_components(
             texts += [str(len(component.env)), str(len(component.argv)), *pairs, *component.argv]
     stdin = "".join(f"{text.count(chr(10)) + 1}\n{text}\n" for text in (*texts, "end"))
     words = (records, str(turn), _hundredths(grace), _hundredths(watch), "yes" if end_others else "no", WATCHER)
-    needs = sum(it.delay + 15 for it in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
-    made = _write(("start-components", *(it.name for it in chosen)), START, words, needs, stdin)
-    return replace(made, runs=tuple((it.cwd, *it.argv) for it in chosen if it.name not in running))
+    needs = sum(each.delay + 15 for each in chosen) + watch + len(chosen) * (grace + LAST_WAIT + 5) + 60
+    made = _write(("start-components", *(each.name for each in chosen)), START, words, needs, stdin)
+    return replace(made, runs=tuple((each.cwd, *each.argv) for each in chosen if each.name not in running))
 
 
 def end_components(
     running: Iterable[ComponentStatus], left: Iterable[Remains], records: str, turn: int, *, grace: float
 ) -> Command:
     """End *running*, the last first, each with what it has started; then what is *left* of others."""
-    words = [f"{it.name} {it.key}" for it in reversed(tuple(running))]
+    words = [f"{status.name} {status.key}" for status in reversed(tuple(running))]
     remains: dict[str, list[str]] = {}
     for remnant in left:
         remains.setdefault(remnant.component, []).append(remnant.key)

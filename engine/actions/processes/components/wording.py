@@ -25,13 +25,16 @@ def end_of(part: ComponentStatus) -> str:
 
 def last_words(part: ComponentStatus) -> str:
     """What its log ends with, for people."""
-    lines = " | ".join(it for it in part.last if it.strip())
+    lines = " | ".join(word for word in part.last if word.strip())
     return f"; its log {part.log} ends with: {lines}" if lines else f"; its log {part.log} is empty"
 
 
 def in_order(down: Sequence[Component]) -> str:
     """In which order, and with which delays, *down* are started."""
-    later = [f"{it.name} {seconds(it.delay)} later" if it.delay else it.name for it in down[1:]]
+    later = [
+        f"{component.name} {seconds(component.delay)} later" if component.delay else component.name
+        for component in down[1:]
+    ]
     return ", then ".join([down[0].name, *later])
 
 
@@ -49,7 +52,7 @@ def named(status: ComponentStatus) -> str:
 
 def left_behind(left: tuple[Remains, ...]) -> str:
     """The first of *left*, and how many more there are."""
-    said = [f"pid {it.pid} ({it.command}) of {it.component}" for it in left[:5]]
+    said = [f"pid {remains.pid} ({remains.command}) of {remains.component}" for remains in left[:5]]
     more = f" and {plural(len(left) - 5, 'other')}" if len(left) > 5 else ""
     return f"left behind: {', '.join(said)}{more}"
 

@@ -132,9 +132,9 @@ def _grows(args: Args, series: Series) -> bool | Unknown:
     """Whether *series* goes up as is asked; unknown where a value of it is missing."""
     if len(series) < args.samples:
         return Unknown(why=f"only {plural(len(series), 'sample')} of {args.samples} could be taken")
-    known = [it for it in series if not isinstance(it, Unknown)]
+    known = [number for number in series if not isinstance(number, Unknown)]
     if len(known) < len(series):
-        return next(it for it in series if isinstance(it, Unknown))
+        return next(number for number in series if isinstance(number, Unknown))
     steps = [later - before for before, later in pairwise(known)]
     enough = sum(step > 0 for step in steps) >= (args.rises or len(steps))
     return enough and min(steps) >= 0 and known[-1] - known[0] >= args.at_least
@@ -162,9 +162,9 @@ def _processes(args: Args, samples: Sequence[Sample], took: float) -> tuple[Grow
 
 def _gpus(args: Args, table: Mapping[str, Series], took: float) -> tuple[Grown, ...] | Unknown:
     reported = {uuid: _grows(args, value) for uuid, value in table.items()}
-    known = {uuid: [it for it in table[uuid] if not isinstance(it, Unknown)] for uuid in table}
+    known = {uuid: [number for number in table[uuid] if not isinstance(number, Unknown)] for uuid in table}
     found = tuple(_grown(uuid, 0, known[uuid], took) for uuid, value in reported.items() if value is True)
-    blind = next((it for it in reported.values() if isinstance(it, Unknown)), None)
+    blind = next((flag for flag in reported.values() if isinstance(flag, Unknown)), None)
     return found or blind or ()
 
 
@@ -183,7 +183,9 @@ def holds(args: Args, state: State) -> Holds | Fails:
     gpus = () if isinstance(state.gpus, Unknown) else state.gpus
     growing = sorted((*state.processes, *gpus), key=lambda one: one.grown, reverse=True)
     if growing:
-        named = ", ".join(f"{it.name}{f' ({it.pid})' if it.pid else ''} by {bytes_of(it.grown)}" for it in growing[:5])
+        named = ", ".join(
+            f"{grown.name}{f' ({grown.pid})' if grown.pid else ''} by {bytes_of(grown.grown)}" for grown in growing[:5]
+        )
         return Fails(why=f"growing: {named} in {seconds(state.seconds)}")
     return Holds(why=f"nothing kept growing in {plural(state.samples, 'sample')} over {seconds(state.seconds)}")
 

@@ -38,7 +38,7 @@ class ProcessMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at the memory."""
+    """One sample of the memory."""
 
     at: float
     """Seconds since boot."""
@@ -83,8 +83,8 @@ def _sample(block: str) -> Sample:
     return Sample(
         at=finite(head),
         used=table["MemTotal"] - table["MemAvailable"] if known else why,
-        held={f"{it.pid}:{it.start}": it for it in held},
-        others=min((it.resident for it in held), default=0) if "more" in lines else 0,
+        held={f"{memory.pid}:{memory.start}": memory for memory in held},
+        others=min((memory.resident for memory in held), default=0) if "more" in lines else 0,
     )
 
 
@@ -104,10 +104,10 @@ _ASK_GPUS = SCRIPT_HEAD + script(__package__, "growth_sample_gpus")
 def read_gpu_samples(done: Completed) -> tuple[Mapping[str, int | Unknown], ...]:
     """Bytes in use on each GPU, by its UUID, sample after sample.  Raises ProbeError where no row can be believed."""
     found = sections(done)
-    samples = tuple(_used(it.lines) for it in found if it.exit_code is not None)
+    samples = tuple(_used(section.lines) for section in found if section.exit_code is not None)
     if any(samples):
         return samples
-    said = tuple(line for it in found for line in (*it.lines, *it.stderr))
+    said = tuple(line for section in found for line in (*section.lines, *section.stderr))
     raise ProbeError(hung(done) if done.timed_out else reason(found[-1].exit_code, said))
 
 

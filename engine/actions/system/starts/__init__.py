@@ -124,7 +124,7 @@ def probe(args: Args) -> Probe[State]:
     budget = SearchBudget()
     try:
         at = [number for number, line in enumerate(logs.lines) if _has(args.started, line.text, budget)]
-        if any(logs.lines[it].at is None for it in at):
+        if any(logs.lines[each].at is None for each in at):
             return _unknown(logs, Unknown(why="the lines of starts have no time"))
         return _state(args, logs, at, budget)
     except SearchTimeout as error:

@@ -54,17 +54,17 @@ def ask_logs(globs: tuple[str, ...]) -> Command:
 
 
 def read_logs(done: Completed, globs: Sequence[str] = ()) -> Logs:
-    """What *done* says.  Raises ProbeError when the look did not come to its end."""
+    """What *done* says.  Raises ProbeError when the probe did not come to its end."""
     reading = log_reading.read_logs(done, globs)
     now, _, zone = reading.clock.partition(" ")
     clock = HostClock(now=finite(now), zone=offset(zone))
     return Logs(
         now=clock.now or 0.0,
-        lines=_timed(((it.path, line) for it in reading.files for line in it.lines), clock),
-        files=tuple(it.path for it in reading.files),
+        lines=_timed(((file.path, line) for file in reading.files for line in file.lines), clock),
+        files=tuple(file.path for file in reading.files),
         missing=reading.missing,
-        unreadable=tuple(it.path for it in reading.unreadable),
-        reasons=tuple(it.why for it in reading.unreadable),
+        unreadable=tuple(file.path for file in reading.unreadable),
+        reasons=tuple(file.why for file in reading.unreadable),
     )
 
 
@@ -88,7 +88,7 @@ def of_container(
     Docker notes a start only when the program runs already: what was written since the death before belongs to it, or
     in the last moments, where Docker remembers none.
     """
-    split = [(epoch(stamp), text) for stamp, _, text in (it.partition(" ") for it in stamped)]
+    split = [(epoch(stamp), text) for stamp, _, text in (word.partition(" ") for word in stamped)]
     begins = [max((death for death in deaths if death < at), default=at - JUST_BEFORE) for at in starts]
     noted = [(before, 0, f"{written(at)} Docker starts {name}", at) for before, at in zip(begins, starts, strict=True)]
     merged = sorted([*noted, *((at, 1, text, at) for at, text in split)], key=lambda it: it[:2])
