@@ -26,7 +26,7 @@ runbook_started_at() { # pid: sets runbook_text to when it was started; fails wh
 runbook_end_own() { # pid, when it was started, signal: to that process, if it still is that one
     runbook_started_at "${1:-none}" && [ "$runbook_text" = "$2" ] || return 1
     kill -s "$3" "$1" 2>/dev/null
-    kill -s CONT "$1" 2>/dev/null
+    kill -s CONT "$1" 2>/dev/null || :
 }
 runbook_is_alone() { # whether the shell of a change was killed by it, so that nobody else leaves its control group
     runbook_stat_of $$
@@ -61,7 +61,9 @@ runbook_disown() { # pid: bash tells on stderr, whenever it comes to know, that 
     [ -z "${BASH_VERSION:-}" ] || disown "$1"
 }
 runbook_rest() { # the batch is over, and what comes on the input is for this shell again
-    while runbook_end_own "$runbook_reader" "$runbook_reader_start" TERM; do :; done
+    while runbook_end_own "$runbook_reader" "$runbook_reader_start" TERM; do
+        if [ -n "${BASH_VERSION:-}" ]; then sleep 0.01 2>/dev/null || sleep 1; else wait "$runbook_reader" 2>/dev/null; fi
+    done
     [ -z "$runbook_clock" ] || runbook_end_own "$runbook_clock" "$runbook_clock_start" USR1 ||
         runbook_harm=' harmed' # it has left its `sleep`
     runbook_clock='' runbook_reader=''

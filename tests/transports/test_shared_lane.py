@@ -139,6 +139,12 @@ def test_no_command_harms_the_next_or_leaves_anything(name, connection, mark):
         assert "killed on the host" in done.stderr
 
 
+def test_a_session_serves_every_command_that_leaves_nothing(connection):
+    """Mutants: agent.sh ``runbook_end_own`` that fails where the clock has ended at its signal; a sweep that finds itself."""
+    shells = {connection.run(script("echo $$", foreign=True))[0].stdout for _ in range(30)}
+    assert len(shells) == 1
+
+
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from([it for it in HARMS.values() if it.timed_out is False]), min_size=2, max_size=6))
 def test_nor_do_many_of_them(connection, mark, harms):
