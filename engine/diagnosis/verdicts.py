@@ -12,26 +12,19 @@ from engine.values.result import Fault, HostResult, Status, StepResult, Verdict
 def verdict(playbook: Playbook, steps: tuple[StepResult, ...], findings: tuple[Finding, ...]) -> Verdict:
     """The first verdict that applies, in the order of the contract."""
     statuses = {step.status for step in steps if not step.ignored}
-    for status, answer in (
-        (Status.UNREACHABLE, Verdict.UNREACHABLE),
-        (Status.CANCELLED, Verdict.CANCELLED),
-        (Status.DRIFTED, Verdict.DRIFTED),
-    ):
-        if status in statuses:
-            return answer
-    if any(_breaks(step, playbook, findings) for step in steps):
-        return Verdict.FAILED
-    if any(_ignorant(step) for step in steps) or _any_error(findings, Presence.UNKNOWN):
-        return Verdict.UNKNOWN
-    if Status.WOULD_CHANGE in statuses:
-        return Verdict.PLANNED
-    if _any_error(findings, Presence.PRESENT) or (not playbook.findings and Status.BLOCKED in statuses):
-        return Verdict.UNRESOLVED
-    if any(_unheld(step) for step in steps):
-        return Verdict.UNKNOWN
-    if any(sent(step) for step in steps):
-        return Verdict.RESOLVED
-    return Verdict.HEALTHY
+    unresolved = not playbook.findings and Status.BLOCKED in statuses
+    table = (
+        (Status.UNREACHABLE in statuses, Verdict.UNREACHABLE),
+        (Status.CANCELLED in statuses, Verdict.CANCELLED),
+        (Status.DRIFTED in statuses, Verdict.DRIFTED),
+        (any(_is_failure(step, playbook, findings) for step in steps), Verdict.FAILED),
+        (any(map(_leaves_unknown, steps)) or _any_error(findings, Presence.UNKNOWN), Verdict.UNKNOWN),
+        (Status.WOULD_CHANGE in statuses, Verdict.PLANNED),
+        (_any_error(findings, Presence.PRESENT) or unresolved, Verdict.UNRESOLVED),
+        (any(map(_assertion_not_run, steps)), Verdict.UNKNOWN),
+        (any(map(sent, steps)), Verdict.RESOLVED),
+    )
+    return next((answer for applies, answer in table if applies), Verdict.HEALTHY)
 
 
 def _any_error(findings: Iterable[Finding], status: Presence) -> bool:
@@ -42,22 +35,22 @@ def _any_error(findings: Iterable[Finding], status: Presence) -> bool:
 def exit_code(hosts: Iterable[HostResult], *, interrupted: bool, over: bool, detailed: bool) -> int:
     """The exit code of a run: the first that applies (*over*: a budget or the deadline ended it)."""
     verdicts = {host.verdict for host in hosts}
-    if interrupted:
-        return 130
-    if Verdict.DRIFTED in verdicts:
-        return 6
-    if over:
-        return 5
-    if verdicts & {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.NOT_STARTED}:
-        return 1
-    if Verdict.UNREACHABLE in verdicts:
-        return 4
-    if detailed and Verdict.PLANNED in verdicts:
-        return 3
-    return 0
+    table = (
+        (interrupted, 130),
+        (Verdict.DRIFTED in verdicts, 6),
+        (over, 5),
+        (verdicts & BAD_VERDICTS, 1),
+        (Verdict.UNREACHABLE in verdicts, 4),
+        (detailed and Verdict.PLANNED in verdicts, 3),
+    )
+    return next((code for applies, code in table if applies), 0)
 
 
-def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
+BAD_VERDICTS = {Verdict.FAILED, Verdict.UNRESOLVED, Verdict.UNKNOWN, Verdict.CANCELLED, Verdict.NOT_STARTED}
+"""Those of hosts that are not as they should be, or of which that is not known."""
+
+
+def _is_failure(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...]) -> bool:
     """Whether a failed step makes the host failed.
 
     A rung of remediation does not when its finding is gone in the end; one that names no finding counts by itself. One
@@ -80,7 +73,7 @@ def _breaks(step: StepResult, playbook: Playbook, findings: tuple[Finding, ...])
     return step.fault is Fault.COMMAND or (step.fault is Fault.GOAL and not judged)
 
 
-def _ignorant(step: StepResult) -> bool:
+def _leaves_unknown(step: StepResult) -> bool:
     """Whether something about the host is not known because of this step."""
     if step.ignored:
         return False
@@ -88,7 +81,7 @@ def _ignorant(step: StepResult) -> bool:
     return step.status in (Status.UNKNOWN, Status.OWED) or blind
 
 
-def _unheld(step: StepResult) -> bool:
+def _assertion_not_run(step: StepResult) -> bool:
     """Whether an assertion was never held against the host: nobody knows whether it would have held."""
     return step.phase is Phase.VERIFY and step.status is Status.BLOCKED and not step.ignored
 

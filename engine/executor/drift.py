@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.protocols import Action
 from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep, Skip
 
 
-def without_drift(
-    change: Change, planned: PlannedStep, fresh: ProbeAnswer, action: Action
-) -> tuple[Decision, frozenset[str]] | str:
-    """*change* without the targets that the plan did not show, and the keys of those; or why the step has drifted."""
+@dataclass(frozen=True, slots=True)
+class PermittedDecision:
+    """As much of a decision as the plan showed; Blocked, where that is nothing."""
+
+    decision: Decision
+    left_alone: frozenset[str] = frozenset()
+    """The keys of the targets that the plan did not show."""
+
+
+def without_drift(change: Change, planned: PlannedStep, fresh: ProbeAnswer, action: Action) -> PermittedDecision:
+    """*change* without the targets that the plan did not show."""
     shown_change = planned.decision if isinstance(planned.decision, Change) else None
     if shown_change and change.risk is not shown_change.risk and change.risk.at_least(shown_change.risk):
-        return f"would now {change.summary} (risk: {change.risk}); the plan showed the risk {shown_change.risk}"
+        return _drifted(f"{change.summary} (risk: {change.risk}); the plan showed the risk {shown_change.risk}")
     if not change.targets:
         if change.commands == shown_change.commands if shown_change else _announced(change, planned):
-            return change, frozenset()
-        return f"would now {change.summary}; the plan did not show that"
+            return PermittedDecision(change)
+        return _drifted(f"{change.summary}; the plan did not show that")
     shown = _shown_keys(planned)
     wanted = {target.key for target in change.targets}
     extra = frozenset(wanted - shown)
     if not extra:
-        return change, frozenset()
+        return PermittedDecision(change)
     if extra == wanted or action.without is None or action.decide is None:
-        return f"would now {change.summary}; the plan did not show {named(change, extra)}"
+        return _drifted(f"{change.summary}; the plan did not show {named(change, extra)}")
     less = action.decide(fresh.args, action.without(fresh.state, extra))
     if isinstance(less, Change) and not {target.key for target in less.targets} <= shown:
-        return f"would now {less.summary}; the plan did not show that"
-    return less, extra
+        return _drifted(f"{less.summary}; the plan did not show that")
+    return PermittedDecision(less, extra)
+
+
+def _drifted(what: str) -> PermittedDecision:
+    return PermittedDecision(Blocked(why=f"would now {what}", drifted=True))
 
 
 def _shown_keys(planned: PlannedStep) -> set[str]:

@@ -285,11 +285,9 @@ class _Run:
         left_alone: frozenset[str] = frozenset()
         spared = ""
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:
-            less = without_drift(decision, planned, fresh, action)
-            if isinstance(less, str):
-                return replace(plain, status=Status.DRIFTED, why=less)
-            spared = named(decision, less[1])
-            decision, left_alone = less
+            permitted = without_drift(decision, planned, fresh, action)
+            spared = named(decision, permitted.left_alone)
+            decision, left_alone = permitted.decision, permitted.left_alone
         if not isinstance(decision, Change):
             return not_changed(step, decision, plain)
         shown = replace(

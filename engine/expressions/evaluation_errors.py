@@ -107,7 +107,7 @@ def _attribute(node: nodes.Filter) -> str:
 
 
 def _path(node: nodes.Node) -> str:
-    """``look.field.other`` as it is written; empty for what is no such chain."""
+    """``probe.field.other`` as it is written; empty for what is no such chain."""
     match node:
         case nodes.Name():
             return node.name

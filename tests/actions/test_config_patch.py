@@ -19,7 +19,7 @@ from engine.actions.files import config_patch
 from engine.codec import from_json, to_json
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.errors import ConfigError, ProbeError
-from engine.executor.drift import without_drift
+from engine.executor.drift import PermittedDecision, without_drift
 from engine.expressions.templates import Scope, render
 from engine.facts.config_edit.config_file import HostFile, digest_of, octal
 from engine.lang.arguments import build
@@ -169,13 +169,13 @@ def test_what_changed_between_look_and_write_is_left_alone(machine, config):
 def test_a_plan_that_was_shown_does_not_cover_a_file_that_has_changed_since(here, config):
     shown = PlannedStep(id="it", decision=planned(config, here))
     args, state = args_for(config), look(config, here)
-    assert without_drift(planned(config, here), shown, ProbeAnswer(args=args, state=state), ACTION) == (
-        planned(config, here),
-        frozenset(),
-    )
+    permitted = without_drift(planned(config, here), shown, ProbeAnswer(args=args, state=state), ACTION)
+    assert permitted == PermittedDecision(planned(config, here))
     config.write_text(TEXT + "more: 1\n")
     fresh = ProbeAnswer(args=args, state=look(config, here))
-    assert "the plan did not show" in without_drift(planned(config, here), shown, fresh, ACTION)
+    blocked = without_drift(planned(config, here), shown, fresh, ACTION).decision
+    assert isinstance(blocked, Blocked)
+    assert "the plan did not show" in blocked.why
 
 
 def test_what_the_validation_itself_changes_is_left_alone(here, config):

@@ -237,7 +237,7 @@ def test_law_4_the_ladder_stops_when_the_host_is_cured():
 
 
 def test_law_4_a_rung_that_reached_nothing_fails_the_host_where_no_error_speaks_for_it():
-    """Mutants: verdicts.py ``_breaks`` looking at faults of commands only."""
+    """Mutants: verdicts.py ``_is_failure`` looking at faults of commands only."""
     from engine.values.playbook import Severity
 
     held = rule(severity=Severity.WARNING)
@@ -251,7 +251,7 @@ def test_law_4_a_rung_that_reached_nothing_fails_the_host_where_no_error_speaks_
 
 
 def test_law_4_a_failed_rung_does_not_fail_the_host_when_the_finding_is_gone():
-    """Mutants: verdicts.py ``_breaks`` without the finding."""
+    """Mutants: verdicts.py ``_is_failure`` without the finding."""
     host = ToyHost(procs={4: (1, "zombie")}, kill_exit=3)
     made = book(end("zombie", "one", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
     _, _, outcome = planned_and_run(made, host)
@@ -261,7 +261,7 @@ def test_law_4_a_failed_rung_does_not_fail_the_host_when_the_finding_is_gone():
 
 
 def test_a_cured_host_whose_assertion_was_never_held_against_it_is_unknown():
-    """Mutants: verdicts.py without ``_unheld``."""
+    """Mutants: verdicts.py without ``_assertion_not_run``."""
     made = book(
         end("zombie", "one", for_=("held",)),
         findings=(rule(),),
@@ -526,7 +526,7 @@ def test_law_5_what_is_owed_is_sent_on_every_way_out_but_not_over_a_dead_line():
 
 
 def test_law_6_ignorance_is_not_health():
-    """Mutants: findings.py turning Unknown into ABSENT; gates.py opening for unknown; verdicts.py without ``_ignorant``,
+    """Mutants: findings.py turning Unknown into ABSENT; gates.py opening for unknown; verdicts.py without ``_leaves_unknown``,
     or without the findings that are unknown.
     """
     mute = Step(id="seen", phase=Phase.DIAGNOSE, action="mute")

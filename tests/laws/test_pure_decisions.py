@@ -11,7 +11,7 @@ from engine.diagnosis.probe_types import ProbeAnswer
 from engine.diagnosis.verdicts import verdict
 from engine.executor.drift import without_drift
 from engine.values.command import write_script
-from engine.values.plan import Change, Finding, PlannedStep, Presence, Risk, Skip, Target
+from engine.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
 from engine.values.playbook import Playbook, Severity
 from engine.values.result import Verdict
 
@@ -25,7 +25,7 @@ def test_only_a_conditional_step_may_do_what_lies_within_its_reach(condition: st
     planned = PlannedStep(id="kill", decision=Skip(why="not yet"), condition=condition, reach=(VICTIM,))
     action: Any = SimpleNamespace(without=None, decide=None)
     outcome = without_drift(KILL, planned, ProbeAnswer(args=None, state=None), action)
-    assert isinstance(outcome, str) == drifted, outcome
+    assert isinstance(outcome.decision, Blocked) == drifted, outcome
 
 
 @pytest.mark.parametrize(

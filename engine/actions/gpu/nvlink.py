@@ -35,7 +35,7 @@ _NONE = re.compile(r"all links are inactive|not supported|no nvlink", re.IGNOREC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How long to look, and what should be there."""
+    """How long to watch, and what should be there."""
 
     apart: Duration = field(
         default=Duration(2),

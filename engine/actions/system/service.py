@@ -16,7 +16,9 @@ from engine.facts.system.systemd_units import (
     ask_unit,
     condition,
     full_name,
+    has_completed,
     is_up,
+    keeps_restarting,
     objection_to_name,
     protected,
     read_unit,
@@ -181,33 +183,23 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
     old, new = before.unit, after.unit
     if isinstance(old, Unknown) or isinstance(new, Unknown):
         return ["systemd does not report the unit's state"]
-    completed = _has_completed(new)
+    completed = has_completed(new)
     left = {verb for verb in _verbs(args, new) if verb not in ("restart", "reload")} - (
         {"start"} if completed else set()
     )
     if left or (args.state in ("restarted", "reloaded") and not is_up(new) and not completed):
         return [condition(new) + (f", and {new.enabled}" if {"enable", "disable"} & left else "")]
-    if args.state in ("started", "restarted") and _falls_over(old, new):
+    if args.state in ("started", "restarted") and keeps_restarting(old, new):
         return [f"the service does not stay up: {condition(new)}"]
     return list(_not_done_anew(args, old, new))
 
 
-def _has_completed(unit: Unit) -> bool:
-    """Whether it is a oneshot unit that did its work and is down since, as it should be."""
-    return unit.kind == "oneshot" and not unit.remains and unit.active == "inactive" and unit.result in ("", "success")
-
-
 def _not_done_anew(args: Args, old: Unit, new: Unit) -> Iterator[str]:
     """That a restart or a reload, which has no fixed state, left no trace."""
-    if args.state == "restarted" and not _has_completed(new) and not was_restarted(old, new):
+    if args.state == "restarted" and not has_completed(new) and not was_restarted(old, new):
         yield f"{new.id} was not restarted: invocation, start time and process are the same as before"
     if args.state == "reloaded" and (new.moved == old.moved or isinstance(new.moved, Unknown)):
         yield f"systemd has no record that {new.id} was reloaded"
-
-
-def _falls_over(old: Unit, new: Unit) -> bool:
-    """Whether systemd had to restart it since we did."""
-    return was_restarted(old, new) and isinstance(new.restarts, int) and new.restarts > 0
 
 
 def refused(command: Command, completed: Completed) -> str:

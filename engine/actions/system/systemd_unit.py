@@ -16,7 +16,9 @@ from engine.facts.system.systemd_units import (
     ask_unit,
     condition,
     full_name,
+    has_completed,
     is_up,
+    keeps_restarting,
     objection_to_name,
     protected,
     read_unit,
@@ -201,7 +203,7 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
     if isinstance(old, Unknown) or isinstance(new, Unknown):
         return ["systemd does not report the unit's state"]
     needs = set(_needs(args, after, new))
-    ran = new.kind == "oneshot" and not new.remains and new.active == "inactive" and new.result in ("", "success")
+    ran = has_completed(new)
     found = ["the unit file differs from what was written"] if "write" in needs else []
     found += ["systemd has not read the changed file"] if new.stale else []
     found += (
@@ -209,8 +211,7 @@ def _unsettled(args: Args, before: State, after: State) -> list[str]:
         if "enable" in needs
         else []
     )
-    fell = was_restarted(old, new) and isinstance(new.restarts, int) and new.restarts > 0
-    if args.started and ((not is_up(new) and not ran) or fell):
+    if args.started and ((not is_up(new) and not ran) or keeps_restarting(old, new)):
         found.append(condition(new))
     elif args.started and "restart" in set(_needs(args, before, old)) and not ran and not was_restarted(old, new):
         found.append(f"{new.id} was not restarted, and still runs with the old file")

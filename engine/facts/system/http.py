@@ -82,7 +82,7 @@ def objection_to_headers(headers: Mapping[str, Json]) -> str:
 
 
 def ask(request: HttpRequest) -> Command:
-    """A request that only looks."""
+    """A request that only reads."""
     argv = (str(request.max_size + 1), "plain" if request.plain else "", str(ceil(request.at_most)))
     return Command(
         script=ASK,

@@ -180,6 +180,16 @@ def is_up(unit: Unit) -> bool:
     return unit.active in ("active", "reloading", "refreshing")
 
 
+def has_completed(unit: Unit) -> bool:
+    """Whether it is a oneshot unit that did its work and is down since, as it should be."""
+    return unit.kind == "oneshot" and not unit.remains and unit.active == "inactive" and unit.result in ("", "success")
+
+
+def keeps_restarting(before: Unit, after: Unit) -> bool:
+    """Whether systemd had to restart it since we did."""
+    return was_restarted(before, after) and isinstance(after.restarts, int) and after.restarts > 0
+
+
 def was_restarted(before: Unit, after: Unit) -> bool:
     """Whether *after* is another run of it than *before*."""
     pairs = ((before.invocation, after.invocation), (before.since, after.since), (before.pid, after.pid))

@@ -21,7 +21,7 @@ from engine.values.types import Duration, Size, Unknown, plural, seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """How often to look, and what counts as growing."""
+    """How often to sample, and what counts as growing."""
 
     samples: int = field(default=5, metadata={"about": "How many samples to take.", "minimum": 3, "maximum": 1000})
     every: Duration = field(

@@ -35,7 +35,7 @@ KEPT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Args:
-    """Where to look, what a start is, and what a loop is."""
+    """Which logs to read, what a start is, and what a loop is."""
 
     files: tuple[str, ...] = field(
         default=(), metadata={"about": "Paths on the host; * ? [] are globs, and ~/ is the home of the login user."}
