@@ -168,6 +168,13 @@ class Completed:
             return False
         return self.exit_code in command.accepts
 
+    def why_not(self) -> str:
+        """Why this is no answer, in the words of the host where it has some."""
+        if self.refused or self.timed_out:
+            return self.refused or "no answer in time"
+        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
+        return lines[-1] if lines else "no exit code" if self.exit_code is None else f"exit code {self.exit_code}"
+
 
 def shown_variable(name: str, value: str) -> str:
     """The value of an environment variable as it may be shown: its name may say that it is a secret."""

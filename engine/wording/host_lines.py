@@ -93,7 +93,7 @@ def _cancelled_lines(host: HostResult) -> list[str]:
     left = ", ".join((*steps.get(Status.CANCELLED, ()), *steps.get(Status.BLOCKED, ())))
     lines = [
         host.error or "",
-        *(f"{finding.severity} {finding.id}: {finding.say or finding.id}" for finding in _driving(host)),
+        *map(_finding_line, _driving(host)),
         *_sampled_lines(host, [step for step in host.steps if step.status is Status.CANCELLED]),
         f"done: {done}" if done else "" if doubtful else "done: nothing was changed",
         f"failed: {failed}" if failed else "",
@@ -217,11 +217,14 @@ def _finding_lines(finding: Finding, shown: set[str], advice: Sequence[str] = ()
     """A finding with its evidence; a process of which *shown* knows is only named."""
     if finding.status in (Presence.ABSENT, Presence.UNKNOWN):
         return []
-    said = finding.say or finding.id
     if finding.status is Presence.GONE:
-        return [f"gone: {finding.id} (was: {said})"]
+        return [f"gone: {finding.id} (was: {finding.say or finding.id})"]
     evidence = [line for name, value in finding.evidence.items() for line in evidence_lines(name, value, shown)]
-    return [f"{finding.severity} {finding.id}: {said}", *_advice_lines(finding, advice), *evidence]
+    return [_finding_line(finding), *_advice_lines(finding, advice), *evidence]
+
+
+def _finding_line(finding: Finding) -> str:
+    return f"{finding.severity} {finding.id}: {finding.say or finding.id}"
 
 
 def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.diagnosis.verdicts import verdict
 from engine.executor.drift import without_drift
-from engine.values.command import write_script
+from engine.values.command import Completed, write_script
 from engine.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
 from engine.values.playbook import Playbook, Severity
 from engine.values.result import Verdict
@@ -41,3 +41,18 @@ def test_only_a_conditional_step_may_do_what_lies_within_its_reach(condition: st
 def test_only_an_error_judges_a_host(severity: Severity, status: Presence, expected: Verdict):
     """Mutant: a warning judges it, too."""
     assert verdict(Playbook(name="p"), (), (Finding(id="f", severity=severity, status=status),)) is expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Completed(exit_code=None, refused="sudo to root is refused", stderr="x"), "sudo to root is refused"),
+        (Completed(exit_code=None, timed_out=True, stderr="half a line"), "no answer in time"),
+        (Completed(exit_code=1, stderr="cat: first\n\n cat: last \n"), "cat: last"),
+        (Completed(exit_code=3), "exit code 3"),
+        (Completed(exit_code=None), "no exit code"),
+    ],
+)
+def test_why_a_command_gave_no_answer_is_said_in_its_own_words(answer: Completed, why: str):
+    """Mutant: what was refused, or said nothing, is taken for what was too slow."""
+    assert answer.why_not() == why

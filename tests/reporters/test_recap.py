@@ -69,6 +69,9 @@ def test_an_interrupted_host_is_told_in_four_lines():
     assert said(host(1, Verdict.CANCELLED, *probes, *later, error=why))[1:6] == [
         "gpu-01: cancelled", f"  {why}", "  done: nothing was changed", "  not done: stop, reset", next_one,
     ]  # fmt: skip
+    held = Finding(id="held", severity=Severity.ERROR, status=Presence.PRESENT, say="GPU 0 is held")
+    shown = said(host(1, Verdict.CANCELLED, *probes, findings=(held,), error=why))
+    assert shown[1:4] == ["gpu-01: cancelled", f"  {why}", "  error held: GPU 0 is held"]
     half = [step(Status.CHANGED, "", id="drain"), step(Status.UNKNOWN, "", id="stop"), later[1]]
     assert said(host(1, Verdict.CANCELLED, *half, error="interrupted"))[2:7] == [
         "  interrupted", "  done: drain", "  not known, perhaps done, or half: stop", "  not done: reset", next_one,

@@ -109,7 +109,7 @@ def probe(args: Args) -> Probe[State]:
     answer = yield command
     word, _, rest = answer.stdout.partition("\n")
     if not answer.answers(command) or not word:
-        raise ProbeError(f"{args.file} cannot be inspected: {answer.stderr.strip() or 'no answer in time'}")
+        raise ProbeError(f"{args.file} cannot be inspected: {answer.why_not()}")
     if word == "absent":
         return State()
     if word == "refused":
@@ -125,7 +125,7 @@ def _programs(names: tuple[str, ...]) -> Probe[State]:
     answer = yield command
     lines = answer.stdout.splitlines()
     if not answer.answers(command) or len(lines) != len(names):
-        raise ProbeError(f"{names[0]} cannot be looked for: {answer.stderr.strip() or 'no answer in time'}")
+        raise ProbeError(f"{names[0]} cannot be looked for: {answer.why_not()}")
     missing = tuple(name for name, line in zip(names, lines, strict=True) if line != "there")
     return State(there=not missing, size=Unknown(why="what a program prints is known when it has run"), missing=missing)
 

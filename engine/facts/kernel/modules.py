@@ -55,8 +55,7 @@ _ASK = script(__package__, "module_probe")
 def read_module(name: str, done: Completed) -> KernelModule:
     """The answer to ``ask_module``.  Raises ProbeError where the host did not say."""
     if done.timed_out or done.exit_code != 0:
-        why = done.stderr.strip() or "no answer in time" if not done.timed_out else "no answer in time"
-        raise ProbeError(f"the kernel's modules cannot be inspected: {why}")
+        raise ProbeError(f"the kernel's modules cannot be inspected: {done.why_not()}")
     lines = [line.partition(" ")[::2] for line in done.stdout.splitlines()]
     reported = dict(lines)
     loaded = "loaded" in reported

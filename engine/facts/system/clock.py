@@ -45,7 +45,7 @@ def read_clock(done: Completed) -> Clock:
     """The answer to ``ask_clock``.  Raises ProbeError."""
     lines = done.stdout.splitlines()
     if done.timed_out or done.exit_code != 0 or "end" not in lines:
-        raise ProbeError(f"the clock could not be read: {done.stderr.strip() or 'no answer in time'}")
+        raise ProbeError(f"the clock could not be read: {done.why_not()}")
     answers: dict[str, list[str]] = {}
     for line in lines:
         word, _, rest = line.partition(" ")
