@@ -43,8 +43,7 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
         ! runbook_is_alone || runbook_leave_cgroup
     ) </dev/null >/dev/null 2>&1 3<&- &
     runbook_clock=$! runbook_reader=
-    runbook_disown "$runbook_clock"
-    runbook_started_at "$runbook_clock"
+    runbook_begun "$runbook_clock"
     runbook_clock_start=$runbook_text
     [ "${3:-}" != alone ] || return 0
     (
@@ -52,13 +51,13 @@ runbook_watch() { # seconds, tenths of a second between TERM and KILL, alone: al
         runbook_end_session "$2"
     ) <&3 >/dev/null 2>&1 3<&- &
     runbook_reader=$!
-    runbook_disown "$runbook_reader"
-    runbook_started_at "$runbook_reader"
+    runbook_begun "$runbook_reader"
     runbook_reader_start=$runbook_text
 }
-runbook_disown() { # pid: bash tells on stderr, whenever it comes to know, that somebody has killed a job of its own
-    # shellcheck disable=SC3044  # only there
+runbook_begun() { # pid of a watcher: sets runbook_text to when it was started
+    # shellcheck disable=SC3044  # in bash alone, which says on stderr, at any time, that somebody has killed a job of its own
     [ -z "${BASH_VERSION:-}" ] || disown "$1"
+    runbook_started_at "$1"
 }
 runbook_rest() { # the batch is over, and what comes on the input is for this shell again
     while runbook_end_own "$runbook_reader" "$runbook_reader_start" TERM; do

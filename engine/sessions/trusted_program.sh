@@ -64,7 +64,7 @@ file() { # path that a word may stand for: sets is_file where it is a file that 
         if [ -x "$at" ] || [ -n "$code" ] || [ -n "$is_code" ]; then program "$at"; is_file=yes; fi
     fi
 }
-path() { # word, or part of one, with a slash: in the directory to run in, and in those that are named before it
+path() { # word, or part of one: in the directory to run in, and in those that are named before it
     case $1 in /*) file "$1" ;; *) file "$from/$1" ;; esac
     others=$dirs
     while [ -n "$others" ]; do
@@ -77,12 +77,7 @@ parts() { # word: what may name a file, as a whole or in it: `NAME=FILE`, `-XFIL
         -* | *=*) ;;
         */*) path "$1" ;;
         *)
-            others=$dirs
-            [ -z "$code$is_code" ] || file "$from/$1"
-            while [ -n "$others" ]; do
-                file "${others%%"$newline"*}/$1"
-                others=${others#*"$newline"}
-            done
+            path "$1"
             if named "$1"; then is_named=yes; fi
             return
             ;;
@@ -134,7 +129,7 @@ check() { # program and its arguments
                 ;;
             env | sudo | runuser | su | chroot | unshare | nsenter | systemd-run | start-stop-daemon) is_changer=yes ;;
             make | gmake | gdb | m4 | bc | dc) files='-f -x --file --makefile --command' ;;
-            *) [ -z "$is_named" ] || is_plain "$word" ;;
+            *) [ -z "$is_named" ] || [ "$scripts" -gt 0 ] || printf '%s ' "$word" ;; # need not be checked again
         esac
         [ -z "$is_program" ] || case ${word##*/} in
             env | sudo | nice | nohup | setsid | stdbuf | ionice | timeout | time | taskset | busybox | toybox) ;;
@@ -151,9 +146,6 @@ check() { # program and its arguments
             *) here='' ;;
         esac
     done
-}
-is_plain() { # name: it is printed, so that it need not be checked again
-    [ "$scripts" -gt 0 ] || printf '%s ' "$1"
 }
 [ "$safe_me" = 0 ] || exit 0
 set -f

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from engine.text.shortened import first_few
+
 MOST_NAMED = 100
 """Names that are listed where none is near."""
 
@@ -23,5 +25,4 @@ def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> st
         return f"did you mean {near}?"
     if otherwise is not None:
         return otherwise
-    more = f", and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
-    return f"there are: {', '.join(words[:MOST_NAMED])}{more}" if words else "there are none"
+    return f"there are: {first_few(words, MOST_NAMED)}" if words else "there are none"

@@ -15,7 +15,7 @@ MOST = 256 * 1024
 """Characters of a difference that are kept; what is left out is counted."""
 
 MOST_PAIRS = 10_000**2
-"""Lines of both texts, multiplied, that are compared: difflib may look at each pair of them."""
+"""Lines of both texts, multiplied, that are compared: difflib may compare each pair of them."""
 
 
 def unified(old: str, new: str, name: str, new_name: str, show: Callable[[Sequence[str]], list[str]] = list) -> str:

@@ -125,7 +125,7 @@ def _programs(names: tuple[str, ...]) -> Probe[State]:
     answer = yield command
     lines = answer.stdout.splitlines()
     if not answer.answers(command) or len(lines) != len(names):
-        raise ProbeError(f"{names[0]} cannot be looked for: {answer.why_not()}")
+        raise ProbeError(f"{names[0]} cannot be searched for: {answer.why_not()}")
     missing = tuple(name for name, line in zip(names, lines, strict=True) if line != "there")
     return State(there=not missing, size=Unknown(why="what a program prints is known when it has run"), missing=missing)
 

@@ -43,7 +43,7 @@ def read_room(done: Completed, root: str, endpoint: str) -> Room | Unknown:
     if endpoint and not endpoint.startswith("unix://"):
         return Unknown(why=f"the docker command talks to the engine at {endpoint}, which may be on another host")
     if done.timed_out or done.exit_code != 0:
-        return Unknown(why=f"df did not report how full {root} is: {done.stderr.strip() or 'no answer'}")
+        return Unknown(why=f"df did not report how full {root} is: {done.why_not()}")
     rows = [line.split(None, 5) for line in done.stdout.splitlines()]
     try:
         _, _, used, available, percent, _ = rows[0][-6:]

@@ -80,7 +80,7 @@ def read_blocked(done: Completed) -> tuple[BlockedTask, ...]:
     if done.timed_out:
         raise ProbeError(f"/proc could not be read within {seconds(done.seconds)}: a process may hold it up")
     if done.exit_code != 0 or "sampled" not in done.stdout.splitlines():
-        raise ProbeError(f"the states of the processes cannot be read: {done.stderr.strip() or 'no answer'}")
+        raise ProbeError(f"the states of the processes cannot be read: {done.why_not()}")
     blocks: list[list[tuple[str, str]]] = []
     for line in done.stdout.splitlines():
         word, _, rest = line.partition(" ")

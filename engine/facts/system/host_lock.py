@@ -75,8 +75,7 @@ def read_locks(done: Completed) -> tuple[tuple[str, str], ...]:
     Raises ProbeError where that cannot be seen.
     """
     if done.exit_code != 0:
-        said = done.stderr.strip().splitlines()
-        raise ProbeError("no answer in time" if done.timed_out else said[-1] if said else "the host gave no reason")
+        raise ProbeError(done.why_not())
     found = (line.partition(" ")[::2] for line in done.stdout.split("\n"))
     return tuple((kind, words) for kind, words in found if kind in ("held", "asks"))
 
