@@ -40,8 +40,8 @@ from engine.facts.scheduler.slurm import read_node as read_slurm_node
 from engine.facts.system.clock import read_clock
 from engine.facts.system.systemd_units import condition, is_up, read_unit
 from engine.lang.arguments import build
+from engine.secrets.masking import masking
 from engine.values.command import Command, Completed, Effect
-from engine.values.masking import masking
 from engine.values.types import Unknown
 from tests import fabric_readers
 from tests.actions.fake_nvidia_smi import KNOWN

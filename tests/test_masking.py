@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.codec import to_json
-from engine.text.secret_lines import masked_config, without_secrets
-from engine.text.secret_text import masked_argv, secret_spans
+from engine.secrets.config_lines import masked_config, without_secrets
+from engine.secrets.detection import masked_argv, secret_spans
+from engine.secrets.masking import MASK, OWN_WORDS, masked, masking
 from engine.values.command import Command, Effect
-from engine.values.masking import MASK, masked, masking
-from engine.values.plan import Change, PlannedStep, Risk
-from engine.values.result import HostPlan, SentCommand
+from engine.values.plan import Change, PlannedStep, Presence, Risk
+from engine.values.playbook import Severity
+from engine.values.result import HostPlan, SentCommand, Status, Verdict
 
 SECRET = "s3cr3t /pa'ss\"wörd+long"
 MANY_WAYS = {
@@ -40,7 +41,7 @@ MANY_WAYS = {
 
 @pytest.mark.parametrize("way", MANY_WAYS)
 def test_a_secret_is_hidden_in_every_form(way):
-    """Mutants: masking.py ``_forms`` without one of them; ``_within_base64`` without one of its three cuts."""
+    """Mutants: encoded_forms.py ``forms_of`` without one of them; ``_within_base64`` without one of its three cuts."""
     shown = masking((SECRET,))(f"curl -H {MANY_WAYS[way]} host")
     assert MASK in shown
     for length in (10,):
@@ -113,7 +114,7 @@ MORE_WAYS = {
 
 @pytest.mark.parametrize("way", MORE_WAYS)
 def test_a_secret_is_hidden_in_forms_that_filters_and_programs_make(way):
-    """Mutants: masking.py ``_forms`` or ``_escaped`` without one of them; its pattern without IGNORECASE.
+    """Mutants: encoded_forms.py ``forms_of`` or ``_escaped`` without one of them; its pattern without IGNORECASE.
 
     What ``shlex.quote`` makes, and a URL that keeps ``~`` or nothing, are covered by other forms, too.
     """
@@ -144,7 +145,7 @@ SIGNS_WRITTEN = {
 
 @pytest.mark.parametrize("way", SIGNS_WRITTEN)
 def test_a_secret_of_signs_is_hidden_in_every_form(way):
-    """Mutants: masking.py ``_forms`` without base64, without that for URLs, or without either within a URL;
+    """Mutants: encoded_forms.py ``forms_of`` without base64, without that for URLs, or without either within a URL;
     ``_within_base64`` without the whole, or without one of its three cuts; ``_escaped`` without the text of HTML.
     """
     written = SIGNS_WRITTEN[way]
@@ -159,6 +160,12 @@ def test_a_secret_that_is_an_ordinary_word_blanks_no_text(secret):
     """Mutants: masking.py without SHORTEST, without ORDINARY, or without OWN_WORDS."""
     text = f"pid 7 ({secret}) {secret}"
     assert masking((secret,))(text) == text
+
+
+def test_a_word_of_a_report_is_none_that_a_secret_blanks():
+    """Every verdict, status, severity and presence, which the package of secrets cannot know by itself."""
+    words = {form for each in (*Verdict, *Status, *Severity, *Presence) for form in (each, each.replace("_", " "))}
+    assert words == OWN_WORDS
 
 
 def test_a_short_secret_of_letters_is_hidden_as_a_word_only():
@@ -191,7 +198,7 @@ UNITS = ("://a:b", "token:", "token=", "key", "curl -u ", "eyJaaaaaaaaaa.", "<to
 @pytest.mark.soak
 @pytest.mark.parametrize(("start", "unit"), [*(("", unit) for unit in UNITS), ("? ", "token:"), ("? ", "token=")])
 def test_a_hostile_text_costs_no_more_than_its_length(start, unit):
-    """Mutants: secret_lines.py ``_masked_line`` without *done*, or with the name inspected last."""
+    """Mutants: config_lines.py ``_masked_line`` without *done*, or with the name inspected last."""
     for work in (secret_spans, without_secrets):
         spent = []
         for length in (20_000, 80_000):
@@ -217,7 +224,7 @@ SWITCHES = (
 
 @pytest.mark.parametrize("argv", SWITCHES, ids=lambda it: it[0])
 def test_what_follows_an_option_without_a_value_is_shown(argv):
-    """So that the command of a plan can be typed. Mutants: secret_text.py without either SWITCH."""
+    """So that the command of a plan can be typed. Mutants: detection.py without either SWITCH."""
     assert masked_argv(argv) == argv
     assert without_secrets(" ".join(argv)) == " ".join(argv)
 

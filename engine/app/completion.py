@@ -93,7 +93,7 @@ def _tree(given: Given) -> Mapping[str, Any]:
 
 
 def _values(name: str, declared: Mapping[str, Any]) -> Sequence[str]:
-    from engine.text.secret_names import is_secret
+    from engine.secrets.names import is_secret
 
     if declared.get("secret") is True or is_secret(name, declared.get("default")):
         return [""]

@@ -12,12 +12,12 @@ from engine.app.owed.settling import SettledRecords
 from engine.app.secret_masking import secret_inputs
 from engine.app.secret_sources.resolution import SecretValues
 from engine.fleet import Assignment
-from engine.inventory.secret_fields import secrets_in
 from engine.protocols import ConnectOptions, KeptFiles, RecordedPast
+from engine.secrets.documents import secrets_in
+from engine.secrets.masking import Masking, masked
 from engine.values.earlier_change import EarlierChange
 from engine.values.event import Event
 from engine.values.inventory import Inventory, Selection
-from engine.values.masking import Masking, masked
 from engine.values.playbook import Playbook
 from engine.values.run_origin import RunOrigin
 from engine.values.types import Json

@@ -16,8 +16,8 @@ from engine.app.secret_masking import SecretMasking, masked_by, secrets_in_playb
 from engine.app.step_text import conditions, limits
 from engine.errors import ConfigError
 from engine.protocols import Action
+from engine.secrets.masking import Masking, masked
 from engine.values.command import shown_variable
-from engine.values.masking import Masking, masked
 from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Phase, Playbook, SecretReference, Step
 from engine.values.types import Duration, Json, Raw, Unknown, seconds
 

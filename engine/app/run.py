@@ -26,10 +26,10 @@ from engine.executor import Consent
 from engine.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from engine.guards import Redacting
 from engine.protocols import Connection, Emit, Reporter
-from engine.text.secret_names import MASK
+from engine.secrets.masking import masked, masking
+from engine.secrets.names import MASK
 from engine.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
 from engine.values.inventory import Host
-from engine.values.masking import masked, masking
 from engine.values.playbook import Playbook, Step
 from engine.values.result import AppliedLimits, HostPlan, HostResult, Mode, RunResult, Status, Verdict, scripts_of
 from engine.values.types import Json

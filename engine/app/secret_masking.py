@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Any
 
 from engine.errors import ConfigError, RunbookError
-from engine.inventory.secret_fields import secrets_in
-from engine.text.secret_names import MASK, NOT_A_VALUE, is_secret
-from engine.text.secret_text import masked_argv, secret_spans
-from engine.values.masking import Masking, masked
+from engine.secrets.detection import masked_argv, secret_spans
+from engine.secrets.documents import secrets_in
+from engine.secrets.masking import Masking, masked
+from engine.secrets.names import MASK, NOT_A_VALUE, is_secret
 from engine.values.playbook import Playbook
 from engine.values.types import Raw
 
-SECTIONS = ("diagnose", "remediate", "verify")
+SECTIONS = ("diagnose", "remediate", "verify", "let")
 
 
 class InternalError(RunbookError):

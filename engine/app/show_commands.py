@@ -168,6 +168,8 @@ def keys_text() -> str:
         lines += _about({key: f"{about}{where}"})
     lines += ["", "A finding"]
     lines += _about(keywords.ABOUT_FINDING)
+    lines += ["", "A group of findings, as one entry of findings"]
+    lines += _about(keywords.ABOUT_GROUP)
     lines += ["", "limits"]
     lines += _about(keywords.ABOUT_LIMITS)
     return "\n".join([*lines, "", *textwrap.wrap(OF_VALUES, width())])

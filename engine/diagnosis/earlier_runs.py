@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.verdicts import sent
-from engine.text.secret_names import MASK
+from engine.secrets.names import MASK
 from engine.values.earlier_change import EarlierChange, item_text, own_change
 from engine.values.plan import Blocked, Change, Decision, NoChange
 from engine.values.playbook import Step, place_in_each, written_id

@@ -322,6 +322,21 @@ def line_of_fault(text: str) -> int:
     return 0
 
 
+def binds_tightly(expression: str) -> bool:
+    """Whether no operator beside *expression* takes it to pieces: a name, an attribute, a filter, a literal."""
+    try:
+        (output,) = _environment().parse("{{" + expression + "}}").body
+    except TemplateError:
+        return False
+    (node,) = output.nodes  # type: ignore[attr-defined]  # of an Output
+    return isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem | nodes.Filter | nodes.Literal)
+
+
+def tokens(text: str) -> list[tuple[str, str]]:
+    """The kinds and the texts of the tokens of a template, which together are *text*.  Raises TemplateError."""
+    return [(kind, word) for _, kind, word in _environment().lexer.tokeniter(text, None)]
+
+
 def fault_in_expression(expression: str) -> str:
     """Why *expression* is none; empty when it is one."""
     if is_template(expression):

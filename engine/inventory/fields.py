@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import Problem
-from engine.inventory.secret_fields import text_of
 from engine.protocols import Place
-from engine.text.secret_names import is_secret
+from engine.secrets.documents import text_of
+from engine.secrets.names import is_secret
 from engine.values.playbook import Where
 
 Path = tuple[str | int, ...]

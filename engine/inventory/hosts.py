@@ -12,7 +12,7 @@ from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Fields, Notes, Path, problem_at, said
 from engine.inventory.host_names import mistake_in
 from engine.inventory.host_secrets import SECRETS, secrets_of_host
-from engine.inventory.secret_fields import secrets_in, shown
+from engine.secrets.documents import secrets_in, shown
 from engine.values.inventory import Address, Host, HostKeys, Inventory
 from engine.values.login_names import fault_in_host, fault_in_user
 from engine.values.types import Json

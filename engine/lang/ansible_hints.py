@@ -24,7 +24,7 @@ MEANT: Mapping[str, str] = {
     "until": "write `within` and `every`",
     "retries": "write `retry: {times: 3, every: 2s}`, or `within`",
     "delay": "write `every`",
-    "become": "write it in each step that needs it",
+    "become": "write it in each step that needs it, or once under `defaults:`",
     "become_user": "write `become: USER`",
     "become_method": "sudo is used: write `become: true`, or `become: USER`",
     "remote_user": "write `ssh_user` in the inventory, or `become: USER`",

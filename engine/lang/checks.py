@@ -11,11 +11,12 @@ from engine.expressions.comparison import ACROSS, Compared
 from engine.expressions.history import HISTORY
 from engine.expressions.templates import is_template, line_of_fault, names
 from engine.lang.history_calls import PastNames
-from engine.lang.lenient_read import texts_in
+from engine.lang.lenient_read import mapping, texts_in
 from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken
 from engine.lang.playbook_schema import ONLY_IN
 from engine.lang.secret_uses import carriers
 from engine.lang.sections.comparisons import faults_in_comparison, faults_of_included
+from engine.lang.shorthand import values_of, written_out
 from engine.lang.static_arguments import faults_in_arguments, faults_in_samples, unseen
 from engine.lang.yaml_source import Document, Path
 from engine.protocols import Action
@@ -32,6 +33,18 @@ def check(
     """
     checking = _Checking(book, document, actions, brought)
     return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
+
+
+def faults_in_values(book: Playbook, document: Document, actions: Mapping[str, Action]) -> dict[str, list[Problem]]:
+    """The mistakes in the values of ``let``, by name; *document* is not written out yet."""
+    naming, found = Naming(document), dict[str, list[Problem]]()
+    whole = written_out(document)
+    allowed = _Checking(book, whole, actions, {}).of_values() if mapping(document.value.get("let")) else None
+    for name in values_of(document) if allowed else ():
+        text = values_of(document, found)[name]
+        if problems := list(naming.expression(text, ("let", name), allowed)):
+            found[name] = problems
+    return found
 
 
 class _Checking:
@@ -64,12 +77,22 @@ class _Checking:
         for step in self._book.steps:
             yield step, self._brought[step.part] if step.part else by_place[step.where]
 
+    def of_values(self) -> Allowed:
+        """What a value of ``let`` may name."""
+        acts = frozenset(step.id for step in (*self._book.remediate, *self._book.verify))
+        return replace(self._allowed(self._probes, acts), past=self._past)
+
     def ids(self) -> Iterator[Problem]:
         """An id names one thing only."""
         seen: dict[str, Path] = {}
         everything = [(it.id, (*path, "id")) for it, path in self._placed()]
         everything += [(finding.id, (*self._finding_paths[id(finding)], "id")) for finding in self._book.findings]
         everything += [(it, (*path, "id")) for it, path in self._brought.items()]
+        everything += [(name, ("let", name)) for name in mapping(self._document.value.get("let"))]
+        for name in mapping(self._document.value.get("let")):
+            if not str(name).isidentifier():
+                words = f"{name!r} is not a name: letters, digits and _ only, and no digit first"
+                yield self._problem(("let", name), words)
         for name, path in everything:
             if name in seen:
                 first = self._document.where(seen[name])
@@ -125,7 +148,8 @@ class _Checking:
             yield from self._step(step, self._allowed(self._probes, acts))
 
     def _allowed(self, probes: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
-        return Allowed(probes, self._input_names, later, self._lists, self._series)
+        names = tuple(mapping(self._document.value.get("let")))
+        return Allowed(probes, self._input_names, later, self._lists, self._series, values=names)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -271,8 +295,7 @@ class _Checking:
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name probes and their fields."""
-        acts = frozenset(step.id for step in (*self._book.remediate, *self._book.verify))
-        allowed = replace(self._allowed(self._probes, acts), past=self._past)
+        allowed = self.of_values()
         for rule in self._book.findings:
             if not rule.part:
                 yield from self._finding(rule, self._finding_paths[id(rule)], allowed)

@@ -10,6 +10,8 @@ ABOUT_PLAYBOOK: Mapping[str, str] = {
     "hosts": "The default target: a name, a group, a pattern; --hosts overrides it.",
     "inputs": "What -e can set: each with its `about`, JSON Schema keywords, and a default (or required: true).",
     "secrets": "Where the values of secrets are (never the values); a step uses one in its `env`: {{ secrets.NAME }}.",
+    "defaults": "Keys for steps that do not have them: `become` (not with `on`), `timeout`, `retry` (not of changes).",
+    "let": "Names for expressions, each usable in every expression and text below, and in the values after it.",
     "diagnose": "Probes. They change nothing, and run in a dry run too.",
     "findings": "What the probes mean, in order.",
     "remediate": "The changes that help, gentlest first. A step runs only while a finding that it is for is present.",
@@ -62,6 +64,12 @@ ABOUT_FINDING: Mapping[str, str] = {
     "gone_for": "How long the finding must stay absent before it counts as gone.",
     "evidence": "Names with expressions; their values are shown with the finding.",
     "advise": "What a person can do if the finding stays, in order.",
+}
+
+ABOUT_GROUP: Mapping[str, str] = {
+    "findings": "Findings that stand together; as an entry of `findings`, instead of a single one.",
+    "when": "A condition for all of them, beside that of each.",
+    "causes": "first: they are in the order of cause; the first error that is present explains those after it.",
 }
 
 ABOUT_LIMITS: Mapping[str, str] = {

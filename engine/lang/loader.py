@@ -11,7 +11,7 @@ from typing import Any
 from engine.errors import ConfigError, Problem
 from engine.lang import lenient_read
 from engine.lang.bundled_files import BundledFiles, Read, nothing_to_read
-from engine.lang.checks import check
+from engine.lang.checks import check, faults_in_values
 from engine.lang.includes import (
     DEEPEST,
     KEYS,
@@ -30,6 +30,7 @@ from engine.lang.schema_violations import shown
 from engine.lang.sections.findings import findings_of
 from engine.lang.sections.limits import limits_of
 from engine.lang.sections.placed_values import PlacedValues
+from engine.lang.shorthand import written_out
 from engine.lang.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from engine.protocols import Action
 from engine.values.playbook import Input, Phase, Playbook, Retry, SecretReference, Step
@@ -68,18 +69,36 @@ def load_playbook(
         words = "this is not a playbook: it has neither `about:` nor a section such as `diagnose:`"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))
     problems = list(problems_in(document, playbook_schema(actions)))
-    made: Playbook | None = None
-    building = _Building(document, actions, problems, opened if around else counted(opened), around, read)
-    try:
-        made = building.playbook(text)
-    except (TypeError, AttributeError, KeyError, ValueError):
-        if not problems:
-            raise
+    whole = written_out(document)
+    made, brought = _built(whole, actions, problems, opened, around, read, text)
+    if made is not None and (wrong := faults_in_values(made, document, actions)):
+        problems += [problem for each in wrong.values() for problem in each]
+        whole = written_out(document, wrong)  # what is wrong in a value is said once, where it stands
+        made, brought = _built(whole, actions, [], opened, around, read, text)
     if made is not None:
-        problems += check(made, document, actions, building.brought)
+        problems += check(made, whole, actions, brought)
     if problems or made is None:
         raise ConfigError(*sorted(set(problems)))
     return made
+
+
+def _built(
+    document: Document,
+    actions: Mapping[str, Action],
+    problems: list[Problem],
+    opened: Open,
+    around: tuple[str, ...],
+    read: Read,
+    text: str,
+) -> tuple[Playbook | None, Mapping[str, Path]]:
+    """The playbook that *document* is, as far as it has the right shape, and what it includes."""
+    building = _Building(document, actions, problems, opened if around else counted(opened), around, read)
+    try:
+        return building.playbook(text), building.brought
+    except (TypeError, AttributeError, KeyError, ValueError):
+        if not problems:
+            raise
+        return None, {}
 
 
 class _Building:

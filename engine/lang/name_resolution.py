@@ -45,6 +45,8 @@ class Allowed:
     """Whether ``item`` means something here."""
     secrets_at: frozenset[Path] = frozenset()
     """The places below which a secret may be inserted."""
+    values: tuple[str, ...] = ()
+    """The names under ``let``, which are written out already: a mistyped one may have been meant."""
     past: PastNames | None = None
     """What may be named of earlier runs; None: nothing."""
 
@@ -159,7 +161,7 @@ class Naming:
         elif root == "item" and not allowed.item:
             yield self.document.problem(path, "`item` exists only in a step with `each`")
         elif root not in (*ROOTS, "item"):
-            known = (*allowed.probes, *ROOTS, HISTORY)
+            known = (*allowed.values, *allowed.probes, *ROOTS, HISTORY)
             yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
 
     def _field(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:

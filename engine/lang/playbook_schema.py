@@ -152,6 +152,32 @@ FINDING: Mapping[str, Json] = {
 }
 
 
+DEFAULTS_OF_STEPS = ("become", "timeout", "retry")
+
+GROUP: Mapping[str, Json] = {
+    "type": "object",
+    "required": ["findings"],
+    "additionalProperties": False,
+    "properties": {
+        "when": {"type": ["string", "boolean"]},
+        "causes": {"enum": ["first"]},
+        "findings": {"type": "array", "items": FINDING, "minItems": 1},
+    },
+}
+"""Findings that share a condition, or stand in the order of cause."""
+
+FINDINGS: Mapping[str, Json] = {
+    "type": "array",
+    "items": {"if": {"type": "object", "required": ["findings"]}, "then": GROUP, "else": FINDING},
+}
+
+DEFAULTS: Mapping[str, Json] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {key: STEP_KEYS[key] for key in DEFAULTS_OF_STEPS},
+}
+
+
 def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
     """The shape of a playbook; the arguments of *actions* are checked against their own types (``arguments``)."""
     step: dict[str, Any] = {
@@ -170,8 +196,10 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
             "hosts": TEXT,
             "inputs": {"type": "object", "additionalProperties": INPUT},
             "secrets": {},
+            "defaults": DEFAULTS,
+            "let": {"type": "object", "additionalProperties": {"type": ["string", "boolean"]}},
             "diagnose": {"type": "array", "items": step},
-            "findings": {"type": "array", "items": FINDING},
+            "findings": FINDINGS,
             "remediate": {"type": "array", "items": step},
             "verify": {"type": "array", "items": step},
             "limits": LIMITS,

@@ -9,7 +9,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from engine.lang.includes import KEYS as INCLUDE_KEYS
 from engine.lang.input_schema import KEYWORDS
-from engine.lang.keywords import ABOUT_FINDING, ABOUT_INPUT, ABOUT_LIMITS, ABOUT_PLAYBOOK, ABOUT_SECRET, ABOUT_STEP
+from engine.lang.keywords import (
+    ABOUT_FINDING,
+    ABOUT_GROUP,
+    ABOUT_INPUT,
+    ABOUT_LIMITS,
+    ABOUT_PLAYBOOK,
+    ABOUT_SECRET,
+    ABOUT_STEP,
+)
 from engine.lang.playbook_schema import (
     COUNT,
     FLAG,
@@ -61,7 +69,10 @@ def exported_schema(actions: Mapping[str, Action]) -> Schema:
     top["secrets"] = _secrets()
     for phase in Phase:
         top[str(phase)]["items"] = _item(phase, actions)
-    top["findings"]["items"]["properties"] = _told(top["findings"]["items"]["properties"], ABOUT_FINDING)
+    single, group = top["findings"]["items"]["else"], top["findings"]["items"]["then"]
+    single["properties"] = _told(single["properties"], ABOUT_FINDING)
+    group["properties"] = _told({**group["properties"], "findings": {"type": "array", "items": single}}, ABOUT_GROUP)
+    top["defaults"]["properties"] = _told(top["defaults"]["properties"], ABOUT_STEP)
     top["limits"]["properties"] = _told(top["limits"]["properties"], ABOUT_LIMITS)
     return {
         **schema,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from urllib.parse import quote
 
 from engine.records.private_folder import PrivateFolder
-from engine.text.secret_lines import without_secrets
+from engine.secrets.config_lines import without_secrets
 from engine.text.sizes import bytes_of
 from engine.values.kept_file import Fetched, KeptFile, NotKept
 from engine.values.types import Json

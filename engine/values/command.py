@@ -7,8 +7,8 @@ import shlex
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from engine.text.secret_names import MASK, NOT_A_VALUE, REFERENCE, is_secret
-from engine.text.secret_text import masked_argv, masked_text
+from engine.secrets.detection import masked_argv, masked_text
+from engine.secrets.names import MASK, NOT_A_VALUE, REFERENCE, is_secret
 from engine.values.kept_file import Keep
 from engine.values.types import plural
 
@@ -72,6 +72,12 @@ class Command:
     """Of a script of our own: its name, and the arguments that mean something to a person; shown in its place."""
     stands_for: tuple[str, ...] = field(default=(), compare=False)
     """Of a script of our own around one program: that program with its arguments, which a person could paste."""
+
+    def without_private(self) -> Command:
+        """It as it may be recorded: without the file that it is fed, and without what its variables hold."""
+        env = tuple((name, shown_variable(name, value)) for name, value in self.env)
+        stdin = f"({len(self.stdin)} characters, not shown)" if self.private and self.stdin else self.stdin
+        return replace(self, env=env, stdin=stdin) if (env, stdin) != (self.env, self.stdin) else self
 
     def shown(self) -> str:
         """One line for people: ``$`` and what could be pasted into a shell, or a script's name and its arguments."""
@@ -168,12 +174,14 @@ class Completed:
             return False
         return self.exit_code in command.accepts
 
-    def why_not(self) -> str:
-        """Why this is no answer, in the words of the host where it has some."""
-        if self.refused or self.timed_out:
-            return self.refused or "no answer in time"
+    def why_not(self, otherwise: str = "") -> str:
+        """Why this is no answer, in the words of the host where it has some, else *otherwise* and the exit code."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
-        return lines[-1] if lines else "no exit code" if self.exit_code is None else f"exit code {self.exit_code}"
+        if self.refused or (lines and not self.timed_out):
+            return self.refused or lines[-1]
+        code = "no exit code" if self.exit_code is None else f"exit code {self.exit_code}"
+        why = "no answer in time" if self.timed_out else code
+        return f"{otherwise} ({why})" if otherwise else why
 
 
 def shown_variable(name: str, value: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.secrets.masking import UNREADABLE
+
 if TYPE_CHECKING:
     from engine.values.result import HostPlan, SentCommand, StepResult
 
@@ -15,9 +17,6 @@ MOST = 64 * 1024
 
 MOST_OF_HOST = 1024 * 1024
 """Characters that are kept of all commands of one host together."""
-
-UNREADABLE = "\ufffd"
-"""What stands for one byte or several that were no text."""
 
 LEAST = 1024
 """Characters that are kept of each stream, however many commands there are."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from engine.text.secret_names import is_secret
+from engine.secrets.names import is_secret
 from engine.values.types import Json
 
 

@@ -8,8 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
 
-from engine.text.secret_lines import without_secrets
-from engine.text.secret_text import masked_text
+from engine.secrets.config_lines import without_secrets
+from engine.secrets.detection import masked_text
 from engine.values.command import Command, Completed, Effect
 from engine.values.excerpts import excerpt
 from engine.values.inventory import LeftOut

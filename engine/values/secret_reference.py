@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from engine.errors import Problem
+from engine.secrets.documents import SOURCES
 from engine.text.suggestions import suggest
 from engine.values.playbook import SecretReference, SecretSource, Where
 
@@ -34,20 +35,14 @@ def read_secrets(tree: object, where: Callable[[Path], Where], *, in_inventory: 
     return ReadSecrets(tuple(reading.all(tree)), tuple(reading.problems))
 
 
-def looks_like_reference(tree: object) -> bool:
-    """Whether *tree* has nothing but the keys of a reference, so that nothing in it is itself a secret."""
-    return isinstance(tree, Mapping) and bool(tree) and set(tree) <= _KEYS
-
-
 def resembles_reference(tree: object) -> bool:
     """Whether *tree* is most likely meant to be a reference: it has a key of one, maybe mistyped."""
     return isinstance(tree, Mapping) and any(
-        get_close_matches(str(key).casefold(), _SOURCES, n=1, cutoff=0.66) for key in tree
+        get_close_matches(str(key).casefold(), SOURCES, n=1, cutoff=0.66) for key in tree
     )
 
 
-_SOURCES = ("env", "file", "command", "keyring")
-_KEYS = {*_SOURCES, "description"}
+_KEYS = {*SOURCES, "description"}
 
 
 class _Reading:
@@ -85,9 +80,9 @@ class _Reading:
         if not isinstance(description, str):
             self._wrong((*path, "description"), f"secret {name}: the description must be text")
             return None
-        given = [key for key in _SOURCES if key in entry]
+        given = [key for key in SOURCES if key in entry]
         if len(given) > 1 or (self._in_inventory and not given):
-            words = f"secret {name}: give one of {', '.join(_SOURCES)}" + (", not several" if given else "")
+            words = f"secret {name}: give one of {', '.join(SOURCES)}" + (", not several" if given else "")
             self._wrong(path, words, f"{name}: {FORMS}")
             return None
         source = SecretSource(given[0]) if given else SecretSource.INVENTORY
@@ -100,7 +95,7 @@ class _Reading:
 
     def _unknown(self, name: str, keys: list[object], path: Path) -> None:
         for key in keys:
-            hint = suggest(str(key), (*_SOURCES, "description"))
+            hint = suggest(str(key), (*SOURCES, "description"))
             shown = repr(key) if isinstance(key, str) and re.fullmatch(r"[a-z_]{1,20}", key) else "this key"
             self._wrong((*path, str(key)), f"secret {name}: {shown} is not allowed in a reference", hint)
 

@@ -71,7 +71,9 @@ class Pretended:
 
     gpus: list[dict[str, str]] = field(default_factory=lambda: [gpu()])
     later: list[dict[str, str]] | None = None
-    """What it says from the second call on that asks for utilization alone."""
+    """What it says from that call on that asks for utilization alone."""
+    later_from: int = 1
+    """The number of that call."""
     apps: str = ""
     """Rows of gpu_uuid, pid, process_name and used_gpu_memory, or whatever else it says instead of some."""
     named: tuple[tuple[str, int, str, str], ...] = ()
@@ -146,7 +148,10 @@ case "$1" in
             printf 'Field "%s" is not a valid field to query.\\n\\n' "$f"; exit 2 ;;
         esac
     done
-    when=; [ "$fields" = index,uuid,utilization.gpu ] && when=later:
+    when=
+    if [ "$fields" = index,uuid,utilization.gpu ]; then
+        [ "$(grep -c '^--query-gpu=index,uuid,utilization.gpu ' "$log")" -lt {self.later_from} ] || when=later:
+    fi
     {{
     {queries}
     }} {kill}

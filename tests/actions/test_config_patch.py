@@ -25,11 +25,11 @@ from engine.facts.config_edit.config_file import HostFile, digest_of, octal
 from engine.lang.arguments import build
 from engine.lang.loader import load_playbook
 from engine.protocols import Action, Connection, ConnectOptions, Fails, Holds
-from engine.text.secret_lines import without_secrets
+from engine.secrets.config_lines import without_secrets
+from engine.secrets.masking import masked, masking
 from engine.transports import local
 from engine.values.command import Completed, Effect
 from engine.values.inventory import Host
-from engine.values.masking import masked, masking
 from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
 from tests.probe_driver import drive

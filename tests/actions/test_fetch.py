@@ -19,9 +19,9 @@ from engine.facts.files.fetched_output import fetch_file, unpacked
 from engine.lang.arguments import build
 from engine.records.fetched_files import FetchedFiles
 from engine.records.private_folder import PrivateFolder
+from engine.secrets.masking import masking
 from engine.values.command import Completed
 from engine.values.kept_file import Fetched, Keep, NotKept
-from engine.values.masking import masking
 from engine.values.plan import Blocked, Change, Skip
 from tests.actions.run_step import Taken, take
 from tests.probe_driver import SHELLS, drive

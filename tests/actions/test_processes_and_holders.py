@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from engine.actions import discover
 from engine.actions.processes import device_holders, fuser, pkill, processes
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
-from engine.facts.gpu_jobs import leftover
+from engine.facts.gpu_jobs import classification, leftover
+from engine.facts.gpu_jobs.arguments import wanted
 from engine.facts.process_selection.by_command_line import CommandLineMatch
-from engine.facts.processes.table import Process
+from engine.facts.processes.table import Process, ask_processes, read_processes
 from engine.lang.arguments import build
 from engine.protocols import Absent, Fails, Holds
 from engine.text import regexes
@@ -33,7 +35,7 @@ GRACE = Duration(1.0)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(leftover, "APART", 0.2)
+    monkeypatch.setattr(classification, "ask_load", lambda idle_for: leftover.ask_load(idle_for / 10))
 
 
 def kill(stage, **keys) -> pkill.Args:
@@ -264,6 +266,46 @@ def test_the_job_at_work_is_spared_with_its_launcher_and_idle_rank_and_the_dead_
 
 
 @LAB
+def test_a_job_that_is_idle_now_and_then_is_at_work(stage, gpus, monkeypatch):
+    """Mutants: smi_query.sh with one sample however long ``idle_for`` is; ``ask_load`` without it."""
+    monkeypatch.setattr(leftover, "APART", 0.2)
+    busy = [gpu(0, utilization_gpu="97")]
+    machine = gpus(0, later=busy, later_from=4)
+    job = stage.job("/dev/nvidia0")
+    for idle_for, pids in ((4, [job.pid]), (8, [])):  # a tenth of it here: two samples after the first, and four
+        args = processes.Args(patterns=(stage.word,), idle_for=Duration(idle_for))
+        state = drive(processes.probe(args), machine)
+        assert [it.pid for it in state.leftover] == pids
+        (machine.path / "calls").unlink()
+
+
+def test_only_the_processes_of_a_user_and_only_old_ones_are_chosen(stage, gpus):
+    """Mutants: ``wanted`` without the user; without the age; with an age from which on they count."""
+    machine = gpus(0)
+    job = stage.job("/dev/nvidia0")
+    for keys, pids in (
+        ({}, [job.pid]),
+        ({"user": "root"}, [job.pid]),
+        ({"user": "nobody"}, []),
+        ({"older_than": Duration(3600)}, []),
+    ):
+        found = drive(processes.probe(processes.Args(patterns=(stage.word,), **keys)), machine)
+        held = drive(device_holders.probe(device_holders.Args(paths=("/dev/nvidia0",), **keys)), machine)
+        assert ([it.pid for it in found.matches], [it.pid for it in held.processes]) == (pids, pids), keys
+
+
+@pytest.mark.parametrize(("seconds", "old"), [(7.0, False), (7.1, True), (Unknown(why="no uptime"), None)])
+def test_without_an_uptime_nobody_is_taken_for_old(machine, seconds, old):
+    (row, *_) = read_processes(machine.run(ask_processes())[0]).rows.values()
+    aged = replace(row, process=replace(row.process, seconds=seconds))
+    asked = processes.Args(patterns=("x",), older_than=Duration(7))
+    if old is None:
+        with pytest.raises(ProbeError, match="not known how old processes are: no uptime"):
+            wanted([aged], asked)
+    else:
+        assert wanted([aged], asked) == [aged] * old
+
+
 def test_holders_are_joined_with_what_nvidia_smi_lists(stage, gpus):
     machine = gpus(0, 0, apps=f"{uuid(0)}, 999999, python, 100\n")
     one, two = stage.job("/dev/nvidia0", "/dev/nvidiactl"), stage.job("/dev/nvidia-uvm")

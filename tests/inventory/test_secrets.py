@@ -7,9 +7,9 @@ import json
 import pytest
 
 from engine.inventory import read
-from engine.inventory.secret_fields import secrets_in
-from engine.text.secret_names import is_secret
-from engine.values.masking import Masking
+from engine.secrets.documents import secrets_in
+from engine.secrets.masking import Masking
+from engine.secrets.names import is_secret
 from engine.values.playbook import Where
 from tests.inventory.parse_text import host, inventory, mistakes
 
@@ -95,7 +95,7 @@ LINES = {
 
 @pytest.mark.parametrize("value", LINES)
 def test_each_line_of_a_secret_is_hidden_but_what_stands_in_many_texts(value):
-    """Mutants: secret_fields.py ``can_be_hidden`` with 8 for SHORTEST; without ARMOUR, ``_FRAME`` or the words; with
+    """Mutants: documents.py ``can_be_hidden`` with 8 for SHORTEST; without ARMOUR, ``_FRAME`` or the words; with
     every line that begins with dashes for ARMOUR.
     """
     whole, *lines = secrets_in({"secret": value + "\n"})

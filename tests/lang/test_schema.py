@@ -69,7 +69,8 @@ def test_every_action_every_argument_and_every_key_is_in_it_with_its_words():
         step = item.get("else", item)
         assert all(it.get("description") for it in step["properties"].values()), section
     assert all(it.get("description") for it in schema["properties"].values())
-    assert all(it.get("description") for it in schema["properties"]["findings"]["items"]["properties"].values())
+    for form in (schema["properties"]["findings"]["items"]["then"], schema["properties"]["findings"]["items"]["else"]):
+        assert all(it.get("description") for it in form["properties"].values())
 
 
 GOOD = [

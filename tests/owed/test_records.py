@@ -27,7 +27,7 @@ from engine.app.owed.record import (
 )
 from engine.records.private_folder import PrivateFolder, Unsafe, state_directory
 from engine.records.process_identity import lives, this_process
-from engine.values.masking import masking
+from engine.secrets.masking import masking
 from engine.values.owed import NotePlace, OwedCleanup, OwedStep
 from engine.values.run_origin import ProcessIdentity, SecretPlace
 

@@ -13,9 +13,9 @@ from engine.app.history.showing import show_text
 from engine.records import fetched_files
 from engine.records.fetched_files import FetchedFiles, folder_name
 from engine.records.private_folder import PrivateFolder
+from engine.secrets.masking import masking
 from engine.values.event import HostStarted, StepFinished
 from engine.values.kept_file import Fetched, KeptFile, NotKept
-from engine.values.masking import masking
 from engine.values.playbook import Phase
 from engine.values.result import Status, StepResult
 from tests.records.recorded import RUN, finished, host_end, journal, started

@@ -22,8 +22,8 @@ from engine.facts.files.writing import PathState
 from engine.facts.system.systemd_units import Unit
 from engine.lang.arguments import build
 from engine.records.recorded_run import RecordedRun, RunState
+from engine.secrets.masking import masking
 from engine.values.command import Effect
-from engine.values.masking import masking
 from engine.values.plan import Change, Risk
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.undo import Undo, UndoFile, UndoStep

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.guards import Redacting
+from engine.secrets.masking import MASK, masking
 from engine.sessions.framed_output import Stream
 from engine.values.command import Command, Completed, Effect
 from engine.values.excerpts import excerpt, gap
-from engine.values.masking import MASK, masking
 
 FILLER = st.text(alphabet="abc \n", max_size=80)
 SECRETS = st.text(alphabet="XYZ0123456789-.+?[](){}^$|\\ÄЖ密", min_size=8, max_size=40).filter(

@@ -14,7 +14,7 @@ from engine.app.input_files import read_inventory, read_playbook
 from engine.app.secret_sources.resolution import problems_with_references, resolved
 from engine.app.show_commands import hosts_text
 from engine.errors import ConfigError
-from engine.text.secret_names import REFERENCE
+from engine.secrets.names import REFERENCE
 from engine.values.command import shown_variable
 from tests.inventory.parse_text import inventory, mistakes
 from tests.program import runbook
@@ -100,7 +100,7 @@ def test_two_groups_of_one_host_that_say_two_places_are_a_mistake_unless_the_hos
 
 
 def test_a_reference_is_no_secret_and_what_is_written_in_its_place_is():
-    """Mutants: secret_fields.py ``_without_references`` of the whole file alone; of any mapping."""
+    """Mutants: documents.py ``_without_references`` of the whole file alone; of any mapping."""
     found = inventory(HOSTS.replace("{env: BMC_OF_A}", "{command: [pass, show, a-long-name-4711]}"))
     assert found.secrets == ()
     assert "secrets" not in found.hosts[0].vars
@@ -228,7 +228,7 @@ def test_and_only_where_its_value_travels_unseen(place, step):
 
 
 def test_a_plan_shows_the_reference():
-    """Mutants: secret_names.py REFERENCE without ``host``."""
+    """Mutants: names.py REFERENCE without ``host``."""
     assert REFERENCE.fullmatch("Bearer {{ host.secrets.bmc }}")
     assert shown_variable("BMC_PASSWORD", "{{ host.secrets.bmc }}") == "{{ host.secrets.bmc }}"
 

@@ -208,7 +208,7 @@ def test_a_name_stands_in_one_inventory_only(tmp_path):
 
 
 def test_where_a_secret_is_may_be_shown(files):
-    """Mutants: secret_fields.py ``_without_references`` that leaves them in."""
+    """Mutants: documents.py ``_without_references`` that leaves them in."""
     _, inventory = files("secrets: {one: {command: [pass, show, a-long-name]}, two: {file: /etc/hostname}}", main=USES)
     assert inventory.secrets == ()
 

@@ -16,7 +16,7 @@ from engine.app.input_files import read_inventory, read_playbook
 from engine.app.owed.record import Record, without_secrets
 from engine.records.private_folder import PrivateFolder
 from engine.records.process_identity import this_process
-from engine.values.masking import masking
+from engine.secrets.masking import masking
 from engine.values.owed import OwedStep
 from tests.program import Said, runbook
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from engine.secrets.masking import Masking
 from engine.text.many_words import MANY, FormsByPart, ManyWords
-from engine.values.masking import Masking
 from tests.transports.secret_forms import forms, leaks
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.text.secret_lines import masked_config
+from engine.secrets.config_lines import masked_config
 from engine.text.unified_diff import MOST, unified
 
 texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size=12).map("\n".join)

@@ -18,8 +18,8 @@ from engine.facts.config_edit.config_file import ask_file, read_file
 from engine.facts.docker.daemon_options import conflicts, refusals
 from engine.facts.docker.engine import FIND_DOCKERD
 from engine.protocols import Fails, Holds, Probe
+from engine.secrets.config_lines import without_secrets
 from engine.shell import script
-from engine.text.secret_lines import without_secrets
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Json, Unknown
 

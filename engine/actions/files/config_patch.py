@@ -20,8 +20,8 @@ from engine.errors import ProbeError
 from engine.facts.config_edit import DesiredValues, Unparsable, format_of, key_path, key_text, patched
 from engine.facts.config_edit.config_file import HostFile, ask_file, digest_of, octal, read_file, replace_file
 from engine.protocols import Fails, Holds, Probe
-from engine.text.secret_lines import masked_config
-from engine.text.secret_names import MASK, is_secret
+from engine.secrets.config_lines import masked_config
+from engine.secrets.names import MASK, is_secret
 from engine.text.shortened import first_few
 from engine.text.unified_diff import unified
 from engine.values.command import Command, Completed

@@ -16,7 +16,7 @@ from engine.facts.config_edit import ABSENT, Conflict, Unparsable, format_of, ke
 from engine.facts.config_edit.config_file import HostFile, ask_file, read_file
 from engine.facts.config_edit.config_text import Ambiguous, ConfigText, alike
 from engine.protocols import Fails, Holds, Probe
-from engine.text.secret_names import MASK, is_secret
+from engine.secrets.names import MASK, is_secret
 from engine.values.types import Json, Unknown
 
 Form = Literal["auto", "yaml", "toml", "json"]

@@ -79,7 +79,7 @@ def probe(args: Args) -> Probe[State]:
     if done.timed_out:
         return _late(args, reported, disk)
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the measurement ended with exit code {done.exit_code}")
+        raise ProbeError(done.why_not("the measurement failed"))
     must_not_be_refused({**reported, "become": reported.get("become head", "")})
     if "failed" in reported:
         words = reported["failed"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from engine.facts.files.undo_copies import FileCopy, ask_copy, read_copy, remove_written, restore_copy
 from engine.facts.files.writing import DesiredPath, PathState, ask_place, make, read_place
 from engine.protocols import Probe
-from engine.text.secret_lines import masked_config
+from engine.secrets.config_lines import masked_config
 from engine.text.unified_diff import unified
 from engine.values.command import Command, Completed
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target

@@ -57,7 +57,7 @@ def probe(args: Args) -> Probe[State]:
     if done.timed_out:
         raise ProbeError(f"{args.path}: no answer within {args.at_most:g} s; a network mount may hang")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the write test ended with exit code {done.exit_code}")
+        raise ProbeError(done.why_not("the write test failed"))
     heads = [line for line in done.stdout.split("\n") if line and not line.startswith(" ")]
     said = " ".join(line.strip() for line in done.stdout.split("\n") if line.startswith(" "))
     reported = dict(head.partition(" ")[::2] for head in heads)

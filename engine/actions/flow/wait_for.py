@@ -59,7 +59,7 @@ def probe(args: Args) -> Probe[State]:
     if done.exit_code == 1:
         raise NotInTime(f"{_what(args)}: not the case after {seconds(args.at_most)}")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the wait ended with exit code {done.exit_code}")
+        raise ProbeError(done.why_not("the wait failed"))
     return State(waited=round(done.seconds, 3))
 
 

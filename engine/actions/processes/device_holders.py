@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
-from engine.facts.process_selection.arguments import JobArguments
+from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.process_selection.by_open_files import GPUS, OpenFileMatch, probe_by_open_files
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
@@ -29,7 +29,7 @@ class Args(JobArguments):
 
 def probe(args: Args) -> Probe[State]:
     """Walk /proc; then probe the GPUs twice, and walk /proc again, if a process holds one."""
-    return (yield from probe_by_open_files(args.paths, (), args.busy_above, classified=True, lost=args.lost))
+    return (yield from probe_by_open_files(args.paths, (), args, classified=True))
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

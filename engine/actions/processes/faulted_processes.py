@@ -15,6 +15,7 @@ from engine.errors import ProbeError
 from engine.facts.process_selection.arguments import EndArguments
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
+from engine.facts.processes.terminate import with_second_signal
 from engine.facts.processes.victims import Manner, ProcessSnapshot, decision, disagreement, gone, named, said
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
@@ -143,6 +144,11 @@ def settled(args: Args, before: State, after: State) -> bool:
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived."""
     return disagreement(_seen(before), _seen(after), _manner(args))
+
+
+def outcome(summary: str, outputs: tuple[str, ...]) -> str:
+    """Who needed the second signal."""
+    return with_second_signal(summary, outputs)
 
 
 def without(state: State, keys: frozenset[str]) -> State:

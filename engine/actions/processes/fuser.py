@@ -13,6 +13,7 @@ from engine.facts.process_selection import by_open_files
 from engine.facts.process_selection.arguments import EndJobArguments
 from engine.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
 from engine.facts.process_selection.path_rules import objection_to_paths
+from engine.facts.processes.terminate import with_second_signal
 from engine.facts.processes.victims import (
     AT_WORK_BY_HAND,
     Manner,
@@ -49,11 +50,7 @@ def objection(args: Args) -> str:
 
 def probe(args: Args) -> Probe[State]:
     """Walk /proc; probe the GPUs only if a process holds a path and it matters."""
-    return (
-        yield from probe_by_open_files(
-            args.paths, args.allow, args.busy_above, classified=args.only == "leftover", lost=args.lost
-        )
-    )
+    return (yield from probe_by_open_files(args.paths, args.allow, args, classified=args.only == "leftover"))
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -72,6 +69,11 @@ def settled(args: Args, before: State, after: State) -> bool:
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who came back."""
     return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+
+
+def outcome(summary: str, outputs: tuple[str, ...]) -> str:
+    """Who needed the second signal."""
+    return with_second_signal(summary, outputs)
 
 
 def without(state: State, keys: frozenset[str]) -> State:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from engine.facts.process_selection import by_command_line
 from engine.facts.process_selection.arguments import EndJobArguments
 from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
+from engine.facts.processes.terminate import with_second_signal
 from engine.facts.processes.victims import (
     AT_WORK_BY_HAND,
     Manner,
@@ -44,11 +45,7 @@ class Args(EndJobArguments):
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; probe the GPUs only if a process matches and it matters."""
-    return (
-        yield from probe_by_command_line(
-            args.patterns, args.allow, args.busy_above, classified=args.only == "leftover", lost=args.lost
-        )
-    )
+    return (yield from probe_by_command_line(args.patterns, args.allow, args, classified=args.only == "leftover"))
 
 
 def decide(args: Args, state: State) -> Decision:
@@ -68,6 +65,11 @@ def settled(args: Args, before: State, after: State) -> bool:
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who came back."""
     return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+
+
+def outcome(summary: str, outputs: tuple[str, ...]) -> str:
+    """Who needed the second signal."""
+    return with_second_signal(summary, outputs)
 
 
 def without(state: State, keys: frozenset[str]) -> State:

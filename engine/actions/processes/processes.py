@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
-from engine.facts.process_selection.arguments import JobArguments
+from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
@@ -40,7 +40,7 @@ class Args(JobArguments):
 
 def probe(args: Args) -> Probe[State]:
     """Read /proc; probe the GPUs, and /proc again, only if a process matches."""
-    found = probe_by_command_line(args.patterns, (), args.busy_above, classified=True, lost=args.lost, users=args.users)
+    found = probe_by_command_line(args.patterns, (), args, classified=True, users=args.users)
     return (yield from found)
 
 

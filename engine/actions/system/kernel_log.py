@@ -128,7 +128,7 @@ def _read(done: Completed) -> KernelLog:
         raise ProbeError("the kernel's messages could not be read in time")
     reading = read_kernel(done.stdout)
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the kernel's messages could not be read (exit code {done.exit_code})")
+        raise ProbeError(done.why_not("the kernel's messages could not be read"))
     if reading.why_not:
         raise ProbeError(f"the kernel's messages cannot be read: {reading.why_not}")
     return reading

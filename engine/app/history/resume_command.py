@@ -29,13 +29,13 @@ from engine.app.secret_sources.resolution import problems_with_references
 from engine.app.step_resolution import with_places, with_tags
 from engine.errors import ConfigError, Problem
 from engine.inventory.host_patterns import select
-from engine.inventory.secret_fields import secrets_in
 from engine.lang.includes import inputs_of_parts
 from engine.lang.static_arguments import problems_with_inputs_given
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import earlier_changes, resumable
+from engine.secrets.documents import secrets_in
+from engine.secrets.names import MASK
 from engine.text.name_ranges import fold
-from engine.text.secret_names import MASK
 from engine.text.suggestions import suggest
 from engine.values.earlier_change import EarlierChange
 from engine.values.inventory import Inventory, Selection

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.records.recorded_run import RecordedRun
-from engine.text.secret_names import MASK
+from engine.secrets.names import MASK
 from engine.values.event import ChangeStarted, StepFinished
 from engine.values.plan import Risk
 from engine.values.playbook import Phase, Step

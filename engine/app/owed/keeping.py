@@ -11,7 +11,7 @@ from engine.app.owed.record import Damaged, Record, file_name, parsed, without_s
 from engine.facts.system.owed_note import HostNote
 from engine.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
 from engine.records.process_identity import lives, this_process
-from engine.values.masking import Masking
+from engine.secrets.masking import Masking
 from engine.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup
 from engine.values.run_origin import SecretPlace
 from engine.values.types import Json

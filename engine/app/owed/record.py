@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 from engine.codec import from_json, to_json
-from engine.values.masking import Masking, masked
+from engine.secrets.masking import Masking, masked
 from engine.values.owed import NotedIn, NotePlace, Owed, OwedCleanup, OwedStep
 from engine.values.run_origin import ProcessIdentity
 from engine.values.types import Json

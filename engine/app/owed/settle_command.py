@@ -27,10 +27,10 @@ from engine.executor import Consent
 from engine.executor.owed import DONE
 from engine.fleet import Cancellation
 from engine.inventory.host_patterns import select
-from engine.inventory.secret_fields import secrets_in
 from engine.protocols import ConnectOptions
 from engine.records.private_folder import PrivateFolder, Unsafe, state_directory
 from engine.records.process_identity import lives
+from engine.secrets.documents import secrets_in
 from engine.values.event import Event, HostFinished, RunFinished
 from engine.values.inventory import Inventory, LeftOut, Selection
 from engine.values.playbook import Playbook

@@ -270,8 +270,8 @@ class Settling:
     def _inputs(self, record: Record, playbook: Playbook, written: Sequence[Step]) -> Mapping[str, Json]:
         """The inputs of that run: recorded, given again, or their defaults."""
         from engine.app.secret_masking import secret_inputs, secrets_of
-        from engine.inventory.secret_fields import secrets_in
         from engine.lang.inputs import faults
+        from engine.secrets.documents import secrets_in
 
         declared = {each.name: each for each in playbook.inputs}
         given = self._given_again(record, playbook)

@@ -32,8 +32,8 @@ from engine.diagnosis.verdicts import sent
 from engine.errors import ConfigError, Problem, RecordLost
 from engine.executor import Consent
 from engine.fleet import Cancellation
+from engine.secrets.masking import Masking, masked
 from engine.text.printable import printable
-from engine.values.masking import Masking, masked
 from engine.values.result import Status, Verdict
 from engine.values.types import plural
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from engine.app.secret_sources.program import printed
 from engine.errors import ConfigError
-from engine.inventory.secret_fields import ARMOUR, can_be_hidden
-from engine.values.masking import SHORTEST, is_ordinary
+from engine.secrets.documents import ARMOUR, can_be_hidden
+from engine.secrets.masking import SHORTEST, is_ordinary
 from engine.values.playbook import SecretReference, SecretSource
 from engine.values.types import plural
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from engine.app.secret_sources.choice import Choice, problem_at
 from engine.app.secret_sources.reading import value_of
 from engine.errors import ConfigError, Problem
-from engine.inventory.secret_fields import secrets_in
 from engine.lang.secret_uses import SecretUse, host_fields, only_in_change, secret_uses
 from engine.protocols import Action
+from engine.secrets.documents import secrets_in
+from engine.secrets.masking import Masking, masked
+from engine.secrets.names import MASK
 from engine.text.name_ranges import fold
-from engine.text.secret_names import MASK
 from engine.values.inventory import Host, Inventory
-from engine.values.masking import Masking, masked
 from engine.values.playbook import Playbook, SecretReference, SecretSource
 from engine.values.types import Json
 

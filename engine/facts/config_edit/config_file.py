@@ -64,7 +64,7 @@ def read_file(path: str, done: Completed) -> HostFile:
     if done.exit_code == REFUSED:
         raise ProbeError(refused(path, done.stderr))
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"{path} could not be read (exit code {done.exit_code})")
+        raise ProbeError(done.why_not(f"{path} could not be read"))
     parts = done.stdout.split("\0", 14)
     if parts[0] == "absent" and len(parts) == 10:
         _, real, target, folder, writable, user, why, by, digest, _ = parts

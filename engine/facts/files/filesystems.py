@@ -59,7 +59,7 @@ def read_disks(done: Completed, paths: tuple[str, ...]) -> Disks:
     if done.timed_out:
         raise ProbeError("the file systems did not answer in time: a network mount may hang")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"df failed (exit code {done.exit_code})")
+        raise ProbeError(done.why_not("df failed"))
     table, parts = _parts(done.stdout)
     disks: list[Disk] = []
     missing: list[str] = []

@@ -77,7 +77,7 @@ def read_files(done: Completed) -> FilesFound:
     if done.timed_out:
         raise ProbeError("the files could not be listed in time")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the files could not be listed (exit code {done.exit_code})")
+        raise ProbeError(done.why_not("the files could not be listed"))
     now, missing, unreadable = 0, dict[str, None](), dict[str, None]()
     listings: list[dict[str, File]] = []
     first = _END.match(done.stdout)

@@ -88,7 +88,7 @@ def read_logs(done: Completed, globs: Sequence[str]) -> LogReading:
     if done.timed_out:
         raise ProbeError(f"the files could not be read in time: {', '.join(globs)}")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the files could not be read (exit code {done.exit_code})")
+        raise ProbeError(done.why_not("the files could not be read"))
     heads: list[tuple[str, list[str]]] = []
     for line in done.stdout.split("\n"):
         if line.startswith(" ") and heads:

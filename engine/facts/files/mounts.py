@@ -9,9 +9,9 @@ from math import ceil
 from typing import Literal
 
 from engine.errors import ProbeError
+from engine.secrets.detection import masked_text
 from engine.shell import COMMON, script
 from engine.text.printable import on_one_line
-from engine.text.secret_text import masked_text
 from engine.text.sizes import bytes_of
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown, long_ago, seconds

@@ -91,9 +91,7 @@ def read_entries(done: Completed) -> Found:
     if done.timed_out:
         raise ProbeError("the files to remove could not be inspected in time")
     if done.exit_code != 0:
-        raise ProbeError(
-            done.stderr.strip() or f"the files to remove could not be determined (exit code {done.exit_code})"
-        )
+        raise ProbeError(done.why_not("the files to remove could not be determined"))
     words = done.stdout.split("\0")
     if words[-1] != "" or len(words) < 2 or words[-3] != "mounts":
         raise ProbeError("the files to remove could not be determined: the output from the host is truncated")

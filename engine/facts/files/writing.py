@@ -7,8 +7,8 @@ from hashlib import sha256
 
 from engine.errors import ProbeError
 from engine.facts.files.path_safety import REFUSED, STAT_PATH, refusal, refused
+from engine.secrets.config_lines import masked_config
 from engine.shell import SAFE, VIEW, script
-from engine.text.secret_lines import masked_config
 from engine.text.unified_diff import unified
 from engine.values.command import Command, Completed, Effect, write_script
 
@@ -76,7 +76,7 @@ def read_place(path: str, done: Completed) -> PathState:
     if done.exit_code == REFUSED:
         raise ProbeError(refused(path, done.stderr))
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"{path} could not be inspected (exit code {done.exit_code})")
+        raise ProbeError(done.why_not(f"{path} could not be inspected"))
     parts = done.stdout.split("\0", 18)
     if len(parts) != 19:
         raise ProbeError(f"{path}: the output from the host is truncated")

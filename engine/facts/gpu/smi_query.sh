@@ -55,6 +55,12 @@ if [ $# -gt 0 ]; then
         case $rc in 0|2) whole status -q ;; esac
     fi
 fi
-if [ -n "$interval" ]; then sleep "$interval"; gpus again index,uuid,utilization.gpu; fi
+times=${interval#* } interval=${interval% *}
+while [ -n "$interval" ] && [ "$times" -gt 0 ]; do
+    sleep "$interval"
+    gpus again index,uuid,utilization.gpu
+    case $rc in 0|2|6|14|15) ;; *) break ;; esac
+    times=$((times - 1))
+done
 if [ -n "$apps" ]; then listed "$apps"; fi
 exit 0

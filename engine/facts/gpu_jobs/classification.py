@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu, bus_id
+from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, shown
@@ -26,15 +27,15 @@ class GpuUse:
     walk: OpenFileScan | Unknown
 
 
-def observe_gpu_use(*globs: str, above: float, lost: Iterable[str] = ()) -> Generator[tuple[Command, ...], Any, GpuUse]:
-    """Sample the GPUs twice, and then read who has their nodes, and files of *globs*, open."""
-    presence, gpus, walked = yield (*ask_load(), ask_holders(*(globs or (GPUS,))))
+def observe_gpu_use(job: JobArguments, *globs: str) -> Generator[tuple[Command, ...], Any, GpuUse]:
+    """Sample the GPUs for as long as *job* says, and then read who has their nodes, and files of *globs*, open."""
+    presence, gpus, walked = yield (*ask_load(job.idle_for), ask_holders(*(globs or (GPUS,))))
     walk: OpenFileScan | Unknown
     try:
         walk = read_holders(walked)
     except ProbeError as error:
         walk = Unknown(why=str(error))
-    load = replace(read_load(presence, gpus, above), lost=frozenset(filter(None, map(bus_id, lost))))
+    load = replace(read_load(presence, gpus, job.busy_above), lost=frozenset(filter(None, map(bus_id, job.lost))))
     return GpuUse(load=load, walk=walk)
 
 

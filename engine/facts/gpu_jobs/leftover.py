@@ -5,6 +5,7 @@ Where this is not certain the answer is Unknown, and an unknown process is never
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,8 +26,8 @@ from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.values.command import Command, Completed
 from engine.values.types import Unknown
 
-APART = 2.0
-"""Seconds between the two samples of how busy a GPU is."""
+APART = 5.0
+"""Seconds between two samples of how busy a GPU is, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +76,10 @@ class Load:
         return nameless or frozenset(app.pid for app in apps if not isinstance(app.pid, Unknown))
 
 
-def ask_load() -> tuple[Command, Command]:
-    """What ``read_load`` needs: it takes as long as the interval between the two probes of the GPUs."""
-    return ask_presence(), ask_gpus(APART, apps=True)
+def ask_load(idle_for: float) -> tuple[Command, Command]:
+    """What ``read_load`` needs: samples of the GPUs for *idle_for* seconds, which is how long it takes."""
+    times = math.ceil(idle_for / APART)
+    return ask_presence(), ask_gpus(idle_for / times, times, apps=True)
 
 
 def read_load(presence: Completed, gpus: Completed, above: float) -> Load:

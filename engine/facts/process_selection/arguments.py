@@ -1,32 +1,12 @@
-"""Arguments that several actions on processes have."""
+"""Arguments of actions that end processes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.values.types import Duration
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobArguments:
-    """What makes a process a leftover of a job, or a part of one that is at work."""
-
-    busy_above: float = field(
-        default=5,
-        metadata={
-            "about": "A job is at work if its GPU was busier than this (percent) on one of two probes, 2 s apart.",
-            "minimum": 0,
-            "maximum": 100,
-        },
-    )
-    lost: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "about": "Bus ids of GPUs that only a reboot brings back (`kernel_log`: lost_gpus); a process with only "
-            "these open is not a leftover."
-        },
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.facts.gpu_jobs.arguments import JobArguments, wanted
 from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
@@ -59,26 +60,25 @@ class CommandLineMatch:
 def probe_by_command_line(
     patterns: Iterable[str],
     allow: Collection[str],
-    above: float,
+    job: JobArguments,
     *,
     classified: bool,
-    lost: Iterable[str] = (),
     users: Collection[str] = (),
 ) -> Generator[Command | tuple[Command, ...], Any, CommandLineMatch]:
     """Who matches, of root's processes and those of *users* (none: everybody's); if *classified*, who is left over."""
     tests = [compile_regex(pattern) for pattern in patterns]
     table = read_processes((yield ask_processes()))
-    plain = _chosen(tests, table, allow, users)
+    plain = _chosen(tests, table, allow, users, job)
     if isinstance(plain.matches, Unknown) or not plain.matches:
         return plain
     if not classified:
         return replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
-    closer = yield from observe_gpu_use(above=above, lost=lost)
+    closer = yield from observe_gpu_use(job)
     before = {match.key for match in plain.matches}
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
     walk = closer.walk
-    again = _chosen(tests, walk.table, allow, users)
+    again = _chosen(tests, walk.table, allow, users, job)
     now = () if isinstance(again.matches, Unknown) else again.matches
     blind = next((Unknown(why=f"pid {protected.pid}: {protected.why}") for protected in again.unsearched), None)
     matches = tuple(described(process.pid, walk, closer.load) for process in now)
@@ -96,10 +96,11 @@ def probe_by_command_line(
 
 
 def _chosen(
-    tests: list[SearchPattern], table: Table, allow: Collection[str], users: Collection[str] = ()
+    tests: list[SearchPattern], table: Table, allow: Collection[str], users: Collection[str], job: JobArguments
 ) -> CommandLineMatch:
     """The processes in *table* that match, protected or not; nothing is known of the GPUs yet."""
-    counted = [each for each in table.rows.values() if not users or each.uid == "0" or each.process.user in users]
+    rows = wanted(table.rows.values(), job)
+    counted = [each for each in rows if not users or each.uid == "0" or each.process.user in users]
     found, unsearched = _search(tests, counted)
     split = split_by_protection(found, table, allow)
     matches = tuple(shown(row) for row in split.free if not row.defunct)

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import ProbeError
 from engine.facts.gpu.smi_query import ask_apps, ask_presence, read_apps, read_presence
+from engine.facts.gpu_jobs.arguments import JobArguments, wanted
 from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
 from engine.facts.process_selection.by_command_line import spared
@@ -67,7 +68,7 @@ class OpenFileMatch:
 
 
 def probe_by_open_files(
-    paths: tuple[str, ...], allow: Collection[str], above: float, *, classified: bool, lost: Iterable[str] = ()
+    paths: tuple[str, ...], allow: Collection[str], job: JobArguments, *, classified: bool
 ) -> Generator[Command | tuple[Command, ...], Any, OpenFileMatch | Absent[OpenFileMatch]]:
     """Who has *paths* (globs) open; if somebody does and they are to be *classified*, who of them is left over.
 
@@ -85,17 +86,17 @@ def probe_by_open_files(
         raise ProbeError(f"{', '.join(dull)} is a device that any process has open: name the device or the file")
     if not walk.present():
         return (yield from _nothing_there(paths))
-    plain = _chosen(walk, allow)
+    plain = _chosen(walk, allow, job)
     if not classified:
         return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
     if isinstance(plain.processes, Unknown) or not plain.processes:
         return (yield from _with_foreign(plain, walk))
-    closer = yield from observe_gpu_use(*paths, above=above, lost=lost)
+    closer = yield from observe_gpu_use(job, *paths)
     if isinstance(closer.walk, Unknown):
         why = closer.walk
         return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
     before = {process.key for process in plain.processes}
-    now = _chosen(closer.walk, allow)
+    now = _chosen(closer.walk, allow, job)
     stuck = {each.key for each in plain.unkillable}
     now = replace(now, unkillable=tuple(each for each in now.unkillable if each.key in stuck))
     if isinstance(now.processes, Unknown) or not now.processes:
@@ -143,9 +144,9 @@ def _with_foreign(plain: OpenFileMatch, walk: OpenFileScan) -> Generator[tuple[C
     return replace(plain, foreign=_foreign(walk, pids))
 
 
-def _chosen(walk: OpenFileScan, allow: Collection[str]) -> OpenFileMatch:
+def _chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> OpenFileMatch:
     """The holders in *walk*, protected or not; nothing is known of the GPUs yet."""
-    rows = [walk.table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)]
+    rows = wanted((walk.table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)), job)
     split = split_by_protection(rows, walk.table, allow)
     holders = tuple(_holder(row, walk) for row in split.free)
     plain = OpenFileMatch(

@@ -17,7 +17,7 @@ walk() { printf '%s\n' /proc/[0-9]* | awk '{
     close(f)
     f = d "/cgroup"
     while ((getline l < f) > 0)
-        if (l ~ /job_[0-9]|[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]/) {
+        if (c == "-" && l ~ /\.service/ || l ~ /job_[0-9]|[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]/) {
             c = substr(l, index(l, "/")); gsub(/ /, "_", c)
             if (length(c) > 250) c = substr(c, length(c) - 249)
         }

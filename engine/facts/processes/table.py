@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from engine.errors import ProbeError
 from engine.facts.processes.executables import Executable, programs_of
 from engine.facts.processes.table_script import PROCESSES
-from engine.text.secret_text import masked_argv
+from engine.secrets.detection import masked_argv
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown, plural, seconds
 
@@ -19,6 +19,7 @@ COMMAND = 4096
 TICKS = 100
 """Clock ticks in a second, as /proc counts them (USER_HZ: 100 on every architecture that GPUs are put into)."""
 
+_UNIT = re.compile(r"/([^/]{1,200}\.service)(?:/|$)")
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])|/job_(\d+)")
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
 _PASSAGES = ("sudo", "su", "runuser", "setpriv", "setsid", "env", "busybox", "sftp-server")
@@ -45,6 +46,8 @@ class Process:
     """The device nodes (or files asked for) that it has open."""
     container: str = ""
     """The container's id (12 digits) or the Slurm job (``job_123``), where the host can tell."""
+    unit: str = ""
+    """The systemd service that it runs in, where the host can tell."""
     listed: bool | Unknown = False
     """Whether nvidia-smi lists it."""
     gpus: tuple[str, ...] = ()
@@ -258,6 +261,7 @@ def _rows(
             if age >= 0
             else Unknown(why="the host's uptime is unknown, or not that of the kernel"),
             container=_container(cgroup),
+            unit=_unit(cgroup),
         )
         read = bool(argv) or state in "ZXx" or pid not in stuck
         yield (
@@ -311,6 +315,12 @@ def _container(cgroup: str) -> str:
         return ""
     container, job = found[-1]
     return container[:12] if container else f"job_{job}"
+
+
+def _unit(cgroup: str) -> str:
+    """The innermost service; a user's own manager (``user@1000.service``) alone is none."""
+    found = [name for name in _UNIT.findall(cgroup) if not name.startswith("user@")]
+    return found[-1] if found else ""
 
 
 def _above(rows: Mapping[int, Row], pid: int) -> tuple[int, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from engine.facts.processes.table import Process
 from engine.shell import COMMON, script
+from engine.text.shortened import first_few
 from engine.values.command import Command, write_script
 
 LAST_WAIT = 5.0
@@ -40,14 +42,35 @@ No pattern stands here, so that nothing can match itself.  A stopped process is 
 """
 
 
+_SECOND = re.compile(r"^([0-9]+) gone after (\w+)$", re.MULTILINE)
+
+
+def with_second_signal(summary: str, outputs: Iterable[str]) -> str:
+    """*summary* of a change that has ended processes, with those that ended only after the second signal."""
+    late = [found for text in outputs for found in _SECOND.findall(text)]
+    if not late:
+        return summary
+    pids = first_few((pid for pid, _ in late), 5)
+    return f"{summary}; {late[0][1]} was needed for pid {pids}"
+
+
 def survival(left: Iterable[Process], fresh: Iterable[Process], last: str) -> str:
     """Why a second probe disagrees: who is *left* after the signal *last*, and which *fresh* ones have come."""
     words = [_survivor(process, last) for process in left]
-    started = [f"pid {process.pid} ({process.command[:60]})" for process in fresh]
+    started = [f"pid {process.pid} ({process.command[:60]}; {_starter(process)})" for process in fresh]
     if started:
         more = f" and {len(started) - 5} more" if len(started) > 5 else ""
         words.append(f"respawned as {', '.join(started[:5])}{more}: first stop what starts it again")
     return "; ".join(words)
+
+
+def _starter(process: Process) -> str:
+    """What has started it, as far as the process itself tells."""
+    known = (
+        f"in {process.unit}" if process.unit else "",
+        f"container {process.container}" if process.container else "",
+    )
+    return ", ".join(filter(None, (*known, f"parent pid {process.ppid}")))
 
 
 def _survivor(process: Process, last: str) -> str:

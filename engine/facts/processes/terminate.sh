@@ -17,7 +17,7 @@ await() {  # hundredths of a second: until all in $left are gone, or the time is
     while :; do
         still=
         for one in $left; do
-            if is_there "$one"; then still="$still $one"; else echo "${one%:*} gone"; fi
+            if is_there "$one"; then still="$still $one"; else echo "${one%:*} gone$by"; fi
         done
         left=$still
         [ -n "$left" ] || return 0
@@ -29,7 +29,7 @@ IFS=' ' read -r me rest </proc/self/stat && stat_of "$me" || { echo '/proc canno
 ours=" 0 1 " up=$me
 while [ "$up" -gt 1 ] && stat_of "$up"; do ours="$ours$up "; up=$parent; done
 case $ours in *" $$ "*) ;; *) echo '/proc shows the pids of another pid namespace' >&2; exit 3 ;; esac
-left='' denied='' refused=
+left='' denied='' refused='' by=
 for one; do
     case $one in *[!0-9:]*|:*|*:|*:*:*) echo "not a pid and a start time: $one" >&2; exit 3 ;; *:*) ;; *) exit 3 ;; esac
     case $ours in *" ${one%:*} "*) echo "${one%:*} refused: our own connection needs it"; refused=1; continue ;; esac
@@ -43,10 +43,11 @@ await "$wait1"
 if [ -n "$left" ] && [ "$then" != nothing ]; then
     denied=
     for one in $left; do send "$then" "$one"; done
+    by=" after $then"
     await "$wait2"
 fi
 for one in $left; do
-    is_there "$one" || { echo "${one%:*} gone"; continue; }
+    is_there "$one" || { echo "${one%:*} gone$by"; continue; }
     refused=1
     case $denied in *" $one "*) echo "${one%:*} not permitted" ;; *) echo "${one%:*} survives in state $state" ;; esac
 done

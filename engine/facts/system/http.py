@@ -146,7 +146,7 @@ def read_answer(done: Completed, request: HttpRequest) -> HttpResponse:
     if tool == "wget shows":
         raise ProbeError("curl is not on this host, and wget would expose what may be secret in its arguments")
     if done.exit_code != 0 or not tool:
-        raise ProbeError(done.stderr.strip() or f"curl or wget ended with exit code {done.exit_code}")
+        raise ProbeError(done.why_not("curl or wget failed"))
     body = done.stdout
     whole = len(body.encode("utf-8", "replace")) <= request.max_size
     plain = HttpResponse(

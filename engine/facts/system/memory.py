@@ -63,7 +63,7 @@ def read_memory(done: Completed) -> Memory:
     if done.timed_out:
         raise ProbeError("/proc could not be read in time")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"/proc could not be read (exit code {done.exit_code})")
+        raise ProbeError(done.why_not("/proc could not be read"))
     lines = [line.partition(" ")[::2] for line in done.stdout.split("\n") if line]
     table = dict(_entry(rest) for word, rest in lines if word == "mem")
     total = table.get("MemTotal", 0)

@@ -33,7 +33,7 @@ def read_rows(done: Completed) -> tuple[tuple[int, ...], tuple[int, ...], str]:
     if done.timed_out:
         raise ProbeError("the rows could not be counted in time")
     if done.exit_code != 0:
-        raise ProbeError(done.stderr.strip() or f"the rows could not be counted (exit code {done.exit_code})")
+        raise ProbeError(done.why_not("the rows could not be counted"))
     reported = [line.partition(" ")[::2] for line in done.stdout.splitlines()]
     problem = next((rest.strip() for word, rest in reported if word == "problem"), "")
     if problem == "no sqlite3":

@@ -35,6 +35,9 @@ class LintContext:
 
     book: Playbook
     document: Document
+    """With what ``let``, ``defaults`` and groups stand for."""
+    written: Mapping[str, Any]
+    """The tree as it is written."""
     actions: Mapping[str, Action]
 
     @cached_property
@@ -96,7 +99,7 @@ class LintContext:
     def texts(self) -> Iterator[str]:
         """Every text of the file outside of ``inputs``."""
         for section in ("diagnose", "findings", "remediate", "verify"):
-            yield from _texts(self.document.value.get(section))
+            yield from texts_of(self.document.value.get(section))
 
     @cached_property
     def inputs_named(self) -> frozenset[str]:
@@ -112,7 +115,7 @@ class LintContext:
         found: dict[str, set[Path]] = {}
         for section in ("diagnose", "findings", "remediate", "verify"):
             for number, tree in enumerate(self.document.value.get(section) or ()):
-                for text in _texts(tree):
+                for text in texts_of(tree):
                     for word in re.findall(r"(?<![\w.])\w+", text):
                         found.setdefault(word, set()).add((section, number))
         return found
@@ -122,7 +125,7 @@ class Rungs:
     """Steps of remediate, found by the finding that they are for."""
 
     def __init__(self, steps: Sequence[tuple[Step, Path]]) -> None:
-        self._steps = steps
+        self.steps = steps
         self._for_any = [number for number, (step, _) in enumerate(steps) if not step.for_ and not follows(step)]
         self._own: dict[str, list[int]] = {}
         for number, (step, _) in enumerate(steps):
@@ -132,27 +135,28 @@ class Rungs:
     def first(self, rule: FindingRule) -> tuple[Step, Path] | None:
         """The first step that is for *rule*."""
         numbers = [some[0] for some in self._both(rule) if some]
-        return self._steps[min(numbers)] if numbers else None
+        return self.steps[min(numbers)] if numbers else None
 
     def last(self, rule: FindingRule) -> tuple[Step, Path] | None:
         """The last step that is for *rule*."""
         numbers = [some[-1] for some in self._both(rule) if some]
-        return self._steps[max(numbers)] if numbers else None
+        return self.steps[max(numbers)] if numbers else None
 
     def _both(self, rule: FindingRule) -> tuple[list[int], list[int]]:
         return self._own.get(rule.id, []), [] if rule.part else self._for_any
 
 
-def _texts(tree: Any) -> Iterator[str]:
+def texts_of(tree: Any) -> Iterator[str]:
+    """Every text in a tree."""
     match tree:
         case str():
             yield tree
         case Mapping():
             for inner in tree.values():
-                yield from _texts(inner)
+                yield from texts_of(inner)
         case list():
             for inner in tree:
-                yield from _texts(inner)
+                yield from texts_of(inner)
 
 
 def pattern_arguments(action: Action) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine.errors import Problem
 from engine.lang.lint.context import LintContext
 from engine.lang.lint.rules import RULES, Rule
+from engine.lang.shorthand import written_out
 from engine.lang.yaml_source import Document, parse_playbook
 from engine.protocols import Action
 from engine.text.suggestions import suggest
@@ -35,8 +36,9 @@ def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> lis
 
     What it includes is not inspected: it has a file of its own.
     """
-    document = parse_playbook(text, book.path)
-    linted = LintContext(book=book, document=document, actions=actions)
+    plain = parse_playbook(text, book.path)
+    document = written_out(plain)
+    linted = LintContext(book=book, document=document, written=plain.value, actions=actions)
     allowed = _allowed(text)
     used: set[tuple[int, str]] = set()
     found = []

@@ -10,8 +10,8 @@ from engine.lang.lenient_read import unraw
 from engine.lang.lint.context import LintContext, RuleMatch
 from engine.lang.secret_uses import secret_uses
 from engine.lang.yaml_source import Path
-from engine.text.secret_names import MASK, NOT_A_VALUE, is_secret
-from engine.text.secret_text import masked_argv
+from engine.secrets.detection import masked_argv
+from engine.secrets.names import MASK, NOT_A_VALUE, is_secret
 from engine.values.playbook import SecretSource
 
 INSTEAD = "secrets: {NAME: {env: VARIABLE}} (or file, command, keyring), and {{ secrets.NAME }} here"

@@ -65,9 +65,7 @@ def read_samples(done: Completed) -> tuple[Sample, ...]:
     whole = blocks[:-1] if done.timed_out or done.exit_code else blocks
     if not whole:
         raise ProbeError(
-            "/proc could not be read in time"
-            if done.timed_out
-            else done.stderr.strip() or f"/proc could not be read (exit code {done.exit_code})"
+            "/proc could not be read in time" if done.timed_out else done.why_not("/proc could not be read")
         )
     return tuple(map(_sample, whole))
 

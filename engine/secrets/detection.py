@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from engine.text.secret_names import MASK, NOT_A_VALUE, SWITCH, is_secret
+from engine.secrets.names import MASK, NOT_A_VALUE, SWITCH, is_secret
 
 Span = tuple[int, int]
 """Where a secret begins in a text, and where it ends."""

@@ -6,8 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from engine.text.secret_names import MASK, NOT_A_VALUE, is_secret
-from engine.text.secret_text import (
+from engine.secrets.detection import (
     BARE_IN_JSON,
     KEY_BLOCK,
     Span,
@@ -17,6 +16,7 @@ from engine.text.secret_text import (
     value_span,
     without_spans,
 )
+from engine.secrets.names import MASK, NOT_A_VALUE, is_secret
 
 _CONFIG_KEY = re.compile(
     r"""[-+ \t]*(?P<comment>[#;]+[ \t]*)?(?:export[ \t]+)?(?:-[ \t]+)?["']?(?P<name>[A-Za-z_][\w.-]*)["']?"""

@@ -1,20 +1,21 @@
-"""Find the secret fields of an inventory, and mask them."""
+"""Find the secret values of a document (an inventory, inputs, a file of secrets), and mask its fields."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from engine.text.secret_names import MASK, is_secret
-from engine.values.masking import SHORTEST, is_ordinary
-from engine.values.secret_reference import looks_like_reference
-from engine.values.types import Json
+from engine.secrets.masking import SHORTEST, is_ordinary
+from engine.secrets.names import MASK, NOT_A_VALUE, is_secret
+
+SOURCES = ("env", "file", "command", "keyring")
+"""The keys of a reference to a secret, each of which says where its value is."""
 
 DEEPEST = 40
 LARGEST = 20_000
 """Values that one host may have; more is not a description of a host."""
 
-NOT_A_VALUE = frozenset({"", "none", "null", "true", "false", "yes", "no", "enabled", "disabled", MASK})
 ARMOUR = re.compile(r"-----(?:BEGIN|END) (?:[A-Z0-9]{1,9} ){0,3}(?:KEY|BLOCK|CERTIFICATE|PARAMETERS|MESSAGE)-----")
 """The first and the last line of a key or certificate (RFC 7468, OpenSSH, OpenPGP): the same for everybody."""
 
@@ -24,11 +25,16 @@ _FRAME = re.compile(r"[][{}(),;]+|([-=#*_.~+])\1*")
 LOGIN_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
-def shown(fields: Mapping[str, object]) -> dict[str, Json]:
+def looks_like_reference(tree: object) -> bool:
+    """Whether *tree* has nothing but the keys of a reference, so that nothing in it is itself a secret."""
+    return isinstance(tree, Mapping) and bool(tree) and set(tree) <= {*SOURCES, "description"}
+
+
+def shown(fields: Mapping[str, object]) -> dict[str, Any]:
     """*fields* as JSON, secrets masked.  Raises ValueError when they are no description of a host."""
     left = iter(range(LARGEST))
 
-    def walk(value: object, secret: bool, depth: int) -> Json:
+    def walk(value: object, secret: bool, depth: int) -> Any:
         if depth > DEEPEST or next(left, None) is None:
             raise ValueError("nested too deep, or too many values")
         match value:
@@ -135,7 +141,7 @@ def can_be_hidden(line: str) -> bool:
     return not (ARMOUR.fullmatch(line) or _FRAME.fullmatch(line))
 
 
-def _scalar(value: object) -> Json:
+def _scalar(value: object) -> Any:
     match value:
         case str():
             return value

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
-import shlex
-from base64 import b64encode, urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from itertools import accumulate
 from typing import TypeVar
-from urllib.parse import quote, quote_plus
 
+from engine.secrets.detection import HINTS, masked_argv, merged, secret_spans, without_spans
+from engine.secrets.encoded_forms import forms_of
+from engine.secrets.names import MASK, NOT_A_VALUE, REFERENCE, is_secret
 from engine.text.many_words import FormsByPart, ManyWords
-from engine.text.secret_names import MASK, NOT_A_VALUE, REFERENCE, is_secret
-from engine.text.secret_text import HINTS, masked_argv, merged, secret_spans, without_spans
-from engine.values.command import Command, shown_variable
-from engine.values.excerpts import UNREADABLE
-from engine.values.plan import Presence
-from engine.values.playbook import Severity
-from engine.values.result import Status, Verdict
 
 T = TypeVar("T")
+UNREADABLE = "\ufffd"
+"""What stands for one byte or several of an output that were no text."""
 Mask = Callable[[str], str]
 
 SHORTEST = 4
@@ -35,10 +28,12 @@ WORD = 8
 ORDINARY = frozenset({"root", "admin", "user", "ubuntu", "debian", "test", "default"}) | NOT_A_VALUE
 """Words that a secret may be, and that must stay readable: they are not searched for."""
 
-OWN_WORDS = frozenset(
-    form for each in (*Verdict, *Status, *Severity, *Presence) for form in (each, each.replace("_", " "))
+_OWN_WORDS = (
+    "absent blocked cancelled changed critical drifted error failed gone healthy info not_started ok owed planned"
+    " present resolved skipped unknown unreachable unresolved warning would_change"
 )
-"""What every report says itself, and no secret may blank: verdicts, statuses, severities."""
+OWN_WORDS = frozenset(form for word in _OWN_WORDS.split() for form in (word, word.replace("_", " ")))
+"""What every report says itself, and no secret may blank: verdicts, statuses, severities (a test compares them)."""
 
 TELLING = 6
 """Characters of a secret, at a cut, that reveal too much of it."""
@@ -69,8 +64,8 @@ class Masking:
                 continue
             is_word = len(secret) < WORD and (secret.isalpha() or secret.isdigit())
             (words if is_word else whole).add(secret)
-            whole |= {form for form in _forms(secret) if form != secret and len(form) >= WORD} if is_word else set()
-            whole |= set() if is_word else _forms(secret)
+            whole |= {form for form in forms_of(secret) if form != secret and len(form) >= WORD} if is_word else set()
+            whole |= set() if is_word else forms_of(secret)
         self._forms = sorted(whole, key=len, reverse=True)
         grams = {word.lower()[:TELLING] for word in (*whole, *words)} | {_end(text) for text in whole}
         self._grams = ManyWords(grams, TELLING)
@@ -304,8 +299,8 @@ def _sequence(value: list[object] | tuple[object, ...], mask: Mask) -> object:
 
 
 def _fields(value: object, mask: Mask) -> object:
-    if isinstance(value, Command):
-        value = without_private(value)
+    if (public := getattr(value, "without_private", None)) is not None:
+        value = public()
     changed = {}
     for name in _names(type(value)):  # type: ignore[arg-type]  # every class can be hashed
         before = getattr(value, name)
@@ -315,69 +310,6 @@ def _fields(value: object, mask: Mask) -> object:
     return replace(value, **changed) if changed else value  # type: ignore[type-var]
 
 
-def without_private(command: Command) -> Command:
-    """*command* as it may be recorded: without the file that it is fed, and without what its variables hold."""
-    env = tuple((name, shown_variable(name, value)) for name, value in command.env)
-    stdin = command.stdin
-    if command.private and stdin:
-        stdin = f"({len(stdin)} characters, not shown)"
-    return replace(command, env=env, stdin=stdin) if (env, stdin) != (command.env, command.stdin) else command
-
-
 @cache
 def _names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.init)
-
-
-# ---- forms ---------------------------------------------------------------------------------------------------------
-
-
-def _within_base64(raw: bytes, encode: Callable[[bytes], bytes]) -> set[str]:
-    """What base64 makes of *raw*, alone or within something longer (``user:password``): it takes three bytes a time."""
-    whole = encode(raw).decode().rstrip("=")
-    inner = (encode(raw[cut : cut + (len(raw) - cut) // 3 * 3]).decode() for cut in range(3))
-    return {whole, *(word for word in inner if len(word) >= 8)}
-
-
-def _escaped(text: str) -> set[str]:
-    """*text* as JSON, Python, HTML and Jinja write it."""
-    in_python = {repr(text)[1:-1], ascii(text)[1:-1]}
-    in_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    for_html = {f"\\u{ord(sign):04x}": sign for sign in "<>&'"}  # Jinja's tojson
-    safe = json.dumps(text)[1:-1]
-    for written, sign in for_html.items():
-        safe = safe.replace(sign, written)
-    in_html = html.escape(text, quote=True)
-    return {
-        text, *in_json, *in_python, safe, safe.replace("/", r"\/"), *(word.replace("/", r"\/") for word in in_json),
-        html.escape(text, quote=False), in_html,
-        in_html.replace("&#x27;", "&#39;"), in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
-        in_html.replace("&#x27;", "&apos;"),
-    }  # fmt: skip
-
-
-def _quoted_by_bash(secret: str) -> set[str]:
-    """*secret* as ``printf %q``, ``${v@Q}`` and ``set -x`` of bash write it, and with bytes in octal as git does."""
-    dollar = "".join(
-        {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}.get(word, word) for word in secret
-    )
-    octal = "".join(
-        chr(number) if 32 <= number < 127 else f"\\{number:03o}" for number in secret.encode("utf-8", "surrogatepass")
-    )
-    return {re.sub(r"([^\w@%+=:,./\n-])", r"\\\1", secret), dollar, octal}
-
-
-def _forms(secret: str) -> set[str]:
-    raw = secret.encode("utf-8", "surrogatepass")
-    written = _escaped(secret)
-    written |= {json.dumps(word)[1:-1] for word in written}  # JSON in JSON
-    quoted = {word.replace("'", "'\"'\"'") for word in written} | {word.replace("'", r"'\''") for word in written}
-    quoted |= {word.replace("'", "'\"'\"'") for word in quoted} | {json.dumps(word)[1:-1] for word in quoted}
-    in_url = {quote(raw, safe=safe) for safe in ("", "/", "/:", "~", "-_.!~*'()")} | {quote_plus(raw)}
-    in_url |= {quote(word, safe="") for word in in_url}
-    encoded = {form for encode in (b64encode, urlsafe_b64encode) for form in _within_base64(raw, encode)}
-    return {
-        *written, *quoted, *in_url, shlex.quote(secret), *_quoted_by_bash(secret),
-        raw.hex(), raw.hex(" "), raw.hex(":"), raw.hex(" ", 2), raw.hex(" ", -2),
-        "".join(f"\\x{number:02x}" for number in raw), *encoded, *(quote(word, safe="") for word in encoded),
-    }  # fmt: skip

@@ -1,0 +1,167 @@
+"""End exactly the processes that an expression gives: those that a finding names, and no others.
+
+The expression is one of the lists that `processes`, `device_holders` and other probes give, or part of one. Each of its
+processes is known by its pid and start time, and is read again on the host right before each signal: what is gone is
+left out, what has been started since is left alone, and another process with the same pid is never touched.
+PID 1, the processes of our own connection, and protected daemons are left alone. What is started again, with the same
+command line by the same user, is named with what has started it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.errors import ProbeError
+from engine.facts.process_selection.arguments import EndArguments
+from engine.facts.process_selection.by_command_line import spared
+from engine.facts.processes.protected import Protected, shown, split_by_protection
+from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
+from engine.facts.processes.terminate import with_second_signal
+from engine.facts.processes.victims import Manner, ProcessSnapshot, decision, disagreement, gone, named
+from engine.protocols import Fails, Holds, Probe
+from engine.values.plan import Decision
+from engine.values.types import Json, Unknown, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args(EndArguments):
+    """Which processes, and how they are ended."""
+
+    processes: tuple[Mapping[str, Json], ...] = field(
+        metadata={
+            "about": "The processes, as probes give them, such as `jobs.leftover`, or a part of it. The pid and "
+            "the start of each are used."
+        }
+    )
+    allow: tuple[str, ...] = field(
+        default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What became of the processes that were given."""
+
+    alive: tuple[Process, ...] | Unknown = field(
+        metadata={"about": "Those that still run: pid, user, command, container, seconds (running) ..."}
+    )
+    protected: tuple[Protected, ...] = field(
+        default=(), metadata={"about": "Those that still run and are never ended, each with the reason."}
+    )
+    gone: int = field(default=0, metadata={"about": "How many of them have ended, or are zombies."})
+    started: tuple[Process, ...] = field(
+        default=(),
+        metadata={
+            "about": "Processes that were started after one of them, by the same user and with the same command line."
+        },
+    )
+
+
+def objection(args: Args) -> str:
+    """Why these cannot be known for sure; empty: they can."""
+    for number, one in enumerate(args.processes):
+        if not all(type(one.get(key)) is int for key in ("pid", "start")):
+            return (
+                f"processes[{number}] has no pid and start time; give processes as a probe gives them: "
+                "{{ jobs.leftover }}, not their numbers"
+            )
+    return ""
+
+
+def probe(args: Args) -> Probe[State]:
+    """Read /proc; nothing where no process is given."""
+    if not args.processes:
+        return State(alive=())
+    return _state(args, read_processes((yield ask_processes())))
+
+
+def _state(args: Args, table: Table) -> State:
+    wanted = {f"{one['pid']}:{one['start']}" for one in args.processes}
+    rows = [row for row in table.rows.values() if row.process.key in wanted and not row.defunct]
+    split = split_by_protection(rows, table, args.allow)
+    alive = tuple(shown(row) for row in split.free)
+    blind = Unknown(why=table.hidden) if table.hidden and len(rows) < len(wanted) else split.doubt
+    return State(
+        alive=alive if alive or not blind else blind,
+        protected=tuple(spared(row, why) for row, why in split.protected),
+        gone=len(wanted) - len(rows),
+        started=tuple(
+            shown(row) for row in table.rows.values() if _is_later(row, args) and row.process.key not in wanted
+        ),
+    )
+
+
+def _is_later(row: Row, args: Args) -> bool:
+    """Whether *row* may be one of those given, started again."""
+    one = row.process
+    return not row.defunct and any(
+        one.start > int(str(each["start"])) and (one.user, one.command) == (each.get("user"), each.get("command"))
+        for each in args.processes
+    )
+
+
+def decide(args: Args, state: State) -> Decision:
+    """End those that still run."""
+    spared_ones = [f"pid {one.pid}: {one.why}" for one in state.protected]
+    what = f"of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
+    return decision(state.alive, _manner(args), what, spared_ones)
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """None of them runs any more."""
+    if isinstance(state.alive, Unknown):
+        raise ProbeError(state.alive.why)
+    left = (*state.alive, *(one.process for one in state.protected))
+    if not left:
+        return Holds(why=f"none of the {plural(len(args.processes), 'process')} given still runs")
+    return Fails(why=f"{plural(len(left), 'process')} still {'runs' if len(left) == 1 else 'run'}: {named(left)}")
+
+
+def settled(args: Args, before: State, after: State) -> bool:
+    """Every victim is gone, and none was started again."""
+    return gone(_seen(before), _after(after))
+
+
+def explain(args: Args, before: State, after: State) -> str:
+    """Who survived, and who was started again by what."""
+    return disagreement(_seen(before), _after(after), _manner(args))
+
+
+def outcome(summary: str, outputs: tuple[str, ...]) -> str:
+    """Who needed the second signal."""
+    return with_second_signal(summary, outputs)
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state* without the processes of *keys*."""
+    if isinstance(state.alive, Unknown):
+        return state
+    return replace(state, alive=tuple(process for process in state.alive if process.key not in keys))
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """Check whether each pid is still that process; then end it."""
+    lines = (
+        "ps -o pid,lstart,user,args -p PID  # for each: still the process that the finding names?",
+        f"kill -s {args.signal} PID...",
+    )
+    return (
+        lines
+        if args.then == "nothing" or args.signal == "KILL"
+        else (*lines, f"sleep {args.grace:g}; kill -s KILL PID...")
+    )
+
+
+def _seen(state: State) -> ProcessSnapshot:
+    alive = state.alive
+    return ProcessSnapshot(found=alive if isinstance(alive, Unknown) else (*alive, *state.started), victims=alive)
+
+
+def _after(state: State) -> ProcessSnapshot:
+    found = _seen(state).found
+    return ProcessSnapshot(found=found, victims=found)
+
+
+def _manner(args: Args) -> Manner:
+    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)
