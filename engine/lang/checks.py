@@ -35,12 +35,15 @@ def check(
     return [*checking.ids(), *checking.references(), *checking.steps(), *checking.findings()]
 
 
-def faults_in_values(book: Playbook, document: Document, actions: Mapping[str, Action]) -> dict[str, list[Problem]]:
+def faults_in_values(
+    book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
+) -> dict[str, list[Problem]]:
     """The mistakes in the values of ``let``, by name; *document* is not written out yet."""
     naming, found = Naming(document), dict[str, list[Problem]]()
-    whole = written_out(document)
-    allowed = _Checking(book, whole, actions, {}).of_values() if mapping(document.value.get("let")) else None
-    for name in values_of(document) if allowed else ():
+    if not mapping(document.value.get("let")):
+        return found
+    allowed = _Checking(book, written_out(document), actions, brought).of_values()
+    for name in values_of(document):
         text = values_of(document, found)[name]
         if problems := list(naming.expression(text, ("let", name), allowed)):
             found[name] = problems

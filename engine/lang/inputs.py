@@ -91,4 +91,7 @@ def _declared(name: str, playbook: Playbook) -> Input:
     known = {each.name: each for each in playbook.inputs}
     if name in known:
         return known[name]
+    if name in playbook.moved:
+        hint = f"runbook run {playbook.moved[name]} -e {name}=..."
+        raise ConfigError(Problem(message=f"{playbook.name} has no input {name!r} any more", hint=hint))
     raise ConfigError(Problem(message=f"{playbook.name} has no input {name!r}", hint=suggest(name, known)))

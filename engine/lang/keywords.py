@@ -9,6 +9,7 @@ ABOUT_PLAYBOOK: Mapping[str, str] = {
     "about": "What the playbook is for, in one sentence.",
     "hosts": "The default target: a name, a group, a pattern; --hosts overrides it.",
     "inputs": "What -e can set: each with its `about`, JSON Schema keywords, and a default (or required: true).",
+    "moved": "Inputs of earlier versions, each with the playbook that has it now; -e with one of them says so.",
     "secrets": "Where the values of secrets are (never the values); a step uses one in its `env`: {{ secrets.NAME }}.",
     "defaults": "Keys for steps that do not have them: `become` (not with `on`), `timeout`, `retry` (not of changes).",
     "let": "Names for expressions, each usable in every expression and text below, and in the values after it.",

@@ -71,7 +71,7 @@ def load_playbook(
     problems = list(problems_in(document, playbook_schema(actions)))
     whole = written_out(document)
     made, brought = _built(whole, actions, problems, opened, around, read, text)
-    if made is not None and (wrong := faults_in_values(made, document, actions)):
+    if made is not None and (wrong := faults_in_values(made, document, actions, brought)):
         problems += [problem for each in wrong.values() for problem in each]
         whole = written_out(document, wrong)  # what is wrong in a value is said once, where it stands
         made, brought = _built(whole, actions, [], opened, around, read, text)
@@ -145,6 +145,7 @@ class _Building:
             about=lenient_read.text(tree.get("about")),
             hosts=lenient_read.text(tree.get("hosts")),
             inputs=inputs,
+            moved={str(name): lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("moved")).items()},
             secrets=self._secrets(),
             diagnose=diagnose,
             findings=(

@@ -196,6 +196,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
             "hosts": TEXT,
             "inputs": {"type": "object", "additionalProperties": INPUT},
             "secrets": {},
+            "moved": {"type": "object", "additionalProperties": TEXT},
             "defaults": DEFAULTS,
             "let": {"type": "object", "additionalProperties": {"type": ["string", "boolean"]}},
             "diagnose": {"type": "array", "items": step},

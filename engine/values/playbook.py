@@ -335,6 +335,8 @@ class Playbook:
     about: str = ""
     hosts: str = ""
     inputs: tuple[Input, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict)
+    """Inputs of earlier versions, each with the playbook that has it now."""
     secrets: tuple[SecretReference, ...] = ()
     diagnose: tuple[Step, ...] = ()
     findings: tuple[FindingRule, ...] = ()

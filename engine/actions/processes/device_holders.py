@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.facts.gpu_jobs.arguments import JobArguments
-from engine.facts.process_selection.by_open_files import GPUS, OpenFileMatch, probe_by_open_files
+from engine.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
+from engine.facts.processes.open_files import GPUS
 from engine.facts.processes.victims import named
 from engine.protocols import Fails, Holds, Probe
 from engine.values.types import Unknown, plural

@@ -68,7 +68,7 @@ def probe_by_command_line(
     """Who matches, of root's processes and those of *users* (none: everybody's); if *classified*, who is left over."""
     tests = [compile_regex(pattern) for pattern in patterns]
     table = read_processes((yield ask_processes()))
-    plain = _chosen(tests, table, allow, users, job)
+    plain = chosen(tests, table, allow, users, job)
     if isinstance(plain.matches, Unknown) or not plain.matches:
         return plain
     if not classified:
@@ -78,7 +78,7 @@ def probe_by_command_line(
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
     walk = closer.walk
-    again = _chosen(tests, walk.table, allow, users, job)
+    again = chosen(tests, walk.table, allow, users, job)
     now = () if isinstance(again.matches, Unknown) else again.matches
     blind = next((Unknown(why=f"pid {protected.pid}: {protected.why}") for protected in again.unsearched), None)
     matches = tuple(described(process.pid, walk, closer.load) for process in now)
@@ -95,7 +95,7 @@ def probe_by_command_line(
     )
 
 
-def _chosen(
+def chosen(
     tests: list[SearchPattern], table: Table, allow: Collection[str], users: Collection[str], job: JobArguments
 ) -> CommandLineMatch:
     """The processes in *table* that match, protected or not; nothing is known of the GPUs yet."""

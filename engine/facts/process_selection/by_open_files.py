@@ -12,7 +12,7 @@ from engine.facts.gpu_jobs.arguments import JobArguments, wanted
 from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
 from engine.facts.process_selection.by_command_line import spared
-from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
+from engine.facts.processes.open_files import OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, misplaced, shown, split_by_protection
 from engine.facts.processes.table import Process, Row
 from engine.protocols import Absent
@@ -74,33 +74,24 @@ def probe_by_open_files(
 
     Raises ProbeError when it cannot be known.
     """
-    walk = read_holders((yield ask_holders(*paths)))
-    if walk.sockets:
-        raise ProbeError(f"holders of a socket cannot be determined: {', '.join(walk.sockets)}; name files or devices")
-    if walk.forged:
-        raise ProbeError(
-            f"{', '.join(walk.forged)} leads through a symbolic link that another user of the host can point "
-            "anywhere: name the file itself, or give the step `become: OWNER`"
-        )
-    if dull := walk.everybodys():
-        raise ProbeError(f"{', '.join(dull)} is a device that any process has open: name the device or the file")
+    walk = believable(read_holders((yield ask_holders(*paths))))
     if not walk.present():
-        return (yield from _nothing_there(paths))
-    plain = _chosen(walk, allow, job)
+        return Absent(why=(yield from why_nothing_is_there(paths)), state=OpenFileMatch())
+    plain = chosen(walk, allow, job)
     if not classified:
         return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
     if isinstance(plain.processes, Unknown) or not plain.processes:
-        return (yield from _with_foreign(plain, walk))
+        return replace(plain, foreign=(yield from listed_elsewhere(walk)))
     closer = yield from observe_gpu_use(job, *paths)
     if isinstance(closer.walk, Unknown):
         why = closer.walk
         return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
     before = {process.key for process in plain.processes}
-    now = _chosen(closer.walk, allow, job)
+    now = chosen(closer.walk, allow, job)
     stuck = {each.key for each in plain.unkillable}
     now = replace(now, unkillable=tuple(each for each in now.unkillable if each.key in stuck))
     if isinstance(now.processes, Unknown) or not now.processes:
-        return replace(now, foreign=_foreign(closer.walk, closer.load.pids()))
+        return replace(now, foreign=foreign(closer.walk, closer.load.pids()))
     holders = tuple(described(process.pid, closer.walk, closer.load) for process in now.processes)
     sides = classify(holders, before, closer)
     return replace(
@@ -110,41 +101,55 @@ def probe_by_open_files(
         at_work=sides.at_work,
         beyond_help=sides.beyond_help,
         protected=(*now.protected, *sides.undecided),
-        devices=_devices(sides.leftover, closer.walk),
-        gpus=_gpus(sides.leftover, closer.walk, closer.load),
-        unlisted=_unlisted(holders, closer.walk),
-        foreign=_foreign(closer.walk, closer.load.pids()),
+        devices=devices_of(sides.leftover, closer.walk),
+        gpus=gpus_held(sides.leftover, closer.walk, closer.load),
+        unlisted=unlisted(holders, closer.walk),
+        foreign=foreign(closer.walk, closer.load.pids()),
     )
 
 
-def _nothing_there(paths: tuple[str, ...]) -> Generator[Command, Any, Absent[OpenFileMatch]]:
-    """No process holds what does not exist; a GPU without its device nodes is an error, not an answer."""
+def believable(walk: OpenFileScan) -> OpenFileScan:
+    """*walk*, where what it was asked for can have holders.  Raises ProbeError."""
+    if walk.sockets:
+        raise ProbeError(f"holders of a socket cannot be determined: {', '.join(walk.sockets)}; name files or devices")
+    if walk.forged:
+        raise ProbeError(
+            f"{', '.join(walk.forged)} leads through a symbolic link that another user of the host can point "
+            "anywhere: name the file itself, or give the step `become: OWNER`"
+        )
+    if dull := walk.everybodys():
+        raise ProbeError(f"{', '.join(dull)} is a device that any process has open: name the device or the file")
+    return walk
+
+
+def why_nothing_is_there(paths: tuple[str, ...]) -> Generator[Command, Any, str]:
+    """Why no process holds *paths*, which do not exist; a GPU without its device nodes is an error, not an answer."""
     if not all(path.startswith("/dev/nvidia") for path in paths):
-        return Absent(why=f"there is no {' or '.join(paths)}", state=OpenFileMatch())
+        return f"there is no {' or '.join(paths)}"
     presence = read_presence((yield ask_presence()))
     if presence.absent:
-        return Absent(why="no NVIDIA GPU", state=OpenFileMatch())
+        return "no NVIDIA GPU"
     raise ProbeError(
         f"no {' or '.join(paths)}, but an NVIDIA GPU seems to be present (PCI bus, /dev or nvidia-smi): "
         "the driver is not loaded, or the container was not given the device"
     )
 
 
-def _with_foreign(plain: OpenFileMatch, walk: OpenFileScan) -> Generator[tuple[Command, ...], Any, OpenFileMatch]:
-    """*plain* with who nvidia-smi lists although nobody here holds anything."""
+def listed_elsewhere(walk: OpenFileScan) -> Generator[tuple[Command, ...], Any, tuple[int, ...] | Unknown]:
+    """Whom nvidia-smi lists although nobody here holds anything."""
     presence, apps = yield ask_presence(), ask_apps()
     try:
         if read_presence(presence).absent:
-            return plain
+            return ()
         found = [app.pid for app in read_apps(apps)]
     except ProbeError as error:
-        return replace(plain, foreign=Unknown(why=str(error)))
+        return Unknown(why=str(error))
     nameless = next((number for number in found if isinstance(number, Unknown)), None)
     pids = nameless or frozenset(number for number in found if not isinstance(number, Unknown))
-    return replace(plain, foreign=_foreign(walk, pids))
+    return foreign(walk, pids)
 
 
-def _chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> OpenFileMatch:
+def chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> OpenFileMatch:
     """The holders in *walk*, protected or not; nothing is known of the GPUs yet."""
     rows = wanted((walk.table.rows[pid] for pid in sorted(walk.open) if walk.asked(pid)), job)
     split = split_by_protection(rows, walk.table, allow)
@@ -187,14 +192,16 @@ def _no_view(plain: OpenFileMatch) -> Unknown | None:
     return plain.processes if isinstance(plain.processes, Unknown) else None
 
 
-def _devices(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
+def devices_of(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
+    """The paths that *leftover* hold."""
     if isinstance(leftover, Unknown):
         return leftover
     held = {file.path for process in leftover for file in walk.asked(process.pid)}
     return tuple(word for word in walk.present() if word in held)
 
 
-def _gpus(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:
+def gpus_held(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:
+    """The GPUs that *leftover* hold."""
     if isinstance(leftover, Unknown):
         return leftover
     found: dict[str, None] = {}
@@ -206,7 +213,8 @@ def _gpus(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Loa
     return tuple(found)
 
 
-def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
+def unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
+    """Those of *holders* that hold a GPU and that nvidia-smi does not list."""
     found: list[Process] = []
     for holder in holders:
         if any(node.gpu is not None or node.partition for node in walk.open.get(holder.pid, ())):
@@ -216,7 +224,7 @@ def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, 
     return tuple(found)
 
 
-def _foreign(walk: OpenFileScan, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Unknown:
+def foreign(walk: OpenFileScan, pids: frozenset[int] | Unknown) -> tuple[int, ...] | Unknown:
     """Listed pids that hold no node of the driver here."""
     if isinstance(pids, Unknown):
         return pids
@@ -235,6 +243,3 @@ def without(state: OpenFileMatch, keys: frozenset[str]) -> OpenFileMatch:
         return tuple(process for process in processes if process.key not in keys)
 
     return replace(state, processes=less(state.processes), leftover=less(state.leftover), at_work=less(state.at_work))
-
-
-__all__ = ["GPUS", "OpenFileMatch", "probe_by_open_files", "without"]

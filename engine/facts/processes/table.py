@@ -52,6 +52,8 @@ class Process:
     """Whether nvidia-smi lists it."""
     gpus: tuple[str, ...] = ()
     """The GPUs that it holds, those that are known, with the memory that nvidia-smi lists: ``GPU 0 (81234 MiB)``."""
+    why: str = ""
+    """Why it was chosen, where there are several reasons for that: ``holds /dev/nvidia0``, ``matches torchrun``."""
     disguise: str = ""
     """``calls itself sshd, runs /tmp/x``: it has the name of a protected program, and is another."""
 

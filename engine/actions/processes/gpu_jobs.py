@@ -1,0 +1,210 @@
+"""Find the processes of GPU jobs: those whose command lines match, and those that hold a GPU, each once.
+
+A process counts because a pattern (a Python regular expression, searched in the arguments joined by spaces) matches
+it, because it has a device open, or for both; the reason stands in its `why`. What is left over of a job is told from
+jobs at work by samples of the GPUs. The result is what `end` takes: `end: {processes: "{{ jobs.leftover }}"}`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+
+from engine.errors import ProbeError
+from engine.facts.gpu_jobs.arguments import JobArguments
+from engine.facts.gpu_jobs.classification import GpuUse, classify, described, observe_gpu_use
+from engine.facts.process_selection import by_command_line, by_open_files
+from engine.facts.process_selection.path_rules import objection_to_paths
+from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
+from engine.facts.processes.protected import Protected
+from engine.facts.processes.table import Process, Table
+from engine.facts.processes.victims import named
+from engine.protocols import Fails, Holds, Probe
+from engine.text.regexes import SearchPattern, compile_regex
+from engine.values.types import ProcessPattern, Unknown, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Args(JobArguments):
+    """Who is searched for."""
+
+    patterns: tuple[ProcessPattern, ...] = field(
+        default=(),
+        metadata={"about": "Patterns to search in command lines; a pattern that matches everything is refused."},
+    )
+    devices: tuple[str, ...] = field(
+        default=(GPUS,),
+        metadata={"about": "Devices, as globs of absolute paths, whose holders count.", "min_items": 1},
+    )
+
+
+Processes = tuple[Process, ...] | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The processes of GPU jobs."""
+
+    all: Processes = field(
+        default=(), metadata={"about": "Every one that is not protected: pid, user, command, why, devices, gpus ..."}
+    )
+    leftover: Processes = field(
+        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
+    )
+    at_work: Processes = field(
+        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
+    )
+    summary: str | Unknown = field(
+        default="no process is left over", metadata={"about": "What is left over, in one sentence."}
+    )
+    starters: tuple[str, ...] = field(
+        default=(),
+        metadata={"about": "What has started those left over: containers, services, parents that are not among them."},
+    )
+    protected: tuple[Protected, ...] = field(
+        default=(), metadata={"about": "Processes that are never ended, each with the reason."}
+    )
+    beyond_help: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
+    )
+    misplaced: tuple[Protected, ...] = field(
+        default=(),
+        metadata={
+            "about": "Protected programs of others that hold a GPU and have no use for it: a terminal, a client."
+        },
+    )
+    unsearched: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Processes left alone because the search of their command lines takes too long."},
+    )
+    zombies: tuple[Process, ...] = field(
+        default=(), metadata={"about": "Defunct processes that match, or whose parent does: they hold only a pid."}
+    )
+    devices: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "The paths that leftover processes hold."}
+    )
+    gpus: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "The GPUs (UUIDs) that leftover processes hold, where that can be determined."}
+    )
+    unlisted: Processes = field(default=(), metadata={"about": "Holders of a GPU that nvidia-smi does not list."})
+    foreign: tuple[int, ...] | Unknown = field(
+        default=(),
+        metadata={"about": "Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."},
+    )
+
+
+def objection(args: Args) -> str:
+    """Why the holders of these devices cannot be asked for; empty: they can."""
+    return objection_to_paths(args.devices)
+
+
+def probe(args: Args) -> Probe[State]:
+    """Walk /proc; then sample the GPUs, and walk /proc again, if there is somebody."""
+    tests = [compile_regex(pattern) for pattern in args.patterns]
+    walk = by_open_files.believable(read_holders((yield ask_holders(*args.devices))))
+    if not walk.present():
+        yield from by_open_files.why_nothing_is_there(args.devices)  # raises where there should be something
+    plain = _found(tests, walk, args)
+    if isinstance(plain.all, Unknown):
+        return replace(
+            plain, leftover=plain.all, at_work=plain.all, summary=plain.all, devices=plain.all, gpus=plain.all
+        )
+    if not plain.all:
+        return replace(plain, foreign=(yield from by_open_files.listed_elsewhere(walk))) if walk.present() else plain
+    closer = yield from observe_gpu_use(args, *args.devices)
+    if isinstance(closer.walk, Unknown):
+        why = closer.walk
+        return replace(plain, leftover=why, at_work=why, summary=why, devices=why, gpus=why, unlisted=why, foreign=why)
+    before = {process.key for process in plain.all}
+    return _classified(_found(tests, closer.walk, args), before, closer, closer.walk)
+
+
+def _found(tests: list[SearchPattern], walk: OpenFileScan, args: Args) -> State:
+    """The processes in *walk* that match, or hold a device; nothing is known of the GPUs yet."""
+    lines = by_command_line.chosen(tests, walk.table, (), (), args) if tests else by_command_line.CommandLineMatch()
+    held = by_open_files.chosen(walk, (), args)
+    unknown = next((each for each in (held.processes, lines.matches) if isinstance(each, Unknown)), None)
+    together: dict[int, Process] = {}
+    for process in held.processes if not isinstance(held.processes, Unknown) else ():
+        together[process.pid] = replace(process, why=f"holds {', '.join(process.devices)}")
+    for process in lines.matches if not isinstance(lines.matches, Unknown) else ():
+        holder = together.get(process.pid)
+        words = f"matches the patterns, {holder.why}" if holder else "matches the patterns"
+        together[process.pid] = replace(holder or process, why=words)
+    spared = {one.pid: one for one in (*lines.protected, *held.protected)}
+    return State(
+        all=tuple(together[pid] for pid in sorted(together)) or unknown or (),
+        protected=tuple(spared.values()),
+        misplaced=held.misplaced,
+        unsearched=lines.unsearched,
+        zombies=lines.zombies,
+    )
+
+
+def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan) -> State:
+    """*now* with what the samples of the GPUs say of each process; those not *before* have just started."""
+    foreign = by_open_files.foreign(walk, closer.load.pids())
+    if isinstance(now.all, Unknown):
+        return replace(now, leftover=now.all, at_work=now.all, summary=now.all, foreign=foreign)
+    every = tuple(replace(described(it.pid, walk, closer.load), devices=it.devices, why=it.why) for it in now.all)
+    sides = classify(every, before, closer)
+    blind = next((Unknown(why=f"pid {one.pid}: {one.why}") for one in now.unsearched), None)
+    leftover = sides.leftover or blind or ()
+    return replace(
+        now,
+        all=every,
+        leftover=leftover,
+        at_work=sides.at_work,
+        summary=leftover if isinstance(leftover, Unknown) else _summary(leftover),
+        starters=() if isinstance(leftover, Unknown) else _starters(leftover, walk.table),
+        beyond_help=sides.beyond_help,
+        protected=(*now.protected, *sides.undecided),
+        devices=by_open_files.devices_of(leftover, walk),
+        gpus=by_open_files.gpus_held(leftover, walk, closer.load),
+        unlisted=by_open_files.unlisted(every, walk),
+        foreign=foreign,
+    )
+
+
+def _summary(leftover: tuple[Process, ...]) -> str:
+    """How many hold what, and how many more are left over."""
+    holders = [process for process in leftover if process.devices]
+    others = len(leftover) - len(holders)
+    if not leftover:
+        return "no process is left over"
+    if not holders:
+        return f"{plural(others, 'process')} of the job {'is' if others == 1 else 'are'} left over"
+    held = ", ".join(dict.fromkeys(path for process in holders for path in process.devices))
+    words = f"{plural(len(holders), 'leftover process')} {'holds' if len(holders) == 1 else 'hold'} {held}"
+    return f"{words}, and {others} more {'is' if others == 1 else 'are'} left over" if others else words
+
+
+def _starters(leftover: tuple[Process, ...], table: Table) -> tuple[str, ...]:
+    """The containers and services of *leftover*; of those without, the parents that are not among them."""
+    pids = {process.pid for process in leftover}
+    found: dict[str, None] = {}
+    for process in leftover:
+        parent = table.rows.get(process.ppid)
+        if process.container:
+            found[f"container {process.container}"] = None
+        elif process.unit:
+            found[f"service {process.unit}"] = None
+        elif process.ppid > 1 and process.ppid not in pids and parent:
+            found[f"pid {process.ppid} ({parent.process.command[:60]})"] = None
+    return tuple(found)
+
+
+def holds(args: Args, state: State) -> Holds | Fails:
+    """Nothing is left over."""
+    if isinstance(state.leftover, Unknown):
+        raise ProbeError(state.leftover.why)
+    if not state.leftover:
+        return Holds(why="no process of a job is left over")
+    return Fails(why=f"{state.summary}: {named(state.leftover)}")
+
+
+def by_hand(args: Args) -> tuple[str, ...]:
+    """The lines that a person would paste."""
+    lines = [f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns]
+    return (*lines, f"fuser -v {' '.join(args.devices)} 2>&1", "nvidia-smi  # twice: is its GPU at work?")
