@@ -21,6 +21,7 @@ from engine.values.plan import Finding, Presence
 from engine.values.playbook import Playbook
 from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 NOW = 1_790_000_000.0
 KERNEL: dict[str, Any] = {
@@ -93,7 +94,7 @@ LEFT = {**NONE, "link": {**NONE["link"], "on_bus": ["0000:18:00.0"]}}
 WELL = ports(FAST, FAST)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("hosts", "wrong"),
     [
         ({"a": WELL, "b": WELL}, {}),
@@ -197,7 +198,7 @@ FULL = "OSError: [Errno 28] No space left on device: 'x.pt'\n"
 VICTIM, STEP = job(waited(0, 1580) + waited(1, 1580)), "step 1579: loss 2.1\n"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("hosts", "wrong", "waits"),
     [
         ({"a": VICTIM, "b": VICTIM}, {"a": ["timed_out"], "b": ["timed_out"]}, []),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import every_row
+
 ROOT = Path(__file__).parents[1]
 ENGINE = ROOT / "engine"
 TESTS = ROOT / "tests"
@@ -63,13 +65,13 @@ def test_the_glossary_has_at_most_thirty_terms():
     assert terms[1:] == sorted(terms[1:])
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in ENGINE.rglob("*.py")}), ids=str)
+@every_row("folder", sorted({path.parent for path in ENGINE.rglob("*.py")}), ids=str)
 def test_no_package_is_a_drawer(folder: Path):
     modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
     assert len(modules) <= MOST_MODULES, f"{folder} has {len(modules)} modules: cut it by subject"
 
 
-@pytest.mark.parametrize("path", sorted(ENGINE.rglob("*.py")), ids=lambda it: str(it.relative_to(ENGINE)))
+@every_row("path", sorted(ENGINE.rglob("*.py")), ids=lambda it: str(it.relative_to(ENGINE)))
 def test_every_file_says_in_one_sentence_what_it_is_for(path: Path):
     first = path.read_text().lstrip().removeprefix("#!/usr/bin/env python3\n").splitlines()[0:2]
     text = " ".join(first).strip()

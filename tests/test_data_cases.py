@@ -11,12 +11,13 @@ from engine.expressions.templates import Scope, evaluate
 from engine.facts.kernel.patterns import worth_sending
 from tests.data_cases import Case, CaseError, Contains, Includes, UnknownFor, cases, differences, load, subjects
 from tests.data_readers import PLAYBOOKS, READERS, PlaybookLoader, kernel_conclusions
+from tests.tables import every_row
 
 EVERY = [case for subject in subjects() for case in cases(subject)]
 """All cases."""
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case.subject}/{case.name}") for case in EVERY])
+@every_row("case", [pytest.param(case, id=f"{case.subject}/{case.name}") for case in EVERY])
 def test_what_is_concluded_is_what_the_case_says(case):
     reader = READERS[case.subject]
     assert set(case.given) <= reader.given, f"given: a case of {case.subject} may give {sorted(reader.given)}"
@@ -102,7 +103,7 @@ def test_a_file_that_would_not_be_read_as_yaml_is_an_error(tmp_path):
 FOUND = {"need": "reset", "faults": ["xids", "oom"], "idle": {"$unknown": "no second probe"}, "count": 1, "deep": {"a": [{"b": 1}]}}  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("expected", "differs_at"),
     [
         ({"need": "reset"}, None),

@@ -21,6 +21,7 @@ from engine.actions import discover
 from engine.cli import cli
 from engine.values.plan import Risk
 from engine.values.result import Status, Verdict
+from tests.tables import every_row
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -304,7 +305,7 @@ def test_every_page_is_in_the_navigation_once():
 # ---- what is generated ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(discover()))
+@every_row("name", sorted(discover()))
 def test_the_page_of_an_action_names_all_that_it_takes_and_gives(name: str):
     action = discover()[name]
     page = hook().action_page(action)
@@ -333,7 +334,7 @@ def test_code_in_a_table_has_its_bars_without_backslashes():
     assert hook().unescaped(html) == r"<td><code>a | b</code></td><p><code>c \| d</code></p>"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@every_row("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
 def test_every_generated_part_is_made(page: Path):
     filled = hook().filled(page.read_text())
     assert "<!-- generated" not in filled

@@ -21,6 +21,7 @@ from engine.values.playbook import Playbook
 from engine.values.recorded_change import RecordedAnswer
 from engine.values.types import Unknown
 from tests.data_readers import kernel_conclusions
+from tests.tables import every_row
 
 
 @cache
@@ -237,7 +238,7 @@ def test_each_way_in_which_nvidia_smi_fails_has_its_own_advice(smi, said, words)
     assert words in say(rule("gpu-health", "no_driver").advise[0], scope("gpu-health", looks))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("error", "words"),
     [
         ('could not select device driver "" with capabilities: [[gpu]]', "install the NVIDIA container toolkit"),
@@ -336,7 +337,7 @@ def words_of(name: str) -> list[str]:
     return [made.about or "", *(it.about or "" for it in made.inputs), *named, *found]
 
 
-@pytest.mark.parametrize("name", sorted(it.stem for it in library().glob("*.yaml")))
+@every_row("name", sorted(it.stem for it in library().glob("*.yaml")))
 def test_what_a_playbook_says_has_plain_words_and_real_plurals(name):
     """Mutant: a finding that says `process(es)`."""
     odd = re.compile(r"\w\(e?s\)|\blest\b|as it shall|Not fixable|takes? pictures")

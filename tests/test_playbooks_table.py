@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.tables import every_row
+
 
 class Loader(yaml.SafeLoader):
     """Reads playbooks, with values that stay untouched."""
@@ -97,7 +99,7 @@ def test_every_row_of_a_section_is_there_once_and_in_order(section):
     assert [it for it, _ in rows(section)] == [f"{section}-{it:02}" for it in range(1, NUMBERS[section] + 1)]
 
 
-@pytest.mark.parametrize(("row", "books", "kind", "name"), every_name(), ids=str)
+@every_row(("row", "books", "kind", "name"), every_name(), ids=str)
 def test_what_a_row_names_is_in_a_playbook(row, books, kind, name):
     there = {it for book in books for it in contents(book)[kind]}
     assert name in there, f"{row}: {' and '.join(books)} have no {name}; there are: {', '.join(sorted(there))}"

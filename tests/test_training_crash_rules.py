@@ -18,6 +18,7 @@ from engine.lang.lenient_read import unraw
 from engine.values.playbook import Playbook
 from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 WATCHDOG = (
     "[E ProcessGroupNCCL.cpp:458] [Rank {rank}] Watchdog caught collective operation timeout: "
@@ -81,7 +82,7 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     return [it.id for it in told if not {other.id for other in told} & set(it.unless)]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "cause"),
     [
         (["step 3 of 250", "OSError: [Errno 122] Disk quota exceeded"], ["quota"]),

@@ -20,6 +20,7 @@ from engine.values.plan import Change, NoChange, Risk
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 
 def look(timeout=60.0, **values):
@@ -287,14 +288,14 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("line", CHANGES)
+@every_row("line", CHANGES)
 def test_a_look_that_is_known_to_change_things_is_refused(line):
     assert "may not change the host" in command.objection(build(command.Args, {"script": line}))
     assert command.objection(build(command.Args, {"do": {"argv": ["x"]}, "check": {"script": line}}))
     assert command.objection(build(command.Args, {"do": {"script": line}})) == ""
 
 
-@pytest.mark.parametrize("line", LOOKS)
+@every_row("line", LOOKS)
 def test_a_look_that_only_looks_is_allowed(line):
     assert command.objection(build(command.Args, {"script": line})) == ""
 

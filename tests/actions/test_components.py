@@ -32,6 +32,7 @@ from engine.values.types import Unknown
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, lives, start_of
+from tests.tables import every_row
 from tests.waiting import gone, soon, until
 
 HOST = os.uname().nodename
@@ -800,7 +801,7 @@ def read(path):
 ONE = {"name": "x", "argv": ["true"], "log": "/x.log"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("components_", "words"),
     [
         ([], "at least 1"),

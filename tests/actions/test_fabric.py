@@ -21,6 +21,7 @@ from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import gpu
 from tests.data_readers import kernel_conclusions
 from tests.probe_driver import drive
+from tests.tables import every_row
 
 DRIVER = "580.65.06"
 NO_UNIT = "user=0\nId=nvidia-fabricmanager.service\nLoadState=not-found\nActiveState=inactive\nSubState=dead\n"
@@ -124,7 +125,7 @@ MILD = (
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "findings", "steps"),
     [
         pytest.param(Host(), set(), set(), id="healthy"),

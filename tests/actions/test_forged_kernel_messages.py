@@ -15,6 +15,7 @@ from engine.actions.system import kernel_log
 from engine.facts.kernel.sources import read_text
 from engine.lang.arguments import build
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 XID = "NVRM: Xid (PCI:0000:0{}:00): 79, pid=1, name=x, GPU has fallen off the bus."
 SEGFAULT = "segfault at 0 ip 000055bfcf013132 sp 00007ffcc9bd6220 error 6 in"
@@ -56,7 +57,7 @@ def kept(state):
     return [it.bus_id for it in state.xids], [it for found in lists for it in found if "= 8" not in str(it)]
 
 
-@pytest.mark.parametrize("what", FORGED)
+@every_row("what", FORGED)
 def test_words_of_a_user_in_the_kernels_log_are_no_fault_and_hide_none(tmp_path, what):
     """Mutants: patterns.py with ``len`` for the kernel's own words, or a pattern that may begin anywhere;
     query_script.py without ``carries``, or without the lines that have no time."""
@@ -155,8 +156,8 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("line", NAMED)
+@every_row("name", NAMES)
+@every_row("line", NAMED)
 def test_the_name_of_a_process_is_no_message_of_the_kernel(line, name):
     """Mutants: users_words.py without ``_NAME_BEFORE``, ``_NAME_BEHIND``, ``_NAME_FIRST``, ``_BEGUN`` or ``_ALL``;
     patterns.py with the whole text searched."""
@@ -182,8 +183,8 @@ LONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LONG)
-@pytest.mark.parametrize("line", GROUPS)
+@every_row("name", LONG)
+@every_row("line", GROUPS)
 def test_the_name_of_a_control_group_is_no_message_of_the_kernel(line, name):
     """Mutants: users_words.py without ``_REST``; patterns.py with ``oomd`` and ``missed`` found anywhere."""
     said = f"[2.1] {line.format(name.replace('/', '-'))}\n"
@@ -213,7 +214,7 @@ def test_a_fault_of_a_file_with_a_long_name_is_no_xid():
     assert kernel_log._state(build(kernel_log.Args, {}), read_text(text)).xids == ()
 
 
-@pytest.mark.parametrize("line", [it for it in NAMED if "\n" not in it])
+@every_row("line", [it for it in NAMED if "\n" not in it])
 def test_a_newline_in_the_name_of_a_process_begins_no_message_in_an_entry_of_the_journal(line):
     """Mutant: users_words.py with a name that ends at a newline."""
     entry = {"MESSAGE": line.format("ice Link Down\n"), "__REALTIME_TIMESTAMP": "1795309323000000"}

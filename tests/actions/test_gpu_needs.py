@@ -9,6 +9,7 @@ from engine.facts.kernel.sources import read_kernel
 from engine.lang.arguments import build
 from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 XID = "NVRM: Xid (PCI:{}): {}"
 RECOVERY = "154, GPU recovery action changed from {} to {}"
@@ -63,7 +64,7 @@ def test_a_verdict_names_the_fault_that_it_speaks_of_and_that_gpu_stands_before_
     assert later.because == 0, "the 79 was over before"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "need", "words"),
     [
         (("48, x",), "reset the GPU", "field diagnosis"),

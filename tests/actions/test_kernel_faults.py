@@ -22,6 +22,7 @@ from engine.lang.arguments import build
 from engine.values.types import Unknown
 from tests.data_cases import cases
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 
 def seen(text: str, **values):
@@ -119,7 +120,7 @@ def test_every_xid_of_the_catalogue_is_read_in_every_form_with_its_meaning_and_b
         assert isinstance(xid.name, Unknown) is ("python3" not in tail and "nccl" not in tail)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "need"),
     [
         (13, "restart the application"), (31, "restart the application"), (43, "nothing"), (45, "nothing"),
@@ -308,7 +309,7 @@ CARDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("device", "text"), CARDS)
+@every_row(("device", "text"), CARDS)
 def test_a_fault_of_a_network_card_is_seen_with_its_address(device, text):
     assert [(it.kind, it.device) for it in seen(f"[12345.678901] {text}").network] == [("card", device)]
 
@@ -352,7 +353,7 @@ OF_THE_MACHINE = {
 }
 
 
-@pytest.mark.parametrize(("field", "text"), [(name, text) for name, texts in OF_THE_MACHINE.items() for text in texts])
+@every_row(("field", "text"), [(name, text) for name, texts in OF_THE_MACHINE.items() for text in texts])
 def test_a_fault_of_the_machine_is_seen(field, text):
     assert len(getattr(seen(f"[12345.678901] {text}"), field)) == 1
 

@@ -24,6 +24,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 from tests.waiting import soon, until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -277,7 +278,7 @@ def test_whose_process_was_killed_is_what_the_kernel_says_not_its_name(line, uid
     assert (kill.uid, kill.pid) == (uid, 7)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "pattern", "counts"),
     [
         ("NVRM: Xid (PCI:[4242]: segfault at 0 ip 0 sp 0 error 4 in x[400000+1000]", "NVRM: Xid", 0),

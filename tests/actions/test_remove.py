@@ -19,6 +19,7 @@ from engine.lang.arguments import build
 from tests.actions.run_step import see, take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
+from tests.tables import every_row
 
 SHELLS = ("dash", "bash", "busybox", "only busybox")
 ODD = ["plain", "two words", "it's\na line", "-rf", "$HOME", "`id`", "star*"]
@@ -282,7 +283,7 @@ def entry(path: str, kind: str = "file") -> Entry:
     return Entry(path=path, kind=kind, inode="1:2", modified=3, moment="", bytes=4, patterns=(0,))
 
 
-@pytest.mark.parametrize("path", sorted(NEVER))
+@every_row("path", sorted(NEVER))
 def test_directories_of_the_system_are_never_removed(path):
     found = Found(entries=(), roots=("/", "/var", "/usr", path.rpartition("/")[0]), home="/root", mounts=(), now=0)
     assert forbidden(entry(path, "directory"), found, directories=True)

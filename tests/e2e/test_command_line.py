@@ -14,6 +14,7 @@ import pytest
 from engine import lab
 from tests.program import PROGRAM, on_terminal, runbook
 from tests.real_processes import gone, living
+from tests.tables import every_row
 from tests.waiting import until
 
 LOCAL = "hosts:\n  here: {transport: local, gpu: none}\n  there: {transport: local, status: offline}\n"
@@ -90,7 +91,7 @@ def test_a_mistyped_target_is_an_error_with_a_suggestion_before_any_connection(i
     assert words in said.err
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "words"),
     [
         ("exec --hosts all -- true", "'--hosts' (here: the argument PATTERN, without an option)"),

@@ -20,6 +20,7 @@ from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult, Verdict
 from tests.program import runbook
+from tests.tables import every_row
 from tests.waiting import until
 
 MONITOR = read_playbook(find_playbook("monitor"), discover())
@@ -115,8 +116,8 @@ def test_a_disk_that_the_kernel_complains_of_is_in_the_table():
     assert WORDS["kernel_log"]({"oom": [], "io_errors": [{}, {}]}) == "2 I/O error"
 
 
-@pytest.mark.parametrize("width", [10, 20, 33, 40, 80])
-@pytest.mark.parametrize("height", [3, 5, 24])
+@every_row("width", [10, 20, 33, 40, 80])
+@every_row("height", [3, 5, 24])
 def test_it_fits_whatever_the_terminal_s_size(width, height):
     sights = [sight(f"gpu-{it:03}", 97.0, low=True, since=time.monotonic() - 9) for it in range(40)]
     lines = view(BOOK, sights, width, height, colours=False)

@@ -20,6 +20,7 @@ from engine.values.event import HostFinished, RunFinished
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
 from tests.program import runbook
+from tests.tables import every_row
 
 ODD = {
     "large": '{"load": 1e999}',
@@ -94,7 +95,7 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@every_row("expression", EXPRESSIONS)
 def test_no_expression_gives_a_number_that_is_not_finite(expression):
     scope = Scope(states={"x": {"n": 9 * 10**307}})
     try:

@@ -21,6 +21,7 @@ from engine.protocols import Fails, Holds
 from engine.values.command import Completed
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 from tests.waiting import appears, until
 
 IN_D = r"""
@@ -134,7 +135,7 @@ def test_neither_arguments_nor_nvidia_smi_are_asked_for():
     assert "nvidia-smi" not in words
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("wchan", "stack", "devices", "kind"),
     [
         ("os_acquire_rwlock_write", (), (), "GPU driver"),

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from engine.facts.config_edit import DesiredValues, Unparsable, format_of, key_path, key_text, patched
+from tests.tables import every_row
 
 YAML = """\
 # at the top
@@ -121,7 +122,7 @@ def change(before: str, after: str) -> list[str]:
     return [it for it in compared(before, after) if it[0] in "+-"]
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@every_row("case", CASES.values(), ids=CASES)
 def test_the_text_changes_where_it_must_and_nowhere_else(case):
     form, before, wanted, lines = case
     found = patched(before, form, DesiredValues(set=wanted))
@@ -223,7 +224,7 @@ CONFLICTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CONFLICTS.values(), ids=CONFLICTS)
+@every_row("case", CONFLICTS.values(), ids=CONFLICTS)
 def test_what_would_touch_something_else_is_refused_in_words(case):
     form, before, wanted, words = case
     found = patched(before, form, wanted)
@@ -249,7 +250,7 @@ UNPARSABLE = {
 }
 
 
-@pytest.mark.parametrize("case", UNPARSABLE.values(), ids=UNPARSABLE)
+@every_row("case", UNPARSABLE.values(), ids=UNPARSABLE)
 def test_what_cannot_be_understood_is_refused_with_its_place(case):
     form, text, words = case
     with pytest.raises(Unparsable) as caught:

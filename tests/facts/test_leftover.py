@@ -15,6 +15,7 @@ from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.facts.processes.protected import daemon, protection
 from engine.facts.processes.table import Process, Row, Table
 from engine.values.types import Unknown
+from tests.tables import every_row
 
 NO = Unknown(why="nvidia-smi did not answer")
 
@@ -318,7 +319,7 @@ def test_knowing_less_never_makes_anybody_left_over(host):
                 assert answer is not False or not holds_gpu
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("argv", "name"),
     [
         (("/usr/sbin/sshd", "-D"), "sshd"),

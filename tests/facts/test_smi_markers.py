@@ -14,6 +14,7 @@ from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, unse
 from engine.values.command import Completed
 from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import gpu
+from tests.tables import every_row
 
 FIELDS = (*CORE, *OPTIONAL)
 AGAIN = ("index", "uuid", "utilization.gpu")
@@ -43,9 +44,9 @@ def well(one) -> bool:
     return idle(one, 5) is True and wedged(one, 5, False, False) is False and not told
 
 
-@pytest.mark.parametrize("column", NUMBERS)
-@pytest.mark.parametrize("word", MARKERS)
-@pytest.mark.parametrize("persistence", ["Enabled", "Disabled"])
+@every_row("column", NUMBERS)
+@every_row("word", MARKERS)
+@every_row("persistence", ["Enabled", "Disabled"])
 def test_a_word_in_a_column_that_every_gpu_fills_is_a_fault_and_never_idle(column, word, persistence):
     row = gpu(0, memory_used="0") | {"persistence_mode": persistence, column: word}
     (one,) = read(row).gpus
@@ -55,8 +56,8 @@ def test_a_word_in_a_column_that_every_gpu_fills_is_a_fault_and_never_idle(colum
     assert isinstance(wedged(one, 5, False, False), Unknown)
 
 
-@pytest.mark.parametrize("word", ["[Unknown Error]", "ERR!", "[GPU is lost]", "[System is not in ready state]"])
-@pytest.mark.parametrize("column", ["pstate", "compute_mode", "ecc.mode.current", "driver_version"])
+@every_row("word", ["[Unknown Error]", "ERR!", "[GPU is lost]", "[System is not in ready state]"])
+@every_row("column", ["pstate", "compute_mode", "ecc.mode.current", "driver_version"])
 def test_an_error_in_any_other_column_is_a_fault_too(column, word):
     (one,) = read(gpu(0) | {column: word}).gpus
     assert one.faults == (f"{column}: {word}",)

@@ -34,6 +34,7 @@ from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
+from tests.tables import every_row
 from tests.waiting import LIMIT, until
 
 MARKERS = (
@@ -342,10 +343,8 @@ def test_the_host_without_the_tool_says_so(tmp_path):
         read_gpus(done)
 
 
-@pytest.mark.parametrize("value", MARKERS)
-@pytest.mark.parametrize(
-    "field", ["memory.used", "memory.total", "utilization.gpu", "temperature.gpu", "persistence_mode"]
-)
+@every_row("value", MARKERS)
+@every_row("field", ["memory.used", "memory.total", "utilization.gpu", "temperature.gpu", "persistence_mode"])
 def test_a_marker_is_never_a_number(field, value):
     (only,) = read_gpus(answered(row(0, **{field: value}))).gpus
     attribute = {

@@ -25,6 +25,7 @@ from engine.values.plan import Finding, Presence
 from engine.values.playbook import Limits
 from engine.values.types import Unknown
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -363,7 +364,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", REFUSED)
+@every_row("mistake", REFUSED)
 def test_what_could_not_be_compared_is_a_mistake_of_the_playbook(mistake):
     text, words = REFUSED[mistake]
     with pytest.raises(ConfigError) as caught:

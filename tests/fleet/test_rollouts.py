@@ -24,12 +24,13 @@ from engine.values.playbook import ConcurrencyLimit, Limits, Share
 from engine.values.result import Verdict
 from tests.fleet.toy_run import WAYS, ran
 from tests.laws.toy_actions import ToyClock
+from tests.tables import every_row
 
 CASES = yaml.safe_load(Path(__file__).with_name("rollouts.yaml").read_text())
 
 
-@pytest.mark.parametrize("two_phases", [False, True], ids=["host-by-host", "plan-first"])
-@pytest.mark.parametrize("case", CASES, ids=[it["about"].replace(" ", "-") for it in CASES])
+@every_row("two_phases", [False, True], ids=["host-by-host", "plan-first"])
+@every_row("case", CASES, ids=[it["about"].replace(" ", "-") for it in CASES])
 def test_who_is_changed_and_who_is_not_is_what_the_case_says(case, two_phases):
     done = ran(case["hosts"], case["limits"], two_phases=two_phases, rack=case.get("rack"), after=case.get("after"))
     assert done.ends() == {verdict: sorted(hosts) for verdict, hosts in case["ends"].items()}

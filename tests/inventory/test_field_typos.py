@@ -7,9 +7,10 @@ import pytest
 from engine.inventory import read
 from engine.inventory.host_patterns import select
 from tests.inventory.parse_text import document, host, inventory, mistakes
+from tests.tables import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("field", "meant"),
     [
         ("stauts: offline", "status"),

@@ -12,6 +12,7 @@ from engine.errors import PluginError
 from engine.inventory import discover
 from engine.values.inventory import Address, HostKeys
 from tests.inventory.parse_text import document, host, inventory, mistakes
+from tests.tables import every_row
 
 FLEET = """
     # other programs' business
@@ -117,7 +118,7 @@ def test_a_list_that_names_a_host_twice_is_a_mistake():
 # --- addresses
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "addresses"),
     [
         ("tailscale_ip: 100.64.0.1, ssh_host: 10.0.0.1, ssh_port: 2222", ["100.64.0.1:22", "10.0.0.1:2222"]),

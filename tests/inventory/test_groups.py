@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.inventory.parse_text import host, inventory, mistakes
+from tests.tables import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("gpu", "device"),
     [
         ("gpu: H100 SXM", "gpu"),
@@ -88,7 +89,7 @@ def test_a_group_in_two_files_has_the_hosts_of_both():
     assert inventory("hosts: {a: {}}\ngroups: {g: [a]}", "hosts: {b: {}}\ngroups: {g: [b]}").groups["g"] == ("a", "b")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("groups", "said"),
     [
         ("{gpu: [a]}", "a.yaml:2:10: the group gpu is also what hosts are grouped by (device: gpu) (rename the group)"),

@@ -11,6 +11,7 @@ from engine.inventory import read
 from engine.inventory.host_patterns import select
 from engine.values.playbook import Where
 from tests.inventory.parse_text import mistakes
+from tests.tables import every_row
 
 
 def test_eight_mistakes_are_said_at_once_each_with_its_place():
@@ -71,7 +72,7 @@ def test_a_mistake_in_the_old_form_names_the_field_as_it_is_written():
     assert mistakes("hosts: [{name: v, port: x}]")[0].startswith("a.yaml:1:19: hosts.0.port: expected a port")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "said"),
     [
         ("", "the file is empty (an inventory has `hosts:`"),

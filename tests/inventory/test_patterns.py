@@ -15,6 +15,7 @@ from engine.inventory.host_patterns import select
 from engine.text.name_ranges import fold
 from engine.values.inventory import Host, Inventory
 from tests.inventory.parse_text import inventory
+from tests.tables import every_row
 
 FLEET = inventory(
     "hosts:\n"
@@ -41,7 +42,7 @@ def refused(pattern: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "hosts"),
     [
         ("all", "cpu-[1-2],gpu-[01-12]"),
@@ -150,7 +151,7 @@ def test_a_placeholder_is_never_connected_to_though_its_host_is_named():
 # --- what matches nothing
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "said"),
     [
         ("", "the pattern of hosts is empty; `all` means every host"),

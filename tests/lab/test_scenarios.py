@@ -16,12 +16,13 @@ from engine.lab import cluster_leader as leader_of_lab
 from engine.lab.faults import hosts_of
 from engine.lang.inputs import resolve_inputs
 from tests.program import runbook
+from tests.tables import every_row
 from tests.waiting import until
 
 HOST = lab.LabHost(name="leader", address="127.9.9.9", port=2, faults=("leader",))
 
 
-@pytest.mark.parametrize("name", lab.SCENARIOS)
+@every_row("name", lab.SCENARIOS)
 def test_a_scene_fits_its_playbook(name):
     scene = lab.SCENARIOS[name]
     playbook = read_playbook(library() / f"{name}.yaml", discover())

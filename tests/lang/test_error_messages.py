@@ -10,6 +10,7 @@ from engine.lang.ansible_hints import MEANT
 from engine.lang.loader import load_playbook
 from engine.lang.playbook_schema import STEP_KEYS
 from tests.program import runbook
+from tests.tables import every_row
 
 HEAD = "name: toy\nabout: x\n"
 BAD = {
@@ -43,7 +44,7 @@ def mistakes(text: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("kind", BAD)
+@every_row("kind", BAD)
 def test_a_mistake_is_named_with_its_place_and_what_to_write(kind):
     text, words = BAD[kind]
     assert words in mistakes(HEAD + text)

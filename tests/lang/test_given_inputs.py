@@ -17,6 +17,7 @@ from engine.lang.yaml_source import parse_inventory, parse_playbook
 from engine.values.units import duration
 from tests.laws.toy_actions import ACTIONS
 from tests.program import runbook
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -144,7 +145,7 @@ SCHEMAS = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "words"), SCHEMAS)
+@every_row(("schema", "words"), SCHEMAS)
 def test_a_schema_of_an_input_that_says_too_much_is_refused_with_its_place_and_nothing_is_fetched(schema, words):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
@@ -219,8 +220,8 @@ def test_one_item_of_a_list_needs_no_brackets(place):
     assert "connection refused" in run(place, "-e", "patterns=nosuchprocess").out, "it came as far as the transport"
 
 
-@pytest.mark.parametrize("value", ["0s", "0", 0, "0.001s", "0h0m"])
-@pytest.mark.parametrize("line", ["timeout: %s", "within: 5s, every: %s", "retry: {times: 2}, timeout: %s"])
+@every_row("value", ["0s", "0", 0, "0.001s", "0h0m"])
+@every_row("line", ["timeout: %s", "within: 5s, every: %s", "retry: {times: 2}, timeout: %s"])
 def test_no_time_at_all_is_refused(line, value):
     text = f"name: toy\ndiagnose:\n  - {{id: a, {line % value}, procs: {{word: zombie}}}}\n"
     with pytest.raises(ConfigError, match=r"toy.yaml:3:\d+: (timeout|every): .* is too short"):

@@ -12,6 +12,7 @@ from engine.lang.history_calls import probes_remembered
 from engine.lang.loader import load_playbook
 from engine.values.recorded_change import RecordedAnswer, RecordedChange
 from engine.values.types import Unknown
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -107,7 +108,7 @@ def test_a_text_prints_it():
     assert say("step {{ history.previous('seen.value.step') }}", scope()) == "step 57"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("when", "words"),
     [
         ("history.run('7d') > 1", "did you mean runs?"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from engine.actions import discover
 from engine.app.input_files import read_playbook
 from engine.lang.lint.linter import warnings_in
 from engine.lang.lint.rules import RULES
 from engine.lang.loader import load_playbook
 from tests.program import runbook
+from tests.tables import every_row
 
 HEAD = "name: toy\n"
 FINDING = "findings:\n  - {id: held, when: seen.matches, severity: error, gone_for: 5s, advise: Call somebody.}\n"
@@ -92,7 +91,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "text", "line"), BROKEN)
+@every_row(("rule", "text", "line"), BROKEN)
 def test_a_broken_rule_is_named_with_its_place(rule, text, line):
     found = [it for it in warnings(text) if it.endswith(f"[{rule}]")]
     assert found, warnings(text)
@@ -110,7 +109,7 @@ def test_an_input_that_only_a_template_file_names_is_used(tmp_path):
     assert "'knobs'" not in said
 
 
-@pytest.mark.parametrize(("rule", "text", "line"), BROKEN)
+@every_row(("rule", "text", "line"), BROKEN)
 def test_a_comment_on_the_line_or_above_it_switches_a_rule_off_there(rule, text, line):
     lines = text.splitlines()
     above = "\n".join(
@@ -157,7 +156,7 @@ KEPT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", KEPT)
+@every_row("text", KEPT)
 def test_what_is_meant_well_is_not_warned_about(text):
     assert warnings(text) == []
 

@@ -12,6 +12,7 @@ from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from engine.values.playbook import Severity
 from tests.laws.toy_actions import ACTIONS
+from tests.tables import every_row
 
 GOOD = """\
 name: toy
@@ -98,7 +99,7 @@ remediate:
         assert any(it.startswith(place) and wrong in it and meant in it for it in found), (place, wrong, meant, found)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("before", "after", "words"),
     [
         ("name: toy", "name: other", "its file 'toy.yaml'"),

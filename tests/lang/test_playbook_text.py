@@ -10,6 +10,7 @@ from engine.actions import discover
 from engine.app.input_files import read_playbook
 from engine.app.playbook_text import playbook_lines, width
 from engine.lang.loader import load_playbook
+from tests.tables import every_row
 
 INNER = """\
 name: inner
@@ -113,7 +114,7 @@ def shown(text: str) -> str:
     return " ".join(" ".join(lines).split())
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
+@every_row("sentence", SENTENCES)
 def test_every_key_is_a_sentence(sentence):
     assert sentence in shown(BOOK), shown(BOOK)
 
@@ -184,9 +185,7 @@ def test_what_stands_in_for_an_empty_input_is_not_shown_as_what_will_be_run():
     assert "by hand" not in shown(book)
 
 
-@pytest.mark.parametrize(
-    "path", sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")), ids=lambda it: it.stem
-)
+@every_row("path", sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml")), ids=lambda it: it.stem)
 def test_every_playbook_that_ships_can_be_told(path):
     lines = playbook_lines(read_playbook(path, discover()), str(path), discover())
     assert "Unknown(" not in "\n".join(lines)

@@ -21,6 +21,7 @@ from engine.lang.static_arguments import problems_with_inputs_given
 from engine.values.sampling import Sampling, Series
 from engine.values.types import Unknown
 from tests.laws.toy_actions import ACTIONS
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -53,7 +54,7 @@ def mistakes(old: str, new: str) -> str:
 SAMPLES = 'samples: {times: "{{ inputs.n }}", every: 10s}'
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("old", "new", "words"),
     [
         ("remediate:\n  - {", "remediate:\n  - {samples: {times: 3}, ", "11:6: `samples` is not allowed in remediate"),

@@ -21,6 +21,7 @@ from engine.lang.loader import load_playbook
 from engine.lang.schema_export import exported_schema
 from engine.lang.yaml_source import parse_playbook
 from tests.program import runbook
+from tests.tables import every_row
 
 SHIPPED = sorted(Path(__file__).parents[2].joinpath("playbooks").glob("*.yaml"))
 INNER = "name: inner\ninputs: {word: {about: x, default: zombie}}\ndiagnose:\n  - {id: seen, processes: {patterns: [some_thing]}}\n"
@@ -112,7 +113,7 @@ limits: {batches: [1, "10%", "33.3%"], stop_after: 10%, deadline: 5m}
 ]
 
 
-@pytest.mark.parametrize("text", GOOD)
+@every_row("text", GOOD)
 def test_what_people_write_is_good_for_both(text):
     if "name: toy" in text:
         load_playbook(text, "toy.yaml", discover(), lambda name, file: ("inner.yaml", INNER))
@@ -169,7 +170,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("text", BAD)
+@every_row("text", BAD)
 def test_what_people_mistype_is_bad_for_both(text):
     assert not loads(text)
     assert faults(text) != []

@@ -9,6 +9,7 @@ import pytest
 from engine.actions import discover
 from engine.errors import ConfigError, Problem
 from engine.lang.loader import load_playbook
+from tests.tables import every_row
 
 LOOK = "diagnose:\n  - id: a\n"
 FINDING = "findings:\n  - id: a\n    when: 'true'\n    severity: error\n    "
@@ -81,7 +82,7 @@ def mistakes(text: str) -> tuple[Problem, ...]:
     return error.value.problems
 
 
-@pytest.mark.parametrize(("text", "words", "hint"), MISTAKES)
+@every_row(("text", "words", "hint"), MISTAKES)
 def test_a_mistake_says_what_was_expected_what_was_written_and_what_was_meant(text, words, hint):
     """Mutants: input_schema.py that gives jsonschema's own message; playbook_schema.py ``_none_of`` that tells of the first form only;
     arguments.py ``_meant`` without the keys of steps; syntax_errors.py that returns Jinja's message."""
@@ -90,7 +91,7 @@ def test_a_mistake_says_what_was_expected_what_was_written_and_what_was_meant(te
     assert hint in told[0].hint, told[0]
 
 
-@pytest.mark.parametrize("text", [it[0] for it in MISTAKES])
+@every_row("text", [it[0] for it in MISTAKES])
 def test_no_mistake_is_told_in_the_words_of_a_library(text):
     assert [it for it in mistakes(text) if OF_A_LIBRARY.search(f"{it.message} {it.hint}")] == []
     assert all(it.line for it in mistakes(text))

@@ -10,6 +10,7 @@ from engine.errors import ConfigError
 from engine.expressions.templates import Scope, evaluate, render, say, value_of
 from engine.expressions.views import LONGEST, UnknownTouched
 from engine.values.types import Unknown
+from tests.tables import every_row
 
 SCOPE = Scope(
     inputs={"text": "x" * 100, "list": [1, 2, 3], "map": {"key": "value"}}, states={"blind": Unknown(why="it is blind")}
@@ -60,7 +61,7 @@ ESCAPES = r"""
 """.splitlines()[1:]
 
 
-@pytest.mark.parametrize("text", ESCAPES)
+@every_row("text", ESCAPES)
 def test_a_template_cannot_reach_python(text):
     with pytest.raises(ConfigError):
         render(text, SCOPE)
@@ -97,7 +98,7 @@ LARGE = r"""
 """.splitlines()[1:]
 
 
-@pytest.mark.parametrize("text", [*LARGE, "{% set a = 'x' * 999 %}" + "{% set a = a ~ a %}" * 40 + "{{ a | length }}"])
+@every_row("text", [*LARGE, "{% set a = 'x' * 999 %}" + "{% set a = a ~ a %}" * 40 + "{{ a | length }}"])
 def test_a_template_without_bounds_is_refused_within_seconds(text):
     began = time.process_time()
     with pytest.raises(ConfigError):

@@ -15,6 +15,7 @@ from engine.values.playbook import Share
 from engine.values.result import Verdict
 from tests.laws.toy_actions import ACTIONS
 from tests.laws.toy_fleet import fleet
+from tests.tables import every_row
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_an_interrupt_ends_batches_too():
     assert {it.error for it in results} == {"interrupted by SIGINT"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("limits", "words"),
     [
         ("{batches: []}", "must not be empty"),

@@ -30,6 +30,7 @@ from engine.records.process_identity import lives, this_process
 from engine.secrets.masking import masking
 from engine.values.owed import NotePlace, OwedCleanup, OwedStep
 from engine.values.run_origin import ProcessIdentity, SecretPlace
+from tests.tables import every_row
 
 STEP = OwedStep(id="put_back", action="command", say="restore it", args={"do": {"argv": ["true"]}}, by_hand=("true",))
 GOOD = Record(
@@ -52,7 +53,7 @@ def test_a_record_survives_its_file():
     assert parsed(GOOD.text(), GOOD.name) == GOOD
 
 
-@pytest.mark.parametrize("case", CASES, ids=[it["name"] for it in CASES])
+@every_row("case", CASES, ids=[it["name"] for it in CASES])
 def test_what_is_damaged_is_named_and_not_believed(case):
     """Mutants: `parsed` without the comparison of the round trip, the name, or the pattern of the run."""
     with pytest.raises(Damaged, match=case["why"]):

@@ -10,6 +10,7 @@ from engine.app.plans.comparison import difference
 from engine.app.plans.document import LaterChange, SavedHost, SavedStep
 from engine.values.plan import Finding, Presence, Risk, Target
 from engine.values.playbook import Severity
+from tests.tables import every_row
 
 
 def process(pid: int, words: str = "train.py") -> Target:
@@ -69,7 +70,7 @@ def test_what_is_no_more_than_was_shown_is_no_drift(saved, fresh):
     assert more(saved, fresh) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("saved", "fresh", "words"),
     [
         (

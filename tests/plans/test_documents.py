@@ -25,6 +25,7 @@ from engine.values.plan import Change, NoChange, PlannedStep, Risk, Skip, Target
 from engine.values.playbook import Phase
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
 from tests.plans.scene import resealed
+from tests.tables import every_row
 
 KILL = Command(argv=("kill", "7"), effect=Effect.WRITE)
 VICTIM = Target(kind="process", key="7:1", say="pid 7", pid=7, user="alice", command="train.py")
@@ -199,7 +200,7 @@ def test_the_id_of_a_plan_is_no_path(name):
     assert "its id is not one" in forged(lambda tree: tree.update(plan=name))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("change", "words"),
     [
         (lambda tree: tree.update(expires_at="2999-01-01T00:00:00"), "expires_at is no time with a zone"),

@@ -19,6 +19,7 @@ from engine.records.ledger import Ledger
 from engine.records.private_folder import PrivateFolder
 from tests.program import runbook
 from tests.records.recorded import RUN, finished, host_end, journal, started, whole
+from tests.tables import every_row
 
 OTHER = "20260102T000000Z-0002"
 OPTIONS = {"host": "", "playbook": "", "verdict": "", "finding": "", "since": "", "until": "", "limit": 0}
@@ -47,7 +48,7 @@ def at(*path: str, value: object):
     return change
 
 
-@pytest.mark.parametrize(
+@every_row(
     "change",
     [
         at("run_started", "origin", "by", value={}),
@@ -98,7 +99,7 @@ def test_a_journal_that_cannot_be_summarised_is_a_row(tmp_path, monkeypatch):
     index.close()
 
 
-@pytest.mark.parametrize(
+@every_row(
     "damage",
     [
         "UPDATE runs SET totals = 'x'",

@@ -19,6 +19,7 @@ from engine.values.kept_file import Fetched, KeptFile, NotKept
 from engine.values.playbook import Phase
 from engine.values.result import Status, StepResult
 from tests.records.recorded import RUN, finished, host_end, journal, started
+from tests.tables import every_row
 
 ALL = {"host": "", "playbook": "", "verdict": "", "finding": "", "since": "", "until": "", "limit": 0, "form": "csv"}
 
@@ -41,8 +42,8 @@ def scene(tmp_path: Path) -> tuple[PrivateFolder, Path]:
     return recorded(tmp_path, kept), tmp_path / kept.path
 
 
-@pytest.mark.parametrize("host", ["../../etc", "/etc", "..", ".", "a/b", "gpu 01", "x" * 300, "ä"])
-@pytest.mark.parametrize("name", ["../x", "/x", "..", "a/b", ".x"])
+@every_row("host", ["../../etc", "/etc", "..", ".", "a/b", "gpu 01", "x" * 300, "ä"])
+@every_row("name", ["../x", "/x", "..", "a/b", ".x"])
 def test_no_name_leads_out_of_the_directory_of_the_run(tmp_path, host, name):
     kept = files_in(tmp_path / "runs").keep(host, name, Fetched(content=b"x"))
     assert isinstance(kept, KeptFile)

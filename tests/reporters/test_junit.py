@@ -13,6 +13,7 @@ from engine.values.playbook import Phase, Severity
 from engine.values.result import HostResult, Mode, Status, Verdict
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, finished, sample_host, step
+from tests.tables import every_row
 
 
 def written(*hosts: HostResult, **keys) -> str:
@@ -128,7 +129,7 @@ def test_the_parts_stand_in_the_order_and_form_that_readers_expect():
         )
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@every_row("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_stays_text(text):
     """Mutants: junit.py ``_xml`` without ``printable``, or without U+FFFE; ``_attributes`` without ``quoteattr``."""
     bad = step(Phase.REMEDIATE, "stop", Status.FAILED, why=text, commands=(command(f"echo {text}", text, text, 1),))

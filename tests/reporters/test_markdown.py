@@ -15,6 +15,7 @@ from engine.values.playbook import Phase, Severity
 from engine.values.result import HostResult, Mode, Status, Verdict
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, finished, sample_host, sample_of, step
+from tests.tables import every_row
 
 OURS = {"heading", "bullet_list", "list_item", "paragraph", "table", "thead", "tbody", "tr", "th", "td", "strong", "text", "code_inline", "inline"}  # fmt: skip
 
@@ -94,7 +95,7 @@ def test_a_page_on_a_thousand_hosts_that_all_differ_fits_into_a_comment_and_coun
     assert len(stream.getvalue()) < 65_536
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@every_row("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_never_markup(text):
     """Mutants: markdown.py ``code`` without ``printable``, without the longer fence, or without ``BAR``."""
     bad = step(Phase.REMEDIATE, "stop", Status.FAILED, why=text)
@@ -137,7 +138,7 @@ def test_what_exec_printed_is_there_for_the_hosts_that_say_the_same_once():
     assert "\n... 10 more lines\n```" in text
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@every_row("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_output_does_not_leave_its_block(text):
     """Mutants: markdown.py ``block`` with three backticks always, or without ``printable``."""
     page = written(executed("h", text), playbook="exec", inputs={}, left_out=(), limits=None)

@@ -20,6 +20,7 @@ from engine.values.result import HostResult, Verdict
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import finished, sample_host, sample_of
 from tests.sshd import free_port
+from tests.tables import every_row
 from tests.waiting import until
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
@@ -96,7 +97,7 @@ def test_a_run_without_a_start_has_no_start():
     assert ("start_timestamp_seconds",) not in samples(written(started_at=""))
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@every_row("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_stays_in_its_label(text):
     """Mutants: openmetrics.py ``_label`` without ``printable``, or without one of its three escapes."""
     there = Finding(id=text, severity=Severity.ERROR, status=Presence.PRESENT, say=text)

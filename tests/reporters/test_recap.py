@@ -17,6 +17,7 @@ from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentComm
 from engine.wording.evidence import evidence_lines
 from engine.wording.host_lines import SHOWN_NEW
 from engine.wording.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
+from tests.tables import every_row
 
 
 def step(status: Status, why: str, **keys) -> StepResult:
@@ -571,7 +572,7 @@ def test_why_a_probe_failed_is_said_once_and_before_what_rests_on_it():
     ]
 
 
-@pytest.mark.parametrize("what", EVIDENCE)
+@every_row("what", EVIDENCE)
 def test_evidence_is_told_by_what_matters_of_it(what):
     value, words = EVIDENCE[what]
     (line,) = evidence_lines("seen", [value])

@@ -17,6 +17,7 @@ import engine
 from engine.actions import discover
 from engine.app.action_scripts import scripts_of
 from engine.cli import cli
+from tests.tables import every_row
 
 ENGINE = Path(engine.__file__).parent
 SCRIPTS = sorted(ENGINE.rglob("*.sh"))
@@ -79,7 +80,7 @@ def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
     return reached - {name}
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda it: it.stem)
+@every_row("path", SCRIPTS, ids=lambda it: it.stem)
 def test_a_counter_of_a_function_is_not_set_by_one_that_it_calls(path: Path) -> None:
     """All variables of sh are global: a loop whose counter is set back by what it calls does not end."""
     functions = _functions(path.read_text())
@@ -113,7 +114,7 @@ def _sets(name: str, text: str) -> bool:
     return bool(re.search(rf"\b{name}=|\bfor {name}\b|\bread (?:-r )?(?:\w+ )*{name}\b|\bfield {name}\b", text))
 
 
-@pytest.mark.parametrize("name", discover())
+@every_row("name", discover())
 def test_the_scripts_of_an_action_are_found(name: str) -> None:
     action = discover()[name]
     files = scripts_of(action.Args.__module__)

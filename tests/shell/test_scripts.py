@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
+from tests.tables import every_row
 
 ENGINE = Path(__file__).parents[2] / "engine"
 ROOMS = ("actions", "diagnosis", "executor", "facts", "sessions", "shell", "text", "transports")
@@ -13,7 +13,7 @@ FILES = sorted(it for room in ROOMS for ending in ("*.py", "*.sh") for it in (EN
 HEREDOC = re.compile(r"^(?!\s*#).*<<-?\s*(\\?[A-Z_]+|'[A-Z_]+'|\"[A-Z_]+\")\s*(\||\)|;|$)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda it: str(it.relative_to(ENGINE)))
+@every_row("path", FILES, ids=lambda it: str(it.relative_to(ENGINE)))
 def test_no_script_has_text_of_its_own_to_read_that_a_shell_would_put_into_a_file(path: Path):
     """bash before 5.1 and busybox make a file in /tmp of a here document: a trace, and of a probe."""
     assert not HEREDOC.search(path.read_text()), path

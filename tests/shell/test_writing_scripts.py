@@ -13,6 +13,7 @@ import pytest
 import engine
 from engine.facts.system.host_lock import ask_lock
 from engine.shell import SAFE, VIEW, script
+from tests.tables import every_row
 
 WRITES = re.compile(
     r"""(?mx)
@@ -95,13 +96,13 @@ def safe(name: str) -> bool:
     return SAFE in text or name in EXEMPT or bool(whole and all(SAFE in it for it in whole))
 
 
-@pytest.mark.parametrize("name", sorted(WRITING))
+@every_row("name", sorted(WRITING))
 def test_a_script_that_writes_does_so_by_the_safe_ways(name: str):
     """Mutants: SAFE taken away from any of them; ``cd -P`` to a place of arguments instead of ``safe_enter``."""
     assert safe(name), f"{name} writes without engine/shell/safe.sh"
 
 
-@pytest.mark.parametrize("name", sorted(it for it in WRITING if it not in EXEMPT and SAFE in WRITING[it]))
+@every_row("name", sorted(it for it in WRITING if it not in EXEMPT and SAFE in WRITING[it]))
 def test_it_goes_where_it_writes_by_them_alone(name: str):
     """A ``cd`` that is not to what the safe ways have just checked would undo them."""
     own = WRITING[name].replace(SAFE, "").replace(script("engine.shell", "view"), "")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.text.name_ranges import fold
+from tests.tables import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("names", "folded"),
     [
         ([], ""),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text.similar_texts import block_of, merged_lines
+from tests.tables import every_row
 
 
 def together(one: list[str] | str, other: list[str] | str, *, strict: bool) -> list[str] | None:
@@ -17,8 +18,8 @@ def together(one: list[str] | str, other: list[str] | str, *, strict: bool) -> l
     return merged_lines(blocks) if blocks[0].key == blocks[1].key else None
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize(
+@every_row("strict", [True, False])
+@every_row(
     ("one", "other", "told"),
     [
         ("stopped 3 processes", "stopped 5 processes", "stopped 3..5 processes"),
@@ -45,8 +46,8 @@ def test_pids_counts_times_sizes_and_addresses_are_marked(one, other, told, stri
     assert together(one, other, strict=strict) == [told]
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize(
+@every_row("strict", [True, False])
+@every_row(
     ("one", "other"),
     [
         ("exit code 1", "exit code 137"),
