@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import pytest
-
 from engine.actions import discover
 from engine.actions.gpu import nccl_log
 from engine.actions.system import infiniband, kernel_log
@@ -146,7 +144,7 @@ def test_other_firmware_is_only_told():
     assert names(ends("ib-link", {"a": WELL, "b": other}), "info") == {}, "which of two is the other?"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "found"),
     [
         ("wait_func:1144:(pid 1): MODIFY_CQ(0x403) timeout. Will cause a leak of a command resource", "fatal"),
@@ -248,7 +246,7 @@ def test_the_words_name_the_cause_its_error_and_its_victims():
     assert ahead["a"]["victim"].say.endswith("for b")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "crashed"),
     [
         ("python3[4711]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2.21.5[7f0000000000+1000]", True),

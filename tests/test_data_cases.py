@@ -68,7 +68,7 @@ def test_there_are_as_many_cases_as_there_were():
     assert len(EVERY) >= 526
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "words"),
     [
         ("says: x\nconcludes: {a: 1}\nexpects: {a: 1}\n", "expects: no such key"),

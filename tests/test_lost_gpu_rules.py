@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from engine.actions import discover
 from engine.app.input_files import find_playbook, read_playbook
 from engine.expressions.history import HistoryScope
 from engine.expressions.templates import Scope, evaluate
 from engine.values.recorded_change import RecordedAnswer
 from engine.values.types import Unknown
+from tests.tables import every_row
 
 LOST = "0000:3d:00.0"
 
@@ -37,7 +36,7 @@ def seen(lost: list[str], boot: str) -> dict[str, Any]:
     return {"lost": [f"GPU {it}: gone" for it in lost], "off_the_bus": lost, "boot_id": boot}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("now", "past", "journal", "again"),
     [
         (seen([LOST], "b-2"), Past(None), [], False),

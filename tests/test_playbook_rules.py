@@ -56,7 +56,7 @@ def matches(**steps: list[int]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("runs", "same"),
     [
         (matches(a=[55, 56, 57], b=[56, 57]), True),
@@ -93,7 +93,7 @@ def log(step: int, age: float, file: str = "/a.log") -> dict[str, Any]:
     return {**there, "files": [file], "last": [{"file": file, "text": "...", "age": age}]}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("now", "before", "stuck"),
     [
         (log(57, 60.0), log(57, 30.0), True),
@@ -120,7 +120,7 @@ def jobs(*pids: int, seconds: float = 9000.0, at_work: tuple[int, ...] = ()) -> 
     return {"leftover": [{"pid": it, "seconds": seconds} for it in pids], "at_work": [{"pid": it} for it in at_work]}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("now", "before", "idle"),
     [
         (jobs(1, 2), jobs(1, 2, 3), True),
@@ -220,7 +220,7 @@ def test_a_log_that_is_empty_is_not_to_be_read(lines, words):
     assert say(rule("container-death", "unexplained").advise[0], scope("container-death", looks)).startswith(words)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("smi", "said", "words"),
     [
         ("failed", "a GPU has fallen off the bus or cannot be reached (exit code 15): ... GPU is lost.", "runbook run gpu-lost"),
@@ -264,7 +264,7 @@ def test_a_container_that_could_not_be_started_has_the_advice_for_its_error(erro
     assert words in say(rule("container-death", "could_not_start").advise[0], seen)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "found"),
     [
         ("EDAC MC3: 1 UE memory read error on CPU_SrcID#1_MC#1_Chan#2_DIMM#0 (channel:2 slot:0)", "uncorrected_errors"),
@@ -368,7 +368,7 @@ TORCH = "class cuda:\n    device_count = staticmethod(lambda: {count})\nclass ba
 CREATES = "def zeros(*_, device):\n    {body}\n"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("torch", "code"),
     [
         ("raise ImportError('none')", 3),
@@ -398,8 +398,8 @@ def test_a_service_that_cannot_be_looked_at_has_a_next_action():
     assert evaluate(there.when, scope("runner-monitor", told["tmux"])) is False
 
 
-@pytest.mark.parametrize("spare_busy", [True, False])
-@pytest.mark.parametrize(
+@every_row("spare_busy", [True, False])
+@every_row(
     ("pid", "ppid", "server_argv", "held"),
     [
         (7, 1, ["serve"], False),
@@ -421,7 +421,7 @@ def test_the_server_that_a_run_has_started_is_not_left_over(spare_busy, pid, ppi
 XID = "NVRM: Xid (PCI:0000:3b:00): {}"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "code", "failed"),
     [
         (XID.format("79, GPU has fallen off the bus."), 1, True),
@@ -467,7 +467,7 @@ def test_a_fault_of_a_program_when_the_log_ended_is_named_with_its_process(text,
 ASKED = {"bus_id": "0000:01:00.0", "need": "reset the GPU", "say": "Xid 95"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("driver", "kernel", "wanted"),
     [
         ([], [], False),

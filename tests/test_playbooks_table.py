@@ -6,7 +6,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.tables import every_row
@@ -93,7 +92,7 @@ def test_what_an_include_brings_has_its_prefix():
     assert {"disk", "disk_slow", "loop_clone_over"} <= contents("training-crash")["ids"]
 
 
-@pytest.mark.parametrize("section", sorted(SECTIONS))
+@every_row("section", sorted(SECTIONS))
 def test_every_row_of_a_section_is_there_once_and_in_order(section):
     assert books_of(section), f"{section} leads to no playbook: [`name`](name.yaml)"
     assert [it for it, _ in rows(section)] == [f"{section}-{it:02}" for it in range(1, NUMBERS[section] + 1)]

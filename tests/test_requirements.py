@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import kinds
+from tests.tables import every_row
 
 TESTS = Path(__file__).parent
 SAMPLE = """
@@ -147,7 +148,7 @@ def test_a_part_that_nobody_knows_is_a_mistake(sample):
     assert [line for line in lines if "needs gti, which tests/requirements.py does not know" in line]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("parts", "markers"),
     [
         ((), {"unit"}),

@@ -142,7 +142,7 @@ def test_a_log_of_long_ago_is_another_incident():
     assert found_in("OSError: [Errno 122] Disk quota exceeded", age=30 * 3600.0) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("lines", "words"),
     [
         (["Watchdog timeout (self.watchdog_timeout=300)", "Killed"], "its own watchdog ended it"),

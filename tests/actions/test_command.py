@@ -53,7 +53,7 @@ def test_a_program_that_is_missing_or_hangs_is_a_fault():
         look(argv=["sleep", "9"], timeout=0.3)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("form", "text", "value"),
     [
         ("text", "a\nb\n\n", "a\nb"),
@@ -70,7 +70,7 @@ def test_what_a_look_printed_becomes_a_value(form, text, value):
     assert look(argv=["printf", "%s", text], parse=form).value == value
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("form", "text"),
     [
         ("json", "{"),
@@ -93,7 +93,7 @@ def test_any_text_parses_or_is_unknown(text, form):
     json.dumps(to_json(parsed(text, form)))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({}, "give `argv` or `script`"),

@@ -34,6 +34,7 @@ from engine.values.plan import Blocked, Change, Decision, NoChange, PlannedStep
 from engine.values.result import SentCommand
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
+from tests.tables import every_row
 
 TEXT = """\
 # why: it is so
@@ -521,7 +522,7 @@ def test_a_second_look_that_disagrees_names_the_values(here, config):
     assert 'rollout.name is "${experiment}"; another program may be rewriting' in words
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("keys", "words"),
     [
         ({"path": "train.yaml"}, "absolute path"),
@@ -613,7 +614,7 @@ def test_a_change_survives_the_trip_through_json(here, config):
     assert from_json(Change, to_json(change)) == change
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "shown"),
     [
         ("+  api_key: abc  ", "+  api_key: ***  "),

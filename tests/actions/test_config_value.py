@@ -15,6 +15,7 @@ from engine.values.command import Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -101,7 +102,7 @@ def test_a_value_is_held_against_what_is_wanted(folder, wanted, kind):
     assert isinstance(config_value.holds(made, state), kind)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "key", "words"),
     [
         ("a: [1\n", "a", "is not valid YAML"),
@@ -146,7 +147,7 @@ def test_a_secret_is_compared_and_never_shown(tmp_path):
     assert state.values == {"one": "***", "all": {"password": "***", "x": 1}}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({"read": {}}, "at least one"),

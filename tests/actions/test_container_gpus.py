@@ -12,6 +12,7 @@ from engine.protocols import Absent, Fails, Holds
 from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import drive
+from tests.tables import every_row
 
 UUID = "GPU-1ab00000-0000-4000-8000-000000000000"
 ROW = {
@@ -41,7 +42,7 @@ def seen(*words, **keys):
     return drive(container_gpus.probe(container_gpus.Args()), Saying(*words, **keys))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "said", "view"),
     [
         (0, f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {UUID})\n", "sees"),

@@ -9,11 +9,12 @@ import pytest
 from engine.actions.docker import container, containers
 from engine.facts.system.http import HttpRequest, ask, send
 from engine.lang.arguments import build
+from tests.tables import every_row
 
 IT = SimpleNamespace(id="db0123456789abcdef", name="web", status="restarting")
 
 
-@pytest.mark.parametrize(("name", "meant"), [
+@every_row(("name", "meant"), [
     ("web", True), ("/web", True), ("db0123456789", True), ("db", False), ("we", False), ("db012345678", False),
 ])  # fmt: skip
 def test_the_first_letters_of_an_id_are_no_name(name, meant):

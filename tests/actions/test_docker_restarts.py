@@ -12,6 +12,7 @@ from engine.values.command import Completed
 from engine.values.types import Unknown
 from tests.docker_engine import engine_of_its_own
 from tests.probe_driver import drive
+from tests.tables import every_row
 from tests.waiting import until
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
@@ -54,7 +55,7 @@ THREE = [row("a", 200.0, 137), row("b", 199.6, 0), row("c", 200.4, 143), row("d"
 ALL = ("a", "b", "c")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("rows", "dockerd_age", "stopped", "ended_with"),
     [
         pytest.param(THREE, 190, (), ALL, id="dockerd was started ten seconds later"),

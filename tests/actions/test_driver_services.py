@@ -22,6 +22,7 @@ from tests.actions.fake_nvidia_smi import Pretended, gpu, plant, uuid
 from tests.laws.toy_actions import ToyHost, book, site
 from tests.probe_driver import Here, drive
 from tests.systemd_host import boot
+from tests.tables import every_row
 from tests.waiting import until
 
 SYSTEMCTL = r"""#!/bin/sh
@@ -275,7 +276,7 @@ def test_what_was_stopped_is_started_by_systemd_itself_where_the_line_is_lost_in
     until(lambda: {booted.show(unit, "ActiveState") for unit in units} == {"active"})
 
 
-@pytest.mark.parametrize("name", ["-x", "a b", "x.target", "../x", ""])
+@every_row("name", ["-x", "a b", "x.target", "../x", ""])
 def test_only_services_can_be_named(name):
     with pytest.raises(ValueError, match="not a valid name of a service"):
         gpu_reset.Args(stop=(name,))

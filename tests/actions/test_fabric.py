@@ -157,7 +157,7 @@ def test_the_fault_and_what_may_be_done_about_it(host, findings, steps):
     assert concluded(host) == (findings, steps)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("states", "holders", "start"),
     [
         (PROGRESS, JOB, True),  # no job works without its fabric: those that wait for it go on

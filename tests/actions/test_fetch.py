@@ -27,6 +27,7 @@ from tests.actions.run_step import Taken, take
 from tests.probe_driver import SHELLS, drive
 from tests.real_processes import each
 from tests.shell.another_user import directory, give, ground
+from tests.tables import every_row
 
 __all__ = ["ground"]
 
@@ -182,7 +183,7 @@ def test_root_fetches_nothing_that_another_user_leads_it_to(files, ground):
 GOOD = "H4sIAAAAAAAAA0vOSMzLS1UoSS0uUchPTynN50rPzCtJLeJKAwCTs5ZFGAAAAA=="
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "why"),
     [
         ("", "did not send the whole"),
@@ -212,7 +213,7 @@ def test_an_output_that_did_not_fit_is_not_kept():
     assert isinstance(unpacked(answer, Keep(name="x", most=10), ran=False), NotKept)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("args", "word"),
     [
         ({}, "one of `file` and `argv`"),
@@ -255,8 +256,8 @@ def test_what_is_decided_rests_on_what_the_host_says(said, kind):
     assert isinstance(fetch.decide(args, drive(fetch.probe(args), Saying(said))), kind)
 
 
-@pytest.mark.parametrize(("said", "code"), [("", 0), ("there 5", 2), ("", None)])
-@pytest.mark.parametrize("args", [{"file": "/var/log/x"}, {"argv": ["ps"], "needs": ["cat"]}])
+@every_row(("said", "code"), [("", 0), ("there 5", 2), ("", None)])
+@every_row("args", [{"file": "/var/log/x"}, {"argv": ["ps"], "needs": ["cat"]}])
 def test_a_host_that_does_not_say_is_unknown(args, said, code):
     with pytest.raises(ProbeError, match="cannot be"):
         drive(fetch.probe(build(fetch.Args, args)), Saying(said, code))

@@ -20,6 +20,7 @@ from engine.lang.arguments import build
 from tests.actions.run_step import ACTIONS, carry_out, see, take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
+from tests.tables import every_row
 
 ODD = 'it\'s a "file" $HOME `id`\nof two lines'
 
@@ -333,7 +334,7 @@ def test_a_template_that_is_none_is_told_with_its_file_and_line(tmp_path, text, 
         book(tmp_path, f"{{path: {tmp_path}/b, template: t}}", t=text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({"path": "x"}, "absolute path"),

@@ -22,6 +22,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Meanwhile, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "dash")
@@ -169,7 +170,7 @@ def test_a_list_that_is_too_long_is_not_believed():
         read_files(Completed(exit_code=0, stdout=text))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "number"),
     [
         ("step_10", 10),
@@ -191,7 +192,7 @@ def test_any_name_is_numbered_or_not(name):
         read_files(Completed(exit_code=0, stdout=f"now 5\x01\n{name}\x01\n"))
 
 
-@pytest.mark.parametrize("printed", ["", "soon", "\u0665", "-5", "9" * 16])
+@every_row("printed", ["", "soon", "\u0665", "-5", "9" * 16])
 def test_without_the_time_of_the_host_nothing_is_known(printed):
     with pytest.raises(ProbeError, match="time is not known"):
         read_files(Completed(exit_code=0, stdout=f"now {printed}\x01\n10 5 81a4 /a\x01\n"))

@@ -194,7 +194,7 @@ def test_the_name_of_a_control_group_is_no_message_of_the_kernel(line, name):
     assert (state.lockups, state.oomd_kills, state.no_victim, state.counts) == ((), (), (), {"one": 0})
 
 
-@pytest.mark.parametrize("line", ["nvmetimeout: renamed from dummy0", "nvme: renamed from timeout", "br0: port 1(nvmeerror) entered blocking state",
+@every_row("line", ["nvmetimeout: renamed from dummy0", "nvme: renamed from timeout", "br0: port 1(nvmeerror) entered blocking state",
     "IPv6: ADDRCONF(NETDEV_CHANGE): [#1]: link becomes ready", "BTRFSerror: entered promiscuous mode",
     "F2FS-fs.error: Caught", "bond0: (slave [#1]): Enslaving as an active interface"])  # fmt: skip
 def test_the_name_of_an_interface_is_no_message_of_the_kernel(line):

@@ -16,6 +16,7 @@ from tests.actions.git_repositories import Origin, git
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each, shell
+from tests.tables import every_row
 
 real = pytest.mark.real("git")
 
@@ -284,7 +285,7 @@ def test_a_host_without_git_is_told_what_to_do(tmp_path):
 GOOD = {"repo": "https://example.org/x.git", "path": "/srv/x", "ref": "main"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("key", "value", "words"),
     [
         ("repo", "--upload-pack=x", "not the address"),

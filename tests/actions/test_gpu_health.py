@@ -14,6 +14,7 @@ from engine.values.command import Command, Completed, Effect
 from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, calls, gpu, plant
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 ADDED = frozenset(column for group in GROUPS for column in group.replace("/", ",").split(","))
 
@@ -230,6 +231,6 @@ def test_the_bits_of_a_mask_have_names(mask, names):
     assert reasons_in(mask) == names
 
 
-@pytest.mark.parametrize("mask", ["[N/A]", "", "Active", "1", "0x", "0x1 2"])
+@every_row("mask", ["[N/A]", "", "Active", "1", "0x", "0x1 2"])
 def test_what_is_no_mask_is_unknown(mask):
     assert isinstance(reasons_in(mask), Unknown)

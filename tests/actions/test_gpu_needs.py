@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.actions.system import kernel_log
 from engine.facts.kernel.sources import read_kernel
 from engine.lang.arguments import build
@@ -24,7 +22,7 @@ def xid(text: str, bus: str = "0000:3b:00") -> str:
     return XID.format(bus, text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "need"),
     [
         ("0x0 (None)", "nothing"),
@@ -99,7 +97,7 @@ def test_a_kill_that_follows_from_another_fault_is_not_said_to_stand_alone():
 SXID = "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): {}"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "severity", "need"),
     [
         ("20034, Fatal, Link 30 LTSSM Fault Up", "fatal", "reset the GPU"),

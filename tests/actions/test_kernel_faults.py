@@ -106,7 +106,7 @@ def test_the_catalogue_has_every_number_of_the_vendor_with_its_bucket_and_who_ac
     assert all(it.meaning and (it.name or it.code == 173) for it in catalogue().values())
 
 
-@pytest.mark.parametrize("form", FORMS)
+@every_row("form", FORMS)
 def test_every_xid_of_the_catalogue_is_read_in_every_form_with_its_meaning_and_bucket(form):
     told = [(code, place, tail) for code in catalogue() for place, tail in zip(PLACES, (*TAILS, ""), strict=True)]
     lines = "\n".join(line(form, f"NVRM: Xid ({place}): {code}{tail}") for code, place, tail in told)
@@ -221,7 +221,7 @@ KILL = (
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "group", "whose"),
     [
         ("python3", "/docker/" + "ab" * 32, "job"),
@@ -369,7 +369,7 @@ LINKS = [
 ]
 
 
-@pytest.mark.parametrize("text", LINKS)
+@every_row("text", LINKS)
 def test_a_link_that_is_down_counts_until_it_is_up_again(text):
     """Mutants: a link that is up again still counts; the link of another card brings it up; down before up counts."""
     down, up = text.format("Down"), text.format("Up, 25 Gbps full duplex")
@@ -380,7 +380,7 @@ def test_a_link_that_is_down_counts_until_it_is_up_again(text):
     assert len(seen(f"{down}\n{up}\n{down}\n{down}").network) == 1
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "mlx5_core 0000:04:00.0: firmware version: 16.31.1014",

@@ -122,7 +122,7 @@ def test_talk_about_memory_is_no_kill():
     assert told("oom_reaper: reaped process 5\nsys: room zoom oom_score_adj changed\nCUDA out of memory").oom == ()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "code", "bus", "pid", "name"),
     [
         (
@@ -160,7 +160,7 @@ def test_a_fault_of_a_switch_is_none_of_a_gpu():
     assert state.xid_codes == (8,)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "device"),
     [
         ("blk_update_request: I/O error, dev nvme0n1, sector 12", "nvme0n1"),
@@ -188,7 +188,7 @@ MOMENT = 1740327858.0
 CLOCK = HostClock(now=MOMENT + 3600, boot=MOMENT - 500, zone=7200)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "at"),
     [
         ("[  500.250000] x", MOMENT + 0.25),
@@ -219,7 +219,7 @@ def test_any_line_can_be_read(line):
     to_json(told(f"x{line}"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "ago", "at"),
     [
         ("10m", 600, None),
@@ -311,7 +311,7 @@ def test_signatures_are_searched_in_any_case():
     assert state.matches[0].text == "a SEGFAULT at 0"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "values",
     [
         {"around": "10m", "since": "10m"},

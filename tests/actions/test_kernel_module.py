@@ -17,6 +17,7 @@ from engine.values.plan import Blocked, Change, NoChange, Risk, Skip
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
+from tests.tables import every_row
 
 ARGS = build(kernel_module.Args, {"name": "nvidia", "library": "libnvidia-ml.so.1"})
 
@@ -116,7 +117,7 @@ def test_it_is_unloaded_in_order_and_loaded_again_on_every_way_out():
     assert (change.risk, [it.key for it in change.targets]) == (Risk.RESETS_HARDWARE, ["nvidia_uvm", "nvidia"])
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changed", "why"),
     [
         ({"users": 2}, "2 references"),

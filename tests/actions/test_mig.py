@@ -23,6 +23,7 @@ from engine.values.plan import Blocked, Change, NoChange
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 A, B = "GPU-0a1b2c3d-0000-1111-2222-000000000000", "GPU-0a1b2c3d-0000-1111-2222-000000000001"
 OFFERS = {
@@ -293,7 +294,7 @@ def test_a_layout_that_is_none_is_refused_before_any_connection(layout):
         build(mig.Args, {"layout": layout})
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("profiles", "fits"),
     [(HALVES, True), ((*HALVES, "1g.10gb"), False), (("1g.10gb",) * 7, True), (("1g.10gb",) * 8, False),
      (("3g.40gb", "2g.20gb", "1g.10gb"), True), (("3g.40gb", "2g.20gb", "2g.20gb"), True),

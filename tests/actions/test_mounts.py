@@ -25,6 +25,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
+from tests.tables import every_row
 from tests.waiting import until
 
 shells = pytest.mark.parametrize("named", each(SHELLS))
@@ -238,7 +239,7 @@ def test_the_table_is_read_as_proc_5_has_it():
     assert [it.target for it in found.values() if it.remote] == ["/mnt/data set", "/mnt/win", "/mnt/new", "/mnt/shared"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("target", "why"),
     [
         ("/net", "it mounts something as soon as it is asked (autofs)"),
@@ -269,7 +270,7 @@ class Telling:
         return (self.answers,)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "answer", "said"),
     [
         (

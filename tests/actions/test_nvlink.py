@@ -24,6 +24,7 @@ from engine.values.types import Unknown
 from tests.data_readers import kernel_conclusions
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 A, B = "GPU-0a1b2c3d-0000-1111-2222-000000000000", "GPU-0a1b2c3d-0000-1111-2222-000000000001"
 
@@ -118,7 +119,7 @@ BLACKWELL = [
 ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "findings"),
     [
         pytest.param(Host(status=WELL, first=QUIET), set(), id="healthy"),
@@ -150,7 +151,7 @@ def test_a_gpu_in_mig_mode_uses_no_nvlink():
     assert concluded(host) == set()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "counts"),
     [*((it, "Errors" in it and "FEC" not in it) for it in BLACKWELL), ("l0_Total_link_recovery_events", True),
      ("l0_Link_recovery_failed_events", True), ("l0_Tx_discards", True), ("l0_Effective_Errors", True),
@@ -225,7 +226,7 @@ REGISTERS = "(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"
 LOADED = "[  200.000000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.65.06  Wed Aug 27"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "findings"),
     [
         (f"{XID}74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 6{REGISTERS}", {"link_fault"}),

@@ -22,6 +22,7 @@ from engine.values.plan import Blocked, Change, NoChange
 from tests.actions.run_step import take, way_to
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, shell
+from tests.tables import every_row
 
 apt = pytest.mark.real("root", "apt")
 
@@ -30,7 +31,7 @@ def made(**values) -> package.Args:
     return build(package.Args, values)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({}, "give `names`"),
@@ -53,7 +54,7 @@ def test_a_name_that_is_more_than_a_name_is_refused(values, words):
         made(**values)
 
 
-@pytest.mark.parametrize("name", ["g++", "libstdc++6", "python3.11", "libc6:i386", "NetworkManager", "p7zip_full"])
+@every_row("name", ["g++", "libstdc++6", "python3.11", "libc6:i386", "NetworkManager", "p7zip_full"])
 def test_names_that_distributions_use_are_taken(name):
     assert made(names=[name]).names == (name,)
 

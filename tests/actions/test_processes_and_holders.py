@@ -28,6 +28,7 @@ from engine.values.types import Duration, Unknown
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, uuid
 from tests.probe_driver import drive
 from tests.real_processes import NOBODY, Machine, children_in, lives, living, start_of
+from tests.tables import every_row
 from tests.waiting import until
 
 GRACE = Duration(1.0)
@@ -222,7 +223,7 @@ def test_a_process_that_was_at_work_and_is_left_over_now_does_not_unsettle_the_c
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     "mapping",
     [
         {"patterns": []},
@@ -454,9 +455,7 @@ def test_a_plain_file_s_holders_are_ended(machine, stage, tmp_path):
     assert holder.wait() == -15
 
 
-@pytest.mark.parametrize(
-    "path", ["dev/nvidia0", "/dev/*", "/dev/null", "/dev/n*", "/*/sh", "/proc/1/fd/0", "/dev/pts/*"]
-)
+@every_row("path", ["dev/nvidia0", "/dev/*", "/dev/null", "/dev/n*", "/*/sh", "/proc/1/fd/0", "/dev/pts/*"])
 def test_paths_that_everybody_holds_are_refused(path):
     assert fuser.objection(fuser.Args(paths=(path,)))
     assert not fuser.objection(fuser.Args(paths=("/dev/nvidia*", "/data/run.lock")))

@@ -21,6 +21,7 @@ from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
 from tests.systemd_host import boot
+from tests.tables import every_row
 from tests.waiting import soon
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -61,7 +62,7 @@ def test_what_a_drain_would_change_blocks_it_until_then(changed, words):
     assert (found.clears, found.then.restart.boot_id) == (True, OLD)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changed", "words"),
     [
         ({"root": False}, "needs root"),
@@ -81,7 +82,7 @@ def test_what_no_drain_would_change_blocks_it_for_good(changed, words):
     assert not found.clears
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("args", "changed"),
     [
         ({"again": True}, {"last": LATELY}),
@@ -98,7 +99,7 @@ def test_what_a_person_states_is_enough(args, changed):
     assert isinstance(decided(args, **changed), Change)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("args", "after", "words"),
     [
         ({}, {"boot_id": OLD}, "did not reboot"),
@@ -117,7 +118,7 @@ def test_it_is_done_when_another_boot_has_all_gpus(args, after, words):
     assert words in reboot.explain(made, READY, then)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("args", "words"),
     [
         ({"force_after": "20m"}, "must be less than `within`"),

@@ -306,7 +306,7 @@ def test_a_name_that_cannot_be_named_is_left_alone():
     assert "not UTF-8" in forbidden(entry("/data/\udcff"), found, directories=True)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({"paths": ["/a/b"]}, "allowed_roots"),

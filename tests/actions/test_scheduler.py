@@ -22,6 +22,7 @@ from engine.values.plan import Blocked, Change, NoChange
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 OURS = Node(
@@ -51,7 +52,7 @@ def resumed(node, fitness=WHOLE, **args):
     return decided(node, fitness, do="resume", **args)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changed", "args", "words"),
     [
         ({"reason": "bad DIMM", "by": "alice"}, {}, "stays drained by alice since 2026-11-23T20:00:00 (bad DIMM)"),
@@ -68,7 +69,7 @@ def test_what_somebody_else_has_drained_is_left_alone(changed, args, words):
     assert words in found.why
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changed", "fitness", "args", "words"),
     [
         ({"responds": False, "state": "DOWN+DRAIN+NOT_RESPONDING"}, {}, {}, "does not hear from it"),
@@ -123,7 +124,7 @@ def test_an_unknown_scheduler_permits_nothing(do):
     assert isinstance(decided(Unknown(why="there is no scontrol in PATH"), **do), Blocked)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("args", "words"),
     [
         ({"do": "drain"}, "needs a `reason`"),
@@ -329,7 +330,7 @@ def kubernetes_node(unschedulable=False, note="", ready="True", **changed):
     return kubernetes.read_node(json.dumps(tree | changed, indent=4), (), "n7")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "state", "ours", "responds"),
     [
         ({}, "Ready", False, True),
@@ -346,7 +347,7 @@ def test_a_cordon_is_ours_where_it_has_our_words(given, state, ours, responds):
     assert node.here
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "Pod", "metadata": {"name": "x"}}', "error: x"])
+@every_row("text", ["", "[]", "{}", '{"kind": "Pod", "metadata": {"name": "x"}}', "error: x"])
 def test_what_is_no_node_is_not_believed(text):
     with pytest.raises(ProbeError, match="no node"):
         kubernetes.read_node(text, (), "n7")

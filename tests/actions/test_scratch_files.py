@@ -25,6 +25,7 @@ from engine.values.types import Unknown
 from tests.actions.local_connection import wired
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 from tests.waiting import until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -251,7 +252,7 @@ def test_a_file_that_must_keep_its_name_is_deleted_on_the_way_out(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "speed"),
     [
         ("1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.5 s, 2.1 GB/s", 2147483648),
@@ -275,8 +276,8 @@ def test_any_words_can_be_read(text):
     assert len(errno_of(text)) == 2
 
 
-@pytest.mark.parametrize("kind", [write_probe, disk_speed])
-@pytest.mark.parametrize("values", [{}, {"path": "x"}, {"path": "/x", "size": 0}, {"path": "/x", "at_most": 0}])
+@every_row("kind", [write_probe, disk_speed])
+@every_row("values", [{}, {"path": "x"}, {"path": "/x", "size": 0}, {"path": "/x", "at_most": 0}])
 def test_a_mistake_is_refused(kind, values):
     with pytest.raises(ConfigError):
         build(kind.Args, values)

@@ -19,6 +19,7 @@ from tests.actions.run_step import take
 from tests.probe_driver import drive
 from tests.real_processes import Machine
 from tests.systemd_host import boot
+from tests.tables import every_row
 
 real = pytest.mark.real("systemd")
 
@@ -245,7 +246,7 @@ def test_a_systemd_that_cannot_be_reached_is_not_known():
 UP = Unit(id="a.service", load="loaded", active="active", sub="running", pid=5, enabled="enabled", moved=1)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "unit", ["ssh", "sshd", "systemd-journald", "dbus", "dbus-broker", "NetworkManager", "user@1000", "tailscaled"]
 )
 def test_these_are_not_stopped_unless_somebody_names_them(unit):
@@ -326,7 +327,7 @@ def test_an_answer_that_says_nothing_is_not_known(done):
         systemd_units.read_unit("a", done)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({"name": "a"}, "give `state`"),

@@ -19,6 +19,7 @@ from engine.values.command import Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 from tests.waiting import until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -273,7 +274,7 @@ HEALTHY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", HEALTHY)
+@every_row("case", HEALTHY)
 def test_what_the_playbook_expects_is_what_healthy_starts_say(tmp_path, case):
     _, state = looked(
         log(tmp_path / "log", 34, 17, 1, after=HEALTHY[case]), expect=_default("expect"), never=["fatal:"]

@@ -17,6 +17,7 @@ from engine.values.plan import Blocked
 from tests.actions.run_step import see, take
 from tests.probe_driver import drive
 from tests.real_processes import Machine, lives, shell
+from tests.tables import every_row
 from tests.waiting import appears, until
 
 real = pytest.mark.real("tmux")
@@ -165,7 +166,7 @@ def test_a_host_without_tmux_is_told_what_to_do(tmp_path):
     assert isinstance(tmux.decide(args, state), Blocked)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "values",
     [
         {"session": "a.b", "argv": ["x"]},

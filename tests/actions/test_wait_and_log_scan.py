@@ -27,6 +27,7 @@ from engine.values.types import Unknown
 from tests.laws.toy_actions import ToyHost, site
 from tests.probe_driver import SHELLS, Here, Meanwhile, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -100,9 +101,7 @@ def test_a_port_that_is_only_connected_from_is_not_listened_on():
         assert waited(port=port, gone=True, at_most=0)
 
 
-@pytest.mark.parametrize(
-    "values", [{}, {"path": "/x", "port": 5}, {"path": "x"}, {"port": 70000}, {"path": "/x", "every": 0}]
-)
+@every_row("values", [{}, {"path": "/x", "port": 5}, {"path": "x"}, {"port": 70000}, {"path": "/x", "every": 0}])
 def test_a_wait_for_nothing_or_for_two_things_is_refused(values):
     with pytest.raises(ConfigError):
         build(wait_for.Args, values)
@@ -292,7 +291,7 @@ def test_text_can_be_searched_instead_of_files():
     assert [(it.file, it.line) for it in state.matches] == [("text", 2)]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "values",
     [
         {"files": ["/x"], "signatures": {"a": "("}},
@@ -318,7 +317,7 @@ class Asked(ToyHost):
         return Completed(exit_code=1, seconds=float(command.argv[3]))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("step", "waits", "ended_by"),
     [
         ("wait_for: {port: 9}", ["60"], "not the case after 60 s (the limit was its `at_most`)"),

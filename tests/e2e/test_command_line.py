@@ -73,7 +73,7 @@ def test_one_at_a_time_makes_a_lab_in_a_directory(tmp_path):
     assert not (tmp_path / "lab").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "exec", "hosts", "check", "show", "schema", "list", "actions", "lab"])
+@every_row("command", ["run", "exec", "hosts", "check", "show", "schema", "list", "actions", "lab"])
 def test_every_command_has_help(command):
     said = runbook(command, "--help")
     assert said.code == 0

@@ -58,7 +58,7 @@ def test_what_is_not_known_is_a_question_mark_with_its_reason_and_never_a_number
     assert "a: gpu is unknown: it hangs" in lines
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("state", "cell"),
     [
         ({"oom": []}, "none"),

@@ -64,7 +64,7 @@ def strict(text: str) -> dict:
     return json.loads(text, parse_constant=refuse)
 
 
-@pytest.mark.parametrize("odd", [*ODD, *FINE])
+@every_row("odd", [*ODD, *FINE])
 def test_one_host_with_an_odd_number_does_not_cost_the_report(odd, tmp_path):
     (tmp_path / "told").write_text({**ODD, **FINE}[odd])
     (tmp_path / "a.toml").write_text("a = inf\n")
@@ -116,7 +116,7 @@ def test_a_comparison_with_a_finite_number_still_works():
     assert evaluate("x.n - 1 < 1 and x.n / 3 == 0.5 and 7 // 2 == 3", scope) is True
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999", "infinity", "x", ""])
+@every_row("text", ["nan", "inf", "-inf", "1e999", "infinity", "x", ""])
 def test_a_number_of_a_host_is_finite(text):
     with pytest.raises(ValueError, match=r"."):
         finite(text)

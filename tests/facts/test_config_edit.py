@@ -192,7 +192,7 @@ UNSET = {
 }
 
 
-@pytest.mark.parametrize("case", UNSET.values(), ids=UNSET)
+@every_row("case", UNSET.values(), ids=UNSET)
 def test_a_key_is_taken_out(case):
     form, before, key, after = case
     found = patched(before, form, DesiredValues(unset=(key,)))
@@ -263,7 +263,7 @@ def test_a_member_that_occurs_twice_is_not_called_a_number_that_is_too_long():
         patched('{"a": 1, "a": 2}', "json", DesiredValues(set={"z": "1"}))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "wanted", "holds"),
     [
         ("a: 7200\n", 7200, True),
@@ -328,7 +328,7 @@ def test_a_key_is_read_as_it_was_written(path):
     assert key_path(key_text(path)) == path
 
 
-@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", '"a', "a.'b"])
+@every_row("text", ["", ".", "a.", ".a", "a..b", '"a', "a.'b"])
 def test_what_is_no_key_is_refused(text):
     with pytest.raises(ValueError, match="is not a key"):
         key_path(text)
@@ -470,8 +470,8 @@ def at(tree, path):
 BREAKS = ["\x85", "\u2028", "\u2029"]
 
 
-@pytest.mark.parametrize("mark", BREAKS)
-@pytest.mark.parametrize("line", ["# said{}", "# one{}# two", 'said: "one{}two"', "said: 'one{} two'"])
+@every_row("mark", BREAKS)
+@every_row("line", ["# said{}", "# one{}# two", 'said: "one{}two"', "said: 'one{} two'"])
 def test_a_character_that_only_old_readers_take_for_a_line_break_stays_and_moves_nothing(mark, line):
     text = f"{line.format(mark)}\nb: 2  # kept\nc:\n  - 1\n"
     made = patched(text, "yaml", DesiredValues(set={"b": 3, "d": 4}))
@@ -482,8 +482,8 @@ def test_a_character_that_only_old_readers_take_for_a_line_break_stays_and_moves
         assert made.text == other.replace("2", "3")
 
 
-@pytest.mark.parametrize("mark", BREAKS)
-@pytest.mark.parametrize("line", ["# said{}b: 5", "a: 1  # x{}y: 5", "a: one{}two", "a: 5{}"])
+@every_row("mark", BREAKS)
+@every_row("line", ["# said{}b: 5", "a: 1  # x{}y: 5", "a: one{}two", "a: 5{}"])
 def test_where_readers_of_two_versions_of_yaml_would_disagree_nothing_is_written_and_the_line_is_right(mark, line):
     """Mutants: the reading of one version alone."""
     text = f"# first\n{line.format(mark)}\nz: 2\n"
@@ -493,8 +493,8 @@ def test_where_readers_of_two_versions_of_yaml_would_disagree_nothing_is_written
         patched(f"# x{mark}# y\n# z{mark}\na: 1\nb: 1: 2\n", "yaml", DesiredValues(set={"a": 3}))
 
 
-@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff", "9" * 5000])
-@pytest.mark.parametrize("place", ["a = {}\nb = 1\n", "b = 1\n[t]\nx = [1, {{y = {}}}]\n", "b = 1\n[[t]]\nx = {}\n"])
+@every_row("number", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff", "9" * 5000])
+@every_row("place", ["a = {}\nb = 1\n", "b = 1\n[t]\nx = [1, {{y = {}}}]\n", "b = 1\n[[t]]\nx = {}\n"])
 def test_an_integer_that_toml_has_not_is_a_mistake_of_the_file_and_nothing_is_rewritten(number, place):
     """Mutants: only those that are changed; lists left out."""
     with pytest.raises(Unparsable, match="has 64 bits at most"):

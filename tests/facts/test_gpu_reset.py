@@ -20,6 +20,7 @@ from engine.values.plan import Change
 from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import uuid
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 GPU = Gpu(index=0, uuid=uuid(0), bus_id="0000:90:00.0", compute_mode="Default", persistence=True)
 
@@ -31,7 +32,7 @@ def answer(power: str = "", clocks: str = "") -> Completed:
     return Completed(exit_code=0, stdout=section("power", power) + section("clocks", clocks))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("mode", "power", "clocks", "settings", "options"),
     [
         ("Default", "700.00, 700.00", "2619, 1980, 2619, 1980", GpuSettings(), []),

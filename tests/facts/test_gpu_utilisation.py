@@ -14,11 +14,12 @@ from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import uuid
 from tests.facts.gpu_values import seen
 from tests.probe_driver import Here
+from tests.tables import every_row
 
 DARK = Unknown(why="nvidia-smi prints ERR!")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("samples", "is_busy", "is_idle"),
     [
         ((0.0, 0.0), False, True),
@@ -46,7 +47,7 @@ def test_a_percentage_that_only_the_look_itself_caused_is_no_work():
 NO_HOLDER = Unknown(why="it needs root")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("gpu", "held", "listed", "answer"),
     [
         (seen(90.0, 90.0), False, False, True),
@@ -109,7 +110,7 @@ def users(*held: tuple[int, str, int], blind: str = "", minors=None, nodes=2) ->
 SECOND = seen(0.0, index=1, uuid=uuid(1), bus_id="0000:91:00.0")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("held", "on_0", "on_1"),
     [
         ((), (), ()),
@@ -120,7 +121,7 @@ SECOND = seen(0.0, index=1, uuid=uuid(1), bus_id="0000:91:00.0")
         (((71, "nv-hostengine", 0),), ("pid 71 (nv-hostengine)",), ()),
     ],
 )
-@pytest.mark.parametrize("minors", [None, {}])
+@every_row("minors", [None, {}])
 def test_who_has_a_device_open_is_who_stands_in_the_way(held, on_0, on_1, minors):
     known = users(*held, minors=minors)
     assert (known.of(seen(0.0)), known.of(SECOND)) == (on_0, on_1)
@@ -183,7 +184,7 @@ def linked(*uuids: str, kind: float | Unknown = 9.0, switches: bool = True, mana
 ONE, TWO = seen(0.0), seen(0.0, uuid=uuid(1))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("links", "gpus", "refused", "groups"),
     [
         (linked(), (ONE,), False, 1),

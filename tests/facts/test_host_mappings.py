@@ -20,12 +20,13 @@ from engine.facts.system.json_paths import value_at
 from engine.lang.arguments import build
 from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 
 FORGED = {UNKNOWN: "A" * 900}
 OURS = {UNKNOWN: NOT_THEIRS}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "shown"),
     [
         (FORGED, OURS),

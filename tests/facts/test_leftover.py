@@ -91,9 +91,7 @@ def test_a_gpu_that_nvidia_smi_does_not_list_the_holder_on_counts_all_the_same()
     assert works(walk(row(10), holds={10: [0]}), load(0, 90, apps=[(4711, 1)]))[10] is True
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [(90, 0), (0, 90), (6, 6), (90, Unknown(why="x")), (Unknown(why="x"), 90)]
-)
+@every_row(("first", "second"), [(90, 0), (0, 90), (6, 6), (90, Unknown(why="x")), (Unknown(why="x"), 90)])
 def test_busy_on_one_of_two_looks_is_at_work(first, second):
     assert works(walk(row(10), holds={10: [1]}), load(first, 0, later=(second, 0)))[10] is True
 
@@ -352,7 +350,7 @@ def test_daemons_are_spared_by_the_program_that_they_are(argv, name):
     assert protection(seen.table.rows[10], seen.table)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "argv",
     [("python", "/data/sshd/train.py"), ("python", "-m", "sglang", "--log", "/var/log/dockerd"), ("torchrun", "systemd"),
      ("sleep", "runbook"), ("xray", "watch"), ("python", "ssh"), ("python", "-m", "git.train"), ("python", "train.py", "pip"),

@@ -162,7 +162,7 @@ def test_an_error_on_stderr_is_kept_beside_the_rows(tmp_path):
     assert any("infoROM is corrupted at gpu 0000:90:00.0" in it for it in reading.errors)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("exit_code", "said", "words"),
     [
         (9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "driver is not loaded"),
@@ -209,7 +209,7 @@ def test_one_that_hangs_on_a_later_question_keeps_its_rows_and_says_so(tmp_path)
     assert isinstance(reading.apps, Unknown)
 
 
-@pytest.mark.parametrize("size", [1, 30, 200, 250, 330])
+@every_row("size", [1, 30, 200, 250, 330])
 def test_one_that_dies_in_the_middle_of_a_row_never_gives_half_a_row(tmp_path, size):
     done = asked(Pretended(gpus=[gpu(0), gpu(1, memory_used="4567")], dies_after=size), tmp_path)
     try:
@@ -362,7 +362,7 @@ def test_a_gpu_that_asks_for_a_reset_in_any_column_is_known_by_it_though_it_show
     assert only.memory_used == 0.0
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("action", "reset"),
     [("None", False), ("Reset", True), ("GPU Reset Required", True), ("Drain and Reset", True), ("Reboot", False),
      ("Drain P2P", False)],
@@ -389,7 +389,7 @@ def test_a_gpu_without_a_readable_uuid_is_called_by_its_bus_id():
     assert (only.uuid, only.key) == ("", "0000:90:00.0")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "read"),
     [("00000000:97:00.0", "0000:97:00.0"), ("0000:97:00", "0000:97:00.0"), ("97:00.0", "0000:97:00.0"),
      ("0001:AF:1F.7", "0001:af:1f.7"), ("00010000:01:00.0", "10000:01:00.0"), ("GPU-1", ""), ("", "")],
@@ -398,7 +398,7 @@ def test_bus_ids_are_one_whoever_writes_them(written, read):
     assert bus_id(written) == read
 
 
-@pytest.mark.parametrize("name", [uuid(2), "2", "0000:92:00.0", "00000000:92:00.0", "0000:92:00"])
+@every_row("name", [uuid(2), "2", "0000:92:00.0", "00000000:92:00.0", "0000:92:00"])
 def test_a_gpu_is_called_by_uuid_index_or_bus_id(name):
     (only,) = read_gpus(answered(row(2))).gpus
     assert only.is_called(name)
@@ -473,7 +473,7 @@ def test_presence_needs_no_driver(tmp_path, shell):
     assert not seen.absent
 
 
-@pytest.mark.parametrize("what", ["pci", "node", "tool", "nothing", "blind"])
+@every_row("what", ["pci", "node", "tool", "nothing", "blind"])
 def test_absence_is_proven_only_when_nothing_at_all_is_there(tmp_path, what):
     root = plant(
         tmp_path / "root",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from engine.app.step_text import limits
 from engine.fleet.bounds import Bounds
 from engine.fleet.change_limits import ChangeLimits
@@ -14,6 +12,7 @@ from engine.values.playbook import Attempts, Breaker, Limits, Share
 from engine.values.recorded_change import RecordedChange
 from engine.values.types import Unknown
 from engine.wording.limits import limit_lines
+from tests.tables import every_row
 
 
 class Past:
@@ -29,7 +28,7 @@ class Past:
         return tuple(it for it in self.made if it.ago <= within)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("per_host", "ago", "left"),
     [
         (1, (5,), "95 s"),

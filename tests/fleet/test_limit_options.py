@@ -15,6 +15,7 @@ from engine.lang.loader import load_playbook
 from engine.values.inventory import Host
 from engine.values.playbook import HostOrder, Limits
 from tests.laws.toy_actions import ACTIONS
+from tests.tables import every_row
 
 HOSTS = [Host(name=name, vars={"rack": "r1", "where": {"row": 1}}) for name in ("b", "a10", "a9", "c")]
 
@@ -23,7 +24,7 @@ def limits(text: str) -> Limits:
     return load_playbook(f"name: toy\nlimits: {{{text}}}\n", "toy.yaml", ACTIONS).limits
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "options", "total", "holds"),
     [
         ("max_unavailable: 3", {"max_unavailable": "25%"}, 8, {"max_unavailable": 2}),
@@ -52,7 +53,7 @@ def test_the_shorter_deadline_of_a_host_holds_and_the_order_of_the_command_line(
     assert stricter(limits("order: sorted"), {"order": None}, 4).order is HostOrder.SORTED
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("order", "names"),
     [
         ("inventory", ["b", "a10", "a9", "c"]),
@@ -70,7 +71,7 @@ def test_hosts_are_taken_in_the_order_that_was_asked_for(order, names):
     assert [it.name for it in HOSTS] == ["b", "a10", "a9", "c"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("variable", "words"),
     [
         (
@@ -91,7 +92,7 @@ def test_a_variable_that_no_selected_host_has_is_a_mistake(variable, words):
     assert [str(it) for it in found] == ([words] if words else [])
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("options", "words"),
     [
         ({"max_unavailable": "0"}, "--max-unavailable: '0' is not a share"),
@@ -108,7 +109,7 @@ def test_mistakes_on_the_command_line_are_named(options, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "words"),
     [
         ("max_unavailable: 0", "max_unavailable: 0 is not a share of the hosts"),

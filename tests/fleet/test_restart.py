@@ -19,6 +19,7 @@ from engine.values.plan import Blocked, Change, NoChange, Restart, Risk, Skip, T
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import Fault, SentCommand, Status, StepResult
 from tests.laws.toy_actions import ToyClock, ToyHost, site
+from tests.tables import every_row
 
 OLD, NEW = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
 RESTART = Restart(boot_id=OLD, within=60)
@@ -91,7 +92,7 @@ def test_an_interrupt_ends_the_wait():
         waited("refused", "interrupted")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("sent", "status", "code", "begun"),
     [
         (True, Status.CHANGED, 0, True),
@@ -171,7 +172,7 @@ DRAIN = Step(id="drain", phase=Phase.REMEDIATE, action="scheduler")
 AFTER = Step(id="reboot", phase=Phase.REMEDIATE, action="reboot", after=("drain",))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("step", "blocked", "restless", "planned"),
     [
         (AFTER, Blocked(why="not drained", then=DUE, clears=True), [DRAIN], True),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,7 +93,7 @@ def test_hosts_wait_between_batches_and_only_there():
     assert ran(dict.fromkeys("abcd", "cured"), "{batches: [4], pause_between: 40s}").watch.waves == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given_share", "total", "up", "down"),
     [("10%", 38, 4, 3), ("10%", 5, 1, 1), ("100%", 7, 7, 7), ("3", 38, 3, 3), ("0.1%", 10, 1, 1),
      ("1.1%", 3000, 33, 33), ("4.35%", 10000, 435, 435), ("33.3%", 9, 3, 2), ("1.001%", 100000, 1001, 1001), ("50%", 5, 3, 2), ("99.999%", 2, 2, 1)],

@@ -47,7 +47,7 @@ def test_a_field_that_means_one_of_ours_is_refused_with_that_one(field, meant):
     ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "fields",
     [
         "ssh_host: 10.0.0.1, host: something-else, hostname: node1, ip: 10.0.0.9",
@@ -96,7 +96,7 @@ FLEET = "hosts:\n" + "".join(
 )
 
 
-@pytest.mark.parametrize("pattern", ["gpu-[01-04]", "gpu-*", "all", "gpu", "gpu-0[1-4]"])
+@every_row("pattern", ["gpu-[01-04]", "gpu-*", "all", "gpu", "gpu-0[1-4]"])
 def test_a_range_leaves_out_what_is_not_ready_as_a_glob_does(pattern):
     chosen = select(inventory(FLEET), pattern, False)
     assert [it.name for it in chosen.hosts] == ["gpu-01", "gpu-03", "gpu-04"]
@@ -110,7 +110,7 @@ def test_a_plain_name_takes_what_is_not_ready_and_warns_of_it():
     assert chosen.warnings == ("gpu-02 is taken although its status is offline, because it is named",)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("pattern", "hint"),
     [
         ("gpu-[1-3]", "did you mean gpu-[01-03]?"),
@@ -155,17 +155,17 @@ PLACEHOLDERS = (
 )
 
 
-@pytest.mark.parametrize("address", PLACEHOLDERS.split())
+@every_row("address", PLACEHOLDERS.split())
 def test_an_address_that_somebody_has_yet_to_fill_in_is_a_placeholder(address):
     assert host(f"ssh_host: '{address}'").placeholder
 
 
-@pytest.mark.parametrize("address", ["yourhost", "mylab.example.com", "gpu-my-1", "10.0.0.1", "xenon-1", "xx"])
+@every_row("address", ["yourhost", "mylab.example.com", "gpu-my-1", "10.0.0.1", "xenon-1", "xx"])
 def test_other_addresses_are_none(address):
     assert bool(host(f"ssh_host: '{address}'").placeholder) == (address == "xx")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("address", "said"),
     [
         (

@@ -144,7 +144,7 @@ def test_addresses_are_tried_in_this_order(fields, addresses):
     assert [str(it) for it in host(fields).addresses] == addresses
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "user"),
     [
         ("ssh_host: 10.0.0.1", ""),
@@ -173,16 +173,14 @@ PLACEHOLDERS = [
 ]
 
 
-@pytest.mark.parametrize("address", PLACEHOLDERS)
+@every_row("address", PLACEHOLDERS)
 def test_a_placeholder_is_no_address(address):
     found = host(f"ssh_host: '{address}'")
     assert found.addresses == ()
     assert found.placeholder == address.removeprefix("ops@")
 
 
-@pytest.mark.parametrize(
-    "address", ["10.0.0.1", "x.example.net", "xx.example", "clients.your-server.de", "max-01", "x86-3.lan"]
-)
+@every_row("address", ["10.0.0.1", "x.example.net", "xx.example", "clients.your-server.de", "max-01", "x86-3.lan"])
 def test_an_address_that_looks_odd_is_still_an_address(address):
     assert host(f"ssh_host: {address}").placeholder == ""
 
@@ -200,7 +198,7 @@ def test_localhost_is_reached_by_ssh_unless_the_file_says_otherwise():
 # --- keys of hosts, of users, tunnels
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "policy"),
     [
         ("", HostKeys.ACCEPT_NEW),
@@ -244,7 +242,7 @@ def test_a_host_with_a_tunnel_can_be_reached_though_its_address_is_a_placeholder
     assert (found.addresses, found.placeholder) == ((), "")
 
 
-@pytest.mark.parametrize("name", ["ssh.example.com;reboot", "-oops", "a b", "$(id)x y", "ssh.example.com --id x"])
+@every_row("name", ["ssh.example.com;reboot", "-oops", "a b", "$(id)x y", "ssh.example.com --id x"])
 def test_a_tunnel_cannot_bring_words_of_its_own_onto_the_command_line(name):
     assert len(mistakes(f"hosts: {{h: {{cloudflare_tunnel: '{name}'}}}}")) == 1
 

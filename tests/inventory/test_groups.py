@@ -41,7 +41,7 @@ def test_only_a_gpu_of_nvidia_makes_a_gpu_host(gpu, device):
     assert [it for it in ("gpu", "cpu") if it in groups] == [device]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "provider"),
     [
         ("vast-29118471", "vast"),
@@ -143,7 +143,7 @@ def test_a_role_that_no_pattern_can_write_makes_no_group():
     assert set(host("role: 'train (old)'").groups) == {"ready", "cpu"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fields", "device"),
     [
         ("has_gpu: true, gpu_type: H100", "gpu"),

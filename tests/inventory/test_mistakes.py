@@ -45,16 +45,14 @@ def test_the_mistakes_of_every_file_are_said_at_once():
     assert [it.split(":")[0] for it in said] == ["a.yaml", "b.yaml", "b.yaml"]
 
 
-@pytest.mark.parametrize(
-    "port", ["abc", "0", "-1", "65536", "22.0", "2 2", "true", "[22]", "'²'", "1e3", "'" + "9" * 5000 + "'"]
-)
+@every_row("port", ["abc", "0", "-1", "65536", "22.0", "2 2", "true", "[22]", "'²'", "1e3", "'" + "9" * 5000 + "'"])
 def test_what_is_no_port_is_refused(port):
     (said,) = mistakes(f"hosts: {{a: {{ssh_port: {port}}}}}")
     assert said.startswith("a.yaml:1:13: hosts.a.ssh_port: expected a port from 1 to 65535, not ")
     assert len(said) < 200
 
 
-@pytest.mark.parametrize(
+@every_row(
     "address",
     ["10.1", "'-oProxyCommand=x'", "'a b'", "'10.0.0.1:2222'", "'ops@'", "'@a'", "'http://a'", "'a;b'", "{a: b}"],
 )

@@ -118,7 +118,7 @@ def test_naming_a_host_in_full_takes_it_in(pattern):
     assert "vast-2" in [it.name for it in select(FLEET, pattern, False).hosts]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "pattern", ["all", "*", "vast-*", "vast-?,cpu-1", "vast-[2-3],cpu-1", "vast-[2-3]*,cpu-1", "vast,cpu", "gpu"]
 )
 def test_a_host_that_is_matched_otherwise_stays_out(pattern):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.program import runbook
+from tests.tables import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("argv", "here"),
     [
         (("run", "toy", "--limit", "gpu-01"), "(here: --hosts PATTERN)"),

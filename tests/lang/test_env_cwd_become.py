@@ -10,6 +10,7 @@ from engine.actions import discover
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from tests.program import runbook
+from tests.tables import every_row
 
 LOOK = "diagnose:\n  - {id: seen, command: {argv: ['true']}}\n"
 
@@ -47,7 +48,7 @@ def test_env_and_cwd_are_filled_in_for_looks_and_for_changes(tmp_path):
     assert "env: RACK: there is no 'rack'" in blind.step("here", "does")["why"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("step", "words"),
     [
         ("{id: a, env: {A: '{{ seen.stdout }}'}, command: {do: {argv: [x]}}}", "'seen' cannot be used in `env`"),
@@ -90,7 +91,7 @@ def test_raw_in_the_words_of_a_finding_is_refused_in_a_sentence(key):
     assert "Raw(" not in said
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "user"),
     [("yes", "root"), ("on", "root"), ("Yes", "root"), ("true", "root"), ("'true'", "root"), ("no", ""), ("off", ""),
      ("false", ""), ("bob", "bob")],

@@ -68,7 +68,7 @@ def test_no_word_of_ours_is_called_a_word_of_others():
     assert not MEANT.keys() & discover().keys()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "said"),
     [
         (("hosts", "gpu-01 gpu-02"), "join several by commas: gpu-01,gpu-02"),

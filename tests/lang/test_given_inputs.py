@@ -114,7 +114,7 @@ def test_bad_yaml_is_refused_within_bounded_time_and_memory():
         assert int(done.stdout.split()[-1]) < 1000, "MiB"
 
 
-@pytest.mark.parametrize("merge", ["[1, 2]", "3", "text", "", "[{a: 1}, x]", "!raw {a: 1}"])
+@every_row("merge", ["[1, 2]", "3", "text", "", "[{a: 1}, x]", "!raw {a: 1}"])
 def test_a_merge_key_takes_mappings_only(merge):
     with pytest.raises(ConfigError, match=r"x.yaml:2:\d+: .*"):
         parse_inventory(f"a:\n  <<: {merge}\n", "x.yaml")
@@ -237,14 +237,12 @@ def test_a_deadline_of_no_time_is_refused_in_a_file_and_on_the_command_line(plac
         assert f"{it} is too short" in said.err
 
 
-@pytest.mark.parametrize("value", ["-5s", -1, "5 weeks", "1e9s", "", None, True, "s", "1h-5m", float("nan")])
+@every_row("value", ["-5s", -1, "5 weeks", "1e9s", "", None, True, "s", "1h-5m", float("nan")])
 def test_what_is_no_duration_is_refused(value):
     with pytest.raises(ConfigError):
         duration(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"), [("1h30m", 5400), (" 10s ", 10), ("500ms", 0.5), (3, 3), ("2", 2), ("0s", 0)]
-)
+@every_row(("value", "seconds"), [("1h30m", 5400), (" 10s ", 10), ("500ms", 0.5), (3, 3), ("2", 2), ("0s", 0)])
 def test_what_is_a_duration(value, seconds):
     assert duration(value) == seconds

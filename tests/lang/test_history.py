@@ -58,7 +58,7 @@ def scope(past=None, host: str = "h", part: str = "") -> Scope:
     return Scope(history=HistoryScope(past=past or Past(), host=host, part=part))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("expression", "value"),
     [
         ("history.runs('1m')", 1),
@@ -79,7 +79,7 @@ def test_what_earlier_runs_did_is_a_value(expression, value):
     assert value_of(expression, scope()) == value
 
 
-@pytest.mark.parametrize(
+@every_row(
     "call",
     ["runs('1m')", "changed('fix', '1m')", "last('changed')", "previous('seen.value')", "previous_at('seen')"],
 )

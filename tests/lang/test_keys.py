@@ -20,6 +20,7 @@ from engine.values.playbook import written_id
 from engine.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost, site
+from tests.tables import every_row
 
 
 def mistakes(text: str, **others: str) -> str:
@@ -354,7 +355,7 @@ def test_a_write_elsewhere_that_was_lost_is_unknown_and_the_host_itself_is_not()
     assert [it.argv for it in leader.writes()] == [("kill", "4:1")]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "words"),
     [
         ("diagnose:\n  - {id: a, once: true, procs: {word: '{{ host.name }}'}}", "cannot depend on 'host'"),
@@ -524,7 +525,7 @@ def test_the_number_of_includes_is_bounded_with_those_within_each_other():
     assert "more than 100 includes, with those of what is included" in words
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "words"),
     [
         ("{id: a, include: iner}", "toy.yaml:3:13: no playbook 'iner'"),

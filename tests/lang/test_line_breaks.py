@@ -6,10 +6,11 @@ import pytest
 
 from engine.errors import ConfigError
 from engine.lang.yaml_source import parse_inventory, parse_playbook
+from tests.tables import every_row
 
 
-@pytest.mark.parametrize("parse", [parse_playbook, parse_inventory])
-@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029"])
+@every_row("parse", [parse_playbook, parse_inventory])
+@every_row("mark", ["\x85", "\u2028", "\u2029"])
 def test_a_line_separator_in_a_comment_or_a_text_ends_no_line(parse, mark):
     text = f"# pasted{mark}from a document: not a key\nhosts:\n  a: {{say: 'x{mark}y'}}  # and{mark}here\n  b: [\n"
     with pytest.raises(ConfigError) as caught:

@@ -131,9 +131,7 @@ def test_a_mistake_is_named(before, after, words):
     assert any(words in it for it in found), found
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "a", "- x", "\0", "a: b: c", "{", "&a [*a]", "x: *x", "? [a]\n: b", "--- a\n--- b"]
-)
+@every_row("text", ["", "[]", "a", "- x", "\0", "a: b: c", "{", "&a [*a]", "x: *x", "? [a]\n: b", "--- a\n--- b"])
 def test_what_is_no_playbook_is_a_config_error(text):
     assert mistakes(text)
 

@@ -13,6 +13,7 @@ from engine.expressions import templates
 from engine.expressions.templates import Scope, fault_in, value_of
 from engine.expressions.views import UnknownTouched
 from engine.values.types import Unknown
+from tests.tables import every_row
 
 SCOPE = Scope(
     inputs={
@@ -96,7 +97,7 @@ inputs.list | round(*inputs.list)
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("expression", REFUSED)
+@every_row("expression", REFUSED)
 def test_what_cannot_be_compiled_or_computed_is_never_plain(expression):
     """Mutants: ``_is_plain`` without each of its conditions."""
     assert not templates._parsed("{{ " + expression + " }}").plain

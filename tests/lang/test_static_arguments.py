@@ -8,6 +8,7 @@ from engine.actions import discover
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from tests.program import runbook
+from tests.tables import every_row
 
 HOST = "{{ host.name }}"
 CERTAIN = {
@@ -34,7 +35,7 @@ def problems(step: str, section: str = "remediate") -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("kind", CERTAIN)
+@every_row("kind", CERTAIN)
 def test_what_is_certainly_wrong_is_a_mistake_beside_what_is_not_known_yet(kind):
     step, words = CERTAIN[kind]
     said = problems(step)

@@ -106,7 +106,7 @@ def test_a_template_without_bounds_is_refused_within_seconds(text):
     assert time.process_time() - began < 60, "without bounds it is hours, or all memory"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "value"),
     [
         ("{% for it in inputs.list %}{{ it }} {% if loop.last %}!{% endif %}{% endfor %}", "1 2 3 !"),
@@ -142,7 +142,7 @@ def test_an_expression_is_bounded_too():
     assert len(str(value_of("'x' * 99999", SCOPE))) < LONGEST
 
 
-@pytest.mark.parametrize(
+@every_row(
     "call", ["format(1)", "format_map({})", "center(9)", "zfill(9)", "expandtabs(9)", "encode()", "translate({})"]
 )
 def test_a_text_has_only_methods_that_make_nothing_larger_than_what_they_are_given(call):
@@ -176,7 +176,7 @@ def test_a_list_is_there_whatever_is_not_known_within_it_and_what_is_touched_sti
     assert evaluate("look.row.age", GAPS) == Unknown(why="no clock")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "expression",
     ["not blind", "blind == []", "blind != 1", "blind | length == 0", "blind | int < 3", "blind < 3", "blind - 1 < 3", "1 in gaps.list",
      "gaps.list | max > 1", "gaps.list | sum > 1", "blind and false", "blind | default('', true) == ''", "1 if blind else 2"],
@@ -202,7 +202,7 @@ def test_whether_a_look_answered_may_be_asked_of_one_that_did_not():
     assert evaluate("seen is answered and gpus is answered", scope) is False
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("expression", "value"),
     [
         ("look.row.age is answered", False),
@@ -253,7 +253,7 @@ STATUS = Scope(
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("expression", "words"),
     [
         (
@@ -291,7 +291,7 @@ def test_a_value_that_is_missing_elsewhere_is_not_blamed():
     assert "null" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "expression",
     [
         "look.rows | select('none') | list",

@@ -126,7 +126,7 @@ def test_mistakes_with_limits_are_named(limits, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(("share", "total", "hosts"), [("10%", 38, 4), ("10%", 5, 1), ("100%", 7, 7), ("3", 38, 3), ("0.1%", 10, 1)])  # fmt: skip
+@every_row(("share", "total", "hosts"), [("10%", 38, 4), ("10%", 5, 1), ("100%", 7, 7), ("3", 38, 3), ("0.1%", 10, 1)])  # fmt: skip
 def test_a_share_of_hosts_is_rounded_up(share, total, hosts):
     assert Share(number=float(share.rstrip("%")), percent=share.endswith("%")).of(total) == hosts
 

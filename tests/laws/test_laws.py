@@ -25,6 +25,7 @@ from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, StepResult, Verdict
 from tests.laws.toy_actions import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
+from tests.tables import every_row
 
 colours = st.sampled_from(["grey", "blue", "red"])
 
@@ -347,7 +348,7 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     ]
 
 
-@pytest.mark.parametrize(("idle", "again"), [("-", False), ("600", False), ("0", True), ("1", True), ("?", True)])
+@every_row(("idle", "again"), [("-", False), ("600", False), ("0", True), ("1", True), ("?", True)])
 def test_what_another_run_may_have_changed_since_the_host_was_probed_is_probed_again(idle, again):
     """Mutants: host_lock.py without the check of ``idle``, also where it is not known; LockHeld.idle read wrongly."""
 
@@ -617,8 +618,8 @@ def test_law_6_a_look_that_asks_again_is_answered_anew():
     assert [it.argv for it in host.sent] == [("ps",), ("ps",)]
 
 
-@pytest.mark.parametrize("at", ["the second probe", "the last probe", "an assertion"])
-@pytest.mark.parametrize("fault", [TypeError("ours"), KeyError("ours")])
+@every_row("at", ["the second probe", "the last probe", "an assertion"])
+@every_row("fault", [TypeError("ours"), KeyError("ours")])
 def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_healthy(fault, at):
     """Mutants: host_steps.py ``take`` or ``look_a_last_time``, or verification.py, without ``except Exception``."""
     prove = Step(id="v", phase=Phase.VERIFY, action="procs", args={"word": "zombie"})
@@ -709,7 +710,7 @@ def test_nothing_risky_is_done_without_a_terminal_or_a_yes():
     assert host.writes() == []
 
 
-@pytest.mark.parametrize("risk", Risk)
+@every_row("risk", Risk)
 def test_whatever_changes_a_host_needs_a_yes(risk):
     """Mutants: host_steps.py letting one of these risks pass."""
     host = ToyHost(procs={4: (1, "zombie")})

@@ -14,6 +14,7 @@ from engine.values.command import Completed, write_script
 from engine.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Risk, Skip, Target
 from engine.values.playbook import Playbook, Severity
 from engine.values.result import Verdict
+from tests.tables import every_row
 
 VICTIM = Target(kind="process", key="7:70", say="pid 7")
 KILL = Change(summary="end pid 7", commands=(write_script("kill 7"),), risk=Risk.KILLS_PROCESSES, targets=(VICTIM,))
@@ -28,7 +29,7 @@ def test_only_a_conditional_step_may_do_what_lies_within_its_reach(condition: st
     assert isinstance(outcome.decision, Blocked) == drifted, outcome
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("severity", "status", "expected"),
     [
         (Severity.WARNING, Presence.PRESENT, Verdict.HEALTHY),
@@ -43,7 +44,7 @@ def test_only_an_error_judges_a_host(severity: Severity, status: Presence, expec
     assert verdict(Playbook(name="p"), (), (Finding(id="f", severity=severity, status=status),)) is expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("answer", "why"),
     [
         (Completed(exit_code=None, refused="sudo to root is refused", stderr="x"), "sudo to root is refused"),

@@ -17,6 +17,7 @@ from engine.values.command import Command, Completed, Effect
 from engine.values.plan import Change, NoChange, Risk
 from engine.values.playbook import Phase, Retry, Step
 from tests.laws.toy_actions import ACTIONS, Since, ToyHost, WordArgs, action, book, site
+from tests.tables import every_row
 
 VALID = 10.0
 
@@ -171,7 +172,7 @@ def steps(**needs: str) -> list[Step]:
     return [Step(id=name, phase=Phase.DIAGNOSE, action="x", when=when) for name, when in needs.items()]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "waves"),
     [
         ({"a": "", "b": ""}, [["a", "b"]]),

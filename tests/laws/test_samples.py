@@ -7,8 +7,6 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-import pytest
-
 from engine.app.run import SystemClock
 from engine.codec import to_json
 from engine.diagnosis import SharedProbes, verdict
@@ -29,6 +27,7 @@ from engine.values.sampling import Series
 from engine.values.types import Unknown
 from engine.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -128,9 +127,7 @@ def test_what_is_so_in_every_sample_is_found():
     assert (finding.status, finding.say, look.why) == (Presence.PRESENT, "1, 1, 1, 1", "")
 
 
-@pytest.mark.parametrize(
-    "table", [(None, Z, Z, Z), (Z, None, Z, Z), (Z, Z, Z, None), (None, Z, None, Z), (Z, None, None, None)]
-)
+@every_row("table", [(None, Z, Z, Z), (Z, None, Z, Z), (Z, Z, Z, None), (None, Z, None, Z), (Z, None, None, None)])
 def test_law_6_an_unknown_sample_is_neither_held_nor_well(table):
     """Mutants: a gap is bridged, left out, or counted as a sample that is well."""
     look, finding, where = looked(BOOK, *table)

@@ -16,6 +16,7 @@ from engine.values.command import Command, Completed, Effect, read
 from engine.values.owed import NotedIn, OwedCleanup, OwedStep
 from tests.shell.another_user import SHELLS, STRANGER, directory, give
 from tests.shell.own_run import Room
+from tests.tables import every_row
 
 STEP = OwedStep(id="put_back", action="command", say="restore it")
 CLEANUP = OwedCleanup(
@@ -188,7 +189,7 @@ def test_text_of_a_note_steers_no_terminal_and_has_bounds(shell, room):
         assert len(note.owed.steps) <= 20
 
 
-@pytest.mark.parametrize(
+@every_row(
     "said",
     [
         "",

@@ -16,6 +16,7 @@ from engine.values.owed import NotePlace, NotRecorded
 from engine.values.plan import Blocked, Change, NoChange, PlannedStep, Risk, Skip
 from engine.values.playbook import Phase
 from engine.values.result import HostPlan, Status, StepResult
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -155,7 +156,7 @@ def test_a_line_that_is_lost_before_the_change_is_raised_and_the_record_stays_as
     assert site.owed.kept == [["put_back", "tidy"], *left]
 
 
-@pytest.mark.parametrize("status", [it for it in Status if it not in (Status.OK, Status.CHANGED, Status.SKIPPED)])
+@every_row("status", [it for it in Status if it not in (Status.OK, Status.CHANGED, Status.SKIPPED)])
 def test_what_did_not_end_well_stays(status):
     site, _, record = scene()
     record.keep("change", ())

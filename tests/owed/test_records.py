@@ -193,7 +193,7 @@ SECRETS = {"token": "hunter2-of-ann", "pin": "77", "many": ["s3cret-one", "s3cre
 MASK = masking(["hunter2-of-ann", "s3cret-one", "s3cret-two", "of-the-inventory"])
 
 
-@pytest.mark.parametrize(
+@every_row(
     "args",
     [
         {"a": "hunter2-of-ann"},

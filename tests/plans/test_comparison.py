@@ -49,7 +49,7 @@ def less(saved: SavedStep, *fresh: SavedStep) -> list[str]:
     return list(difference(SavedHost(host="h", steps=(saved,)), SavedHost(host="h", steps=fresh), (), ()).less)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("saved", "fresh"),
     [
         (change(process(1)), change(process(1))),
@@ -162,7 +162,7 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize(("saved", "fresh"), LIES)
+@every_row(("saved", "fresh"), LIES)
 def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
     """Anybody who approves it goes by them.  Mutants: ``_folded`` that gives nothing; ``_otherwise`` without its diff."""
     assert len(more(saved, fresh)) == 1
@@ -205,7 +205,7 @@ def finding(status: Presence, severity: Severity = Severity.ERROR) -> Finding:
     return Finding(id="wedged", severity=severity, status=status, say="a GPU is busy")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("then", "now", "count"),
     [
         (finding(Presence.ABSENT), finding(Presence.PRESENT), 1),

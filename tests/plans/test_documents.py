@@ -267,7 +267,7 @@ def test_whatever_stands_in_a_field_a_plan_is_read_or_refused():
     assert 0 < read < len(ways) * len(WRONG) / 2
 
 
-@pytest.mark.parametrize("depth", [90, 300, 960, 990, 1500])
+@every_row("depth", [90, 300, 960, 990, 1500])
 def test_a_plan_that_is_nested_deeply_is_refused(depth):
     tree = json.loads(plan().text())
     raw = json.dumps({**tree, "run": {}}).encode()
@@ -275,7 +275,7 @@ def test_a_plan_that_is_nested_deeply_is_refused(depth):
     assert not read_whole(raw.replace(b'"run": {}', b'"run": {"x": ' + deep + b"}"))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"kind": "runbook-plan"}', "kind: runbook-plan"])
+@every_row("text", ["", "[]", "{", "[" * 100_000, '{"kind": "runbook-plan"}', "kind: runbook-plan"])
 def test_what_is_no_plan_is_refused_in_words(text):
     with pytest.raises(ConfigError):
         parsed(text.encode(), "plan.json")

@@ -198,7 +198,7 @@ def test_an_index_that_lies_does_not_outlive_verify(tmp_path):
         index.close()
 
 
-@pytest.mark.parametrize(
+@every_row(
     "line",
     [b"[" * 5000, b"x", b"", b"{}", b'{"n": 3}', b"\xff", b"z" * 100_000, b'{"n": [],"sha":"' + b"0" * 64 + b'"}'],
 )
@@ -221,7 +221,7 @@ def test_a_ledger_whose_last_line_cannot_be_read_stops_no_run_and_says_so_for_ev
     assert any("begins again" in it for it in verified(folder)[0])
 
 
-@pytest.mark.parametrize("size", [10, 8191, 8192, 8193, 9000, 70_000])
+@every_row("size", [10, 8191, 8192, 8193, 9000, 70_000])
 def test_a_torn_line_of_any_length_is_cut_off_and_nothing_else(tmp_path, size):
     """Mutant: ``_behind_newline`` that reads one block."""
     folder = whole(tmp_path)
@@ -308,7 +308,7 @@ def test_entries_of_the_ledger_that_name_no_line_are_faults(tmp_path, kept):
         assert verified(folder)[0]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("option", "value", "said"),
     [
         ("--limit", "99999999999999999999", "1000000"),

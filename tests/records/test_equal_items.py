@@ -13,6 +13,7 @@ from engine.values.plan import NoChange, PlannedStep
 from engine.values.result import HostPlan, Status
 from tests.records.counting_scene import Scene, as_if_killed_in
 from tests.records.recorded import RUN, change, ended, journal, started
+from tests.tables import every_row
 
 TWICE = """\
 name: counted
@@ -33,7 +34,7 @@ def at(*places: int, doubt: int | None = None) -> list[EarlierChange]:
     ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("earlier", "equal", "found"),
     [
         (at(0), (0, 1), (0, None)),

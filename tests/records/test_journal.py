@@ -20,6 +20,7 @@ from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RunState, read_run
 from engine.values.event import HostStarted
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, whole
+from tests.tables import every_row
 
 
 def test_a_run_comes_back_as_it_was(tmp_path):
@@ -143,7 +144,7 @@ def lines_of(folder: PrivateFolder, run: str = RUN) -> list[bytes]:
     return (folder.path / f"{run}.jsonl").read_bytes().splitlines(keepends=True)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("what", "fault"),
     [
         (lambda it: [*it[:1], it[1].replace(b'"a"', b'"b"'), *it[2:]], "was edited"),

@@ -15,6 +15,7 @@ from engine.records.private_folder import PrivateFolder
 from engine.values.result import SentCommand, Status, Verdict
 from engine.values.types import Unknown
 from tests.records.recorded import RUN, change, ended, finished, host_end, journal, started, step
+from tests.tables import every_row
 
 NOW = time.time()
 YEARS = 10 * 366 * 86400.0
@@ -108,7 +109,7 @@ def interrupted(folder, run: str, verdict: Verdict | None, resumes: str = "", *,
     return journal(folder, started(*hosts, run=run, resumes=resumes), *events, *end, run=run)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("verdict", "same"),
     [
         (None, True),

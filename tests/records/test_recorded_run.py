@@ -18,6 +18,7 @@ from engine.values.event import HostStarted
 from engine.values.plan import Presence
 from engine.values.result import Mode, Status, Verdict
 from tests.records.recorded import RUN, change, ended, finding, finished, host_end, journal, started, whole
+from tests.tables import every_row
 
 
 def recorded(place, *events, run=RUN):
@@ -238,7 +239,7 @@ def test_a_name_that_no_record_has_is_said_with_the_one_that_was_meant(tmp_path,
     assert more == ([said] if said else [])
 
 
-@pytest.mark.parametrize("asked", [{"host": 5}, {"finding": ["x"]}, {"limit": -1}, {"verdict": "typo"}, {"hosts": "a"}])
+@every_row("asked", [{"host": 5}, {"finding": ["x"]}, {"limit": -1}, {"verdict": "typo"}, {"hosts": "a"}])
 def test_values_that_cannot_be_are_refused(asked):
     """Mutants: ``checked_query`` without the types; without the limit."""
     limit = asked.pop("limit", 0)

@@ -17,6 +17,7 @@ from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import earlier_changes, read_run
 from engine.values.result import Mode, Verdict
 from tests.records.recorded import change, ended, finished, host_end, journal, started
+from tests.tables import every_row
 
 FIRST, SECOND, THIRD = "20260101T000005Z-0001", "20260101T000009Z-0002", "20260101T000001Z-0003"
 """In the order in which they were begun; before the third one the clock was set back."""
@@ -88,7 +89,7 @@ def linked(folder: PrivateFolder) -> None:
     file.symlink_to(folder.path / "elsewhere")
 
 
-@pytest.mark.parametrize("harm", [gone, pruned, garbled, empty, cut, of_another_run, writable, linked])
+@every_row("harm", [gone, pruned, garbled, empty, cut, of_another_run, writable, linked])
 def test_a_chain_with_a_record_that_is_not_believed_is_not_gone_on_with(tmp_path, harm):
     """What that run has done would be done a second time.
 
@@ -134,7 +135,7 @@ def test_a_damaged_record_does_not_say_where_it_belongs(tmp_path):
         root_of(folder, THIRD)
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "\ud800", "", "a\n", f"{FIRST}/"])
+@every_row("name", ["../elsewhere", "\ud800", "", "a\n", f"{FIRST}/"])
 def test_what_a_record_goes_on_with_is_no_path(tmp_path, name):
     """Mutant: ``read_run`` without ``RUN``."""
     journal(tmp_path, started(run=FIRST), run=FIRST)

@@ -29,6 +29,7 @@ from engine.values.playbook import Phase, Playbook, Step
 from engine.values.undo import Undo, UndoFile, UndoStep
 from tests.actions.run_step import ACTIONS, see, site
 from tests.records.recorded import RUN, change, started
+from tests.tables import every_row
 
 UP = Unit(id="a.service", load="loaded", active="active", sub="running", pid=5, enabled="enabled", moved=1)
 DOWN = replace(UP, active="inactive", sub="dead", pid=0, enabled="disabled")
@@ -155,7 +156,7 @@ def recorded(*masked: bool, given: tuple[str, ...] = (), lent: bool = False) -> 
     return RecordedRun(run=RUN, started=begun, events=(begun, *events[1:]), state=RunState.FINISHED)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("run", "masked"),
     [
         (recorded(False), False),
@@ -181,7 +182,7 @@ def test_an_undo_shows_no_difference_in_which_a_secret_may_stand(run, masked):
     assert again.masked is masked, "an undo of this undo"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("diff", "lent", "masked"),
     [
         ("+x: 1\n", (), False),

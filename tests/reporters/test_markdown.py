@@ -147,7 +147,7 @@ def test_hostile_output_does_not_leave_its_block(text):
     assert not set(page) & {*map(chr, range(9)), "\x1b", "\u202e", "\u2028", "\udc80"}
 
 
-@pytest.mark.parametrize("text", ["a", "`", "``", "a`b``c", "`a", "a`", "a\\", "\\`"])
+@every_row("text", ["a", "`", "``", "a`b``c", "`a", "a`", "a\\", "\\`"])
 def test_a_code_span_says_what_is_in_it(text):
     (span,) = [it for it in tokens(f"x {code(text)} y") if it.type == "code_inline"]
     assert span.content == text

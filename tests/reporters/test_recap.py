@@ -145,7 +145,7 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("what", APART)
+@every_row("what", APART)
 def test_what_differs_in_more_than_amounts_is_told_apart(what):
     lines = said(*APART[what])
     assert any(it.startswith("gpu-01: ") for it in lines)

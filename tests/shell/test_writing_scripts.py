@@ -8,8 +8,6 @@ import pkgutil
 import re
 from pathlib import Path
 
-import pytest
-
 import engine
 from engine.facts.system.host_lock import ask_lock
 from engine.shell import SAFE, VIEW, script
@@ -115,7 +113,7 @@ def test_there_are_such_scripts():
     assert {"engine.facts.config_edit.config_file._WRITE", "engine.facts.files.removal._REMOVE"} <= set(WRITING)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "mkdir -p x",
@@ -131,9 +129,7 @@ def test_what_writes_is_seen(text):
     assert writes(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["x 2>&1", "x >/dev/null", "echo 'a > b'", "# rm x", "n=$((a > b))", "case a in b) ;; esac"]
-)
+@every_row("text", ["x 2>&1", "x >/dev/null", "echo 'a > b'", "# rm x", "n=$((a > b))", "case a in b) ;; esac"])
 def test_what_does_not_write_is_not(text):
     assert not writes(text)
 

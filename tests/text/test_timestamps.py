@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.text.timestamps import day, written
+from tests.tables import every_row
 
 NOW = 1795464000.0
 """2026-11-23T20:00:00Z."""
@@ -23,6 +24,6 @@ def test_a_day_begins_at_midnight_in_utc(text, found):
     assert written(day(text, NOW) or 0.0) == found
 
 
-@pytest.mark.parametrize("text", ["", "tomorrow", "2026-02-30", "2026-11", "23.11.2026", "2026-11-23T10:00Z", "1d"])
+@every_row("text", ["", "tomorrow", "2026-02-30", "2026-11", "23.11.2026", "2026-11-23T10:00Z", "1d"])
 def test_what_is_no_day_is_none(text):
     assert day(text, NOW) is None

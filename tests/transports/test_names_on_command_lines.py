@@ -17,6 +17,7 @@ from engine.transports.ssh.private_keys import locked
 from engine.transports.ssh.ssh_config import ssh_config
 from engine.values.inventory import Address, Host
 from engine.values.login_names import fault_in_host, fault_in_user
+from tests.tables import every_row
 from tests.transports.interrupts import Pressed
 from tests.waiting import gone, until
 
@@ -98,12 +99,12 @@ def test_such_a_name_is_refused_again_where_the_connection_is_made(name, where, 
         assert not (tmp_path / "log").exists()
 
 
-@pytest.mark.parametrize("name", ["root", "CORP\\jane", "jane.doe", "jane+x", "jane@corp", "svc_1", "ünal", "a-b"])
+@every_row("name", ["root", "CORP\\jane", "jane.doe", "jane+x", "jane@corp", "svc_1", "ünal", "a-b"])
 def test_names_that_people_have_are_taken(name):
     assert fault_in_user(name) == ""
 
 
-@pytest.mark.parametrize("name", ["gpu-01.example.org", "10.0.0.1", "fe80::1%eth0", "::1", "gpu_01"])
+@every_row("name", ["gpu-01.example.org", "10.0.0.1", "fe80::1%eth0", "::1", "gpu_01"])
 def test_addresses_that_machines_have_are_taken(name):
     assert fault_in_host(name) == ""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.sessions.framed_output import KEPT, UNREAD, Stream
 from engine.values.command import Completed
 from engine.values.excerpts import LEAST, MOST_OF_HOST, excerpt, gap, kept
 from engine.values.playbook import Phase
 from engine.values.result import SentCommand, Status, StepResult
+from tests.tables import every_row
 
 
 def test_what_nobody_reads_is_dropped_and_told():
@@ -45,7 +44,7 @@ def test_both_ends_of_a_flood_are_kept_and_the_rest_is_counted():
     assert f"[... {part.missing} bytes left out ...]" in part.text
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "missing", "left"),
     [
         ("x" * 1000, 0, "900 bytes"),
