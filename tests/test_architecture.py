@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.tables import every_row
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +31,7 @@ def packages_in(folder: Path) -> set[str]:
     return {name for name in folders | files if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("title", "folder"), [("Layers", ENGINE), ("Facts", ENGINE / "facts")])
+@every_row(("title", "folder"), [("Layers", ENGINE), ("Facts", ENGINE / "facts")])
 def test_every_package_is_on_the_page_once(title, folder):
     assert sorted(packages_on_the_page(title)) == sorted(packages_in(folder))
 

@@ -42,7 +42,7 @@ def test_what_a_reader_of_the_kernels_log_knows_comes_through_the_filter_on_the_
         assert not list(differences(case.concludes, kernel_conclusions("\n".join(sent) or "-"))), case.name
 
 
-@pytest.mark.parametrize("playbook", ["monitor", "runner-preflight", "training-crash", "zombie-gpu"])
+@every_row("playbook", ["monitor", "runner-preflight", "training-crash", "zombie-gpu"])
 def test_a_playbook_that_needs_healthy_gpus_includes_what_looks_at_them(playbook):
     steps = yaml.load((PLAYBOOKS / f"{playbook}.yaml").read_text(encoding="utf-8"), PlaybookLoader)["diagnose"]
     assert "gpu-health" in [step.get("include") for step in steps]

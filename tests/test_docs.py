@@ -226,7 +226,7 @@ def test_the_exit_codes_of_the_docs_are_those_of_the_program():
     assert {kind.exit_code for kind in kinds if issubclass(kind, errors.RunbookError)} <= told
 
 
-@pytest.mark.parametrize(("page", "values"), [("getting-started.md", Verdict), ("output.md", Status)])
+@every_row(("page", "values"), [("getting-started.md", Verdict), ("output.md", Status)])
 def test_every_verdict_and_status_is_told(page: str, values):
     text = (DOCS / page).read_text()
     assert [value.value for value in values if f"`{value.value}`" not in text] == []

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import pytest
-
 from engine.actions import discover
 from engine.actions.files import mounts
 from engine.app.input_files import find_playbook, read_playbook
@@ -18,6 +16,7 @@ from engine.values.command import Completed
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Playbook
 from tests.probe_driver import drive
+from tests.tables import every_row
 
 NFS = "9 1 0:9 / /data rw - nfs4 filer:/export rw\n"
 WELL = "4096 8 4 4 9 9"
@@ -83,7 +82,7 @@ def test_a_private_mount_of_an_ordinary_user_is_said_and_keeps_no_host_from_heal
     )
 
 
-@pytest.mark.parametrize("options", ["user_id=65534", "user_id=65534,allow_other"])
+@every_row("options", ["user_id=65534", "user_id=65534,allow_other"])
 def test_users_with_many_mounts_do_not_hide_a_server_that_hangs(options):
     """Mutant: the mounts of users asked first."""
     there = found(NFS.replace("/data", "/a/longer/path/to/data") + users(259, options), HANGS)
@@ -94,7 +93,7 @@ def test_users_with_many_mounts_do_not_hide_a_server_that_hangs(options):
         assert there["not_known"].say.startswith("it is not known whether /u/355, /u/356, /u/357, /u/358 answer: more")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("table", "answers", "says"),
     [
         (NFS, FINE, "though every mount answers: a slow server, or one that was unmounted lazily"),
@@ -109,7 +108,7 @@ def test_who_waits_is_not_said_to_wait_for_nothing_that_was_asked(table, answers
     assert says in found(table, answers, tasks=(WAITS,))["waiting"].say
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("answers", "says"),
     [
         (FINE, "did not respond at 12:00, and no mount hangs now"),

@@ -164,7 +164,7 @@ def leader(role: str = "leader", **keys: Any) -> dict[str, Any]:
     return {"json": {"peers": {"gpu-01": PEER}, **said}, "ok": True}
 
 
-@pytest.mark.parametrize(("host", "known"), [("boss", True), ("gpu-01", True), ("gpu-02", False)])
+@every_row(("host", "known"), [("boss", True), ("gpu-01", True), ("gpu-02", False)])
 def test_the_leader_itself_is_a_node_that_it_knows(host, known):
     """`reset-node-jobs --hosts all` takes the leader, which is none of its own peers."""
     looks = {"status": leader(), "jobs": {"matches": []}}
@@ -206,7 +206,7 @@ def test_the_neighbouring_documents_are_named_where_they_go_on():
         assert any(document in it for it in rule("stuck-node", finding).advise)
 
 
-@pytest.mark.parametrize("name", ["stuck-node", "reset-node-jobs"])
+@every_row("name", ["stuck-node", "reset-node-jobs"])
 def test_a_key_for_the_leader_is_sent_only_where_there_is_one(name):
     (step,) = (it for it in book(name).remediate if it.id == "reset_count")
     assert render(step.args["headers"], scope(name, {}, admin_key="k3y")) == {"X-Admin-Key": "k3y"}
@@ -214,7 +214,7 @@ def test_a_key_for_the_leader_is_sent_only_where_there_is_one(name):
     assert next(it for it in book(name).inputs if it.name == "admin_key").hides("k3y")
 
 
-@pytest.mark.parametrize(("lines", "words"), [(["Traceback"], "Read its log"), ([], "It left no log")])
+@every_row(("lines", "words"), [(["Traceback"], "Read its log"), ([], "It left no log")])
 def test_a_log_that_is_empty_is_not_to_be_read(lines, words):
     looks = {"which": {"chosen": {"name": "run"}}, "log": {"kept": True, "lines": lines}}
     assert say(rule("container-death", "unexplained").advise[0], scope("container-death", looks)).startswith(words)
@@ -291,7 +291,7 @@ def test_what_lost_data_is_told_from_what_only_passed_by(line, found):
     assert {"uncorrected_errors", "dma_refused"} <= set(rule("gpu-health", "hardware_errors").unless)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("errno", "step"), [("ENOENT", "make_outputs"), ("EACCES", "own_outputs"), ("EROFS", None), ("ENOSPC", None)]
 )
 def test_the_directory_of_the_outputs_is_made_or_given_to_its_owner(errno, step):
@@ -300,7 +300,7 @@ def test_the_directory_of_the_outputs_is_made_or_given_to_its_owner(errno, step)
     assert [name for name, due in steps.items() if due] == ([step] if step else [])
 
 
-@pytest.mark.parametrize("asked", [True, False])
+@every_row("asked", [True, False])
 def test_a_log_of_starts_that_nobody_named_leaves_nothing_unknown(asked):
     """Any `*.log` beside a job may have such lines, without a time."""
     looks = {"there": {"count": 1}, "starts": {"loop": {"$unknown": "the lines of starts have no time"}}}
@@ -344,7 +344,7 @@ def test_what_a_playbook_says_has_plain_words_and_real_plurals(name):
     assert [it for it in words_of(name) if odd.search(it)] == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "value"),
     [
         ("{{ [1] | counted('process') }}", "1 process"),
@@ -449,9 +449,7 @@ def test_a_container_that_ended_by_itself_when_a_gpu_failed_died_of_that(said, c
     assert evaluate(there.when, blind) is False
 
 
-@pytest.mark.parametrize(
-    ("text", "named"), [("31, pid=7, name=python3, Ch 8", True), ("43, pid=7, name=python3", False)]
-)
+@every_row(("text", "named"), [("31, pid=7, name=python3, Ch 8", True), ("43, pid=7, name=python3", False)])
 def test_a_fault_of_a_program_when_the_log_ended_is_named_with_its_process(text, named):
     last = [{"age": 60, "text": "x"}]
     seen = scope(

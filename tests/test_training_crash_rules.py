@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from engine.actions import discover
 from engine.actions.files import log_scan
 from engine.actions.gpu import nccl_log
@@ -133,7 +131,7 @@ def test_one_cause_is_told_the_one_with_the_strongest_evidence(lines, cause):
     assert found_in(*lines) == cause
 
 
-@pytest.mark.parametrize("line", ["ValueError: bad", "a quiet line", "Connection reset by peer"])
+@every_row("line", ["ValueError: bad", "a quiet line", "Connection reset by peer"])
 def test_a_job_at_work_has_not_ended_with_an_error(line):
     assert found_in(line, age=3.0, working=True) == []
 

@@ -16,6 +16,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import drive
 from tests.real_processes import SHELLS, Machine, each, shell
+from tests.tables import every_row
 
 TRACKING = "C0000201,192.0.2.1,3,1795480216.28,{},0.0,0.0,-3.225,-0.000,0.129,0.013,0.001,64.2,Normal"
 
@@ -60,7 +61,7 @@ def test_a_program_that_does_not_answer_is_ended_and_the_others_are_asked(tmp_pa
     assert (state.synchronized, state.by, state.too_far) == (True, "the kernel", False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "done",
     [
         Completed(exit_code=None, timed_out=True),

@@ -159,7 +159,7 @@ def test_a_change_without_a_check_asks_nothing_and_is_never_verified(tmp_path):
     assert isinstance(state.exit_code, Unknown)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("do", "risk"),
     [
         ("systemctl restart docker", Risk.RESTARTS_SERVICES),

@@ -332,15 +332,13 @@ def test_a_host_without_sha256sum_is_held_by_another_sum(config, tmp_path):
     assert send(planned(config.parent / "new.yaml", bare, create=True), bare).exit_code == 0
 
 
-@pytest.mark.parametrize("raw", [b"", b"a", b"caf\xc3\xa9\n" * 500])
+@every_row("raw", [b"", b"a", b"caf\xc3\xa9\n" * 500])
 def test_the_other_sum_is_that_of_posix(raw):
     crc, size = subprocess.run(["cksum"], input=raw, capture_output=True, check=True).stdout.split()
     assert digest_of(raw, "cksum:0:0") == f"cksum:{crc.decode()}:{size.decode()}"
 
 
-@pytest.mark.parametrize(
-    ("shown", "mode"), [("-rw-r--r--", "644"), ("-rwsr-S--T+", "7740"), ("-r--------.", "400"), ("?", "")]
-)
+@every_row(("shown", "mode"), [("-rw-r--r--", "644"), ("-rwsr-S--T+", "7740"), ("-r--------.", "400"), ("?", "")])
 def test_a_mode_is_read_as_ls_shows_it(shown, mode):
     assert octal(shown) == mode
 
@@ -547,9 +545,7 @@ def test_an_ending_that_says_nothing_needs_the_format():
     assert config_patch.objection(args_for("/etc/app.conf", format="toml")) == ""
 
 
-@pytest.mark.parametrize(
-    "step", ["path: /etc/app.ini", "path: /etc/app.cfg", "path: /etc/x.conf", "path: /etc/x, format: ini"]
-)
+@every_row("step", ["path: /etc/app.ini", "path: /etc/app.cfg", "path: /etc/x.conf", "path: /etc/x, format: ini"])
 def test_a_playbook_that_would_edit_ini_is_told_what_there_is(step):
     """Mutants: the hint left out of the format's metadata."""
     with pytest.raises(ConfigError) as caught:

@@ -87,7 +87,7 @@ def test_under_verify_every_container_must_reach_its_gpus():
     assert failed == Fails(why="run: Failed to initialize NVML: Unknown Error")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("row", "by"),
     [
         ({}, "--gpus"),

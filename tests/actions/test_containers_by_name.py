@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-
 from engine.actions.docker import container, containers
 from engine.facts.system.http import HttpRequest, ask, send
 from engine.lang.arguments import build
@@ -22,7 +20,7 @@ def test_the_first_letters_of_an_id_are_no_name(name, meant):
     assert container._is_called(IT, name) is meant
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("status", "since", "looping"),
     [("running", 91, False), ("running", 89, True), ("exited", 91, True), ("restarting", 91, True)],
 )
@@ -32,16 +30,14 @@ def test_a_container_that_has_run_for_longer_than_the_gap_is_over_its_loop(statu
     assert containers._looping(it, 4, 2.0, build(containers.Args, {}), since) is looping
 
 
-@pytest.mark.parametrize(("status", "started"), [("restarting", False), ("running", True), ("exited", False)])
+@every_row(("status", "started"), [("restarting", False), ("running", True), ("exited", False)])
 def test_one_that_restarts_has_not_started(status, started):
     args = build(container.Args, {"name": "web", "do": "start"})
     now = container.State(found=(SimpleNamespace(status=status),))
     assert container.settled(args, now, now) is started
 
 
-@pytest.mark.parametrize(
-    ("headers", "body", "hidden"), [({}, None, False), ({}, {"a": "b"}, True), ({"X": "y"}, None, True)]
-)
+@every_row(("headers", "body", "hidden"), [({}, None, False), ({}, {"a": "b"}, True), ({"X": "y"}, None, True)])
 def test_what_a_request_carries_is_in_no_record(headers, body, hidden):
     """Mutants: http.py hiding requests with headers only."""
     request = HttpRequest(url="http://127.0.0.1/", method="POST", headers=headers, body=body)

@@ -17,6 +17,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -158,7 +159,7 @@ def test_what_df_cannot_say_is_unknown_with_its_words():
         read_disks(Completed(exit_code=None, timed_out=True), ("/a",))
 
 
-@pytest.mark.parametrize("values", [{"paths": []}, {"paths": ["x"]}, {"below": 0}, {"paths": ["/"], "below": 101}])
+@every_row("values", [{"paths": []}, {"paths": ["x"]}, {"below": 0}, {"paths": ["/"], "below": 101}])
 def test_a_mistake_is_refused(values):
     with pytest.raises(ConfigError):
         build(disk.Args, values)

@@ -175,7 +175,7 @@ def test_it_is_started_only_while_no_job_can_be_at_work(states, holders, start):
     assert ("held" in findings) is not start
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("holders", "restart", "done"),
     [(NOBODY, True, True), (NOBODY, False, False), (JOB, True, False), (MPS, True, False)],
 )

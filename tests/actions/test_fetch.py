@@ -248,7 +248,7 @@ class Saying:
         return (self.answer,) * len(commands)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "kind"), [("absent\n", Skip), ("there 5\n", Change), ("there\n", Change), ("refused\nno\nann\n", Blocked)]
 )
 def test_what_is_decided_rests_on_what_the_host_says(said, kind):

@@ -45,7 +45,7 @@ def test_a_parent_that_is_missing_below_another_users_directory_shows_nothing_of
     assert (taken.status, "belongs to" in taken.why) == ("blocked", True), taken.why
 
 
-@pytest.mark.parametrize("name", ["plain", ODD, "-n", " "])
+@every_row("name", ["plain", ODD, "-n", " "])
 def test_a_file_is_made_with_its_content_and_the_second_run_does_nothing(tmp_path, name):
     path = tmp_path / name
     args = {"path": str(path), "content": "a: 1\n\n\nlast", "mode": "0640"}
@@ -187,7 +187,7 @@ def test_a_link_is_not_followed_unasked(tmp_path):
     assert (tmp_path / "real").read_text() == "new\n"
 
 
-@pytest.mark.parametrize("kind", ["directory", "pipe"])
+@every_row("kind", ["directory", "pipe"])
 def test_nothing_is_put_in_the_place_of_something_else(tmp_path, kind):
     path = tmp_path / "x"
     path.mkdir() if kind == "directory" else os.mkfifo(path)
@@ -321,7 +321,7 @@ def test_a_name_in_a_template_that_nobody_knows_is_a_mistake_in_the_playbook(tmp
         book(tmp_path, f"{{path: {tmp_path}/b, template: t}}", t="port={{ inputs.prot }}\n")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "words"),
     [
         ("a\nb {{ c }\n", r"in t, line 2: cannot be understood: unexpected '}' \(in: b {{ c }\)"),
@@ -360,7 +360,7 @@ def test_what_is_there_can_be_looked_at(tmp_path):
     assert (outcome.state.kind, outcome.state.needs) == ("directory", ())
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("args", "words"),
     [
         ("path: etc/x, template: t", "`path` must be an absolute path"),

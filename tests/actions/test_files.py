@@ -198,7 +198,7 @@ def test_without_the_time_of_the_host_nothing_is_known(printed):
         read_files(Completed(exit_code=0, stdout=f"now {printed}\x01\n10 5 81a4 /a\x01\n"))
 
 
-@pytest.mark.parametrize(
+@every_row(
     "values",
     [{"paths": []}, {"paths": ["x"]}, {"paths": ["/x"], "growing": True}, {"paths": ["/x"], "inside": "a/b"}],
 )

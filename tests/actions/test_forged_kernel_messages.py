@@ -95,7 +95,7 @@ def test_messages_of_one_moment_count_each_by_itself(tmp_path):
     assert [it.device for it in state.io_errors] == ["sda1", "sdb"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("group", "container"),
     [
         (f"/system.slice/docker-{'ab' * 32}.scope", "ab" * 32),
@@ -203,7 +203,7 @@ def test_the_name_of_an_interface_is_no_message_of_the_kernel(line):
     assert (state.network, state.panics, state.hardware_errors, state.io_errors) == ((), (), (), ())
 
 
-@pytest.mark.parametrize("line", [it for it in NAMED if it.startswith(("Out of memory: Killed", "INFO: task {}"))])
+@every_row("line", [it for it in NAMED if it.startswith(("Out of memory: Killed", "INFO: task {}"))])
 def test_a_victim_keeps_the_name_that_the_kernel_gives(line):
     state = kernel_log._state(build(kernel_log.Args, {}), read_text(f"[2.1] {line.format('BUG: a [7] in b')}\n"))
     assert [it.name for it in (*state.oom, *state.hung_tasks)] == ["BUG: a [7] in b"]

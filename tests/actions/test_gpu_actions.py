@@ -20,6 +20,7 @@ from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Unknown
 from tests.actions.fake_nvidia_smi import Pretended, calls, gpu, plant, uuid
 from tests.probe_driver import Here, drive
+from tests.tables import every_row
 from tests.waiting import state as state_of
 from tests.waiting import until
 
@@ -407,6 +408,6 @@ def test_the_commands_reach_nvidia_smi_as_they_should(host, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [nvidia_smi, gpu_idle, gpu_reset])
+@every_row("module", [nvidia_smi, gpu_idle, gpu_reset])
 def test_each_keeps_the_protocol(module):
     assert Action.of(module).summary.endswith(".")

@@ -218,7 +218,7 @@ def test_heat_power_and_limits_are_named_with_their_numbers(host):
     assert [it.verdict for it in state.gpus] == ["slowed down by the hardware", "healthy"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("mask", "names"),
     [
         ("0x0", ()),

@@ -399,7 +399,7 @@ def test_what_is_no_fault_of_a_network_card_is_none(text):
 LOADED = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 16 09:59:48 UTC 2026"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "counts"),
     [("95, pid=1", False), ("31, pid=1", False), ("79, GPU has fallen off the bus.", True), ("62, pid=1", None)],
 )

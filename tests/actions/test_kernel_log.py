@@ -235,7 +235,7 @@ def test_a_moment_is_named_as_people_and_docker_write_it(value, ago, at):
     assert (time_reference(value).ago, time_reference(value).at) == (ago, at)
 
 
-@pytest.mark.parametrize("value", ["yesterday", "2025-02-23T16:24:18", "0001-01-01T00:00:00Z", "2025-02-31T00:00:00Z"])
+@every_row("value", ["yesterday", "2025-02-23T16:24:18", "0001-01-01T00:00:00Z", "2025-02-31T00:00:00Z"])
 def test_a_moment_that_is_none_is_refused(value):
     with pytest.raises(ConfigError, match=r"is not a point in time|zone|moment"):
         build(kernel_log.Args, {"since": value})
@@ -258,7 +258,7 @@ def test_a_log_that_begins_too_late_does_not_say_that_there_was_nothing():
     assert isinstance(told("Xid (PCI:0000:01:00): 8", since="2025-02-22T00:00:00Z").xids, Unknown)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("line", "uid"),
     [
         (

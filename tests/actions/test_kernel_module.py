@@ -155,7 +155,7 @@ def test_what_is_loaded_already_is_not_loaded_again_and_a_failure_is_told(tmp_pa
     assert (done.exit_code, (tmp_path / "called").read_text()) == (18, "no_such_module_x\n")
 
 
-@pytest.mark.parametrize("wrong", [{"name": "../x"}, {"name": "-f"}, {"name": "nvidia", "library": "/tmp/x.so"}])
+@every_row("wrong", [{"name": "../x"}, {"name": "-f"}, {"name": "nvidia", "library": "/tmp/x.so"}])
 def test_names_that_are_none_are_refused(wrong):
     with pytest.raises(ConfigError, match="valid name"):
         build(kernel_module.Args, wrong)

@@ -19,6 +19,7 @@ from engine.values.command import Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, broken_awk, drive
 from tests.real_processes import each
+from tests.tables import every_row
 from tests.waiting import soon, until
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -133,7 +134,7 @@ def test_a_generous_limit_on_a_host_without_memory_helps_nobody():
     assert (state.available, state.total, state.limited_by) == (1024, 512000, "container")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "kind"),
     [
         ({}, Holds),
@@ -157,7 +158,7 @@ def test_an_old_kernel_that_does_not_say_what_is_left_is_unknown():
         memory.holds(made, state)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "done",
     [
         Completed(exit_code=None, timed_out=True),
@@ -190,7 +191,7 @@ def test_a_list_of_processes_that_broke_off_is_unknown_and_not_nobody(tmp_path):
     assert state.host_total == meminfo("MemTotal")
 
 
-@pytest.mark.parametrize("values", [{"below": 0}, {"top": 0}, {"available_at_least": "much"}])
+@every_row("values", [{"below": 0}, {"top": 0}, {"available_at_least": "much"}])
 def test_a_mistake_is_refused(values):
     with pytest.raises(ConfigError):
         build(memory.Args, values)

@@ -288,7 +288,7 @@ def test_a_gpu_that_nvidia_smi_does_not_list_is_not_known(holders):
     assert concluded(Host(modes=OFF, present=host.present + "container\n")) == set()
 
 
-@pytest.mark.parametrize("layout", [{"0": ["3g40gb"]}, {"0": []}, {"0": ["9"]}, {"0": ["1g.10gb; reboot"]}])
+@every_row("layout", [{"0": ["3g40gb"]}, {"0": []}, {"0": ["9"]}, {"0": ["1g.10gb; reboot"]}])
 def test_a_layout_that_is_none_is_refused_before_any_connection(layout):
     with pytest.raises(ConfigError, match="layout"):
         build(mig.Args, {"layout": layout})

@@ -299,7 +299,7 @@ def test_an_answer_is_what_the_file_system_said_and_else_unknown(line, answer, s
         assert isinstance(state.mounts[0].inodes_free, Unknown)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("done", "said"),
     [
         (Completed(exit_code=None, timed_out=True), "did not say in time"),
@@ -317,7 +317,7 @@ def test_a_host_that_does_not_say_leaves_them_unknown_and_proves_nothing(done, s
         mounts.holds(args, state)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "done",
     [
         Completed(exit_code=None, timed_out=True),
@@ -339,7 +339,7 @@ def test_what_should_be_mounted_and_is_not_fails():
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     "said",
     [
         "said 0:47 runbook-mount 0:47 4096 0 0 0 0 0\nids 37 38",

@@ -187,7 +187,7 @@ def test_links_whose_number_somebody_knows_are_held_against_it():
     assert concluded(host, expect_links=14) == set()
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "why"),
     [
         (Host(status=WELL, first=None), "cannot be read"),

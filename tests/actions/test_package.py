@@ -375,7 +375,7 @@ def test_lists_are_not_fetched_where_that_is_forbidden():
     assert "do not offer tiny" in decision.why
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("manager", "text", "words"),
     [
         ("apt", "Reading package lists...\nE: Failed to fetch http://x/y.deb  404  Not Found [IP: 1.2.3.4 80]\nE: Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?\n", "refresh: always"),

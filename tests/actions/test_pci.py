@@ -15,6 +15,7 @@ from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import plant
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 
 def probed(root: Path, shell: str = "dash", **arguments):
@@ -71,7 +72,7 @@ def test_without_the_driver_its_table_is_unknown_not_empty(tmp_path):
         pci.holds(build(pci.Args, {}), state)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "answer",
     [Completed(exit_code=0, stdout="boot\tx\n"), Completed(exit_code=1), Completed(exit_code=None, timed_out=True)],
 )

@@ -46,7 +46,7 @@ def test_a_drained_host_that_nobody_works_on_is_rebooted():
     assert [it.key for it in found.targets] == [f"boot:{OLD}"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changed", "words"),
     [
         ({"drained": False, "scheduler": "IDLE"}, "not drained (IDLE)"),
@@ -235,7 +235,7 @@ def test_a_shutdown_is_not_forced_where_systemd_does_not_run_the_host(notes, pro
     assert (done.exit_code, called(programs)) == (12, False)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "lines",
     [
         "boot nothing\nup 1.0",

@@ -387,7 +387,7 @@ def test_what_is_written_to_after_the_look_stays(root):
     assert (root / "run/deep/late").exists()
 
 
-@pytest.mark.parametrize(("path", "roots", "words"), [
+@every_row(("path", "roots", "words"), [
     ("/home/somebody", ("/home",), "belongs to the system"),
     ("/etc/ssl", ("/etc",), "too broad"),
 ])  # fmt: skip

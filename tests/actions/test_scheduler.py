@@ -91,7 +91,7 @@ def test_our_own_drain_stays_while_the_host_is_not_whole(changed, fitness, args,
     assert words in found.why
 
 
-@pytest.mark.parametrize("only", ["", "node-reboot"])
+@every_row("only", ["", "node-reboot"])
 def test_our_own_drain_of_a_whole_host_is_taken_back(only):
     found = resumed(OURS, Fitness(expected=8, responding=8), only=only)
     assert isinstance(found, Change)
@@ -119,7 +119,7 @@ def test_jobs_that_cannot_be_listed_are_not_no_jobs():
     assert "squeue failed" in found.why
 
 
-@pytest.mark.parametrize("do", [{"do": "drain", "reason": "x"}, {"do": "resume"}])
+@every_row("do", [{"do": "drain", "reason": "x"}, {"do": "resume"}])
 def test_an_unknown_scheduler_permits_nothing(do):
     assert isinstance(decided(Unknown(why="there is no scontrol in PATH"), **do), Blocked)
 

@@ -319,7 +319,7 @@ def test_an_old_systemd_that_does_not_say_everything_is_understood():
     assert isinstance(look.unit.restarts, Unknown)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "done", [Completed(exit_code=0, stdout="user=0\n"), Completed(exit_code=3), Completed(exit_code=None, timed_out=True)]
 )  # fmt: skip
 def test_an_answer_that_says_nothing_is_not_known(done):

@@ -14,6 +14,7 @@ from engine.lang.arguments import build
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 
@@ -84,7 +85,7 @@ def test_what_was_rotated_away_is_searched_too(tmp_path, shell):
     assert (state.stalled, [it.text for it in state.last]) == ((), ["two"])
 
 
-@pytest.mark.parametrize(
+@every_row(
     "values",
     [
         {"files": ["/x"]},

@@ -115,15 +115,13 @@ def test_what_was_not_seen_since_the_last_start_is_said(tmp_path):
     assert starts.holds(made, state).why == f"since the last start: {FATAL}"
 
 
-@pytest.mark.parametrize(
-    "form", ["%Y-%m-%d %H:%M:%S,123+00:00", "[%Y-%m-%dT%H:%M:%SZ]", "%Y-%m-%dT%H:%M:%S.123456789Z"]
-)
+@every_row("form", ["%Y-%m-%d %H:%M:%S,123+00:00", "[%Y-%m-%dT%H:%M:%SZ]", "%Y-%m-%dT%H:%M:%S.123456789Z"])
 def test_times_are_read_in_the_forms_that_logs_have(tmp_path, form):
     _, state = looked(log(tmp_path / "log", 34, 17, 0, form=form))
     assert state.gap == pytest.approx(17, abs=1)
 
 
-@pytest.mark.parametrize("form", ["%Y%m%d-%H:%M:%S.123", "%b %e %H:%M:%S"])
+@every_row("form", ["%Y%m%d-%H:%M:%S.123", "%b %e %H:%M:%S"])
 def test_a_time_without_a_zone_is_in_the_hosts(tmp_path, form):
     path = tmp_path / "log"
     lines = [time.strftime(form.replace("123", "5"), time.localtime(time.time() - it)) for it in (36, 19, 2)]

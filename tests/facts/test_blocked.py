@@ -195,7 +195,7 @@ def test_tasks_are_told_apart_and_a_line_that_is_none_is_left_out():
     assert isinstance(blocked_processes.holds(args, state("sampled\n")), Holds)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("stdout", "more"),
     [("", {}), ("", {"code": 3, "stderr": "there is no /proc"}), (SAID, {"code": None, "timed_out": True})],
 )

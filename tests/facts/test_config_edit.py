@@ -164,7 +164,7 @@ b={ a=1 }
 c  =  3 # last"""
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("key", "value", "after"),
     [
         ("v.b.a", 5, SCATTERED.replace("a=1", "a=5")),
@@ -292,7 +292,7 @@ def test_a_number_is_raised_and_never_lowered():
     assert patched(found.text, "yaml", wanted).differing == ()
 
 
-@pytest.mark.parametrize("form", ["yaml", "toml", "json"])
+@every_row("form", ["yaml", "toml", "json"])
 def test_line_breaks_a_mark_and_a_missing_end_stay(form):
     plain = {
         "yaml": "s:\n  a: 1\n",

@@ -6,8 +6,6 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from engine.actions.gpu import gpu_reset
 from engine.actions.system import kernel_log
 from engine.facts.gpu import reset
@@ -121,7 +119,7 @@ def test_a_fault_without_a_number_is_over_with_the_reset_too(tmp_path, monkeypat
     assert kinds(fault, line) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     "forged",
     [
         "[  200.000000] usb 1-1: Product: runbook: GPU reset executed: 0000:90:00.0 GPU-1 success: true",

@@ -69,7 +69,7 @@ def test_wedged_is_a_reset_that_the_driver_wants_or_work_for_nobody(gpu, held, l
     assert wedged(gpu, 5, held, listed) == answer
 
 
-@pytest.mark.parametrize(("memory", "answer"), [(0.0, False), (600.0, False), (40_000.0, None), (DARK, None)])
+@every_row(("memory", "answer"), [(0.0, False), (600.0, False), (40_000.0, None), (DARK, None)])
 def test_a_gpu_that_never_says_how_busy_it_is_counts_as_unused_only_when_it_is_empty(memory, answer):
     told = Unknown(why="MIG: the driver does not say")
     verdict = wedged(seen(told, told, memory_used=memory, untold=("utilization.gpu",)), 5, False, False)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from engine.actions.files import config_patch, config_value
 from engine.actions.system import http
 from engine.codec import NOT_THEIRS, UNKNOWN, from_host, to_json
@@ -55,14 +53,14 @@ def test_the_rest_of_an_answer_stays_known():
     assert evaluate("seen.value.a == 1", scope) == Unknown(why=NOT_THEIRS)
 
 
-@pytest.mark.parametrize("path", ["a", f"a.{UNKNOWN}", "a.b"])
+@every_row("path", ["a", f"a.{UNKNOWN}", "a.b"])
 def test_a_path_into_it_leads_to_our_reason(path):
     document = parsed(json.dumps({"a": FORGED}), "json")
     assert not isinstance(document, Unknown)
     assert value_at(document, path) == Unknown(why=NOT_THEIRS)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "text"),
     [("c.json", json.dumps({"a": FORGED})), ("c.yaml", f"a: {{{UNKNOWN}: forged}}\n"), ("c.toml", f'[a]\n"{UNKNOWN}" = 1\n')],
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -405,7 +404,7 @@ def test_where_it_is_not_known_which_node_is_the_lost_gpu_s_nobody_is_ended():
     assert pids(apart(one, replace(load(0, minors=False), lost=frozenset({"0000:90:00.0"}))).beyond_help) == [10]
 
 
-@pytest.mark.parametrize("how", ["complaint", "row", "action"])
+@every_row("how", ["complaint", "row", "action"])
 def test_nvidia_smi_s_own_word_of_a_lost_gpu_counts_too(how):
     seen = walk(row(10), row(20), holds={10: (1,), 20: (0,)})
     known = load(0, 0)

@@ -7,8 +7,6 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from engine.codec import from_json, to_json
 from engine.facts.gpu.reset import reset, set_persistence
 from engine.values.command import Command, Completed, Effect, read_script, write_script
@@ -16,6 +14,7 @@ from engine.values.playbook import Phase
 from engine.values.result import HostResult, SentCommand, Status, StepResult, Verdict, scripts_of
 from engine.wording.host_lines import LONGEST_LINE, step_lines
 from tests.facts.gpu_values import seen
+from tests.tables import every_row
 
 ENGINE = Path(__file__).parents[2] / "engine"
 ODD = ("a b", "it's", "$HOME", "`id`", "*", "", "--", "#x", "~", '"', "\\n", "a;b|c>d", "!", "ü")
@@ -82,7 +81,7 @@ def test_every_script_of_ours_that_changes_a_host_says_how_it_is_shown():
         assert bare == [], f"{file}: {bare}"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("shown", "told"),
     [
         ("$ nvidia-smi -i 0 -pm 0", "  $ nvidia-smi -i 0 -pm 0"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -167,7 +166,7 @@ def listing(*rows: dict[str, str], apps: str) -> SmiReading:
 OLD = {"name": "GeForce GTX 650", "utilization.gpu": "[Not Supported]"}
 
 
-@pytest.mark.parametrize("said", ["[Not Supported]\n", "[N/A], [N/A], [N/A]\n", "", "No running processes found\n"])
+@every_row("said", ["[Not Supported]\n", "[N/A], [N/A], [N/A]\n", "", "No running processes found\n"])
 def test_an_old_geforce_that_lists_no_processes_has_no_fault_and_who_is_on_it_is_not_known(said):
     """Mutants: the line taken for a complaint; the GPU taken for one without a process."""
     reading = listing(gpu(0) | OLD, gpu(1), apps=f"{said}{gpu(1)['uuid']}, 4711, 100\n")

@@ -145,7 +145,7 @@ def test_a_gpu_that_is_missing_from_the_second_look_has_no_second_sample(tmp_pat
 LOST = "Unable to determine the device handle for GPU0000:91:00.0: GPU is lost.  Reboot the system to recover this GPU"
 
 
-@pytest.mark.parametrize("at", [0, 1, 2])
+@every_row("at", [0, 1, 2])
 def test_good_rows_and_an_error_line_side_by_side_are_both_kept(tmp_path, at):
     reading = read_gpus(asked(Pretended(gpus=[gpu(0), gpu(2)], between={at: LOST}, exit_code=15), tmp_path, apart=0.1))
     assert [it.index for it in reading.gpus] == [0, 2]
@@ -187,7 +187,7 @@ def test_no_row_at_all_is_a_fault_that_says_why(tmp_path, exit_code, said, words
         read_gpus(asked(Pretended(instead=f"{said}\n", exit_code=exit_code), tmp_path))
 
 
-@pytest.mark.parametrize("call", [9, 18, 255])
+@every_row("call", [9, 18, 255])
 def test_a_driver_that_fails_is_not_asked_again(tmp_path, call):
     with pytest.raises(ProbeError):
         read_gpus(asked(Pretended(instead="no", exit_code=call), tmp_path, apart=0.1, apps=True))
@@ -445,7 +445,7 @@ def test_a_name_with_lines_of_its_own_asks_for_no_reset_where_the_driver_says_no
     assert only.drain_recommended is not True
 
 
-@pytest.mark.parametrize("text", ["", "No running processes found\n"])
+@every_row("text", ["", "No running processes found\n"])
 def test_an_empty_table_is_an_empty_list(tmp_path, text):
     assert read_apps(Here(path=Pretended(apps=text).install(tmp_path)).run(ask_apps())[0]) == ()
 

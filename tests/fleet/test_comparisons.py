@@ -291,7 +291,7 @@ def brought(*values):
     return {host: findings[0] for host, findings in compared(book, hosts).items()}
 
 
-@pytest.mark.parametrize("forged", ["A" * 900_000, "a)\n\x1b[31m1 of 1 hosts\u2028" * 20_000])
+@every_row("forged", ["A" * 900_000, "a)\n\x1b[31m1 of 1 hosts\u2028" * 20_000])
 def test_what_one_host_writes_is_not_multiplied_by_the_number_of_hosts(forged):
     """Mutants: the reason not cut; not cleaned; the value not bounded; the group not bounded."""
     for value in (Unknown(why=forged), forged, [forged], {forged: 1}):

@@ -22,6 +22,7 @@ from engine.values.inventory import Host
 from engine.values.result import Status, Verdict
 from tests.fleet.toy_run import BOOK, ran
 from tests.laws.toy_actions import ACTIONS, ToyClock, ToyHost
+from tests.tables import every_row
 
 
 def test_past_it_nothing_begins_on_the_host_and_others_go_on():
@@ -128,7 +129,7 @@ def test_a_probe_that_was_ended_says_whose_deadline_it_was():
     assert caught.value.sent
 
 
-@pytest.mark.parametrize("error", [Unreachable("asked to stop"), Cancelled("asked to stop")])
+@every_row("error", [Unreachable("asked to stop"), Cancelled("asked to stop")])
 def test_a_host_that_was_being_connected_to_or_probed_says_that_it_was_too_slow(error):
     stop, clock = Cancellation(), ToyClock()
 

@@ -145,15 +145,15 @@ def gone_on(decision, boot_id, *, done=False, assumed=False, repeats=()):
     return continued(place, STEP, None, decision, equal=(0,))
 
 
-@pytest.mark.parametrize("decision", [DUE, Blocked(why="rebooted a minute ago", then=DUE)])
-@pytest.mark.parametrize("done", [True, False])
+@every_row("decision", [DUE, Blocked(why="rebooted a minute ago", then=DUE)])
+@every_row("done", [True, False])
 def test_a_reboot_that_has_happened_is_not_sent_again(decision, done):
     found = gone_on(decision, OLD, done=done)
     assert isinstance(found, NoChange)
     assert "has rebooted since" in found.why
 
 
-@pytest.mark.parametrize("decision", [DUE, Blocked(why="sent a minute ago", then=DUE)])
+@every_row("decision", [DUE, Blocked(why="sent a minute ago", then=DUE)])
 def test_a_reboot_that_has_not_happened_is_in_doubt_and_not_sent_again(decision):
     found = gone_on(decision, NEW)
     assert isinstance(found, Blocked)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from engine.errors import Unreachable
 from engine.executor import Consent
 from engine.fleet import Cancellation, Fleet
@@ -20,6 +18,7 @@ from engine.values.inventory import Host
 from engine.values.result import Mode, Verdict
 from tests.fleet.toy_run import BOOK, Machine, Watch
 from tests.laws.toy_actions import ACTIONS, ToyClock
+from tests.tables import every_row
 from tests.waiting import soon
 
 PLAIN = """\
@@ -51,7 +50,7 @@ def test_what_falls_ill_between_its_plan_and_its_step_waits_for_its_turn_and_is_
     assert [len(it.writes()) for it in machines.values()] == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("two_phases", [False, True])
+@every_row("two_phases", [False, True])
 def test_a_host_that_hangs_when_its_turn_comes_is_named_on_the_terminal(two_phases):
     progress, release, stop, lock = Progress(), threading.Event(), Cancellation(), threading.Lock()
     machines = {name: Machine(procs={4: (1, "zombie")}, name=name) for name in ("h1", "h2")}

@@ -130,15 +130,13 @@ def test_a_pattern_that_is_nearly_right_is_answered_with_the_right_one(pattern, 
     assert hint in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["group", "gruops", "Groups"])
+@every_row("key", ["group", "gruops", "Groups"])
 def test_groups_under_another_name_are_a_mistake(key):
     (said,) = mistakes(f"hosts: {{a: {{}}}}\n{key}: {{rack: [a]}}\n")
     assert said == f"a.yaml:2:1: unknown key {key!r}, with hosts or secrets as `groups` has them (did you mean groups?)"
 
 
-@pytest.mark.parametrize(
-    "rest", ["group: training", "group: {a: 1}", "grouping: {rack: [a]}", "groups: {}\ngroup: {b: [c]}"]
-)
+@every_row("rest", ["group: training", "group: {a: 1}", "grouping: {rack: [a]}", "groups: {}\ngroup: {b: [c]}"])
 def test_what_other_programs_keep_beside_hosts_is_theirs(rest):
     assert len(inventory(f"hosts: {{a: {{}}}}\n{rest}\n").hosts) == 1
 
@@ -183,7 +181,7 @@ def test_an_address_that_could_be_read_in_two_ways_is_refused(address, said):
     assert said in mistake
 
 
-@pytest.mark.parametrize(
+@every_row(
     "fields", ["ssh_host: '2001:db8::1'", "ssh_host: '[2001:db8::1:2222]'", "ssh_host: 'fe80::1%eth0'",
                "ssh_host: '2001:db8::1:2222', ssh_port: 22"]
 )  # fmt: skip
@@ -198,7 +196,7 @@ def parsed(text: str):
     return read([(made.value, "a.yaml", made.where)])
 
 
-@pytest.mark.parametrize("port", ["22:22", "0x16:1", "022", "1_000:2"])
+@every_row("port", ["22:22", "0x16:1", "022", "1_000:2"])
 def test_a_port_of_another_base_is_no_port(port):
     from engine.errors import ConfigError
 

@@ -254,7 +254,7 @@ def test_every_format_is_found_by_its_file():
     assert set(discover()) >= {"distributed_hosts", "host_list", "legacy_hosts"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "format_"),
     [
         ("hosts: {a: {}}", "distributed_hosts"),

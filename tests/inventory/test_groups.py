@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.inventory.parse_text import host, inventory, mistakes
 from tests.tables import every_row
 
@@ -74,7 +72,7 @@ def test_a_host_is_in_the_groups_of_its_role_its_status_and_its_region():
     assert set(found.groups) == {"gpu_selfplay", "offline", "eu-north1", "cpu"}
 
 
-@pytest.mark.parametrize("fields", ["", "status: null", "status: ''", "status: READY"])
+@every_row("fields", ["", "status: null", "status: ''", "status: READY"])
 def test_a_host_is_ready_unless_the_file_says_otherwise(fields):
     assert host(fields).status == "ready"
 
@@ -134,7 +132,7 @@ def test_a_value_that_two_kinds_share_for_other_hosts_makes_no_group():
     assert inventory("hosts: {mac-1: {region: local}}").groups["local"] == ("mac-1",)
 
 
-@pytest.mark.parametrize("role", ["'train,serve'", "'train , serve,'", "[train, serve]"])
+@every_row("role", ["'train,serve'", "'train , serve,'", "[train, serve]"])
 def test_each_of_several_roles_makes_a_group(role):
     assert set(host(f"role: {role}").groups) == {"ready", "cpu", "train", "serve"}
 

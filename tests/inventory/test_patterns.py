@@ -113,7 +113,7 @@ def test_a_host_that_is_not_ready_is_left_out_and_the_reason_told():
     }
 
 
-@pytest.mark.parametrize("pattern", ["vast-2", "all&vast-2", "vast-[1-3]&vast-2"])
+@every_row("pattern", ["vast-2", "all&vast-2", "vast-[1-3]&vast-2"])
 def test_naming_a_host_in_full_takes_it_in(pattern):
     assert "vast-2" in [it.name for it in select(FLEET, pattern, False).hosts]
 

@@ -69,7 +69,7 @@ def test_a_look_for_all_hosts_has_no_hosts_own_surroundings():
     assert "cannot depend on 'host'" in problems(look, "diagnose", "")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "step",
     [
         "{id: a, cwd: !raw '{{ x }}', command: {do: {argv: [x]}}}",
@@ -83,7 +83,7 @@ def test_raw_where_it_means_nothing_is_refused_in_a_sentence(step):
     assert "Raw(" not in said
 
 
-@pytest.mark.parametrize("key", ["say", "advise", "advise: [x, "])
+@every_row("key", ["say", "advise", "advise: [x, "])
 def test_raw_in_the_words_of_a_finding_is_refused_in_a_sentence(key):
     opens, closes = (key, "]") if "[" in key else (f"{key}: ", "")
     said = problems(f"{{id: f, when: true, severity: error, {opens}!raw '{{{{ x }}}}'{closes}}}", "findings")

@@ -91,13 +91,13 @@ def test_a_command_line_that_says_too_little_or_too_much(tmp_path, words, said):
     assert said in told.err
 
 
-@pytest.mark.parametrize(("action", "part"), [("command", "Program"), ("http", "Check"), ("components", "Component")])
+@every_row(("action", "part"), [("command", "Program"), ("http", "Check"), ("components", "Component")])
 def test_what_an_action_is_made_of_is_told(action, part):
     told = runbook("actions", action).out
     assert f"\nFields of a {part}\n" in told
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("action", "absent"),
     [("file", ["  text ", "  filled ", "PathState"]), ("script", ["  text "]), ("restore_file", ["FileCopy"])],
 )

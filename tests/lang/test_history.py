@@ -90,7 +90,7 @@ def test_a_record_that_is_not_believed_makes_every_answer_unknown(call):
     assert value_of(f"history.{call} is answered", scope(Past("it was edited"))) is False
 
 
-@pytest.mark.parametrize("path", ["seen.stdout", "seen.gap", "seen.value.gone", "seen.value.list.1"])
+@every_row("path", ["seen.stdout", "seen.gap", "seen.value.gone", "seen.value.list.1"])
 def test_what_a_record_has_not_got_is_unknown(path):
     assert isinstance(evaluate(f"history.previous('{path}') == 1", scope()), Unknown)
 
@@ -134,7 +134,7 @@ def test_mistakes_are_found_when_the_playbook_is_loaded(when, words):
     assert "toy.yaml:9:" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("old", "new"),
     [
         ("argv: [id]", "argv: ['{{ history.runs(\"7d\") }}']"),

@@ -97,7 +97,7 @@ def test_an_item_without_an_answer_is_unknown_and_the_others_are_not():
     assert [it["item"] for it in steps["seen"].state["items"]] == ["zombie"], "what `when` leaves out is not there"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("old", "new", "words"),
     [
         ("when: seen | selectattr('matches') | list", "when: seen.matches", "is a list (it has `each`)"),

@@ -142,7 +142,7 @@ def test_a_name_with_attributes_gives_what_its_compiled_template_gives(name, att
     assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("text", ["{{ 1e308 * 10 }}", "x {{ 1e308 * 10 }}", "{{ inputs.nan }}", "x {{ inputs.nan }}"])
+@every_row("text", ["{{ 1e308 * 10 }}", "x {{ 1e308 * 10 }}", "{{ inputs.nan }}", "x {{ inputs.nan }}"])
 def test_no_text_has_a_number_that_is_none(text):
     """Mutants: ``_finalize`` and ``_at`` without ``finite``."""
     with pytest.raises(ConfigError, match="not a finite number"):

@@ -192,7 +192,7 @@ def test_every_playbook_that_ships_can_be_told(path):
     assert len(lines) > 10
 
 
-@pytest.mark.parametrize("columns", [50, 72, 110])
+@every_row("columns", [50, 72, 110])
 def test_what_show_says_is_no_wider_than_the_terminal_but_for_lines_to_be_pasted(columns):
     """Mutants: the width is not handed on to the steps, the inputs, the findings; long words are cut."""
     actions = discover()

@@ -122,7 +122,7 @@ def test_fields_of_samples_do_not_hide_those_of_an_action():
         assert {"at", *ROOTS}.isdisjoint(it.name for it in fields(action.State)), action.name
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "asked", "whole", "due"),
     [
         ({"times": 6, "every": "10s"}, 6, 50.0, [0, 10, 20, 30, 40, 50]),
@@ -237,9 +237,7 @@ def test_samples_themselves_are_unknown_where_they_are_touched():
     assert told("not look.samples | selectattr('n', 'gt', 5) | list", 1, "no answer", 3) == Unknown(why="no answer")
 
 
-@pytest.mark.parametrize(
-    "expression", ["inputs | series('limit')", "look.samples | grows('n')", "look | grows('at < n')"]
-)
+@every_row("expression", ["inputs | series('limit')", "look.samples | grows('n')", "look | grows('at < n')"])
 def test_what_has_no_samples_is_a_mistake(expression):
     with pytest.raises(ConfigError):
         told(expression, 1, 2, 3)

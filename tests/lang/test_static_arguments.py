@@ -50,7 +50,7 @@ def test_an_item_is_no_excuse_either():
     )
 
 
-@pytest.mark.parametrize(
+@every_row(
     "argv",
     [
         "[rm, -f, '/tmp/{{ host.name }}']",
@@ -62,7 +62,7 @@ def test_a_look_that_changes_things_is_refused_whatever_it_is_given(argv):
     assert "a probe may not change the host" in problems(f"command: {{argv: {argv}}}", "diagnose")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "argv",
     [
         "[kill, '{{ host.name }}', '1']",
@@ -89,7 +89,7 @@ def test_what_is_filled_in_makes_no_look_a_change(tmp_path):
     assert there.exists()
 
 
-@pytest.mark.parametrize(("way", "status"), [("--dry-run", "blocked"), ("--yes", "blocked")])
+@every_row(("way", "status"), [("--dry-run", "blocked"), ("--yes", "blocked")])
 def test_a_note_that_cannot_be_told_says_why_and_is_no_fault_of_ours(tmp_path, way, status):
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local, gpu: none, rack: 22}\n")
     notes = ["{id: a, note: {text: '{{ host.rack }}'}}", "{id: b, note: {text: '{{ host.row }}'}}"]

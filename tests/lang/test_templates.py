@@ -127,9 +127,7 @@ def test_what_people_write_works(text, value):
     assert render(text, SCOPE) == value
 
 
-@pytest.mark.parametrize(
-    "text", ["{{ blind ~ 'x' }}", "{% for it in blind %}{% endfor %}", "{{ '%s' | format(blind) }}"]
-)
+@every_row("text", ["{{ blind ~ 'x' }}", "{% for it in blind %}{% endfor %}", "{{ '%s' | format(blind) }}"])
 def test_what_no_look_could_answer_is_unknown_also_within_a_larger_text(text):
     with pytest.raises(UnknownTouched, match="it is blind"):
         render(text, SCOPE)
@@ -225,7 +223,7 @@ def test_whether_a_field_is_known_may_be_asked_of_one_that_is_not(expression, va
     assert evaluate(expression, Scope(states=looks)) is value
 
 
-@pytest.mark.parametrize("expression", ["look.age is answered", "look.row.age is answered", "look._inner is answered"])
+@every_row("expression", ["look.age is answered", "look.row.age is answered", "look._inner is answered"])
 def test_a_mistyped_field_is_no_answer_that_is_missing(expression):
     with pytest.raises(ConfigError):
         evaluate(expression, Scope(states={"look": {"row": {"name": "a"}}}))

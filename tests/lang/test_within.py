@@ -14,6 +14,7 @@ from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
 from tests.lang.load_text import load, placed
 from tests.laws.toy_actions import ToyHost
+from tests.tables import every_row
 
 BOOK = """\
 name: toy
@@ -89,7 +90,7 @@ def test_an_assertion_that_does_not_come_true_ends_with_its_time():
     assert outcome.findings[0].status is Presence.PRESENT
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("step", "words"),
     [
         ("{id: a, within: 5s, command: {do: {argv: [x]}}}", "no check that could show it"),

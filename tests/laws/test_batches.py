@@ -18,7 +18,7 @@ from tests.laws.toy_fleet import fleet
 from tests.tables import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("batches", "sizes"),
     [("[1, 10%, 100%]", [1, 2, 17]), ("[1, 4]", [1, 4, 4, 4, 4, 3]), ("['50%']", [10, 10]), ("[1, 200]", [1, 19])],
 )
@@ -33,7 +33,7 @@ def test_a_batch_begins_when_the_one_before_has_ended(batches, sizes):
         at += size
 
 
-@pytest.mark.parametrize(("stop_after", "begun"), [("1", 2), ("2", 4), ("'10%'", 4), ("'95%'", 20)])
+@every_row(("stop_after", "begun"), [("1", 2), ("2", 4), ("'10%'", 4), ("'95%'", 20)])
 def test_with_too_many_unwell_no_further_host_is_begun_and_every_one_is_reported(stop_after, begun):
     names = [f"h{number:02}" for number in range(20)]
     well = (names[0], names[2])  # a batch in which every host is unwell would stop the run, too

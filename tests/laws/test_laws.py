@@ -169,7 +169,7 @@ def test_law_4_a_broken_step_stops_the_host_and_names_itself():
     assert len(host.writes()) == 1
 
 
-@pytest.mark.parametrize("word", [7, "{{ seen.matches }}", "{{ 1 / 0 }}"], ids=["wrong", "from a template", "no value"])
+@every_row("word", [7, "{{ seen.matches }}", "{{ 1 / 0 }}"], ids=["wrong", "from a template", "no value"])
 def test_law_4_a_step_that_cannot_be_made_stops_the_host(word):
     """Mutants: host_steps.py ``stops`` without ARGUMENTS; probing.py, items.py or planner.py without it."""
     host = ToyHost(procs={4: (1, "zombie"), 5: (1, "serve")})
@@ -384,7 +384,7 @@ def test_a_change_that_no_plan_showed_is_locked_too():
     assert host.locks == ["take", "give"]
 
 
-@pytest.mark.parametrize(("second", "again"), [("/locks/b", False), ("/home/ann/b", True)])
+@every_row(("second", "again"), [("/locks/b", False), ("/home/ann/b", True)])
 def test_a_lock_of_our_own_is_not_another_runs(second, again):
     """Who logs in as root and becomes root asks twice, in one place.  Mutants: host_lock.py without ``_was_used``."""
 
@@ -405,7 +405,7 @@ def test_a_lock_of_our_own_is_not_another_runs(second, again):
     assert next(number for number, it in enumerate(sent) if it.effect is Effect.WRITE) == (2 if again else 1)
 
 
-@pytest.mark.parametrize("consent", [Consent.YES, Consent.SHOWN])
+@every_row("consent", [Consent.YES, Consent.SHOWN])
 def test_the_lock_is_taken_before_the_decision(consent):
     """Mutants: host_steps.py that takes it after the step's own probe; that takes it where nobody has said yes."""
     kinds: list[Effect] = []
@@ -562,7 +562,7 @@ def test_law_6_a_plan_does_not_act_on_a_finding_that_is_not_known_or_not_there()
     assert forced.results[0].status is Status.WOULD_CHANGE
 
 
-@pytest.mark.parametrize("when", ["seen.matches[0].pid / 0", "seen.matches < 3", "seen.matches[7].pid"])
+@every_row("when", ["seen.matches[0].pid / 0", "seen.matches < 3", "seen.matches[7].pid"])
 def test_law_6_an_expression_that_cannot_be_evaluated_is_unknown_and_loses_no_other_finding(when):
     """Mutants: findings.py without ``except ConfigError``."""
     host = ToyHost(procs={4: (1, "zombie")})
@@ -645,7 +645,7 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize("fault", [ZeroDivisionError("odd"), ValueError("odd"), RecursionError("odd")])
+@every_row("fault", [ZeroDivisionError("odd"), ValueError("odd"), RecursionError("odd")])
 def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault):
     """Mutants: probing.py without those three; then one host's odd answer is an internal error."""
 

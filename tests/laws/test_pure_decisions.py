@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.diagnosis.verdicts import verdict
 from engine.executor.drift import without_drift
@@ -20,7 +18,7 @@ VICTIM = Target(kind="process", key="7:70", say="pid 7")
 KILL = Change(summary="end pid 7", commands=(write_script("kill 7"),), risk=Risk.KILLS_PROCESSES, targets=(VICTIM,))
 
 
-@pytest.mark.parametrize(("condition", "drifted"), [("if the first step fails", False), (None, True)])
+@every_row(("condition", "drifted"), [("if the first step fails", False), (None, True)])
 def test_only_a_conditional_step_may_do_what_lies_within_its_reach(condition: str | None, drifted: bool):
     """Mutants: no reach is counted; the reach of a step without a condition is counted."""
     planned = PlannedStep(id="kill", decision=Skip(why="not yet"), condition=condition, reach=(VICTIM,))

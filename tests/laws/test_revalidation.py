@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from engine.values.result import Status, Verdict
 from tests.laws.toy_actions import ToyClock, ToyHost, blue, book, end, look_at, paint, restart, rule, site
 from tests.laws.toy_fleet import fleet
 from tests.laws.toy_playbooks import playbooks, tables
+from tests.tables import every_row
 
 
 def shown_and_run(made: Playbook, host: ToyHost, *, consent=Consent.SHOWN, force=False, **meanwhile):
@@ -290,7 +290,7 @@ def test_an_included_playbooks_guards_are_looked_at_under_its_own_names():
         assert result.status is status
 
 
-@pytest.mark.parametrize("consent", [Consent.YES, Consent.SHOWN])
+@every_row("consent", [Consent.YES, Consent.SHOWN])
 def test_who_waited_for_another_run_looks_at_guards_too(consent):
     """Mutants: host_steps.py not making the probes due again after the wait."""
 
@@ -352,7 +352,7 @@ def zombie(**more) -> ToyHost:
     return ToyHost(procs={4: (1, "zombie")}, stubborn=frozenset({"zombie"}), **more)
 
 
-@pytest.mark.parametrize("colour", ["grey", "blue"])
+@every_row("colour", ["grey", "blue"])
 def test_what_is_only_for_a_failure_is_shown_whole_and_done_after_a_yes_too(colour):
     """Mutants: drift.py without ``_announced``; planner.py without ``latent``, or forgetting what a step would do."""
     plan, done = rescued(zombie(colour=colour), blue("p", if_failed=("k",)), colour="grey")

@@ -122,7 +122,7 @@ def test_where_it_is_not_recorded_nothing_is_noted_and_the_reason_is_given():
     assert places[""].sent == []
 
 
-@pytest.mark.parametrize("leader", [[], [Unreachable("gone")]])
+@every_row("leader", [[], [Unreachable("gone")]])
 def test_a_host_that_can_keep_no_note_is_said_once_and_does_not_stop_the_run(leader):
     """Mutants: `_note` that fails, or says nothing."""
     site, places, record = scene(here=[Completed(exit_code=4, stderr="no place\n")], leader=leader)
@@ -135,7 +135,7 @@ def test_a_host_that_can_keep_no_note_is_said_once_and_does_not_stop_the_run(lea
     assert [it for it, _ in places[""].sent] == ["note"], "what was not made is not removed"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("error", "left"),
     [
         (ConnectionLost("cut", sent=False), ["dropped"]),
@@ -166,7 +166,7 @@ def test_what_did_not_end_well_stays(status):
     assert site.owed.kept == [["put_back", "tidy"], ["put_back"]]
 
 
-@pytest.mark.parametrize("answer", [ConnectionLost("cut"), Completed(exit_code=1), Completed(exit_code=None)], ids=str)
+@every_row("answer", [ConnectionLost("cut"), Completed(exit_code=1), Completed(exit_code=None)], ids=str)
 def test_the_record_stays_where_a_note_cannot_be_removed(answer):
     """Mutants: `_drop` that drops the record first, or takes any answer for a yes."""
     site, _, record = scene(leader=[Completed(exit_code=0, stdout="noted\n"), answer])

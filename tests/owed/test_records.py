@@ -217,7 +217,7 @@ def test_secret_inputs_are_named_instead_and_filled_in_again(args):
     assert (step.withheld, step.args) == ("", made)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "args",
     [
         {"a": "x of-the-inventory"},

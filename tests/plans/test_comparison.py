@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from engine.app.plans.comparison import difference
 from engine.app.plans.document import LaterChange, SavedHost, SavedStep
 from engine.values.plan import Finding, Presence, Risk, Target
@@ -168,7 +166,7 @@ def test_words_and_differences_that_a_plan_made_up_are_drift(saved, fresh):
     assert len(more(saved, fresh)) == 1
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("then", "now"),
     [
         ("remove 3 matches, 1.5 GiB (2 newer ones kept)", "remove 3 matches, 900 MiB"),
@@ -180,7 +178,7 @@ def test_numbers_and_asides_that_change_by_themselves_are_no_drift(then, now):
     assert more(change(file("a"), summary=then), change(file("a"), summary=now)) == []
 
 
-@pytest.mark.parametrize("target", [process(1), image("3 days", "1 GB")])
+@every_row("target", [process(1), image("3 days", "1 GB")])
 def test_what_is_said_of_things_that_are_listed_one_by_one_may_change(target):
     """Mutant: ``_otherwise`` that compares the words for processes, or for what Docker keeps."""
     assert more(change(target, summary="end it; left alone: pid 5"), change(target, summary="end it")) == []

@@ -109,7 +109,7 @@ LINES = "".join(f"+{number}\n" for number in range(100))
 ALIKE = "--- /dev/null\n+++ /x\n" + "+x\n" * 50
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("more", "lines"),
     [
         ({"diff": LINES}, [f"  | +{number}" for number in range(100)]),
@@ -194,7 +194,7 @@ def test_a_plan_that_shows_one_thing_and_permits_another_is_refused(change):
     assert "what the plan shows is not what it permits" in forged(change)
 
 
-@pytest.mark.parametrize("name", ["../../etc/x", "", "A" * 32, "ab"])
+@every_row("name", ["../../etc/x", "", "A" * 32, "ab"])
 def test_the_id_of_a_plan_is_no_path(name):
     """Mutants: document.py without the check of the id."""
     assert "its id is not one" in forged(lambda tree: tree.update(plan=name))

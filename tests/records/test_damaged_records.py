@@ -234,7 +234,7 @@ def test_a_torn_line_of_any_length_is_cut_off_and_nothing_else(tmp_path, size):
     assert verified(folder)[0] == []
 
 
-@pytest.mark.parametrize("torn", [0, 20])
+@every_row("torn", [0, 20])
 def test_verify_misses_the_end_of_a_run_in_the_ledger(tmp_path, torn):
     """Mutant: ``faults_of`` that does not compare the last event."""
     folder = whole(tmp_path)
@@ -281,7 +281,7 @@ def test_a_run_that_ends_while_it_is_verified_is_no_fault(tmp_path, monkeypatch)
     assert verified(folder)[0] == []
 
 
-@pytest.mark.parametrize("line", [0, 1, -1])
+@every_row("line", [0, 1, -1])
 def test_verify_looks_at_every_byte_of_a_line(tmp_path, line):
     """Mutants: ``_SEALED`` without its end; ``_link`` that decodes with replacements."""
     folder = journal(tmp_path, started("\ufffd"), host_end("\ufffd"), finished(host_end("\ufffd")))
@@ -295,7 +295,7 @@ def test_verify_looks_at_every_byte_of_a_line(tmp_path, line):
     assert b"\xef\xbf\xbd" in original[0]
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@every_row("kept", [True, False])
 def test_entries_of_the_ledger_that_name_no_line_are_faults(tmp_path, kept):
     folder = whole(tmp_path)
     if not kept:

@@ -81,7 +81,7 @@ def test_a_record_has_each_of_them(tmp_path):
     assert [(it.position, it.done) for it in found] == [(0, True), (1, False)]
 
 
-@pytest.mark.parametrize("failed", [False, True])
+@every_row("failed", [False, True])
 def test_an_item_that_a_later_run_sent_from_another_place_is_that_item(tmp_path, failed):
     """Mutants: ``earlier_changes`` without ``_supersede``; ``_supersede`` of all that are equal."""
     first = started(), plan("x", "y", "x"), change("s[0]", item="x"), change("s[2]", item="x"), ended("s[2]")

@@ -6,8 +6,6 @@ import json
 import time
 from dataclasses import replace
 
-import pytest
-
 from engine.records import past_runs
 from engine.records.chain import START, sealed
 from engine.records.past_runs import PastRuns
@@ -30,7 +28,7 @@ def written(name: str, *, sent: bool, status: Status = Status.CHANGED):
     return replace(ended(name), result=replace(step(name, status), commands=(line,) if sent else ()))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("end", "counts"),
     [
         (written("one", sent=True), 1),
@@ -53,7 +51,7 @@ def test_the_run_that_asks_is_no_earlier_one(tmp_path):
     assert past(folder, own=RUN).changes("a", YEARS) == ()
 
 
-@pytest.mark.parametrize("other", [{"playbook": "tool"}, {"inventory": ("/etc/hosts.yaml",)}])
+@every_row("other", [{"playbook": "tool"}, {"inventory": ("/etc/hosts.yaml",)}])
 def test_other_playbooks_and_inventories_are_others(tmp_path, other):
     folder = journal(tmp_path, started(), change("one"), written("one", sent=True))
     assert past(folder, **other).changes("a", YEARS) == ()

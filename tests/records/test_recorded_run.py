@@ -220,7 +220,7 @@ def test_absent_findings_of_a_host_stand_in_one_line(tmp_path):
     assert lines == ["  finding held: present  it is there", "  findings that are absent: one, two"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("asked", "said"),
     [
         ({"finding": "helt"}, "no record names the finding 'helt'; did you mean held?"),

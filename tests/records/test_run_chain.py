@@ -143,7 +143,7 @@ def test_what_a_record_goes_on_with_is_no_path(tmp_path, name):
         read_run(PrivateFolder(tmp_path / "nothing"), name)
 
 
-@pytest.mark.parametrize("number", ["1e400", "-1e999"])
+@every_row("number", ["1e400", "-1e999"])
 def test_a_number_that_no_record_has_is_a_fault_and_no_crash(tmp_path, number):
     """Mutant: codec.py without ``_finite``."""
     folder = chain(tmp_path)

@@ -43,7 +43,7 @@ def of_service(unit: Unit, **given):
     return service.undo(args, state, change)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("unit", "given", "back"),
     [
         (UP, {"state": "stopped"}, {"state": "started"}),
@@ -122,7 +122,7 @@ def test_a_unit_gets_its_earlier_file_and_is_restarted_only_after_that():
     assert "systemctl disable --now a.service" in made.stays[0]
 
 
-@pytest.mark.parametrize("always", [False, True])
+@every_row("always", [False, True])
 def test_the_copy_is_made_before_the_change_is_reported_and_for_clean_up_also_once_the_run_is_to_end(tmp_path, always):
     """Mutants: ``_not_kept`` without ``owed``; a copy with the effect of a probe."""
     path = tmp_path / "a.conf"

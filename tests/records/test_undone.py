@@ -15,6 +15,7 @@ from engine.records.recorded_run import earlier_changes
 from engine.values.playbook import Limits
 from engine.values.result import Mode
 from tests.records.recorded import change, ended, finished, host_end, journal, started, whole
+from tests.tables import every_row
 
 FIRST, UNDO, AGAIN = "20260101T000005Z-0001", "20260101T000009Z-0002", "20260101T000011Z-0003"
 
@@ -51,7 +52,7 @@ def test_undos_that_name_each_other_end(tmp_path):
     assert undone_hosts(undo(tmp_path, AGAIN, UNDO), [UNDO]) == {"a": AGAIN}
 
 
-@pytest.mark.parametrize("harm", ["gone", "garbled"])
+@every_row("harm", ["gone", "garbled"])
 def test_an_undo_whose_record_is_not_believed_makes_it_unknown(tmp_path, harm):
     """Mutants: ``_undoes`` by the index alone; an ``Entry`` without ``undoes``."""
     whole(tmp_path, FIRST, hosts=("a", "b"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -117,7 +116,7 @@ def test_hostile_text_is_never_markup(text):
     assert len(cells) == 4 + 4 + 5
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("mode", "words"), [("plan", "every host is healthy, or has a plan"), ("run", "every host is healthy or resolved")]
 )
 def test_a_success_says_of_what(mode, words):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-import pytest
-
 from engine.reporters.console import show_plans
 from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.recap import FIRST_SCREEN, ONE_SCREEN, SHOWN_GROUPS, recap
@@ -231,7 +229,7 @@ def test_more_causes_than_are_read_at_first_are_counted():
     assert lines[lines.index("", 1) - 1] == "  ... and 3 more causes on 3 hosts"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "error", ["login as bob was refused (keys: 2)", "its host key has changed: x", "the name cannot be resolved", "?"]
 )
 def test_whoever_cannot_be_reached_has_a_next_action(error):
@@ -248,7 +246,7 @@ def test_what_was_not_permitted_says_how_to_permit_it():
     assert action.startswith("  what to do: nothing was changed without a yes: run it again with --yes")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("error", "action", "words"),
     [
         (
@@ -321,7 +319,7 @@ def test_plans_that_are_alike_are_asked_about_as_one_and_unlike_victims_are_all_
     ]
 
 
-@pytest.mark.parametrize(("lines", "shown", "last"), [(61, 61, "+line 60"), (6000, 61, "... 5940 more lines")])
+@every_row(("lines", "shown", "last"), [(61, 61, "+line 60"), (6000, 61, "... 5940 more lines")])
 def test_a_long_diff_does_not_flood_the_console(lines, shown, last):
     """Mutants: host_lines.py ``_diff_lines`` that returns everything, or says a number that is one off."""
     diff = "".join(f"+line {number}\n" for number in range(lines))
@@ -339,7 +337,7 @@ def test_of_a_new_file_the_console_shows_the_beginning_only():
     assert told[-1].endswith("... 40 more lines: --report or --output json has all")
 
 
-@pytest.mark.parametrize("head", ["", "@@ -0,0 +1,51 @@\n"])
+@every_row("head", ["", "@@ -0,0 +1,51 @@\n"])
 def test_of_a_new_script_the_console_shows_its_path_and_how_long_it_is(head):
     """Mutants: host_lines.py that counts the header; that shows a script's text."""
     text = "+#!/bin/sh\n" + "".join(f"+line {number}\n" for number in range(50))
@@ -421,7 +419,7 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize("what", CAUSES)
+@every_row("what", CAUSES)
 def test_every_recap_of_a_host_that_is_not_fine_has_a_reason(what):
     result, words = CAUSES[what]
     filler = step(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from engine.secrets.masking import Masking
 from engine.text.many_words import MANY, FormsByPart, ManyWords
+from tests.tables import every_row
 from tests.transports.secret_forms import forms, leaks
 
 
-@pytest.mark.parametrize("count", [3, MANY, MANY + 1, 2000])
+@every_row("count", [3, MANY, MANY + 1, 2000])
 def test_the_words_that_stand_in_a_text_are_found_whatever_their_number(count):
     """Mutants: ``ManyWords`` without those of another length; ``_parts`` that stops one piece before the end."""
     chosen = random.Random(count)

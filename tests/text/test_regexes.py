@@ -199,9 +199,7 @@ def test_what_cannot_be_read_as_python_reads_it_is_refused():
     assert "2000 characters" in fault_in_regex("a" * 2001)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["a{100001}", "((((a{100}){100}){100}){100})", "(?:[ab]{400}){1,400}", r"(\.{9}){99,99999}"]
-)
+@every_row("pattern", ["a{100001}", "((((a{100}){100}){100}){100})", "(?:[ab]{400}){1,400}", r"(\.{9}){99,99999}"])
 def test_counted_repeats_that_would_take_all_memory_are_refused(pattern):
     """Mutants: groups are not multiplied; the smaller number counts."""
     assert "counted repeats are too large" in fault_in_regex(pattern)
@@ -401,7 +399,7 @@ def test_an_input_that_cannot_be_searched_for_its_pattern_is_refused(hasty):
     assert violations({"b": 1}, {"patternProperties": {SLOW: {}}, "additionalProperties": {"type": "string"}}) != []
 
 
-@pytest.mark.parametrize(
+@every_row(
     "step",
     [
         "- {id: a, processes: {patterns: ['python(']}}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,9 +72,7 @@ def test_what_names_a_thing_keeps_texts_apart(one, other, strict):
     assert together(one, other, strict=strict) is None
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("load: 97.3", "load: 3.2"), ("returned errors 3 of 4", "returned errors 2 of 4")]
-)
+@every_row(("one", "other"), [("load: 97.3", "load: 3.2"), ("returned errors 3 of 4", "returned errors 2 of 4")])
 def test_a_bare_number_in_a_reason_is_not_taken_for_a_quantity(one, other):
     assert together(one, other, strict=True) is None
     assert together(one, other, strict=False) is not None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.text.timestamps import day, written
 from tests.tables import every_row
 
@@ -11,7 +9,7 @@ NOW = 1795464000.0
 """2026-11-23T20:00:00Z."""
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "found"),
     [
         ("today", "2026-11-23T00:00:00Z"),

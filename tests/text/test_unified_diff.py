@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine.secrets.config_lines import masked_config
 from engine.text.unified_diff import MOST, unified
+from tests.tables import every_row
 
 texts = st.lists(st.sampled_from(["a", "b", "", "  x: 1", "-", "+ y"]), max_size=12).map("\n".join)
 
@@ -45,7 +46,7 @@ def test_patch_makes_one_text_of_the_other(tmp_path_factory, old, new):
     assert (folder / "f").read_text() == new if (folder / "f").exists() else new == ""
 
 
-@pytest.mark.parametrize(("old", "new"), [("", "a"), ("a", ""), ("a\n", "a"), ("a", "a\n")])
+@every_row(("old", "new"), [("", "a"), ("a", ""), ("a\n", "a"), ("a", "a\n")])
 def test_the_end_of_the_last_line_counts(old, new):
     assert "\\ No newline at end of file" in unified(old, new, "f", "f")
 
@@ -94,6 +95,6 @@ def test_very_long_texts_are_not_compared_and_that_is_said():
     assert unified("", old, "a", "b").startswith("--- a\n+++ b\n@@ -0,0 +1,40000 @@\n+0\n")
 
 
-@pytest.mark.parametrize(("name", "old"), [("a\nb", "x"), ("/dev/null", "")])
+@every_row(("name", "old"), [("a\nb", "x"), ("/dev/null", "")])
 def test_the_names_stand_as_they_are(name, old):
     assert unified(old, "y\n", name, "b").startswith(f"--- {name}\n+++ b\n@@ ")

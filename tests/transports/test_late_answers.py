@@ -6,11 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 from engine.sessions.command_run import CommandRun
 from engine.sessions.framed_output import Stream
 from engine.values.command import Command, Effect
+from tests.tables import every_row
 from tests.transports.interrupts import Pressed
 
 TOKEN = "mark"
@@ -50,7 +49,7 @@ def attempt(effect: Effect, session: SleptSession, slept: float, left: tuple[str
     return made
 
 
-@pytest.mark.parametrize("at", [1, 2, 5])
+@every_row("at", [1, 2, 5])
 def test_an_answer_that_has_come_counts_however_late_it_is_read(at):
     """Mutants: no ``_asleep`` in ``change``, in ``probe``."""
     changed = attempt(Effect.WRITE, SleptSession(at), 1000.0).change()
@@ -59,7 +58,7 @@ def test_an_answer_that_has_come_counts_however_late_it_is_read(at):
     assert (probed.exit_code, probed.stdout, probed.timed_out) == (0, "well\n", False)
 
 
-@pytest.mark.parametrize("at", [1, 2])
+@every_row("at", [1, 2])
 def test_a_change_that_ended_before_its_time_was_up_is_over(at):
     """Mutant: ``change`` without ``_caught_up`` before the command is ended."""
     done = attempt(Effect.WRITE, SleptSession(at), 3.1).change()
