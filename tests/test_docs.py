@@ -31,7 +31,7 @@ GENERATED = {"architecture.md", "contributing.md", "changelog.md", "playbook-cov
 }
 """Pages of the site that are made while it is built."""
 
-named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+named = every_row("page", PAGES, ids=lambda page: page.name)
 
 
 def hook(name: str = "reference"):
@@ -158,7 +158,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("page", "title", "text"), EXAMPLES)
+@every_row(("page", "title", "text"), EXAMPLES)
 def test_every_yaml_example_is_good(page: Path, title: str, text: str, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind = kind_of(text)

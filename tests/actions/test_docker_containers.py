@@ -14,6 +14,7 @@ from engine.values.command import Effect
 from engine.values.plan import Blocked, Change, NoChange, Risk
 from engine.values.types import Duration, Size, Unknown
 from tests.probe_driver import drive
+from tests.tables import every_row
 from tests.waiting import until
 
 pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
@@ -278,7 +279,7 @@ def test_kubernetes_own_and_paused_ones_are_not_touched(engine):
     engine("unpause", name)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "args",
     [
         {"do": "update"},

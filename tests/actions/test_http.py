@@ -28,6 +28,7 @@ from engine.values.types import Unknown
 from tests.actions.local_connection import Fed, wired
 from tests.probe_driver import SHELLS, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 pytestmark = pytest.mark.real("curl")
 shells = pytest.mark.parametrize("shell", each(SHELLS))
@@ -424,7 +425,7 @@ def test_without_curl_no_header_is_shown_and_nothing_is_sent(service, tmp_path):
         asked(f"{service.url}/status", connection=bare(without_curl(tmp_path / "none")))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({"url": "ftp://x/y"}, "http://"),
@@ -451,7 +452,7 @@ def test_a_mistake_is_refused(values, words):
         build(http.Args, values)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("path", "keys"),
     [
         ("a.b", ("a", "b")),

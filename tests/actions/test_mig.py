@@ -172,7 +172,7 @@ WANTED = {"0": ["3g.40gb", "3g.40gb"]}
 OFF = (("Disabled", "Disabled"),) * 2
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "layout", "findings"),
     [
         pytest.param(Host(modes=OFF), {}, set(), id="no MIG"),
@@ -232,7 +232,7 @@ def test_nothing_is_destroyed_while_somebody_holds_the_gpu_or_that_is_not_known(
     assert concluded(Host(instances=("7g.80gb",)), layout=WANTED, rebuild=True) == {"other", "held"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("host", "layout", "why"),
     [
         (Host(modes=OFF), WANTED, f"nvidia-smi -i {A} -mig 1"),

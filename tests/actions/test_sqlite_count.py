@@ -16,6 +16,7 @@ from engine.values.command import Effect
 from engine.values.types import Unknown
 from tests.probe_driver import SHELLS, Here, drive
 from tests.real_processes import each
+from tests.tables import every_row
 
 shells = pytest.mark.parametrize("shell", each(SHELLS))
 pytestmark = pytest.mark.real("sqlite3")
@@ -158,9 +159,7 @@ def test_a_database_that_others_can_change_is_not_opened_by_root(tmp_path, whose
     writer.close()
 
 
-@pytest.mark.parametrize(
-    "values", [{"database": "x"}, {"table": ""}, {"growing": True}, {"table": "a\nb"}, {"apart": "1h"}]
-)
+@every_row("values", [{"database": "x"}, {"table": ""}, {"growing": True}, {"table": "a\nb"}, {"apart": "1h"}])
 def test_a_mistake_is_refused(values):
     with pytest.raises(ConfigError):
         build(sqlite_count.Args, {"database": "/x", "table": "t", **values})

@@ -13,6 +13,7 @@ from engine.facts.system import systemd_units
 from engine.lang.arguments import build
 from tests.actions.run_step import ACTIONS, carry_out, take
 from tests.systemd_host import boot
+from tests.tables import every_row
 
 pytestmark = pytest.mark.real("systemd")
 
@@ -129,7 +130,7 @@ def test_where_no_systemd_runs_the_step_is_skipped(monkeypatch, tmp_path):
     assert take("systemd_unit", {"name": "x", "content": TEXT}).status == "skipped"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("values", "words"),
     [
         ({"name": "a"}, "exactly one"),

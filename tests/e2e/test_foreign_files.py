@@ -11,6 +11,7 @@ import pytest
 from engine.actions import discover
 from engine.app.input_files import GivenInputs, open_included, read_beside, read_inputs, read_inventory, read_playbook
 from engine.errors import ConfigError
+from tests.tables import every_row
 
 SECRET = "hunter2"
 
@@ -51,10 +52,11 @@ def book(tmp_path):
 LOOK = "  - {id: a, command: {argv: [echo, x]}}\n"
 
 
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_nothing_of_a_foreign_file_is_repeated(kind, book, tmp_path):
-    foreign = tmp_path / "books" / "foreign.yaml"
-    playbook = read_playbook(book(LOOK), discover())
+@every_row("kind", FOREIGN)
+def test_nothing_of_a_foreign_file_is_repeated(kind, book):
+    outer = book(LOOK)
+    foreign = outer.parent / "foreign.yaml"
+    playbook = read_playbook(outer, discover())
     foreign.write_text(FOREIGN[kind])
     including = book("  - {id: a, include: foreign}\n", name="including")
     tries = {

@@ -63,8 +63,8 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("role", ["playbook", "inventory", "inputs"])
-@pytest.mark.parametrize("kind", FILES)
+@every_row("role", ["playbook", "inventory", "inputs"])
+@every_row("kind", FILES)
 def test_a_file_that_is_none_of_ours_is_one_clear_line_at_once(place, kind, role):
     content, words = FILES[kind]
     (place / "odd.yaml").write_bytes(content)
@@ -166,7 +166,7 @@ def test_a_name_that_looks_like_a_keyword_is_a_name():
     assert load_playbook(text, "toy.yaml", ACTIONS).inputs[0].default == {"$ref": "y"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("value", "words"),
     [
         (

@@ -150,7 +150,7 @@ def test_the_text_of_a_plan_has_what_its_report_cuts_short():
 STEP = {"kind": "process", "key": "8:1", "say": "pid 8", "pid": 8, "user": "bob", "command": "his.py"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     "change",
     [
         lambda tree: tree["hosts"][0]["steps"][0]["targets"].append(STEP),

@@ -13,6 +13,7 @@ import pytest
 from engine.app import completion
 from tests.program import runbook
 from tests.reporters.terminal import Terminal
+from tests.tables import every_row
 
 HOSTS = (
     "hosts:\n"
@@ -48,7 +49,7 @@ def proposed(*words: str) -> list[str]:
     return [line.removeprefix("plain,") for line in said.out.splitlines() if line]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("words", "there"),
     [
         (["ru"], ["run"]),

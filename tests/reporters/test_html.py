@@ -22,6 +22,7 @@ from engine.values.playbook import Phase, Severity
 from engine.values.result import HostResult, Status, StepResult, Verdict
 from tests.reporters.hostile_texts import HOSTILE
 from tests.reporters.sample_runs import command, finished, sample_host, sample_of, step
+from tests.tables import every_row
 
 
 class Page(HTMLParser):
@@ -89,7 +90,7 @@ def test_its_script_makes_no_markup_out_of_text():
     )
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@every_row("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_adds_no_element_and_comes_back_as_it_was(text, empty):
     """Mutants: html/__init__.py ``_json`` without ``_IN_SCRIPT``, ``_page`` without ``escape``; ``Texts`` without ``printable``."""
     bad = step(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.errors import Cancelled
 from tests.real_processes import end, gone, shows_up
+from tests.tables import every_row
 from tests.transports.commands import change, late, look, script
 from tests.transports.interrupts import pressing
 from tests.waiting import until
@@ -41,7 +42,7 @@ def test_output_is_exact_also_without_a_newline_and_on_both_streams(connection):
     assert (empty.exit_code, empty.stdout, empty.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 137, 254, 255])
+@every_row("code", [0, 1, 2, 126, 127, 137, 254, 255])
 def test_exit_codes_are_those_of_the_program(connection, code):
     for command in (script(f"exit {code}"), change(f"exit {code}"), script(f"exit {code}", foreign=True)):
         (done,) = connection.run(command)
