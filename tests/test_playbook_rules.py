@@ -383,7 +383,7 @@ def test_a_cuda_probe_says_failed_only_where_torch_could_try(tmp_path, torch, co
 
     Mutants: the probe that only imports torch, or that loops over no device.
     """
-    look = next(it for it in book("zombie-gpu").diagnose if it.id == "cuda")
+    look = next(it for it in book("cuda-context").diagnose if it.id == "cuda")
     (tmp_path / "torch.py").write_text(torch)
     argv = [sys.executable, *look.args["argv"][1:]]
     done = subprocess.run(argv, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
@@ -396,26 +396,6 @@ def test_a_service_that_cannot_be_looked_at_has_a_next_action():
     there = rule("runner-monitor", "no_service")
     assert evaluate(there.when, scope("runner-monitor", told["systemd"])) is True
     assert evaluate(there.when, scope("runner-monitor", told["tmux"])) is False
-
-
-@every_row("spare_busy", [True, False])
-@every_row(
-    ("pid", "ppid", "server_argv", "held"),
-    [
-        (7, 1, ["serve"], False),
-        (8, 7, ["serve"], False),
-        (10, 8, ["serve"], False),
-        (9, 1, ["serve"], True),
-        (7, 1, [], True),
-    ],
-)
-def test_the_server_that_a_run_has_started_is_not_left_over(spare_busy, pid, ppid, server_argv, held):
-    """Mutants: `held` without `server.pids`, or without the processes that the server has started."""
-    found = [{"pid": pid, "ppid": ppid}]
-    seen = {"leftover": found, "processes": found, "matches": found}
-    looks = {"holders": seen, "matches": seen, "server": {"pids": [7], "tree": [7, 8]}}
-    given = scope("zombie-gpu", looks, server_argv=server_argv, spare_busy=spare_busy)
-    assert evaluate(rule("zombie-gpu", "held").when, given) is held
 
 
 XID = "NVRM: Xid (PCI:0000:3b:00): {}"
