@@ -25,7 +25,7 @@ def test_the_readme_is_read_in_a_few_minutes():
 
 def test_the_playbook_of_the_readme_is_good():
     (text,) = [block for block in blocks("yaml") if "diagnose:" in block]
-    assert load_playbook(text, "playbooks/stuck-training.yaml", discover()).remediate[0].action == "pkill"
+    assert load_playbook(text, "playbooks/stuck-training.yaml", discover()).remediate[0].action == "end"
 
 
 def test_the_inventory_of_the_readme_is_good(tmp_path):

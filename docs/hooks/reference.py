@@ -296,8 +296,13 @@ def table_of(name: str) -> str:
         case ["keys", "step"]:
             return _step_table()
         case ["keys", "finding"]:
-            items = properties["findings"]["items"]
+            items = properties["findings"]["items"]["else"]
             return _key_table(items["properties"], required=items["required"])
+        case ["keys", "group"]:
+            items = properties["findings"]["items"]["then"]
+            return _key_table(items["properties"], required=items["required"])
+        case ["keys", "defaults"]:
+            return _key_table(properties["defaults"]["properties"])
         case ["keys", "limits"]:
             return _key_table(properties["limits"]["properties"])
         case ["keys", "samples"]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.actions import discover
-from engine.actions.processes import device_holders, fuser, pkill, processes
+from engine.actions.processes import device_holders, fuser, gpu_jobs, pkill, processes
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
 from engine.facts.gpu_jobs import classification, leftover
@@ -305,6 +305,49 @@ def test_without_an_uptime_nobody_is_taken_for_old(machine, seconds, old):
             wanted([aged], asked)
     else:
         assert wanted([aged], asked) == [aged] * old
+
+
+def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_once(stage, gpus):
+    """Mutants: `gpu_jobs` without either of the two; with a process twice; without ``why``, ``starters``, ``summary``."""
+    machine = gpus(0, 97)
+    both, matching = stage.job("/dev/nvidia0"), stage.job()
+    holding, busy = stage.job("/dev/nvidia0", name="exporter"), stage.job("/dev/nvidia1", name="python other.py")
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,))), machine)
+    assert {it.pid: it.why for it in state.all} == {
+        both.pid: "matches the patterns, holds /dev/nvidia0",
+        matching.pid: "matches the patterns",
+        holding.pid: "holds /dev/nvidia0",
+        busy.pid: "holds /dev/nvidia1",
+    }
+    assert {it.pid for it in state.leftover} == {both.pid, matching.pid, holding.pid}
+    assert [it.pid for it in state.at_work] == [busy.pid]
+    assert state.summary == "2 leftover processes hold /dev/nvidia0, and 1 more is left over"
+    assert (state.devices, state.gpus) == (("/dev/nvidia0",), (uuid(0),))
+    assert {it.pid for it in state.unlisted} == {both.pid, holding.pid, busy.pid}
+    assert isinstance(gpu_jobs.holds(gpu_jobs.Args(), state), Fails)
+    alone = drive(gpu_jobs.probe(gpu_jobs.Args(devices=("/dev/nvidia1",))), machine)
+    assert ([it.pid for it in alone.all], alone.leftover, alone.summary) == ([busy.pid], (), "no process is left over")
+    assert isinstance(gpu_jobs.holds(gpu_jobs.Args(), alone), Holds)
+
+
+def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage):
+    job = stage.job()
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,))), machine)
+    assert ([it.pid for it in state.leftover], state.summary) == ([job.pid], "1 process of the job is left over")
+    assert all("pid" in it or "service" in it or "container" in it for it in state.starters)
+
+
+def test_of_jobs_whose_gpus_are_not_known_nothing_is_left_over(stage, gpus, tmp_path):
+    """A hung driver; and device nodes that a GPU should have."""
+    machine = gpus(0, exit_code=9, instead="driver")
+    job = stage.job("/dev/nvidia0")
+    state = drive(gpu_jobs.probe(gpu_jobs.Args()), machine)
+    assert isinstance(state.leftover, Unknown)
+    assert isinstance(state.summary, Unknown)
+    assert [it.pid for it in state.all] == [job.pid]
+    bare = Machine(path=Pretended().install(tmp_path / "smi"))
+    with pytest.raises(ProbeError, match="an NVIDIA GPU seems to be present"):
+        drive(gpu_jobs.probe(gpu_jobs.Args(patterns=("nobody_at_all",), devices=("/dev/nvidia-none*",))), bare)
 
 
 def test_holders_are_joined_with_what_nvidia_smi_lists(stage, gpus):

@@ -11,12 +11,14 @@ import pytest
 
 from engine.actions.processes import processes
 from engine.errors import ProbeError
+from engine.facts.processes import table
 from engine.facts.processes.table import ask_processes, read_processes, table_of
 from engine.facts.processes.table_script import BUDGET, CROWD, CROWDED, SHARE
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Unknown
 from tests.probe_driver import broken_awk, drive
 from tests.real_processes import NOBODY, Machine, children_in, computed, start_of
+from tests.tables import every_row
 from tests.waiting import until
 
 
@@ -365,3 +367,18 @@ def test_a_thousand_processes_are_listed_in_half_a_second(stage):
     mine = [pid for pid, it in seen.rows.items() if it.process.ppid == crowd.pid]
     assert len(mine) == 1000
     assert spent < 1.5, "half a second on a quick machine"
+
+
+@every_row(
+    ("cgroup", "unit"),
+    [
+        ("/system.slice/jupyter.service", "jupyter.service"),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/lab.service", "lab.service"),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice", ""),
+        ("/system.slice/docker-0123.scope", ""),
+        ("-", ""),
+    ],
+)
+def test_the_service_that_a_process_runs_in_is_the_innermost_that_is_no_manager(cgroup, unit):
+    """Mutants: `_unit` with the outermost; with a user's own manager."""
+    assert table._unit(cgroup) == unit

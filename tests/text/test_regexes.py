@@ -22,6 +22,7 @@ from engine.actions.processes.components import discovery
 from engine.actions.system import kernel_log, starts
 from engine.errors import ConfigError, ProbeError
 from engine.facts.commands.output_parsing import parsed
+from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.kernel.events import OomKill
 from engine.facts.kernel.oom_victims import sort_kills
 from engine.facts.process_selection import by_command_line
@@ -346,7 +347,7 @@ def row(pid: int, user: str, line: str) -> Row:
 
 def chosen(pattern: str, *rows: Row) -> by_command_line.CommandLineMatch:
     table = Table(rows={it.process.pid: it for it in rows}, way_in=(), uid=0)
-    return by_command_line._chosen([compile_regex(pattern)], table, ())
+    return by_command_line.chosen([compile_regex(pattern)], table, (), (), JobArguments())
 
 
 def test_a_process_that_cannot_be_searched_is_left_alone_and_named(hasty):
@@ -379,7 +380,7 @@ def test_of_a_component_whose_process_cannot_be_searched_it_is_not_known_whether
 
 def test_another_pattern_may_still_find_it(hasty):
     table = Table(rows={50: row(50, "eve", f"{ENDLESS} train")}, way_in=(), uid=0)
-    state = by_command_line._chosen([compile_regex(SLOW), compile_regex("train")], table, ())
+    state = by_command_line.chosen([compile_regex(SLOW), compile_regex("train")], table, (), (), JobArguments())
     assert [it.pid for it in state.matches] == [50]
     assert state.unsearched == ()
 

@@ -1,8 +1,9 @@
 """Find the processes of GPU jobs: those whose command lines match, and those that hold a GPU, each once.
 
 A process counts because a pattern (a Python regular expression, searched in the arguments joined by spaces) matches
-it, because it has a device open, or for both; the reason stands in its `why`. What is left over of a job is told from
-jobs at work by samples of the GPUs. The result is what `end` takes: `end: {processes: "{{ jobs.leftover }}"}`.
+it, because it has a device open, or for both; the reason stands in its `why`. What is left over of a job is
+distinguished from jobs at work by samples of the GPUs. The result is what `end` takes:
+`end: {processes: "{{ jobs.leftover }}"}`.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan
     foreign = by_open_files.foreign(walk, closer.load.pids())
     if isinstance(now.all, Unknown):
         return replace(now, leftover=now.all, at_work=now.all, summary=now.all, foreign=foreign)
-    every = tuple(replace(described(it.pid, walk, closer.load), devices=it.devices, why=it.why) for it in now.all)
+    every = tuple(replace(described(one.pid, walk, closer.load), devices=one.devices, why=one.why) for one in now.all)
     sides = classify(every, before, closer)
     blind = next((Unknown(why=f"pid {one.pid}: {one.why}") for one in now.unsearched), None)
     leftover = sides.leftover or blind or ()
@@ -207,4 +208,9 @@ def holds(args: Args, state: State) -> Holds | Fails:
 def by_hand(args: Args) -> tuple[str, ...]:
     """The lines that a person would paste."""
     lines = [f"pgrep -af -- {shlex.quote(pattern)}" for pattern in args.patterns]
-    return (*lines, f"fuser -v {' '.join(args.devices)} 2>&1", "nvidia-smi  # twice: is its GPU at work?")
+    return (
+        *lines,
+        f"fuser -v {' '.join(args.devices)} 2>&1",
+        "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_gpu_memory --format=csv",
+        "nvidia-smi  # twice: is its GPU at work?",
+    )
