@@ -70,6 +70,7 @@ HEALTH = {
     "not_in_fabric": {"fabric_down"},
     "slowed": {"throttled"},
     "machine_hangs": STUCK_DRIVER,
+    "file_server": {"nfs_hang"},
     "fault": {"uncontained", "xid_reboot", "xid_reset", "remap_failed", "driver_hang"},
 }
 INCLUDED = {f"gpu_{finding}": faults for finding, faults in HEALTH.items()}
@@ -85,6 +86,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "exclusive": {"exclusive"},
         "no_answer": NO_SMI,
     },
+    "cuda-context": {"no_probe": FAULTS},  # no host of the lab has a torch
     "gpu-xid": {
         "driver_fault": MISMATCH,
         "reboot_needed": {"xid_reboot", "gpu_lost"},
@@ -301,7 +303,11 @@ def _of_this_machine(name: str) -> dict[str, set[str]]:
     return {"booted_since": {"silent_stop"}} if late else {}
 
 
-EVERY = sorted((it.stem for it in library().glob("*.yaml")), key=lambda it: (it != "training-crash", it))
+OF_A_JOB = {"reallocate-gpus", "try-server"}
+"""What they look at is named by inputs that no host of the lab has."""
+EVERY = sorted(
+    (it.stem for it in library().glob("*.yaml") if it.stem not in OF_A_JOB), key=lambda it: (it != "training-crash", it)
+)
 """The one first that looks for a leak: none lasts."""
 
 

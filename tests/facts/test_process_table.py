@@ -11,8 +11,7 @@ import pytest
 
 from engine.actions.processes import processes
 from engine.errors import ProbeError
-from engine.facts.processes import table
-from engine.facts.processes.table import ask_processes, read_processes, table_of
+from engine.facts.processes.table import _unit, ask_processes, read_processes, table_of
 from engine.facts.processes.table_script import BUDGET, CROWD, CROWDED, SHARE
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Unknown
@@ -381,4 +380,4 @@ def test_a_thousand_processes_are_listed_in_half_a_second(stage):
 )
 def test_the_service_that_a_process_runs_in_is_the_innermost_that_is_no_manager(cgroup, unit):
     """Mutants: `_unit` with the outermost; with a user's own manager."""
-    assert table._unit(cgroup) == unit
+    assert _unit(cgroup) == unit
