@@ -82,8 +82,11 @@ class _Checking:
 
     def of_values(self) -> Allowed:
         """What a value of ``let`` may name."""
+        return self._of_findings({**self._probes, ACROSS: shown(Compared)})
+
+    def _of_findings(self, probes: Mapping[str, tuple[str, ...]]) -> Allowed:
         acts = frozenset(step.id for step in (*self._book.remediate, *self._book.verify))
-        return replace(self._allowed(self._probes, acts), past=self._past)
+        return replace(self._allowed(probes, acts), past=self._past)
 
     def ids(self) -> Iterator[Problem]:
         """An id names one thing only."""
@@ -298,7 +301,7 @@ class _Checking:
 
     def findings(self) -> Iterator[Problem]:
         """Expressions and texts of findings name probes and their fields."""
-        allowed = self.of_values()
+        allowed = self._of_findings(self._probes)
         for rule in self._book.findings:
             if not rule.part:
                 yield from self._finding(rule, self._finding_paths[id(rule)], allowed)

@@ -280,6 +280,7 @@ def test_a_job_that_is_idle_now_and_then_is_at_work(stage, gpus, monkeypatch):
         (machine.path / "calls").unlink()
 
 
+@LAB
 def test_only_the_processes_of_a_user_and_only_old_ones_are_chosen(stage, gpus):
     """Mutants: ``wanted`` without the user; without the age; with an age from which on they count."""
     machine = gpus(0)
@@ -307,6 +308,7 @@ def test_without_an_uptime_nobody_is_taken_for_old(machine, seconds, old):
         assert wanted([aged], asked) == [aged] * old
 
 
+@LAB
 def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_once(stage, gpus):
     """Mutants: `gpu_jobs` without either of the two; with a process twice; without ``why``, ``starters``, ``summary``."""
     machine = gpus(0, 97)
@@ -337,6 +339,7 @@ def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage
     assert all("pid" in it or "service" in it or "container" in it for it in state.starters)
 
 
+@LAB
 def test_of_jobs_whose_gpus_are_not_known_nothing_is_left_over(stage, gpus, tmp_path):
     """A hung driver; and device nodes that a GPU should have."""
     machine = gpus(0, exit_code=9, instead="driver")
@@ -350,6 +353,7 @@ def test_of_jobs_whose_gpus_are_not_known_nothing_is_left_over(stage, gpus, tmp_
         drive(gpu_jobs.probe(gpu_jobs.Args(patterns=("nobody_at_all",), devices=("/dev/nvidia-none*",))), bare)
 
 
+@LAB
 def test_holders_are_joined_with_what_nvidia_smi_lists(stage, gpus):
     machine = gpus(0, 0, apps=f"{uuid(0)}, 999999, python, 100\n")
     one, two = stage.job("/dev/nvidia0", "/dev/nvidiactl"), stage.job("/dev/nvidia-uvm")
