@@ -52,6 +52,22 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "leak_fills_within": 1000000,
             },
         ),
+        "try-server": Scenario(
+            hosts=(_HEALTHY,),
+            inputs={
+                "server_argv": ["python3", "-m", "http.server", "30000", "--bind", "127.0.0.1"],
+                "server_folder": "/run/lab",
+                "server_url": "http://127.0.0.1:30000/",
+            },
+        ),
+        "reallocate-gpus": Scenario(
+            hosts=("gpu-01=inference_died",),
+            inputs={
+                "config": f"{PIPELINE}/orch.toml",
+                "allocation_mode": "sglang.d1t1p1+d2t1p1",
+                "batch_key": "batch_size",
+            },
+        ),
         "gpu-xid": Scenario(
             hosts=(
                 *("gpu-01=xid_reboot", "gpu-02=xid_reset", "gpu-03=xid_application", "gpu-04=xid_before_boot"),

@@ -471,6 +471,7 @@ HELD_ELSEWHERE = {
     "reboot": "it asks systemd; its note goes through SAFE to /var/lib/runbook (tests/shell/test_writing_scripts.py)",
     "scheduler": "it asks the scheduler; its mark goes through SAFE to /var/lib/runbook (the same)",
     "fetch": "it reads by view.sh (tests/shell), and writes in a directory that it has made by SAFE",
+    "end": "it ends processes",
     "faulted_processes": "it ends processes",
     "fuser": "it ends processes",
     "pkill": "it ends processes",
