@@ -189,7 +189,7 @@ def job(text: str | None, age: float = 60.0, **kernel: Any) -> dict[str, Any]:
 
 def killed(ago: float) -> dict[str, Any]:
     """What the kernel said so many seconds before its log was read; the ranks wrote their last line 60 s before."""
-    return {"text": "Out of memory: Killed process 1 (python3)", "seconds": NOW - ago}
+    return {"pid": 1, "name": "python3", "seconds": NOW - ago}
 
 
 FULL = "OSError: [Errno 28] No space left on device: 'x.pt'\n"

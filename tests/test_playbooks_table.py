@@ -22,7 +22,7 @@ PAGE = (FOLDER / "README.md").read_text()
 NUMBERS = {"S0": 23, "S1": 18, "S2": 19, "S3": 19, "S4": 25}
 """How many rows each document has."""
 
-SECTIONS: dict[str, str] = dict(re.findall(r"^## (S\d)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+SECTIONS: dict[str, str] = dict(re.findall(r"^## [^\n]*\((S\d)\)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 KINDS = {"inputs": "inputs", "input": "inputs"} | dict.fromkeys(
     ("probe", "probes", "step", "steps", "finding", "findings", "verify", "include", "advice of", "probe of"), "ids"
 )
@@ -64,7 +64,7 @@ def contents(book: str) -> dict[str, set[str]]:
     tree = yaml.load((FOLDER / f"{book}.yaml").read_text(), Loader)
     ids: set[str] = set()
     for it in (it for section in ("diagnose", "findings", "remediate", "verify") for it in tree.get(section) or ()):
-        ids |= {it["id"]} if "id" in it else set()
+        ids |= {one["id"] for one in it.get("findings", [it]) if "id" in one}
         if "include" in it:
             ids |= {f"{it['id']}_{inner}" for inner in contents(it["include"])["ids"]}
     return {"ids": ids, "inputs": set(tree.get("inputs") or ())}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.actions import discover
-from engine.app.input_files import find_playbook, read_playbook, read_text
+from engine.app.input_files import ENDINGS, find_playbook, read_playbook, read_text
 from engine.app.secret_masking import masked_by, secrets_in_playbook_file
 from engine.errors import ConfigError
 from engine.values.types import plural
@@ -39,6 +40,25 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
         said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
         warned = masked_by(secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said]))
         yield Checked(warned, good=True, warned=bool(warnings))
+
+
+def named_files(names: Sequence[str]) -> tuple[str, ...]:
+    """*names* with the playbooks of each directory in its place; without names those of ``./playbooks``.
+
+    Raises ConfigError where a directory has none.
+    """
+    found: list[str] = []
+    for name in names or ("playbooks",):
+        if not Path(name).is_dir():
+            found.append(name)
+            continue
+        inside = sorted(str(path) for path in Path(name).iterdir() if path.suffix in ENDINGS and path.is_file())
+        if not inside:
+            raise ConfigError(f"no playbook in {name}: no file there ends in {' or '.join(ENDINGS)}")
+        found += inside
+    if found == ["playbooks"]:
+        raise ConfigError("no playbook was named, and there is no directory ./playbooks here")
+    return tuple(found)
 
 
 def rules_text() -> str:

@@ -86,6 +86,8 @@ class Run:
         self._shown: dict[str, tuple[HostResult, HostResult]] = {}
         self._owed = RunRecords(run_facts(order, self._mask), self._mask) if order.keeps_owed else None
         self._journal = record(self.id)
+        self.waiting = False
+        """Whether the run, which is over, has planned something that it did not do."""
         self.emit = self._fan_out(reporters)
         self.shared = transports.SharedConnections()
         self.fleet = self._fleet()
@@ -234,6 +236,7 @@ class Run:
             totals={verdict.value: counted[verdict] for verdict in Verdict if counted[verdict]},
             scripts=scripts_of(hosts),
         )
+        self.waiting = bool(counted[Verdict.PLANNED])
         self.emit(RunFinished(result=result))
         if self._journal:
             self._journal.close()

@@ -39,6 +39,7 @@ from engine.inventory.host_patterns import select
 from engine.lang.includes import inputs_of_parts
 from engine.lang.static_arguments import problems_with_inputs_given
 from engine.protocols import ConnectOptions
+from engine.secrets.detection import masked_argv
 from engine.sessions.shared_password import SharedPassword
 from engine.values.inventory import Inventory, Selection
 from engine.values.playbook import Phase, Playbook, Step
@@ -47,6 +48,8 @@ from engine.values.run_origin import RunOrigin
 from engine.values.types import Json, plural
 from engine.values.units import duration, time_span
 from engine.wording.limits import limit_lines
+
+ONLY_PLAN = "--dry-run"
 
 Options = Mapping[str, Any]
 """The options of a command line, by name."""
@@ -350,7 +353,15 @@ def perform(
     gc.set_threshold(20_000, 50, 100)
     with outputs:
         code = go(run, options, person, stops_before=stops_before)
+    if stops_before and run.waiting and options["output"] == "console" and options.get("typed"):
+        person.say(f"to do it, after a yes: {run.masked_value(_typed_to_do_it(options['typed']))}")
     return outputs.code(code)
+
+
+def _typed_to_do_it(typed: Sequence[str]) -> str:
+    """The command line *typed* as it is typed to do what the plan shows, without the secrets in it."""
+    words = [word for word in masked_argv(typed) if word != ONLY_PLAN]
+    return shlex.join(["runbook", *words])
 
 
 def go(run: Run, options: Options, person: Person, *, stops_before: bool) -> int:

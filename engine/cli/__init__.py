@@ -101,7 +101,7 @@ def run(playbook: str, **options: Any) -> int:
     from engine.app.run_command import run_playbook
     from engine.app.terminal import Terminal
 
-    return run_playbook(playbook, options, Terminal())
+    return run_playbook(playbook, {**options, "typed": sys.argv[1:]}, Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Do the clean-up that interrupted runs owe to hosts.")
@@ -210,19 +210,39 @@ def hosts(pattern: str, inventory: Sequence[str], include_not_ready: bool, verbo
 def check(playbook: Sequence[str], strict: bool, rules: bool) -> int:
     """Validate playbooks: report every mistake at once, with its place; then warn of what is likely to go wrong.
 
-    Connects to no host. A comment `# runbook: allow RULE` on a line, or above it, switches a warning off there.
+    PLAYBOOK may be a directory; without any, the playbooks in ./playbooks are checked. A comment
+    `# runbook: allow RULE` on a line, or above it, switches a warning off there. Connects to no host.
     """
-    from engine.app.check_command import checked, rules_text
+    from engine.app.check_command import checked, named_files, rules_text
 
     if rules:
         tell(rules_text())
-    elif not playbook:
-        raise click.UsageError("name a playbook, or --rules")
     faulty = False
-    for report in checked(playbook):
+    for report in checked(named_files(playbook) if playbook or not rules else ()):
         click.echo(printable(report.text), err=not report.good)
         faulty = faulty or not report.good or (strict and report.warned)
     return 2 if faulty else 0
+
+
+@cli.command(context_settings=CONTEXT, short_help="Write an inventory, a first playbook and a check for CI.")
+@click.argument("directory", default=".", type=click.Path(file_okay=False))
+def init(directory: str) -> None:
+    """Write the files to begin with to DIRECTORY: an inventory, a first playbook, and a check of playbooks for CI.
+
+    Nothing is written where one of them is there already.
+    """
+    from engine.app.init import init_text
+
+    tell(init_text(directory))
+
+
+@cli.command(context_settings=CONTEXT, short_help="Write a new playbook to ./playbooks.")
+@click.argument("name")
+def new(name: str) -> None:
+    """Write a playbook called NAME to ./playbooks, complete and commented, to be changed."""
+    from engine.app.init import new_text
+
+    tell(new_text(name))
 
 
 @cli.command(context_settings=CONTEXT, short_help="Show what PLAYBOOK, or a saved plan, does, in words.")

@@ -35,6 +35,16 @@ class HistoryCall:
     """The texts that it is called with; None where it is not called, or they are not written out."""
 
 
+@dataclass(frozen=True, slots=True)
+class ElementAttribute:
+    """An attribute of the elements of a probe's list: ``jobs.leftover | selectattr('seconds', 'gt', 60)``."""
+
+    probe: str
+    field: str
+    """The field of the probe that is the list."""
+    attribute: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParsedTemplate:
     """What is read from the tree of a template."""
@@ -52,6 +62,7 @@ class ParsedTemplate:
     bends_secrets: bool
     """It does anything else with secrets: what comes of that could not be hidden."""
     history: tuple[HistoryCall, ...]
+    elements: tuple[ElementAttribute, ...]
     tree: nodes.Template
     environment: Environment
 
@@ -77,6 +88,7 @@ def read_tree(tree: nodes.Template, environment: Environment) -> ParsedTemplate:
         secrets=frozenset(inserted),
         bends_secrets=_bends_secrets(everything, inserted),
         history=tuple(_history(everything)),
+        elements=tuple(_elements(everything)),
         tree=tree,
         environment=environment,
     )
@@ -229,3 +241,37 @@ def _history(everything: list[Any]) -> Iterator[HistoryCall]:
             names.discard(id(node.node))
             yield HistoryCall(node.attr, None)
     yield from (HistoryCall("", None) for _ in names)
+
+
+_SAME_ELEMENTS = frozenset({"selectattr", "rejectattr", "select", "reject", "list", "sort", "unique", "reverse"})
+"""Filters that give elements of the list that they are given."""
+_FIRST_ARGUMENT = frozenset({"selectattr", "rejectattr", "groupby"})
+"""Filters whose first argument is an attribute of the elements."""
+
+
+def _elements(everything: list[Any]) -> Iterator[ElementAttribute]:
+    for node in everything:
+        attribute, source = _attribute_of(node)
+        while isinstance(source, nodes.Filter) and source.name in _SAME_ELEMENTS:
+            source = source.node
+        if attribute and (step := _first_step(source)):
+            yield ElementAttribute(*step, attribute.partition(".")[0])
+
+
+def _attribute_of(node: Any) -> tuple[str, Any]:
+    """The attribute that *node* takes from an element, or from each, and the list; no attribute where it takes none."""
+    if isinstance(node, nodes.Filter):
+        named = [keyword.value for keyword in node.kwargs if keyword.key == "attribute"]
+        given = [*(node.args[:1] if node.name in _FIRST_ARGUMENT else []), *named]
+        texts = [item.value for item in given if isinstance(item, nodes.Const) and isinstance(item.value, str)]
+        return (texts[0], node.node) if texts else ("", None)
+    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Filter) and node.node.name in ("first", "last"):
+        return node.attr, node.node.node
+    if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getitem) and _is_number(node.node.arg):
+        return node.attr, node.node.node
+    return "", None
+
+
+def _is_number(node: Any) -> bool:
+    node = node.node if isinstance(node, nodes.Neg) else node
+    return isinstance(node, nodes.Const) and type(node.value) is int

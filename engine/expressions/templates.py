@@ -18,6 +18,7 @@ from engine.expressions.parsed_template import (
     HOST_SECRETS,
     OF_HOST,
     SECRETS,
+    ElementAttribute,
     HistoryCall,
     ParsedTemplate,
     SampleFilter,
@@ -384,6 +385,11 @@ def secrets_in_template(text: str) -> frozenset[str]:
 def bends_secrets(text: str) -> bool:
     """Whether *text* does more with secrets than to insert them.  Raises ConfigError when it cannot be parsed."""
     return SECRETS in text and _understood(text).bends_secrets
+
+
+def element_attributes(text: str) -> tuple[ElementAttribute, ...]:
+    """Every attribute that *text* takes from elements of a probe's lists.  Raises ConfigError."""
+    return _understood(text).elements
 
 
 def over_samples(text: str) -> Iterator[SampleFilter]:

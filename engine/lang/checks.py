@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from engine.errors import Problem
 from engine.expressions.comparison import ACROSS, Compared
 from engine.expressions.history import HISTORY
 from engine.expressions.templates import is_template, line_of_fault, names
+from engine.lang.arguments import hints_of
 from engine.lang.history_calls import PastNames
 from engine.lang.lenient_read import mapping, texts_in
 from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken
@@ -60,6 +62,12 @@ class _Checking:
         self._series = {each.id: self._own_fields(each) for each in book.diagnose if each.samples}
         self._probes = {each.id: self._state_fields(each) for each in book.diagnose}
         """Every probe with the fields that expressions may name."""
+        self._elements = {
+            step.id: elements_of(self._actions[step.action].State)
+            for step in book.diagnose
+            if not (step.each or step.samples)
+        }
+        """Every probe with its fields that are lists of things, and what these have."""
         self._paths = {id(step): path for step, path in self._placed()}
         self._finding_paths = dict(self._placed_findings())
         self._input_names = tuple(each.name for each in book.inputs)
@@ -155,7 +163,7 @@ class _Checking:
 
     def _allowed(self, probes: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
         names = tuple(mapping(self._document.value.get("let")))
-        return Allowed(probes, self._input_names, later, self._lists, self._series, values=names)
+        return Allowed(probes, self._input_names, later, self._lists, self._series, self._elements, values=names)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -352,6 +360,17 @@ def _in_file(problem: Problem, text: str, file: str) -> Problem:
         return replace(problem, message=f"in {file}: {problem.message}", hint=hint)
     shown_line = " ".join(text.split("\n")[line - 1].split())[:80]
     return replace(problem, message=f"in {file}, line {line}: {problem.message}", hint=f"in: {shown_line}")
+
+
+def elements_of(kind: type[Any]) -> dict[str, tuple[str, ...]]:
+    """The fields of *kind* that are lists of things, each with what these have."""
+    found = {}
+    for name, hint in hints_of(kind).items():
+        for each in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+            inner = get_args(each)
+            if get_origin(each) is tuple and len(inner) == 2 and inner[1] is ... and is_dataclass(inner[0]):
+                found[name] = tuple(field.name for field in fields(inner[0]))
+    return found
 
 
 def shown(kind: type[Any]) -> tuple[str, ...]:

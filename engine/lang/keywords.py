@@ -70,6 +70,7 @@ ABOUT_FINDING: Mapping[str, str] = {
 ABOUT_GROUP: Mapping[str, str] = {
     "findings": "Findings that stand together; as an entry of `findings`, instead of a single one.",
     "when": "A condition for all of them, beside that of each.",
+    "unless": "Earlier findings that explain any of them, beside those of each.",
     "causes": "first: they are in the order of cause; the first error that is present explains those after it.",
 }
 

@@ -13,6 +13,7 @@ from engine.expressions.parsed_template import SampleFilter
 from engine.expressions.series import fault_in_filter
 from engine.expressions.templates import (
     bends_secrets,
+    element_attributes,
     fault_in,
     fault_in_expression,
     is_template,
@@ -41,6 +42,8 @@ class Allowed:
     """Probes with ``each``: a list, which has no fields."""
     series: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Probes with ``samples``, to the fields of one sample."""
+    elements: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Probe id to its fields that are lists of things, each with what these have."""
     item: bool = False
     """Whether ``item`` means something here."""
     secrets_at: frozenset[Path] = frozenset()
@@ -112,6 +115,11 @@ class Naming:
             yield self.document.problem(path, words, "what is sent with a secret is filled in before any probe")
         for message, hint in mistakes_in_history(text, allowed.past, self.hints.near):
             yield self.document.problem(path, message, hint)
+        for element in element_attributes(text):
+            known = allowed.elements.get(element.probe, {}).get(element.field, ())
+            if known and element.attribute not in known:
+                words = f"the elements of {element.probe}.{element.field} have no {element.attribute!r}"
+                yield self.document.problem(path, words, self.hints.near(element.attribute, known))
         for use in over_samples(text):
             yield from self._over_samples(use, path, allowed)
 

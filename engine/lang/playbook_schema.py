@@ -160,6 +160,7 @@ GROUP: Mapping[str, Json] = {
     "additionalProperties": False,
     "properties": {
         "when": {"type": ["string", "boolean"]},
+        "unless": IDS,
         "causes": {"enum": ["first"]},
         "findings": {"type": "array", "items": FINDING, "minItems": 1},
     },

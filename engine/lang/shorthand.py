@@ -151,14 +151,14 @@ _CAUSES = (Severity.ERROR.value, Severity.CRITICAL.value)
 
 
 def _of_group(member: Any, group: Mapping[str, Any], causes: list[str]) -> Any:
-    """*member* of *group* by itself: under the group's ``when``, and explained by the *causes* before it."""
+    """*member* of *group* by itself: with the group's conditions, and explained by the *causes* before it."""
     if not isinstance(member, Mapping):
         return member
     made = dict(member)
     guard, own = expression(group.get("when")), expression(member.get("when"))
     if guard and own:
         made["when"] = f"({guard.strip()}) and ({own.strip()})"
-    if group.get("causes") == "first" and text(member.get("severity")) != Severity.INFO:
-        made["unless"] = [*dict.fromkeys((*ids(member.get("unless")), *causes))]
-        made = {key: value for key, value in made.items() if key != "unless" or value}
+    ordered = causes if group.get("causes") == "first" and text(member.get("severity")) != Severity.INFO else []
+    if unless := [*dict.fromkeys((*ids(group.get("unless")), *ids(member.get("unless")), *ordered))]:
+        made["unless"] = unless
     return made

@@ -79,6 +79,9 @@ BROKEN = [
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", "").replace("for: held, ", ""), 5),
     ("wider-remedy", WHOLE.replace("when: seen.matches", "when: \"seen.matches | rejectattr('user', 'in', ['root']) | list\""), 7),
     ("wider-remedy", WHOLE.replace("when: seen.matches", "when: '(seen.matches)[0].seconds > 9'"), 7),
+    ("long-expression", WHOLE.replace("when: seen.matches", f"when: seen.matches{' or seen.matches' * 12}"), 5),
+    ("long-expression", WHOLE.replace("diagnose:", f"let: {{a: seen.matches{' or seen.matches' * 12}}}\ndiagnose:").replace("when: seen.matches", "when: a"), 2),
+    ("long-expression", WHOLE.replace("findings:\n  - {", "findings:\n  - when: true\n    findings:\n      - {say: '{{ seen.matches" + " ~ seen.matches" * 10 + " }}', "), 7),
     ("samples-too-short", OFTEN.replace("10)", "11)"), 5),
     ("samples-too-long", OFTEN + "limits: {deadline: 9s}\n", 3),
     ("literal-secret", look("{argv: [/bin/x]}", "env: {API_TOKEN: abc-4711}, "), 4),
@@ -196,7 +199,7 @@ def test_check_warns_and_is_strict_only_if_told(tmp_path):
     assert runbook("check", "--strict", str(path)).code == 0
     path.write_text(WHOLE + "nonsense: 1\n")
     assert runbook("check", str(path)).code == 2
-    assert runbook("check").code == 2
+    assert runbook("check", cwd=tmp_path).code == 2
     listed = runbook("check", "--rules")
     assert listed.code == 0
     assert all(f"{it.id}\n" in listed.out for it in RULES)

@@ -142,12 +142,13 @@ diagnose:
 findings:
   - {id: before, when: jobs.zombies, severity: warning}
   - when: jobs is answered or true
+    unless: before
     causes: first
     findings:
       - {id: one, when: jobs.leftover or jobs.at_work, severity: error}
       - {id: hint, when: jobs.zombies, severity: warning}
       - {id: told, when: true, severity: info}
-      - {id: two, when: jobs.matches, severity: critical, unless: before}
+      - {id: two, when: jobs.matches, severity: critical}
   - findings:
       - {id: plain, when: jobs.matches, severity: error}
   - {id: after, when: jobs.zombis, severity: error}
@@ -156,16 +157,16 @@ findings:
 
 def test_findings_of_a_group_share_its_condition_and_stand_in_the_order_of_cause():
     """Mutants: ``_of_group`` without the guard; that lets warnings explain; without the order; places not moved."""
-    assert mistakes(GROUPS) == ["toy.yaml:15:17: the probe 'jobs' has no field 'zombis' (did you mean zombies?)"]
+    assert mistakes(GROUPS) == ["toy.yaml:16:17: the probe 'jobs' has no field 'zombis' (did you mean zombies?)"]
     book = load_playbook(GROUPS.replace("zombis", "zombies"), "toy.yaml", discover())
     assert {it.id: (it.unless, it.where.line) for it in book.findings} == {
         "before": ((), 5),
-        "one": ((), 9),
-        "hint": (("one",), 10),
-        "told": ((), 11),
-        "two": (("before", "one"), 12),
-        "plain": ((), 14),
-        "after": ((), 15),
+        "one": (("before",), 10),
+        "hint": (("before", "one"), 11),
+        "told": (("before",), 12),
+        "two": (("before", "one"), 13),
+        "plain": ((), 15),
+        "after": ((), 16),
     }
     assert [it.when for it in book.findings[1:6]] == [
         "(jobs is answered or true) and (jobs.leftover or jobs.at_work)",
@@ -179,10 +180,10 @@ def test_findings_of_a_group_share_its_condition_and_stand_in_the_order_of_cause
 @pytest.mark.parametrize(
     ("written", "wrong", "wanted"),
     [
-        ("causes: first", "causes: all", "toy.yaml:7:5: causes: 'all' is not allowed; use one of: first"),
-        ("causes: first", "cause: first", "toy.yaml:7:5: unknown key 'cause' (did you mean causes?)"),
-        ("{id: plain, when: jobs.matches, severity: error}", "{id: plain}", "toy.yaml:14:9: 'when' is missing"),
-        ("when: jobs is answered or true", "when: job is answered", "toy.yaml:9:"),
+        ("causes: first", "causes: all", "toy.yaml:8:5: causes: 'all' is not allowed; use one of: first"),
+        ("causes: first", "cause: first", "toy.yaml:8:5: unknown key 'cause' (did you mean causes?)"),
+        ("{id: plain, when: jobs.matches, severity: error}", "{id: plain}", "toy.yaml:15:9: 'when' is missing"),
+        ("when: jobs is answered or true", "when: job is answered", "toy.yaml:10:"),
     ],
 )
 def test_a_wrong_group_is_refused_in_its_place(written, wrong, wanted):

@@ -27,6 +27,8 @@ class RuleMatch:
     path: Path
     message: str
     hint: str = ""
+    written: bool = False
+    """Whether *path* is one of the file as it is written, before `let` and groups are written out."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ def warnings_in(book: Playbook, text: str, actions: Mapping[str, Action]) -> lis
     found = []
     for rule in RULES:
         for warning in rule.check(linted):
-            problem = document.problem(warning.path, warning.message, warning.hint)
+            placed = plain if warning.written else document
+            problem = placed.problem(warning.path, warning.message, warning.hint)
             if (comment := allowed.get((problem.line, rule.id))) is not None:
                 used.add((comment, rule.id))
             else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from engine.expressions.templates import over_samples
 from engine.lang.lenient_read import unraw
-from engine.lang.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs, texts_of
+from engine.lang.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs
+from engine.lang.lint.expression_rules import long_expressions, unused_values, wider_remedies
 from engine.lang.lint.secret_rules import literal_secrets, undeclared_secrets, unused_secrets
 from engine.lang.name_resolution import broken
 from engine.values.types import seconds
@@ -177,15 +178,6 @@ def unused_inputs(context: LintContext) -> Iterator[RuleMatch]:
             yield RuleMatch(("inputs", one.name), f"the input {one.name!r} is not used", "use it, or remove it")
 
 
-def unused_values(context: LintContext) -> Iterator[RuleMatch]:
-    """Values of ``let`` that nothing uses."""
-    tree = {key: context.written.get(key) for key in ("diagnose", "findings", "remediate", "verify")}
-    for name in context.written.get("let") or ():
-        later = [value for other, value in context.written["let"].items() if other != name]
-        if not any(re.search(rf"\b{re.escape(name)}\b", text) for text in (*texts_of(tree), *map(str, later))):
-            yield RuleMatch(("let", name), f"the value {name!r} is not used", "remove it")
-
-
 def unused_probes(context: LintContext) -> Iterator[RuleMatch]:
     """Probes that no finding and no step rests on."""
     if not context.book.findings and not context.book.remediate:
@@ -217,25 +209,6 @@ def no_gone_for(context: LintContext) -> Iterator[RuleMatch]:
                 f"{first[0].id} ends processes, which a supervisor may start again: {rule.id} counts as gone too soon"
             )
             yield RuleMatch(path, what, "gone_for: 5s")
-
-
-def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
-    """Remedies that choose processes by themselves, where their finding names only some of them."""
-    lists = "|".join(re.escape(step.id) for step, _ in context.steps if step.action in ("processes", "device_holders"))
-    chosen = {rule.id for rule, _ in context.findings if lists and re.search(_CHOOSES.format(lists), rule.when)}
-    for step, path in context.killers.steps:
-        named = [name for name in step.for_ if name in chosen]
-        if named and "processes" not in {field.name for field in fields(context.action(step).Args)}:
-            what = f"{step.id} may end more processes than {named[0]} names: it chooses them by itself"
-            yield RuleMatch(
-                (*path, step.action), what, "end: {processes: EXPRESSION}, with the finding's own expression"
-            )
-
-
-_CHOOSES = (
-    r"\b(?:{})\.(?:matches|processes|leftover)\b[\s)]*(?:\|\s*(?:selectattr|rejectattr|select|reject|first|last)\b|\[)"
-)
-"""What takes some out of the list of a probe."""
 
 
 def batches_without_end(context: LintContext) -> Iterator[RuleMatch]:
@@ -348,6 +321,12 @@ RULES = (
         why="A supervisor starts again what was ended; a finding must stay gone for some seconds to count as gone.",
         example="- {id: held, gone_for: 5s, ...}",
         check=no_gone_for,
+    ),
+    Rule(
+        id="long-expression",
+        why="Nobody can read an expression of more than 160 characters at 3 a.m.; name its parts.",
+        example="let: {leftover: jobs.leftover | rejectattr('user', 'in', ['root'])}   # and when: leftover",
+        check=long_expressions,
     ),
     Rule(
         id="wider-remedy",
