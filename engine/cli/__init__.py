@@ -19,6 +19,7 @@ from engine.cli.options import (
     CONTEXT,
     changing_options,
     completes,
+    diagnose_options,
     fleet_options,
     inventory_option,
     monitor_options,
@@ -85,6 +86,21 @@ def monitor(**options: Any) -> int:
     from engine.app.terminal import Terminal
 
     return monitor_hosts(options, Terminal())
+
+
+@cli.command(context_settings=CONTEXT, short_help="See what is wrong with hosts, by every playbook that can tell.")
+@diagnose_options
+def diagnose(**options: Any) -> int:
+    """Ask hosts what the playbooks of the library would ask, each once, and name the playbook to go on with.
+
+    Changes nothing. Takes every playbook about a host that needs no input, the library's and those in ./playbooks;
+    what is about a job, a cluster or a container needs to know which: run those by name.
+    Exit codes are those of `run`.
+    """
+    from engine.app.diagnose.command import diagnose_hosts
+    from engine.app.terminal import Terminal
+
+    return diagnose_hosts(options, Terminal())
 
 
 @cli.command(context_settings=CONTEXT, short_help="Run PLAYBOOK: diagnose, plan, ask, change, verify.")

@@ -292,6 +292,17 @@ undo_options = shared(
     changing_options,
     fleet_options,
 )
+diagnose_options = shared(
+    hosts_option,
+    inventory_option,
+    click.option(
+        "--output", type=click.Choice(["console", "json"]), default="console", show_default=True, help="How to report."
+    ),
+    parallel_option,
+    connection_options,
+    timeout_option,
+    not_ready_option,
+)
 monitor_options = shared(
     hosts_option,
     inventory_option,

@@ -1,0 +1,100 @@
+"""Run the diagnoses of the library on hosts, each once, and name the playbook to go on with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+from engine.actions import discover
+from engine.app.diagnose.conclusion import ORDER, Conclusion, concluded, lines_of
+from engine.app.history.recording import hosts_in_records
+from engine.app.input_files import (
+    inventory_paths,
+    library,
+    open_included,
+    playbook_files,
+    read_beside,
+    read_inventory,
+    read_playbook,
+)
+from engine.app.run import Run
+from engine.app.run_command import Options, Person, order_for, with_secrets_resolved
+from engine.app.secret_masking import SecretMasking, secrets_on_command_line
+from engine.app.secret_sources.resolution import problems_with_references
+from engine.app.step_resolution import with_places, without_scratch
+from engine.codec import to_json
+from engine.errors import ConfigError
+from engine.fleet import Cancellation
+from engine.inventory.host_patterns import select
+from engine.lang.includes import inputs_of_parts
+from engine.lang.loader import load_playbook
+from engine.text.printable import printable
+from engine.values.playbook import Playbook
+from engine.values.types import plural
+
+OURS = frozenset({"monitor"})
+"""Playbooks that another command is for."""
+
+
+def diagnose_hosts(options: Options, person: Person) -> int:
+    """Diagnose hosts by every playbook that needs no input.  Returns the exit code."""
+    with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
+        return _diagnose_hosts(options, person, hiding)
+
+
+def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
+    books = playbooks_of_a_host()
+    whole = _together(books)
+    inventory = read_inventory(inventory_paths(options["inventory"]))
+    pattern = options["hosts"]
+    if pattern is None or not pattern.strip():
+        raise ConfigError("no hosts: name them with --hosts PATTERN (--hosts all for all)")
+    chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
+    if problems := problems_with_references(whole, inventory, chosen.hosts):
+        raise ConfigError(*problems)
+    parts = inputs_of_parts(whole, {})
+    whole = with_places(without_scratch(whole), parts, inventory)
+    given = {**options, "records": ""}  # without records, what rests on earlier runs would be unknown
+    order = order_for(whole, {}, given, person, parts=parts, inventory=inventory, selection=chosen)
+    order = with_secrets_resolved(order, hiding, changes=False)
+    stop = Cancellation()
+    person.can_stop(stop)
+    if options["output"] == "console":
+        person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
+    code, results = Run(order, (), stop).probed()
+    _show([concluded(result, books) for result in results], options["output"])
+    return code
+
+
+def playbooks_of_a_host() -> dict[str, Playbook]:
+    """The playbooks that can be asked without an input, by the prefix of their ids; the user's own first."""
+    known = {path.stem: path for path in playbook_files()}
+    shipped = library().resolve()
+    own = [name for name, path in known.items() if path.resolve().parent != shipped and name not in ORDER]
+    read = {name: read_playbook(known[name], discover()) for name in (*own, *ORDER) if name in known}
+    return {_prefix(name): book for name, book in read.items() if _can_be_asked(book)}
+
+
+def _can_be_asked(book: Playbook) -> bool:
+    required = any(declared.required for declared in book.inputs)
+    return bool(book.findings) and book.name not in OURS and not (required or book.secrets)
+
+
+def _prefix(name: str) -> str:
+    return f"of_{name.replace('-', '_')}"
+
+
+def _together(books: Mapping[str, Playbook]) -> Playbook:
+    """A playbook with all probes and findings of *books*."""
+    lines = [f"  - {{id: {prefix}, include: {book.name}}}" for prefix, book in books.items()]
+    text = "\n".join(["name: diagnose", "about: The diagnoses of many playbooks at once.", "diagnose:", *lines, ""])
+    return load_playbook(text, str(library() / "diagnose.yaml"), discover(), open_included, read=read_beside)
+
+
+def _show(conclusions: list[Conclusion], output: str) -> None:
+    if output == "json":
+        print(json.dumps({"format": 1, "hosts": [to_json(each) for each in conclusions]}, indent=1))
+        return
+    for line in lines_of(conclusions):
+        sys.stdout.write(f"{printable(line)}\n")

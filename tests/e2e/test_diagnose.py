@@ -1,0 +1,45 @@
+"""`runbook diagnose` on hosts of the lab: the cause, or the playbook that cures it; a healthy host is healthy."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.program import runbook
+
+pytestmark = pytest.mark.real("lab", "sshd")
+
+WANTED = {
+    "leftovers": ("zombie-gpu", "held"),
+    "gpu_lost": ("gpu-lost", "lost"),
+    "mismatch": ("driver-mismatch", "mismatch"),
+    "fabric_down": ("fabric-manager", "stopped"),
+    "shm_full": ("shm-full", "full"),
+    "ib_down": ("ib-link", "down"),
+}
+
+
+def test_each_fault_leads_to_its_playbook_and_nothing_is_changed(practice):
+    lab = practice(*(f"{it.replace('_', '-')}={it}" for it in WANTED), "well=healthy", "cpu=no_gpu", "gone=down")
+    before = lab.commands("leftovers")
+    said = runbook("diagnose", "-i", str(lab.lab.inventory), "--hosts", "all", "--output", "json", timeout=200)
+    seen = {it["host"].replace("-", "_"): it for it in json.loads(said.out)["hosts"]}
+    causes = {name: (it["cause"]["playbook"], it["cause"]["finding"]) for name, it in seen.items() if it["cause"]}
+    assert causes == WANTED, said.out
+    assert {name: it["verdict"] for name, it in seen.items() if not it["cause"]} == {
+        "well": "healthy",
+        "cpu": "healthy",
+        "gone": "unreachable",
+    }
+    assert seen["leftovers"]["cause"]["next"] == "runbook run zombie-gpu --hosts leftovers --dry-run"
+    assert "refused" in seen["gone"]["why"]
+    assert said.code == 1
+    assert before <= lab.commands("leftovers")
+    assert not [call for call in lab.calls("leftovers") if "reset" in call]
+
+
+def test_hosts_have_to_be_named(tmp_path):
+    (tmp_path / "hosts.yaml").write_text("hosts: {here: {transport: local}}\n")
+    said = runbook("diagnose", "-i", str(tmp_path / "hosts.yaml"))
+    assert (said.code, "name them with --hosts" in said.err) == (2, True)
