@@ -42,6 +42,15 @@ def test_the_first_playbook_that_finds_something_names_the_cause_and_the_rest_is
     assert [(it.playbook, it.finding) for it in seen.also] == [("gpu-health", "hung")]
 
 
+def test_what_a_playbook_includes_counts_where_nobody_else_says_it():
+    """Mutants: ``_errors`` without what is included; with it before what others find themselves."""
+    inner = FindingRule(id="docker_full", when="true", severity=Severity.ERROR, say="x", part="docker")
+    whole = {"d": Playbook(name="disk-full", findings=(inner,)), **BOOKS}
+    assert concluded(host("d_docker_full"), whole).cause.playbook == "disk-full"
+    seen = concluded(host("d_docker_full", "c_hung"), whole)
+    assert (seen.cause.playbook, [it.playbook for it in seen.also]) == ("gpu-health", ["disk-full"])
+
+
 def test_a_playbook_that_can_mend_it_is_what_comes_next():
     assert concluded(host("b_held"), BOOKS).cause.next == "runbook run zombie-gpu --hosts gpu-01 --dry-run"
 

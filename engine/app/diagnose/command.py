@@ -64,7 +64,16 @@ def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> 
         person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
     code, results = Run(order, (), stop).probed()
     _show([concluded(result, books) for result in results], options["output"])
+    if options["output"] == "console" and (others := _not_asked(books)):
+        person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
     return code
+
+
+def _not_asked(books: Mapping[str, Playbook]) -> list[str]:
+    """The playbooks that look for faults, and that are run by name."""
+    asked = {book.name for book in books.values()}
+    others = (read_playbook(path, discover()) for path in playbook_files() if path.stem not in {*asked, *OURS})
+    return [book.name for book in others if any(rule.severity.drives for rule in book.findings)]
 
 
 def playbooks_of_a_host() -> dict[str, Playbook]:

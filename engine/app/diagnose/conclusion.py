@@ -69,12 +69,12 @@ def _follows(each: Named) -> bool:
 
 def _errors(host: HostResult, books: Mapping[str, Playbook]) -> Iterator[Named]:
     present = {finding.id: finding for finding in host.findings if _is_error(finding)}
-    for prefix, book in books.items():
-        for rule in book.findings:
-            if not rule.part and (finding := present.get(f"{prefix}_{rule.id}")):
-                yield Named(
-                    playbook=book.name, finding=rule.id, say=finding.say, next=_next(host.host, book, rule.id, finding)
-                )
+    rules = [(prefix, book, rule) for prefix, book in books.items() for rule in book.findings]
+    for prefix, book, rule in sorted(rules, key=lambda it: bool(it[2].part)):  # what a playbook includes comes last
+        if finding := present.get(f"{prefix}_{rule.id}"):
+            yield Named(
+                playbook=book.name, finding=rule.id, say=finding.say, next=_next(host.host, book, rule.id, finding)
+            )
 
 
 def _is_error(finding: Finding) -> bool:
