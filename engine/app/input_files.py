@@ -183,17 +183,15 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Every host in *paths*.  Raises ConfigError with every mistake in them."""
     from hashlib import sha256
 
-    from engine.inventory import could_be_inventory, read
-    from engine.lang.yaml_source import parse_inventory
+    from engine.app.inventory_files import open_inventory
+    from engine.inventory import read
 
-    texts = [(read_text(path, LARGEST_INVENTORY), str(path)) for path in paths]
+    texts = [(read_text(path, LARGEST_INVENTORY), path) for path in paths]
     with no_garbage_collection():
-        documents = [parse_inventory(text, source, ours=could_be_inventory(text)) for text, source in texts]
-        parsed = [
-            (document.value, source, document.where) for document, (_, source) in zip(documents, texts, strict=True)
-        ]
+        files = [open_inventory(path, text) for text, path in texts]
+        parsed = [(file.value, str(path), file.where) for file, path in zip(files, paths, strict=True)]
         inventory = read(parsed, transports.names())
-    digest = sha256("\0".join(text for text, _ in texts).encode()).hexdigest()
+    digest = sha256("\0".join(text for file in files for text in file.texts).encode()).hexdigest()
     return replace(inventory, digest=digest)
 
 

@@ -95,13 +95,14 @@ def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
 def secrets_on_command_line(playbook: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """The secrets in everything that a command line names, as far as it can be read."""
     from engine.app.input_files import LARGEST_INVENTORY, inventory_paths, read_text
-    from engine.lang.yaml_source import parse_inventory, parse_playbook
+    from engine.app.inventory_files import open_inventory
+    from engine.lang.yaml_source import parse_playbook
 
     found = list(secrets_in_playbook_file(playbook)) if playbook else []
     with suppress(ConfigError):
         for path in inventory_paths(options.get("inventory") or ()):
             with suppress(ConfigError):
-                found += secrets_in(parse_inventory(read_text(path, LARGEST_INVENTORY), str(path)).value)
+                found += secrets_in(open_inventory(path, read_text(path, LARGEST_INVENTORY)).value)
     given: dict[str, Any] = {}
     for option in options.get("inputs") or ():
         name, _, text = option.partition("=")

@@ -14,6 +14,7 @@ from engine.inventory.groups import NamedGroup, formed, named_in
 from engine.inventory.host_secrets import secrets_at
 from engine.inventory.hosts import named_twice
 from engine.inventory.jump_hosts import led
+from engine.inventory.text_formats import TextDocument
 from engine.protocols import InventoryFormat, Place
 from engine.text.suggestions import suggest
 from engine.values.inventory import Host, Inventory
@@ -43,6 +44,19 @@ def discover() -> dict[str, InventoryFormat]:
             )
         found[module_info.name] = cast("InventoryFormat", module)
     return found
+
+
+def parsed_text(text: str, file: str) -> TextDocument | None:
+    """*text*, which is no YAML, by the first module here that knows what it is; None where no module does.
+
+    Raises ConfigError with every mistake in it.
+    """
+    for module_info in iter_modules(__path__):
+        parse = getattr(import_module(f"{__name__}.{module_info.name}"), "parse_text", None)
+        found: TextDocument | None = parse(text, file) if parse else None
+        if found:
+            return found
+    return None
 
 
 def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[str] = ()) -> Inventory:

@@ -54,6 +54,8 @@ def traits(host: Host) -> Traits:
         "provider": (provider(host),),
         "device": ("gpu" if has_cuda(host) else "cpu",),
         "region": (_text(host.vars.get("region")),),
+        "group": parts_of(host.vars.get("group_names")),
+        "partition": parts_of(host.vars.get("slurm_partitions")),
     }
     return {kind: kept for kind, values in found.items() if (kept := tuple(value for value in values if value))}
 

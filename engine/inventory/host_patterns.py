@@ -10,6 +10,7 @@ from math import prod
 
 from engine.errors import ConfigError, Problem
 from engine.inventory.groups import ambiguous, traits
+from engine.inventory.hosts import is_placeholder
 from engine.text.name_ranges import fold
 from engine.text.suggestions import nearest, suggest
 from engine.values.inventory import Host, Inventory, LeftOut, Selection
@@ -77,7 +78,8 @@ def select(
 def _why_not(host: Host, wanted: bool) -> str:
     """Why *host* is left out; empty if it is taken."""
     if host.placeholder:
-        return f"address is a placeholder: {host.placeholder}"
+        unfilled = is_placeholder(host.placeholder)
+        return f"address is a placeholder: {host.placeholder}" if unfilled else host.placeholder
     if wanted or host.status == "ready":
         return ""
     slip = "; did you mean ready?" if nearest(host.status, ["ready"]) else ""
