@@ -219,7 +219,7 @@ def test_a_host_that_cannot_be_meant_is_left_out_even_by_name(tmp_path, variable
         ("[web]\nh1\n[web:vars]\njust words", "hosts:4:1: expected NAME=VALUE"),
         ("[web]\nh1 ansible_host=a ansible_ssh_host=b", "hosts:2:19: h1: ansible_host and ansible_ssh_host say different things (keep ansible_host)"),
         ("[web]\nh1\n[web:vars]\nansible_group_priority=high", "hosts:4:1: web: ansible_group_priority: expected a number, not 'high'"),
-        ("[a:children]\nb\n[b:children]\nc\n[c:children]\na\n[c]\nh1", "hosts:2:1: the group a is inside itself: a in c in b in a"),
+        ("[a:children]\nb\n[b:children]\nc\n[c:children]\na\n[c]\nh1", "hosts:6:1: the group a is inside itself: a in c in b in a"),
         ("all: {hosts: {h1: }, childen: {}}\nweb: {hosts: {h2: }}", "hosts:1:22: all: a group has no key 'childen' (did you mean children?)"),
         ("web: {hosts: {h1: }}\nprod: {hosts: [h2]}", "hosts:2:8: prod.hosts: expected a mapping of names, each with a colon behind it, not a list"),
         ("a: {children: {b: {children: {a: }}}, hosts: {h: }}", None),
