@@ -183,7 +183,7 @@ def read_inventory(paths: Sequence[Path]) -> Inventory:
     """Every host in *paths*.  Raises ConfigError with every mistake in them."""
     from hashlib import sha256
 
-    from engine.app.inventory_files import open_inventory
+    from engine.app.inventory_files.opening import open_inventory
     from engine.inventory import read
 
     texts = [(read_text(path, LARGEST_INVENTORY), path) for path in paths]

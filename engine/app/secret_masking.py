@@ -95,7 +95,7 @@ def secrets_in_playbook_file(name: str) -> tuple[str, ...]:
 def secrets_on_command_line(playbook: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """The secrets in everything that a command line names, as far as it can be read."""
     from engine.app.input_files import LARGEST_INVENTORY, inventory_paths, read_text
-    from engine.app.inventory_files import open_inventory
+    from engine.app.inventory_files.opening import open_inventory
     from engine.lang.yaml_source import parse_playbook
 
     found = list(secrets_in_playbook_file(playbook)) if playbook else []

@@ -1,6 +1,6 @@
 """Ansible's INI inventories, read into the tree that its YAML inventories have.
 
-What ``configparser`` lacks is all that matters here: hosts without a value, ranges, a host in several groups.
+The parser of the standard library lacks all that matters here: hosts without a value, ranges, a host in several groups.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Inventory files and what lies beside them, read and parsed."""
