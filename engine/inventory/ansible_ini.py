@@ -22,7 +22,7 @@ KINDS = ("hosts", "children", "vars")
 
 _HEADER = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _EVIDENCE = re.compile(
-    r"^\s*(?:\[[^:\]\s]+:(?:children|vars)\]|[^\s#;=][^#=]*?\sansible_\w+=|ansible_\w+\s*=)", re.MULTILINE
+    r"^[ \t]*(?:\[[^:\]\s]+:(?:children|vars)\]|[^\s#;=][^\n]{0,500}?[ \t]ansible_\w+=|ansible_\w+\s*=)", re.MULTILINE
 )
 """What no other kind of file has: a section of children or of variables, or a variable of Ansible's connections."""
 _HOST_LINE = re.compile(r"[\w.\[\]:-]+(?:\s+\w+=(?:\S+))*(?:\s+#.*)?")

@@ -165,7 +165,7 @@ class _Reading:
     def _gpus(self, record: Record) -> str:
         """The label of the GPUs that ``Gres`` counts, ``8x h100``; ``none`` where there are none."""
         labels = []
-        for part in re.split(r",(?![^()]*\))", record.text("gres")):
+        for part in re.findall(r"(?:[^,(]|\([^()]*\)?)+", record.text("gres")):
             if not re.match(r"gpu(?:[:(]|$)", part):
                 continue
             found = _GPU.fullmatch(part.replace(":no_consume", ""))

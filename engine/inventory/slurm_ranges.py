@@ -10,15 +10,15 @@ MOST_HOSTS = 20_000
 """Nodes that one list may name."""
 
 _PART = re.compile(r"\[([^\[\]]*)\]")
+_WORD = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]?)+")
 _SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def expanded(text: str) -> list[str]:
     """The names that *text* stands for.  Raises ValueError where it is no list of nodes."""
     names: list[str] = []
-    for word in re.split(r",(?![^\[\]]*\])", text):
-        if word:
-            names += _names(word)
+    for word in _WORD.findall(text):
+        names += _names(word)
         if len(names) > MOST_HOSTS:
             raise ValueError(f"stands for more than {MOST_HOSTS} nodes")
     return names

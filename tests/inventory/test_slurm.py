@@ -133,7 +133,7 @@ def test_mistakes_have_their_line(tmp_path, text, said):
     assert mistake(tmp_path, text) == said
 
 
-def test_twelve_thousand_nodes_of_scontrol_are_read(tmp_path):
+def test_two_thousand_nodes_of_scontrol_are_read(tmp_path):
     node = SCONTROL.split("\n\n")[0]
     text = "\n\n".join(node.replace("gpu01", f"n{number}") for number in range(2000))
     assert len(written(tmp_path, text).hosts) == 2000
@@ -142,3 +142,18 @@ def test_twelve_thousand_nodes_of_scontrol_are_read(tmp_path):
 @every_row("text", ["Port=22\nUser=x\n", "name=NodeName=x\n", "# NodeName=x\nplain words\n"])
 def test_a_file_of_another_kind_keeps_its_message(tmp_path, text):
     assert "not an inventory in a known format" in mistake(tmp_path, text)
+
+
+def test_what_stands_first_in_a_record_counts(tmp_path):
+    """Mutants: the last value of a key, which a comment may hold."""
+    found = written(
+        tmp_path, "NodeName=a CPUAlloc=0 NodeAddr=192.0.2.1 State=DOWN Owner=NodeAddr=x State=IDLE NodeAddr=192.0.2.2"
+    )
+    assert summary(found) == {"a": ("192.0.2.1", "down", "none")}
+
+
+def test_long_lists_are_read_in_a_time_that_grows_with_them(tmp_path):
+    """Mutants: splitting at commas by searching ahead for a bracket at each of them."""
+    names = ",".join(f"n{number}" for number in range(19_000))
+    found = written(tmp_path, f"NodeName=n[0-18999]\nPartitionName=p Nodes={names}\n")
+    assert len(found.groups["p"]) == 19_000
