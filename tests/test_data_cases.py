@@ -7,8 +7,11 @@ import re
 import pytest
 import yaml
 
+from engine.actions import discover
+from engine.app.input_files import read_playbook
 from engine.expressions.templates import Scope, evaluate
 from engine.facts.kernel.patterns import worth_sending
+from engine.values.playbook import Severity
 from tests.data_cases import Case, CaseError, Contains, Includes, UnknownFor, cases, differences, load, subjects
 from tests.data_readers import PLAYBOOKS, READERS, PlaybookLoader, kernel_conclusions
 from tests.tables import every_row
@@ -50,8 +53,8 @@ def test_a_playbook_that_needs_healthy_gpus_includes_what_looks_at_them(playbook
 
 def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_machine():
     """Mutants: the findings kernel_broken and hardware_errors without one of the fields that they look at."""
-    whole = yaml.load((PLAYBOOKS / "gpu-health.yaml").read_text(encoding="utf-8"), PlaybookLoader)
-    rules = [rule for rule in whole["findings"] if "kernel." in rule["when"] and rule["severity"] != "info"]
+    whole = read_playbook(PLAYBOOKS / "gpu-health.yaml", discover())
+    rules = [rule.when for rule in whole.findings if "kernel." in rule.when and rule.severity is not Severity.INFO]
     serious = {"gpu_faults", "panics", "hardware_errors", "lockups"}
     held = [case for case in kernel_cases() if serious & set(case.concludes.get("faults", ()))]
     assert len(held) > 50
@@ -60,7 +63,7 @@ def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_mac
             inputs={"need_kernel": True},
             states={"kernel": kernel_conclusions(case.text), "health": {"off_the_bus": []}},
         )
-        assert any(evaluate(rule["when"], scope) is True for rule in rules), case.name
+        assert any(evaluate(rule, scope) is True for rule in rules), case.name
 
 
 def test_there_are_as_many_cases_as_there_were():
