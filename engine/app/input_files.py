@@ -49,7 +49,7 @@ def find_playbook(name: str) -> Path:
         hint = f"that of the library is {found[-1]}" if len(found) > 1 and found[-1].parent == library() else ""
         return found[0] if found[0].parent == library() else refuse_foreign(found[0], hint)
     if Path(name).exists():
-        raise ConfigError(f"cannot read {name}: {_kind(Path(name))}")
+        raise ConfigError(f"cannot read {name}: {kind_of_file(Path(name))}")
     known = sorted({playbook_file.stem for playbook_file in playbook_files()})
     hint = suggest(Path(name).stem, known)
     raise ConfigError(f"no playbook {name!r}: not a file, not in ./playbooks, not in the library ({hint})")
@@ -135,7 +135,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     """The text of *path*, of at most *largest* bytes.  Raises ConfigError when it cannot be had."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for, a device never ends
-            raise ConfigError(f"cannot read {path}: {_kind(path)}")
+            raise ConfigError(f"cannot read {path}: {kind_of_file(path)}")
         with path.open("rb") as file:
             raw = file.read(largest + 1)
     except (OSError, ValueError) as error:
@@ -149,7 +149,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
         raise ConfigError(f"{path}:{line}: not UTF-8 text ({error.reason})") from error
 
 
-def _kind(path: Path) -> str:
+def kind_of_file(path: Path) -> str:
     """What *path* is instead of a file."""
     if path.is_dir():
         return "it is a directory"

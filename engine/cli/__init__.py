@@ -17,6 +17,7 @@ from engine.cli.history import history
 from engine.cli.lab import lab
 from engine.cli.options import (
     CONTEXT,
+    FILE,
     changing_options,
     completes,
     diagnose_options,
@@ -296,6 +297,30 @@ def list_() -> None:
     from engine.app.show_commands import list_text
 
     tell(list_text())
+
+
+@cli.command(context_settings=CONTEXT, short_help="Name the playbooks that are for an ERROR, the best first.")
+@click.argument("error", nargs=-1)
+@click.option("--file", metavar="FILE", type=FILE, default="", help="Read the error, or a whole log, from this file.")
+@click.option(
+    "--output", type=click.Choice(["console", "json"]), default="console", show_default=True, help="Format of stdout."
+)
+def find(error: Sequence[str], file: str, output: str) -> int:
+    """Name the playbooks that are for an ERROR: what matched, what each is for, and the line to type.
+
+    \b
+    runbook find 'CUDA-capable device(s) is/are busy or unavailable'
+    runbook find @train.log                         a file, also --file train.log
+    dmesg | runbook find -                          standard input
+
+    Of a log the last 4 MiB are searched, and what it ends with counts more than what it begins with. Connects to no
+    host. Exit code: 0 if a playbook was found, 1 if none, 2 a mistake on the command line.
+    """
+    from engine.app.find.find_command import playbooks_for
+
+    answer = playbooks_for(error, file, output, lambda: sys.stdin.buffer)
+    tell(answer.text)
+    return answer.exit_code
 
 
 @cli.command(context_settings=CONTEXT)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 ABOUT_PLAYBOOK: Mapping[str, str] = {
     "name": "The file's name without its ending.",
     "about": "What the playbook is for, in one sentence.",
+    "symptom": "Texts, and {pattern: REGULAR EXPRESSION}, of the errors that it is for; `runbook find` searches them.",
     "hosts": "The default target: a name, a group, a pattern; --hosts overrides it.",
     "inputs": "What -e can set: each with its `about`, JSON Schema keywords, and a default (or required: true).",
     "moved": "Inputs of earlier versions, each with the playbook that has it now; -e with one of them says so.",

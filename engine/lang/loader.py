@@ -30,6 +30,7 @@ from engine.lang.schema_violations import shown
 from engine.lang.sections.findings import findings_of
 from engine.lang.sections.limits import limits_of
 from engine.lang.sections.placed_values import PlacedValues
+from engine.lang.sections.symptoms import symptoms_of
 from engine.lang.shorthand import written_out
 from engine.lang.yaml_source import Document, Path, could_be_playbook, parse_playbook
 from engine.protocols import Action
@@ -143,6 +144,7 @@ class _Building:
         return Playbook(
             name=name if isinstance(name, str) else stem,
             about=lenient_read.text(tree.get("about")),
+            symptom=symptoms_of(tree.get("symptom"), self._values),
             hosts=lenient_read.text(tree.get("hosts")),
             inputs=inputs,
             moved={str(name): lenient_read.text(it) for name, it in lenient_read.mapping(tree.get("moved")).items()},

@@ -13,6 +13,7 @@ from referencing import Registry
 from engine.errors import Problem
 from engine.lang.ansible_hints import MEANT
 from engine.lang.schema_violations import in_words, shown
+from engine.lang.sections.symptoms import SYMPTOMS
 from engine.lang.yaml_source import Document
 from engine.text.regexes import SearchBudget, SearchTimeout, compile_regex
 from engine.text.suggestions import nearest, suggest
@@ -194,6 +195,7 @@ def playbook_schema(actions: Iterable[str]) -> dict[str, Any]:
         "properties": {
             "name": TEXT,
             "about": TEXT,
+            "symptom": SYMPTOMS,
             "hosts": TEXT,
             "inputs": {"type": "object", "additionalProperties": INPUT},
             "secrets": {},

@@ -327,12 +327,28 @@ class IncludedPlaybook:
     where: Where = Where()
 
 
+class SymptomKind(StrEnum):
+    """How a symptom is searched for."""
+
+    TEXT = "text"
+    PATTERN = "pattern"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """What somebody has before him who needs the playbook: a part of an error message."""
+
+    written: str
+    kind: SymptomKind = SymptomKind.TEXT
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playbook:
     """A whole playbook."""
 
     name: str
     about: str = ""
+    symptom: tuple[Symptom, ...] = ()
     hosts: str = ""
     inputs: tuple[Input, ...] = ()
     moved: Mapping[str, str] = field(default_factory=dict)

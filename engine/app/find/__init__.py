@@ -1,0 +1,1 @@
+"""From an error text to the playbooks that are for it."""
