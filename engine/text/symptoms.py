@@ -2,7 +2,7 @@
 
 A plain text is searched as whole words: without regard to case, with any run of white space where it has one (a text
 that was pasted may be broken over lines), and with any number where it has a number, as pids, sizes, ranks, addresses
-and times differ each time.  A number stays what it is where it is a name: after a letter (``mlx5``, ``P2P``), and after
+and times differ each time.  A number stays what it is where it is a name: after a letter (``mlx5``), and after
 a word such as code, error, exit, signal, status or Xid (``exit code 137``).
 """
 
