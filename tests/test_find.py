@@ -108,6 +108,12 @@ def test_of_a_symptom_the_last_match_counts():
     assert (found.matches[0].text, found.matches[0].line) == ("alpha 2", 3)
 
 
+def test_of_matches_far_apart_the_last_one_counts():
+    text = "\n".join(["alpha 1", *["nothing at all"] * 20_000, "alpha 2"])
+    (found,) = SymptomSearch(text).found_in([toy("a", patterns=(r"alpha [0-9]",))])
+    assert found.matches[0].text == "alpha 2"
+
+
 def test_a_text_broken_over_lines_is_found():
     (found,) = SymptomSearch("x\nGPU has\n  fallen off\n").found_in([toy("a", "GPU has fallen off")])
     assert found.matches[0].text.split() == ["GPU", "has", "fallen", "off"]
