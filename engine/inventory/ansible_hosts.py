@@ -17,7 +17,7 @@ from engine.inventory.ansible_groups import (
     note_priorities,
     ranked,
 )
-from engine.inventory.ansible_variables import host_from
+from engine.inventory.ansible_variables import ENCRYPTED, SPELLED, host_from
 from engine.inventory.fields import Notes
 from engine.inventory.hosts import inventory_of
 from engine.protocols import Place
@@ -83,13 +83,21 @@ def _hosts(tree: Tree, ranks: Ranks, files: _Files) -> Iterable[Host]:
         if direct not in of_groups:
             of_groups[direct] = _of_groups(direct, tree, ranks, files)
         groups, inherited = of_groups[direct]
-        variables = {**inherited, **listed.variables, **files.of(HOST_FILES, name)}
+        variables = _with_address({**inherited, **listed.variables, **files.of(HOST_FILES, name)})
         values += len(variables) + len(groups)
         if values > MOST_VALUES:
             tree.notes.add(listed.path, f"the hosts have more than {MOST_VALUES} variables together up to here")
             return
         if host := host_from(name, listed.path, variables, groups, tree.notes):
             yield host
+
+
+def _with_address(variables: Variables) -> Variables:
+    """*variables*; where a file of them cannot be read, and no other says where the host is, that is not known."""
+    hidden = variables.pop(ENCRYPTED, None)
+    names = SPELLED["ssh_host"]
+    known = any(name in variables for name in names)
+    return variables if hidden is None or known else {**variables, names[0]: hidden}
 
 
 def _of_groups(direct: tuple[str, ...], tree: Tree, ranks: Ranks, files: _Files) -> tuple[tuple[str, ...], Variables]:

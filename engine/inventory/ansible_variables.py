@@ -34,6 +34,8 @@ _OTHER_WAY = re.compile(r"(?i)proxy|hostname\b|(?-i:(?:^|\s)['\"]?-[JWFpliob]*[J
 """Arguments of ssh that lead to another machine, or there by another way."""
 
 VAULT = "$ANSIBLE_VAULT"
+ENCRYPTED = "(a whole file)"
+"""Stands among a host's variables where a file of them is encrypted; no variable of Ansible is called so."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 

@@ -278,6 +278,20 @@ def test_what_a_vault_has_encrypted_is_not_shown(tmp_path):
     assert list(reasons(found)) == ["h2"]
 
 
+def test_a_host_whose_own_file_is_encrypted_is_left_out_where_nothing_else_says_its_address(tmp_path):
+    """It may stand in that file. Mutants: the file is left aside without a word; a known address is not believed."""
+    for name in ("h1", "h2/secrets.yml"):
+        file = tmp_path / "host_vars" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("$ANSIBLE_VAULT;1.1;AES256\n6162636465\n")
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all").write_text("$ANSIBLE_VAULT;1.1;AES256\n6162636465\n")
+    found = written(tmp_path, "h1 ansible_host=192.0.2.1\nh2 ansible_user=x\nh3 ansible_user=x\n")
+    assert list(reasons(found)) == ["h2"]
+    assert "is encrypted by Ansible Vault, which is not read here" in reasons(found)["h2"]
+    assert f"{tmp_path}/host_vars/h2/secrets.yml:1:1" in reasons(found)["h2"]
+
+
 def test_a_range_of_a_hundred_thousand_hosts_is_refused(tmp_path):
     assert mistake(tmp_path, "[web]\nh[1:100000] ansible_port=22").endswith("stands for more than 20000 hosts")
     assert "more than 20000 hosts" in mistake(tmp_path, "all: {hosts: {'h[1:99][1:9999]': }}")

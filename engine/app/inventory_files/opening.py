@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,17 @@ def _parsed(text: str, source: str) -> tuple[Any, _Place]:
 
 def _with_variables(found: InventoryFile, path: Path) -> InventoryFile:
     """*found*, with what the files in group_vars and host_vars beside *path* say."""
+    from engine.inventory.ansible_variables import ENCRYPTED, VAULT
+
     value, texts = dict(found.value), list(found.texts)
     places: dict[tuple[str | int, ...], _Place] = {}
     for folder in ("group_vars", "host_vars"):
         for name, file in _variable_files(path.parent / folder):
             text = _text_of(file)
-            if text.startswith("$ANSIBLE_VAULT"):
+            if text.startswith(VAULT):
+                if folder == "host_vars":  # it may say where the host is
+                    value.setdefault(f"{folder}/", {}).setdefault(name, {})[ENCRYPTED] = VAULT
+                    places[f"{folder}/", name, ENCRYPTED] = partial(_beginning, file)
                 continue
             tree, where = _parsed(text, str(file))
             texts.append(text)
@@ -79,7 +85,11 @@ def _with_variables(found: InventoryFile, path: Path) -> InventoryFile:
         of_file = places.get(at[:3])
         return of_file(at[2:]) if of_file else found.where(at)
 
-    return InventoryFile(value=value, where=place, texts=tuple(texts)) if len(texts) > 1 else found
+    return InventoryFile(value=value, where=place, texts=tuple(texts)) if places or len(texts) > 1 else found
+
+
+def _beginning(file: Path, _: tuple[str | int, ...]) -> Where:
+    return Where(file=str(file), line=1, column=1)
 
 
 def _text_of(file: Path) -> str:
