@@ -351,7 +351,7 @@ def test_containers_and_batch_jobs_are_read_from_the_control_group():
 def test_an_age_that_cannot_be_is_unknown():
     rows = table_of(["self 30 30 0 1.0 -", "p 1 S 0 0 0 1 5 0 - init", "p 30 S 1 30 0 1 900 0 - sh", "a 30 sh"]).rows
     assert rows == {1: rows[1]}
-    old = table_of(["self 30 30 0 1.0 -", "p 1 S 0 0 0 1 500 0 - init", "p 30 S 1 30 0 1 900 0 - sh", "a 30 sh"]).rows[
+    old = table_of(["self 30 30 0 1.0 -", "p 1 S 0 0 0 1 5000 0 - init", "p 30 S 1 30 0 1 900 0 - sh", "a 30 sh"]).rows[
         1
     ]
     assert isinstance(old.process.seconds, Unknown)
@@ -381,3 +381,12 @@ def test_a_thousand_processes_are_listed_in_half_a_second(stage):
 def test_the_service_that_a_process_runs_in_is_the_innermost_that_is_no_manager(cgroup, unit):
     """Mutants: `_unit` with the outermost; with a user's own manager."""
     assert _unit(cgroup) == unit
+
+
+@every_row(("uptime", "age"), [("50.00", 10.0), ("39.99", 0.0), ("31.00", 0.0), ("29.00", None), ("-", None)])
+def test_what_was_started_while_the_table_was_read_is_new(uptime, age):
+    """Mutants: ``_rows`` where a negative age is always unknown; where it never is."""
+    lines = [f"self 2 2 0 {uptime} -", "p 1 S 0 1 0 1 100 0 - init", "p 2 S 1 2 0 1 200 0 - sh", "a 2 sh"]
+    lines += ["p 7 S 1 7 0 1 4000 0 - job", "a 7 job"]
+    seconds = table_of(lines).rows[7].process.seconds
+    assert (None if isinstance(seconds, Unknown) else seconds) == age

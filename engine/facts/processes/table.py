@@ -19,6 +19,9 @@ COMMAND = 4096
 TICKS = 100
 """Clock ticks in a second, as /proc counts them (USER_HZ: 100 on every architecture that GPUs are put into)."""
 
+WHILE_READ = 10.0
+"""Seconds that the table may take to be read: what was started meanwhile is new, whatever the uptime was before."""
+
 _UNIT = re.compile(r"/([^/]{1,200}\.service)(?:/|$)")
 _CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])|/job_(\d+)")
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
@@ -252,6 +255,7 @@ def _rows(
         argv = tuple(arguments.get(pid, ()))
         name = name.replace("\x01", "\n")
         age = uptime - int(start) / TICKS
+        age = 0.0 if uptime >= 0 > age > -WHILE_READ else age
         process = Process(
             pid=int(pid),
             start=int(start),
