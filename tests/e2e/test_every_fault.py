@@ -109,7 +109,6 @@ WHAT: dict[str, dict[str, set[str]]] = {
     "training-crash": {
         **INCLUDED,
         "no_log": FAULTS - TRAINED,
-        "loop_no_log": FAULTS - TRAINED - LOOPS - {"git_aware"},
         **{it: {it} for it in ("update_timeout", "executor_crash", "server_crash", "silent_stop", "leak")},
         "out_of_memory": {"oom"},
         "maybe_out_of_memory": {"died_of_memory"},
@@ -337,7 +336,7 @@ def test_every_fault_is_seen_by_a_playbook():
     well |= {"xid_before_boot", *lab.OF_NODES}
     unknown = {"disk_slow"}
     everywhere = (
-        {"no_docker", "not_watched", "no_script", "no_config", "no_log", "loop_no_log"},
+        {"no_docker", "not_watched", "no_script", "no_config", "no_log", "no_probe"},
         {"died_silently", "short_timeouts"},
     )
     seen = {
