@@ -9,7 +9,7 @@ from dataclasses import replace
 from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import inventory_paths, read_inventory
 from engine.app.order import Order
-from engine.app.outputs import outputs_for
+from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.run import Run
 from engine.app.run_command import Options, Person, order_for, with_secrets_resolved
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
@@ -48,7 +48,9 @@ def list_locks(pattern: str, options: Options, person: Person) -> int:
 
 
 def _report(order: Order, options: Options, person: Person, stop: Cancellation, hiding: SecretMasking) -> int:
-    with outputs_for(options["output"], sys.stdout, options["report"], person.say, stop) as outputs:
+    with outputs_for(
+        options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options)
+    ) as outputs:
         run = Run(order, (outputs,), stop)
         hiding.learn(run.secrets)
         code = run.plan_only()

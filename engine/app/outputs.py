@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
-from typing import TextIO
+from typing import Any, TextIO
 
 from engine.app.standard_streams import OutputGivenUp, OutputLost, opened
 from engine.app.whole_report import WholeReport, can_be_replaced
@@ -15,6 +15,7 @@ from engine.fleet import Cancellation
 from engine.protocols import Reporter
 from engine.values.event import Asked, Event, RunFinished
 from engine.values.types import plural
+from engine.values.verbosity import Verbosity
 
 Complain = Callable[[str], None]
 """Says one line to the person."""
@@ -159,14 +160,26 @@ class Outputs:
         return code or int(any(report.lost for report in self._reports) or (stdout.lost and not stdout.left))
 
 
-def outputs_for(output: str, stdout: TextIO, reports: Sequence[str], complain: Complain, stop: Cancellation) -> Outputs:
+def outputs_for(
+    output: str,
+    stdout: TextIO,
+    reports: Sequence[str],
+    complain: Complain,
+    stop: Cancellation,
+    verbosity: Verbosity = Verbosity.NORMAL,
+) -> Outputs:
     """The reporter on *stdout*, and one for each report file.  Raises ConfigError; nothing was connected to."""
     from engine import reporters
 
-    first = Output(reporters.make(output, stdout), "stdout", complain, stop)
+    first = Output(reporters.make(output, stdout, verbosity), "stdout", complain, stop)
     named = [(path, reporters.for_file(path)) for path in reports]  # before any of them is emptied
     made = [_report(path, name, complain, stop) for path, name in named]
     return Outputs(first, made)
+
+
+def verbosity_of(options: Mapping[str, Any]) -> Verbosity:
+    """How much the console is to show: ``verbosity`` of *options*, where the last of ``-v`` and ``-q`` counts."""
+    return Verbosity(options.get("verbosity") or Verbosity.NORMAL)
 
 
 def _report(path: str, name: str, complain: Complain, stop: Cancellation) -> Output:

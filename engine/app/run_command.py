@@ -25,11 +25,11 @@ from engine.app.input_files import (
     read_playbook,
 )
 from engine.app.order import Order
-from engine.app.outputs import outputs_for
+from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.run import Run
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.app.secret_sources.resolution import problems_with_references, resolved
-from engine.app.step_resolution import with_places, with_tags, without_scratch
+from engine.app.step_resolution import only_diagnosing, with_places, with_tags, without_scratch
 from engine.errors import ConfigError, Problem
 from engine.executor import Consent
 from engine.facts.commands.mutating_programs import mutating_command
@@ -153,7 +153,7 @@ def order_from(sources: Sources | None, options: Options, person: Person, proble
     if options["only"] == "diagnose":
         if options.get("settle") and not options["plan_only"]:
             raise ConfigError("--only diagnose changes nothing, and --settle may: give one of them")
-        playbook = replace(playbook, remediate=(), verify=())
+        playbook = only_diagnosing(playbook)
     parts = _or_problems(problems, lambda: inputs_of_parts(playbook, inputs)) or {}
     problems += problems_with_references(playbook, sources.inventory, sources.selection.hosts)
     problems += problems_with_inputs_given(playbook, discover(), parts, places_of(sources.given)) if parts else []
@@ -343,7 +343,7 @@ def perform(
 ) -> int:
     """Carry out *order*, with the outputs and the record that *options* ask for.  Returns the exit code."""
     stop = Cancellation()
-    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
     changing = not stops_before and bool(order.playbook.remediate)
     run = Run(order, (outputs,), stop, lambda it: recording_of(it, options, person.say, changing=changing))
     hiding.learn(run.secrets)

@@ -81,6 +81,17 @@ def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str])
     return _each_step(playbook, chosen)
 
 
+def only_diagnosing(playbook: Playbook) -> Playbook:
+    """*playbook* without its changes; a finding that there is one for says how to see what that would do."""
+    line = f"See what would be done about it: `runbook run {playbook.name} --hosts {{{{ host.name }}}} --dry-run`."
+    treated = {name for step in playbook.remediate for name in step.for_}
+    findings = (
+        replace(rule, advise=(line, *rule.advise)) if rule.id in treated and rule.severity.drives else rule
+        for rule in playbook.findings
+    )
+    return replace(playbook, remediate=(), verify=(), findings=tuple(findings))
+
+
 def without_scratch(playbook: Playbook) -> Playbook:
     """*playbook* without the probes that write files of their own, which a dry run takes only with ``--scratch``."""
     why = "not measured in a dry run, because it writes files of its own (--scratch)"

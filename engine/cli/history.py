@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -144,7 +143,7 @@ def history_prune(older_than: str, keep_size: str, plan_only: bool, records: str
 @click.argument("run")
 @output_options
 @records_option
-def history_replay(run: str, output: str, report: Sequence[str], records: str) -> int:
+def history_replay(run: str, records: str, **options: Any) -> int:
     """Make a report of a past run in any format.
 
     RUN is an id, its beginning, or `last`. Nothing is connected to: the record is read, and shown as if the run
@@ -154,4 +153,4 @@ def history_replay(run: str, output: str, report: Sequence[str], records: str) -
     from engine.app.history.replaying import replay
     from engine.app.terminal import Terminal
 
-    return replay(records_folder(records), run, output, report, Terminal().say)
+    return replay(records_folder(records), run, options, Terminal().say)

@@ -140,6 +140,16 @@ limit_options = shared(
         help="The order in which hosts are taken. Default: inventory.",
     ),
 )
+verbosity_options = shared(
+    click.option(
+        "-v",
+        "--verbose",
+        "verbosity",
+        flag_value="verbose",
+        help="On the console, also show evidence, all advice, and each step and host as it ends.",
+    ),
+    click.option("-q", "--quiet", "verbosity", flag_value="quiet", help="On the console, show only what is wrong."),
+)
 output_options = shared(
     click.option(
         "--output",
@@ -156,6 +166,7 @@ output_options = shared(
         help="Also write a report to this file; its ending sets the format: .html, .json, .jsonl, .md, .prom, .txt or "
         ".xml (JUnit); repeatable.",
     ),
+    verbosity_options,
 )
 connection_options = shared(
     click.option("--strict-host-keys", is_flag=True, help="Refuse hosts whose host key is not known yet."),

@@ -76,8 +76,6 @@ ELSEWHERE = {
     "--auto-approve": "--yes",
     "--diff": "--dry-run, whose plan has the diff of every file",
     "-D": "--dry-run, whose plan has the diff of every file",
-    "-v": "--report FILE.json, which has every command and what it said",
-    "--verbose": "--report FILE.json, which has every command and what it said",
 }
 """Options of Ansible, Terraform and pyinfra, and of other commands of ours, to the option of the same meaning here."""
 

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from engine.errors import ConfigError
 from engine.protocols import Reporter
+from engine.values.verbosity import Verbosity
 
 
 def names() -> tuple[str, ...]:
@@ -15,12 +16,15 @@ def names() -> tuple[str, ...]:
     return tuple(module.name for module in iter_modules(__path__))
 
 
-def make(name: str, stream: TextIO) -> Reporter:
-    """The reporter *name*, writing to *stream*.  Raises ConfigError when there is none."""
+def make(name: str, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> Reporter:
+    """The reporter *name*, writing to *stream*; the console as much as *verbosity* says, others all there is.
+
+    Raises ConfigError when there is none.
+    """
     if name not in names():
         raise ConfigError(f"no output is called {name!r}; there are: {', '.join(names())}")
     module = import_module(f"{__name__}.{name}")
-    reporter: Reporter = module.Reporter(stream)
+    reporter: Reporter = module.Reporter(stream, *([verbosity] if name == "console" else []))
     return reporter
 
 

@@ -95,7 +95,7 @@ def _causes(found: Sequence[Cause]) -> list[str]:
 
 def _next(line: str) -> str:
     """The line on what comes next: its first words are ours."""
-    for words in ("what to do: ", "would change "):
+    for words in ("next: ", "would change "):
         if line.startswith(words):
             return f"{words}{code(line.removeprefix(words))}"
     return code(line)

@@ -15,7 +15,7 @@ from engine.wording.evidence import evidence_lines, short
 
 K = TypeVar("K")
 
-NEXT_AFTER_CANCEL = "what to do: run it again: hosts are probed again, and what was done is not repeated"
+NEXT_AFTER_CANCEL = "run it again: hosts are probed again, and what was done is not repeated"
 
 ADVISED = frozenset({Verdict.UNRESOLVED, Verdict.FAILED, Verdict.UNKNOWN})
 """Verdicts under which a person reads what to do about errors; else the plan, or the run, does it."""
@@ -53,27 +53,27 @@ def host_lines(host: HostResult) -> list[str]:
     """Everything on a host that a person should read: its verdict, the cause and what to do about it, then the rest."""
     lines = [str(host.verdict)]
     if host.verdict is Verdict.CANCELLED:
-        return [*lines, *_cancelled_lines(host), *owed_lines(host)]
+        return [*lines, *cancelled_lines(host), *owed_lines(host)]
     if host.error:
         lines.append(host.error)
         if all(step.why.startswith(host.error) or host.verdict is Verdict.NOT_STARTED for step in host.steps):
-            return [*lines, *_sampled_lines(host, host.steps), *owed_lines(host)]
+            return [*lines, *sampled_lines(host, host.steps), *owed_lines(host)]
     lines += _findings_with_advice(host)
-    failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in _BROKEN]
+    failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in BROKEN]
     lines += [line for step in failed for line in step_lines(step)]
-    in_short = _ReasonsInShort.of(failed)
+    in_short = ReasonsInShort.of(failed)
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN]
     for why, ids in grouped((in_short(finding.why or ""), finding.id) for finding in unknown).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
     return [*lines, *_other_steps(host, failed, in_short), *owed_lines(host)]
 
 
-def _sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str]:
+def sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str]:
     """What is known of probes that were ended in the middle of their samples."""
     return (f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in steps if step.state)
 
 
-def _other_steps(host: HostResult, failed: Sequence[StepResult], in_short: _ReasonsInShort) -> Iterator[str]:
+def _other_steps(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInShort) -> Iterator[str]:
     """The lines of every step but the *failed* probes."""
     planned = any(step.status is Status.WOULD_CHANGE for step in host.steps)
     changing = planned or any(step.planned for step in host.steps)
@@ -84,7 +84,7 @@ def _other_steps(host: HostResult, failed: Sequence[StepResult], in_short: _Reas
             yield from step_lines(step)
 
 
-def _cancelled_lines(host: HostResult) -> list[str]:
+def cancelled_lines(host: HostResult) -> list[str]:
     """Why the run was ended here, what was found, what was done, what nobody knows, what was not done, what is next."""
     changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE]
     steps = grouped((step.status, step.id) for step in changes)
@@ -93,38 +93,42 @@ def _cancelled_lines(host: HostResult) -> list[str]:
     left = ", ".join((*steps.get(Status.CANCELLED, ()), *steps.get(Status.BLOCKED, ())))
     lines = [
         host.error or "",
-        *map(_finding_line, _driving(host)),
-        *_sampled_lines(host, [step for step in host.steps if step.status is Status.CANCELLED]),
+        *map(_finding_line, driving(host)),
+        *sampled_lines(host, [step for step in host.steps if step.status is Status.CANCELLED]),
         f"done: {done}" if done else "" if doubtful else "done: nothing was changed",
         f"failed: {failed}" if failed else "",
         f"not known, perhaps done, or half: {doubtful}" if doubtful else "",
         f"not done: {left}" if left else "",
-        NEXT_AFTER_CANCEL,
+        f"next: {NEXT_AFTER_CANCEL}",
     ]
     return [line for line in lines if line]
 
 
-def _driving(host: HostResult) -> list[Finding]:
+def driving(host: HostResult) -> list[Finding]:
     """The findings that are there and that something has to be done about."""
     return [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
 
 
 @dataclass(frozen=True, slots=True)
-class _ReasonsInShort:
+class ReasonsInShort:
     """What rests on a probe that failed names the probe: why it failed is said once."""
 
     whole: tuple[tuple[str, str], ...]
     """What is said of other steps and findings, and what is said in its place; the longest first."""
 
     @staticmethod
-    def of(failed: Sequence[StepResult]) -> _ReasonsInShort:
+    def of(failed: Sequence[StepResult]) -> ReasonsInShort:
         long = [step for step in failed if len(step.why) > SHORT_REASON]
         forms = [
             (form, f"{result.id} {result.status}")
             for result in long
             for form in (f"{result.id}: {result.why}", result.why)
         ]
-        return _ReasonsInShort(tuple(sorted(forms, key=lambda form: -len(form[0]))))
+        return ReasonsInShort(tuple(sorted(forms, key=lambda form: -len(form[0]))))
+
+    def rests_on(self, why: str) -> bool:
+        """Whether *why*, in short, names a probe that failed."""
+        return any(instead in why for _, instead in self.whole)
 
     def __call__(self, why: str) -> str:
         why = EXPRESSION.sub("", why)
@@ -143,7 +147,7 @@ def owed_lines(host: HostResult) -> list[str]:
         )
     here = any(NotedIn.CONTROLLER in owed.noted for owed in host.owed)
     where = "" if here else ", on the machine of the user who started that run"
-    return [*lines, f"what to do: `runbook settle --hosts {host.host}`{where}"] if lines else []
+    return [*lines, f"next: `runbook settle --hosts {host.host}`{where}"] if lines else []
 
 
 def cause(host: HostResult) -> str:
@@ -155,15 +159,15 @@ def cause(host: HostResult) -> str:
         return "; ".join(f"{finding.id}: {finding.say or finding.id}" for finding in present)
     judged = [step for step in host.steps if not step.ignored]
     causes = (
-        *_lines_with(_BROKEN, judged),
+        *_lines_with(BROKEN, judged),
         *_unknown_causes(host),
         *_lines_with(_HELD_UP, judged),
-        *_lines_with((*_BROKEN, *_HELD_UP), host.steps),
+        *_lines_with((*BROKEN, *_HELD_UP), host.steps),
     )
     return next(iter(causes), "no step and no finding says why: see --output json")
 
 
-_BROKEN = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
+BROKEN = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
 _HELD_UP = (Status.BLOCKED, Status.CANCELLED)
 
 
@@ -182,19 +186,20 @@ def _unknown_causes(host: HostResult) -> list[str]:
     return [*(f"{finding.id}: {finding.say or finding.id}" for finding in found), *unknown]
 
 
-def next_action(host: HostResult) -> str:
-    """The first thing that a person can do about *host*; empty where nothing is advised.
-
-    Where no error is found, which may be because something is not known, a warning has to do.
-    """
-    found = advised(host)
-    return found[0].advise[0] if found and host.verdict in ADVISED else ""
-
-
 def advised(host: HostResult) -> list[Finding]:
     """What is found on *host* and has advice: errors first, then warnings."""
     there = [finding for finding in host.findings if finding.status is Presence.PRESENT and finding.advise]
     return sorted(there, key=lambda it: (not it.severity.drives, it.severity is not Severity.WARNING))
+
+
+def advice(host: HostResult) -> tuple[str, ...]:
+    """What a person can do about *host*, the first thing first; empty where nothing is advised.
+
+    Where no error is found, which may be because something is not known, a warning has to do.
+    """
+    found = advised(host)
+    wanted = found and (host.verdict in ADVISED or found[0].severity is Severity.WARNING)
+    return found[0].advise if wanted else ()
 
 
 def _findings_with_advice(host: HostResult) -> list[str]:
@@ -231,10 +236,10 @@ def _advice_lines(finding: Finding, advice: Sequence[str]) -> list[str]:
     """What to do about *finding*: all of it for an error, the first lines for what only informs."""
     shown = [" ".join(word.split()) for word in (advice if finding.severity.drives else advice[:SHOWN_ADVICE])]
     if len(advice) == 1:
-        return [f"  what to do: {shown[0]}"]
+        return [f"  next: {shown[0]}"]
     more = [f"    ... {len(advice) - len(shown)} more: see --output json"] if len(shown) < len(advice) else []
     lines = [f"    {number}. {it}" for number, it in enumerate(shown, 1)]
-    return ["  what to do:", *lines, *more] if advice else []
+    return ["  next:", *lines, *more] if advice else []
 
 
 def step_lines(step: StepResult) -> list[str]:

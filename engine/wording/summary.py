@@ -6,18 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.text.name_ranges import fold
 from engine.values.plan import Presence
 from engine.values.result import HostResult, Status, Verdict
-from engine.values.types import plural
 from engine.wording.evidence import short
 from engine.wording.grouping import together
-from engine.wording.host_lines import NEXT_AFTER_CANCEL, by_name, cause, next_action
+from engine.wording.host_lines import NEXT_AFTER_CANCEL, advice, by_name, cause
 
-SHOWN_CAUSES = 6
-"""Causes that are shown with their next action: with a headline and the rest counted, fifteen lines."""
-SHOWN_REASONS = 12
-"""Causes that are shown where there are so many that each has one line."""
 FINE = frozenset({Verdict.PLANNED, Verdict.RESOLVED, Verdict.HEALTHY})
 SHOWN_CAUSE = 200
 """Letters of a cause, and of what to do; the recap has all of them."""
@@ -55,25 +49,35 @@ class Cause:
 
 def next_line(host: HostResult) -> str:
     """What comes next for *host*: what a person can do, or what its plan does first; empty where nothing is known."""
-    if host.verdict is Verdict.UNREACHABLE:
-        advice = next(
-            (value for said, value in UNREACHED.items() if re.search(said, host.error or "", re.IGNORECASE)), BY_HAND
-        )
-        return f"what to do: {advice.replace('HOST', host.host)}"
     if host.verdict is Verdict.PLANNED:
         planned = [step for step in host.steps if step.status is Status.WOULD_CHANGE]
         return f"would change {planned[0].id}: {short(by_name(planned[0]), SHOWN_CAUSE)}" if planned else ""
-    if host.verdict is Verdict.DRIFTED:
-        return f"what to do: {_after_drift(host)}"
-    if host.verdict is Verdict.CANCELLED:
-        return NEXT_AFTER_CANCEL
-    if any(step.status is Status.BLOCKED and step.why.startswith("needs --yes") for step in host.steps):
-        return "what to do: nothing was changed without a yes: run it again with --yes, or on a terminal"
-    if action := next_action(host):
-        return f"what to do: {short(action, SHOWN_CAUSE)}"
-    held_back = (LIMIT.search(step.why) for step in host.steps if step.status is Status.BLOCKED)
-    found = next((match_ for match_ in held_back if match_), None)
-    return f"what to do: {found[1]} holds the host back; see what the earlier runs did: {found[2]}" if found else ""
+    actions = next_actions(host)
+    return f"next: {short(actions[0], SHOWN_CAUSE)}" if actions else ""
+
+
+def next_actions(host: HostResult) -> Sequence[str]:
+    """What a person can do about *host*, the first thing first; nothing where its plan is what comes next."""
+    match host.verdict:
+        case Verdict.UNREACHABLE:
+            error = host.error or ""
+            found = (value for said, value in UNREACHED.items() if re.search(said, error, re.IGNORECASE))
+            return [next(found, BY_HAND).replace("HOST", host.host)]
+        case Verdict.PLANNED:
+            return []
+        case Verdict.DRIFTED:
+            return [_after_drift(host)]
+        case Verdict.CANCELLED:
+            return [NEXT_AFTER_CANCEL]
+    blocked = [step.why for step in host.steps if step.status is Status.BLOCKED]
+    if any(why.startswith("needs --yes") for why in blocked):
+        return ["nothing was changed without a yes: run it again with --yes, or on a terminal"]
+    held_back = (
+        f"{limit[1]} holds the host back; see what the earlier runs did: {limit[2]}"
+        for why in blocked
+        if (limit := LIMIT.search(why))
+    )
+    return advice(host) or list(held_back)[:1]
 
 
 def _after_drift(host: HostResult) -> str:
@@ -84,24 +88,6 @@ def _after_drift(host: HostResult) -> str:
         again = f"`runbook plan PLAYBOOK --hosts {host.host} -o FILE`"
         return f"nothing was sent to this host; see what has changed there, and make a new plan: {again}"
     return "see what has changed on the host, then run it again and read the new plan"
-
-
-def headlines(hosts: Sequence[HostResult]) -> list[str]:
-    """Each cause with its hosts and the next action, the worst first; nothing where there is only one cause."""
-    worst = causes(hosts)
-    if len(worst) < 2:
-        return []
-    lines = [line for each in worst[:SHOWN_CAUSES] for line in _told(each)]
-    return ["the worst first:", *lines, *_more(worst[SHOWN_CAUSES:], "more cause")]
-
-
-def reasons(hosts: Sequence[HostResult]) -> list[str]:
-    """Why hosts are not well, one line each, the worst first; with the next action where there is room for it."""
-    worst = causes(hosts)
-    if len(worst) <= SHOWN_CAUSES:
-        return [line for each in worst for line in _told(each)]
-    lines = [_told(each)[0] for each in worst[:SHOWN_REASONS]]
-    return [*lines, *_more(worst[SHOWN_REASONS:], "more reason")]
 
 
 def rank(host: HostResult) -> int:
@@ -127,17 +113,3 @@ def causes(hosts: Sequence[HostResult]) -> list[Cause]:
         Cause(hosts=tuple(names), verdict=verdicts[names[0]], lines=tuple(line for line in lines if line))
         for names, lines in together(said)
     ]
-
-
-def _told(cause: Cause) -> list[str]:
-    many = f"({len(cause.hosts)}) " if len(cause.hosts) > 1 else ""
-    first, *more = cause.lines
-    return [
-        f"  {short(fold(cause.hosts), 60)} {many}{short(first)}",
-        *(f"    {short(word, SHOWN_CAUSE)}" for word in more),
-    ]
-
-
-def _more(causes: Sequence[Cause], noun: str) -> list[str]:
-    count = sum(len(each.hosts) for each in causes)
-    return [f"  ... and {plural(len(causes), noun)} on {plural(count, 'host')}"] if causes else []

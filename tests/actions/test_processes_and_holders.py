@@ -323,7 +323,7 @@ def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_onc
     }
     assert {it.pid for it in state.leftover} == {both.pid, matching.pid, holding.pid}
     assert [it.pid for it in state.at_work] == [busy.pid]
-    assert state.summary == "2 leftover processes hold /dev/nvidia0, and 1 more is left over"
+    assert state.summary == "2 leftover processes hold /dev/nvidia0, and 1 more of the job holds none"
     assert (state.devices, state.gpus) == (("/dev/nvidia0",), (uuid(0),))
     assert {it.pid for it in state.unlisted} == {both.pid, holding.pid, busy.pid}
     assert isinstance(gpu_jobs.holds(gpu_jobs.Args(), state), Fails)

@@ -93,9 +93,9 @@ def test_below_the_table_stand_causes_with_what_to_do_the_worst_first_and_hosts_
     lines = view(BOOK, [*seen, down], 200, 0, colours=False)
     assert lines[6:] == [
         "e: unreachable: e:22: connection refused",
-        "  what to do: nothing listens on this port: check that host and sshd are up, and the address and port",
+        "  next: nothing listens on this port: check that host and sshd are up, and the address and port",
         "b,c: full",
-        "  what to do: Make room.",
+        "  next: Make room.",
         "a: odd",
     ]
     small = view(BOOK, [*seen, down], 200, 9, colours=False)
@@ -108,7 +108,7 @@ def test_what_is_not_known_is_told_once_with_its_reason_and_what_to_do():
     found = Finding(id=rule.id, severity=rule.severity, status=Presence.PRESENT, say="not known", advise=("Look.",))
     result = HostResult(host="a", verdict=Verdict.UNKNOWN, findings=(found,), steps=(blind,))
     lines = view(MONITOR, [HostView(host="a", result=result)], 200, 0, colours=False)
-    assert lines[3:] == ["a: gpus is unknown: it hangs", "  what to do: Look."]
+    assert lines[3:] == ["a: gpus is unknown: it hangs", "  next: Look."]
 
 
 def test_a_disk_that_the_kernel_complains_of_is_in_the_table():

@@ -84,7 +84,7 @@ def test_what_is_owed_is_named_by_every_later_run_and_settled_once(scene):
     assert owed["steps"][0].startswith("put_back: run mv -f")
     told = scene.look().out
     assert f"clean-up owed by run {record['run']} of flip" in told
-    assert "what to do: `runbook settle --hosts here`" in told
+    assert "next: `runbook settle --hosts here`" in told
     planned = scene.settle("--dry-run", "--output", "json")
     assert planned.step("here", "put_back")["status"] == "would_change"
     assert (scene.file.read_text(), len(scene.records())) == ("new\n", 1)

@@ -135,7 +135,7 @@ def test_the_record_has_every_host_step_finding_and_output():
     assert (group["id"], group["st"], group["h"]) == ("held", "present", "gpu-0007")
     assert group["adv"] == ["Stop the supervisor that starts them.", "runbook run zombie-gpu --hosts HOST"]
     assert record["run"]["causes"][seven["c"] - 1]["h"] == "gpu-0007"
-    assert record["run"]["owed"][0]["l"][1] == "what to do: `runbook settle --hosts gpu-0007`"
+    assert record["run"]["owed"][0]["l"][1] == "next: `runbook settle --hosts gpu-0007`"
     assert record["run"]["leftOut"] == [["gpu-9001", "status: offline"]]
 
 

@@ -42,7 +42,7 @@ def test_the_page_begins_with_the_counts_and_names_causes_hosts_and_what_to_do()
     at = lines.index("## What is wrong, the worst first")
     assert lines[at + 2 : at + 4] == [
         "- `gpu-[0007,0017]` (2) **failed**: `failed reset_gpus: exit code 3: In use by another client`",
-        "  - what to do: `Stop the supervisor that starts them.`",
+        "  - next: `Stop the supervisor that starts them.`",
     ]
     assert (
         "| `gpu-[0005,0007,0017]` (3) | `stop_leftovers` | changed | `end 3 processes (TERM, KILL after 10 s)` |"

@@ -6,15 +6,15 @@ import io
 from dataclasses import replace
 
 from engine.reporters.console import show_plans
-from engine.reporters.console.event_lines import lines_of
-from engine.reporters.console.recap import FIRST_SCREEN, ONE_SCREEN, SHOWN_GROUPS, recap
-from engine.values.event import HostFinished
+from engine.reporters.console.event_lines import lines_of as event_lines
+from engine.reporters.console.recap import SHOWN_GROUPS, recap
+from engine.values.event import Event, HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
+from engine.values.verbosity import Verbosity
 from engine.wording.evidence import evidence_lines
 from engine.wording.host_lines import SHOWN_NEW
-from engine.wording.summary import SHOWN_CAUSES, SHOWN_REASONS, UNREACHED
 from tests.tables import every_row
 
 
@@ -40,15 +40,20 @@ def host(
     )
 
 
-def said(*hosts: HostResult, playbook: str = "zombie-gpu") -> list[str]:
+def said(
+    *hosts: HostResult, playbook: str = "zombie-gpu", verbosity: Verbosity = Verbosity.VERBOSE, **rest
+) -> list[str]:
     totals = {
         it.value: sum(one.verdict is it for one in hosts) for it in Verdict if any(one.verdict is it for one in hosts)
     }
-    return recap(
-        RunResult(
-            run="r", playbook=playbook, mode=Mode.RUN, started_at="", seconds=1, exit_code=0, hosts=hosts, totals=totals
-        )
+    result = RunResult(
+        run="r", playbook=playbook, mode=Mode.RUN, started_at="", seconds=1, exit_code=0, hosts=hosts, totals=totals
     )
+    return recap(replace(result, **rest), verbosity)
+
+
+def lines_of(event: Event) -> list[str]:
+    return event_lines(event, Verbosity.VERBOSE)
 
 
 def test_an_expression_is_for_authors_and_on_no_console():
@@ -64,7 +69,7 @@ def test_an_interrupted_host_is_told_in_four_lines():
     why = "asked to stop; this probe was ended on the host: a script of runbook's own"
     probes = [step(Status.CANCELLED, why, id=it, phase=Phase.DIAGNOSE) for it in ("kernel", "gpus")]
     later = [step(Status.CANCELLED, why, id=it) for it in ("stop", "reset")]
-    next_one = "  what to do: run it again: hosts are probed again, and what was done is not repeated"
+    next_one = "  next: run it again: hosts are probed again, and what was done is not repeated"
     assert said(host(1, Verdict.CANCELLED, *probes, *later, error=why))[1:6] == [
         "gpu-01: cancelled", f"  {why}", "  done: nothing was changed", "  not done: stop, reset", next_one,
     ]  # fmt: skip
@@ -152,7 +157,7 @@ def test_what_differs_in_more_than_amounts_is_told_apart(what):
 
 def test_unreachable_hosts_are_told_together_whatever_their_addresses_and_times():
     hosts = [host(it, Verdict.UNREACHABLE, error=f"10.0.0.{it}:22: no answer within {it}.5 s") for it in range(1, 9)]
-    assert said(*hosts)[1:3] == ["gpu-[01-08]: unreachable", "  …:22: no answer within 1.5 s..8.5 s"]
+    assert said(*hosts)[1:3] == ["gpu-[01-08]: unreachable", "  no answer within 1.5 s..8.5 s"]
 
 
 def test_what_programs_printed_is_never_mixed():
@@ -168,65 +173,20 @@ def test_what_programs_printed_is_never_mixed():
     assert sum("| load" in it for it in said(*hosts, playbook="exec")) == 60
 
 
-def test_a_long_recap_ends_with_every_reason_on_one_screen():
-    bad = [host(it, Verdict.FAILED, step(Status.FAILED, f"exit code {it % 5}")) for it in range(60)]
-    fine = [host(60 + it, Verdict.RESOLVED, step(Status.CHANGED, "done", id=f"s{it}")) for it in range(39)]
-    lines = said(*fine, *bad)
-    end = lines[next(number for number, it in enumerate(lines) if it.startswith("zombie-gpu: ")) :]
-    assert len(end) < ONE_SCREEN
-    for code in range(5):
-        assert any(it.endswith(f"(12) failed: failed stop: exit code {code}") for it in end)
-        assert any(it == f"  failed stop: exit code {code}" for it in lines), "those that are fine give way"
-    assert sum(": resolved" in it for it in lines) == SHOWN_GROUPS - 5
-    assert any(it.startswith("... and 4 more groups of hosts (gpu-[") for it in lines)
-
-
-def test_more_reasons_than_a_screen_holds_are_counted():
-    bad = [host(it, Verdict.FAILED, step(Status.FAILED, f"exit code {it}")) for it in range(80)]
-    lines = said(*bad)
-    assert len(lines) < 2 * SHOWN_GROUPS + SHOWN_REASONS + FIRST_SCREEN + 6
-    assert "  ... and 68 more reasons on 68 hosts" in lines
-
-
-def sick(number: int, cause: str, action: str = "Mend it.") -> HostResult:
-    """A host with a cause, what to do about it, and more evidence than one probes at first."""
-    found = finding("held", say=cause, advise=(action,), evidence={f"e{it}": it for it in range(ONE_SCREEN)})
-    return host(number, Verdict.UNRESOLVED, findings=(found,))
-
-
-def test_the_first_lines_of_a_long_recap_name_every_cause_and_the_next_action_the_worst_first():
-    """Mutants: recap.py without ``headlines``; summary.py that does not sort, or leaves out plans."""
-    plan = host(
-        3,
-        Verdict.PLANNED,
-        step(Status.WOULD_CHANGE, "end 4 processes"),
-        findings=(finding("held", say="4 processes hold it"),),
-    )
-    fine = host(1, Verdict.RESOLVED, *[step(Status.CHANGED, f"did {it}") for it in range(ONE_SCREEN)])
-    down = host(9, Verdict.UNREACHABLE, error="192.0.2.9:22: connection refused")
-    lines = said(fine, sick(2, "disk is full"), sick(4, "disk is full"), plan, down)
-    assert lines[1:10] == [
-        "the worst first:",
-        "  gpu-09 unreachable: 192.0.2.9:22: connection refused",
-        f"    what to do: {UNREACHED['connection refused']}",
-        "  gpu-[02,04] (2) unresolved: held: disk is full",
-        "    what to do: Mend it.",
-        "  gpu-03 planned: held: 4 processes hold it",
-        "    would change stop: end 4 processes",
-        "",
-        "gpu-09: unreachable",
-    ]
-    order = [it for it in lines[9:] if it.startswith("gpu-")]
-    assert order == ["gpu-09: unreachable", "gpu-[02,04]: unresolved", "gpu-03: planned", "gpu-01: resolved"]
-    assert lines[-6:] == lines[2:8], "the last screen says it once more"
-
-
-def test_more_causes_than_are_read_at_first_are_counted():
-    lines = said(*[sick(it, f"cause {'x' * it}") for it in range(1, 10)])
-    assert lines.index("") == 0
-    assert lines.index("", 1) <= FIRST_SCREEN
-    assert sum(it.startswith("    what to do: ") for it in lines[:FIRST_SCREEN]) == SHOWN_CAUSES
-    assert lines[lines.index("", 1) - 1] == "  ... and 3 more causes on 3 hosts"
+def test_more_groups_than_are_shown_are_counted_and_the_worst_of_each_verdict_is_among_them():
+    """Mutant: recap.py ``_shown`` that takes the first ones."""
+    down = [host(it, Verdict.UNREACHABLE, error=f"strange {'x' * it}") for it in range(60)]
+    bad = host(60, Verdict.FAILED, step(Status.FAILED, "exit code 7"))
+    fine = host(61, Verdict.RESOLVED, step(Status.CHANGED, "done"))
+    for verbosity in (Verbosity.NORMAL, Verbosity.VERBOSE):
+        lines = said(*down, fine, bad, verbosity=verbosity)
+        assert sum(it.startswith("gpu-") for it in lines) == SHOWN_GROUPS
+        assert any("exit code 7" in it for it in lines)
+        assert any(it.startswith("gpu-61: resolved") for it in lines)
+        assert any(it.startswith("... and 22 more groups of hosts (gpu-[") for it in lines)
+        assert max(number for number, it in enumerate(lines) if ": unreachable" in it) < next(
+            number for number, it in enumerate(lines) if "exit code 7" in it
+        ), "the worst first"
 
 
 @every_row(
@@ -234,7 +194,7 @@ def test_more_causes_than_are_read_at_first_are_counted():
 )
 def test_whoever_cannot_be_reached_has_a_next_action(error):
     _, action = lines_of(HostFinished(result=host(1, Verdict.UNREACHABLE, error=error)))
-    assert action.startswith("  what to do: ")
+    assert action.startswith("  next: ")
     assert "HOST" not in action
 
 
@@ -243,7 +203,7 @@ def test_what_was_not_permitted_says_how_to_permit_it():
     refused = step(Status.BLOCKED, "needs --yes: it deletes-data, and there is no terminal to ask on")
     found = finding("full", say="the disk is full", advise=("Look at the disk.",))
     _, action = lines_of(HostFinished(result=host(1, Verdict.UNRESOLVED, refused, findings=(found,))))
-    assert action.startswith("  what to do: nothing was changed without a yes: run it again with --yes")
+    assert action.startswith("  next: nothing was changed without a yes: run it again with --yes")
 
 
 @every_row(
@@ -262,7 +222,7 @@ def test_a_host_that_has_drifted_has_a_next_action(error, action, words):
     """Mutant: summary.py ``next_line`` without ``_after_drift``."""
     drifted = replace(step(Status.DRIFTED, "it has changed"), action=action)
     _, line = lines_of(HostFinished(result=host(1, Verdict.DRIFTED, drifted, error=error)))
-    assert line.startswith("  what to do: ")
+    assert line.startswith("  next: ")
     assert words in line
 
 
@@ -274,7 +234,7 @@ def test_a_host_that_a_limit_over_several_runs_holds_back_names_the_runs():
     )
     _, line = lines_of(HostFinished(result=held))
     assert line == (
-        "  what to do: limits.attempts holds the host back; see what the earlier runs did: "
+        "  next: limits.attempts holds the host back; see what the earlier runs did: "
         "`runbook history list --host gpu-01`"
     )
 
@@ -284,7 +244,7 @@ def test_a_host_of_which_something_is_unknown_tells_what_is_found_before_what_co
     found = finding("unmeasured", severity=Severity.WARNING, say="the load is not known", advise=("Look there.",))
     first, action = lines_of(HostFinished(result=host(1, Verdict.UNKNOWN, findings=(blind, found))))
     assert first.endswith(": unmeasured: the load is not known")
-    assert action == "  what to do: Look there."
+    assert action == "  next: Look there."
 
 
 def test_a_plan_tells_its_cause_and_its_first_change_as_soon_as_the_host_is_done():
@@ -356,9 +316,9 @@ def test_advice_of_a_warning_and_of_an_info_stands_right_below_it_also_where_the
     assert lines_for(Verdict.RESOLVED, put_back, careful)[1:8] == [
         "gpu-01: resolved",
         "  info works: it works",
-        "    what to do: Put it back.",
+        "    next: Put it back.",
         "  warning mode: odd mode",
-        "    what to do:",
+        "    next:",
         "      1. Change it.",
         "      2. Ask.",
     ]
@@ -377,7 +337,7 @@ def test_the_cause_and_what_to_do_stand_above_evidence_and_above_what_only_infor
     error = finding("main", say="it broke", advise=("Mend it.",), evidence={"log": "line"})
     assert lines_for(Verdict.UNRESOLVED, minor, error)[2:6] == [
         "  error main: it broke",
-        "    what to do: Mend it.",
+        "    next: Mend it.",
         "    log: line",
         "  info minor: by the way",
     ]
@@ -386,7 +346,7 @@ def test_the_cause_and_what_to_do_stand_above_evidence_and_above_what_only_infor
 def test_the_same_advice_of_two_findings_is_given_once():
     two = (finding("a", advise=("Mend it.",)), finding("b", advise=("Mend it.", "Or that.")))
     assert sum("Mend it." in it for it in lines_for(Verdict.UNRESOLVED, *two)) == 1
-    assert "    what to do: Or that." in lines_for(Verdict.UNRESOLVED, *two)
+    assert "    next: Or that." in lines_for(Verdict.UNRESOLVED, *two)
 
 
 def test_what_a_plan_will_do_needs_no_advice_and_what_is_not_known_gets_none():
@@ -420,13 +380,10 @@ CAUSES = {
 
 
 @every_row("what", CAUSES)
-def test_every_recap_of_a_host_that_is_not_fine_has_a_reason(what):
+def test_the_end_of_every_host_that_is_not_fine_has_a_reason(what):
     result, words = CAUSES[what]
-    filler = step(
-        Status.CHANGED, "", victims=tuple(Victim(pid=n, user="u", command=f"c{n}") for n in range(ONE_SCREEN))
-    )
-    many = replace(result, steps=(*result.steps, filler))
-    assert f"  gpu-01 {words}" in said(many)
+    (line,) = lines_of(HostFinished(result=result))
+    assert line == f"gpu-01: unknown (0.1 s): {words.removeprefix('unknown: ')}"
 
 
 def test_while_the_run_is_on_the_end_of_a_host_names_its_cause_and_the_first_thing_to_do():
@@ -434,7 +391,7 @@ def test_while_the_run_is_on_the_end_of_a_host_names_its_cause_and_the_first_thi
     ended = HostFinished(result=host(1, Verdict.UNRESOLVED, findings=(error,)))
     assert lines_of(ended) == [
         "gpu-01: unresolved (0.1 s): held: 4 processes hold it",
-        "  what to do: Stop the container.",
+        "  next: Stop the container.",
     ]
     assert lines_of(HostFinished(result=host(1, Verdict.HEALTHY))) == ["gpu-01: healthy (0.1 s)"]
 

@@ -176,9 +176,10 @@ def _summary(leftover: tuple[Process, ...]) -> str:
         return "no process is left over"
     if not holders:
         return f"{plural(others, 'process')} of the job {'is' if others == 1 else 'are'} left over"
-    held = ", ".join(dict.fromkeys(path for process in holders for path in process.devices))
+    paths = dict.fromkeys(path for process in holders for path in process.devices)
+    held = ", ".join([path for path in paths if path[-1:].isdigit()] or paths)
     words = f"{plural(len(holders), 'leftover process')} {'holds' if len(holders) == 1 else 'hold'} {held}"
-    return f"{words}, and {others} more {'is' if others == 1 else 'are'} left over" if others else words
+    return f"{words}, and {others} more of the job {'holds' if others == 1 else 'hold'} none" if others else words
 
 
 def _starters(leftover: tuple[Process, ...], table: Table) -> tuple[str, ...]:

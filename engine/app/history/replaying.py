@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from engine.app.history.finding_runs import load_run
-from engine.app.outputs import outputs_for
+from engine.app.outputs import outputs_for, verbosity_of
 from engine.fleet import Cancellation
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RecordedRun, RunState
@@ -16,17 +17,17 @@ from engine.values.event import Event, HostFinished, RunFinished
 from engine.values.result import RunResult, scripts_of
 
 
-def replay(
-    folder: PrivateFolder, run: str, output: str, reports: Sequence[str], complain: Callable[[str], None]
-) -> int:
-    """Send a recorded run to the reporter *output* and to *reports*.  Returns 0, or 1 where one of them is lost."""
+def replay(folder: PrivateFolder, run: str, options: Mapping[str, Any], complain: Callable[[str], None]) -> int:
+    """Send a recorded run to the output and the reports of *options*.  Returns 0, or 1 where one of them is lost."""
     recorded = load_run(folder, run)
     if recorded.state is not RunState.FINISHED:
         words = "is still under way" if recorded.state is RunState.RUNNING else "was interrupted"
         complain(f"run {recorded.run} {words}: its hosts without an end are shown as far as it got")
     for fault in recorded.faults:
         complain(f"run {recorded.run} is not as it was written: {fault}")
-    outputs = outputs_for(output, sys.stdout, reports, complain, Cancellation())
+    outputs = outputs_for(
+        options["output"], sys.stdout, options["report"], complain, Cancellation(), verbosity_of(options)
+    )
     with outputs:
         for event in events_of(recorded):
             outputs.on(event)

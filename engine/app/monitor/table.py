@@ -146,7 +146,7 @@ def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Cell]]:
     return [
         [
             Cell(f"{fold(hosts[note])}: {note.text}", note.colour),
-            *([Cell(f"  what to do: {note.action}")] if note.action else []),
+            *([Cell(f"  next: {note.action}")] if note.action else []),
         ]
         for note in reported
     ]
@@ -154,7 +154,7 @@ def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Cell]]:
 
 def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
     if result.error:
-        action = next_line(result).removeprefix("what to do: ")
+        action = next_line(result).removeprefix("next: ")
         yield Note(-9, f"{result.verdict}: {result.error}", action, COLOURS[Severity.ERROR])
         return
     probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)

@@ -14,7 +14,7 @@ from engine.app.history.recording import recording_of
 from engine.app.history.run_origin import origin_of
 from engine.app.input_files import inventory_paths, read_inputs_file, read_inventory, values_given
 from engine.app.order import Order
-from engine.app.outputs import outputs_for
+from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.owed.keeping import Unreadable, all_records
 from engine.app.owed.record import Record
 from engine.app.owed.settling import GivenAgain, Prepared, Settling
@@ -254,7 +254,7 @@ def _perform(
     order: Order, prepared: Prepared, options: Options, person: Person, hiding: SecretMasking, stdout: TextIO
 ) -> int:
     stop, results = Cancellation(), _Results()
-    outputs = outputs_for(options["output"], stdout, options["report"], person.say, stop)
+    outputs = outputs_for(options["output"], stdout, options["report"], person.say, stop, verbosity_of(options))
     order = replace(order, origin=origin_of(order, NAME, reason=options["reason"]))
     run = Run(order, (outputs, results), stop, lambda it: recording_of(it, options, person.say, changing=False))
     hiding.learn(run.secrets)

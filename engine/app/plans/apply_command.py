@@ -16,7 +16,7 @@ from engine.app.history.recording import recording_of
 from engine.app.history.run_origin import origin_of
 from engine.app.input_files import values_given
 from engine.app.order import Order
-from engine.app.outputs import outputs_for
+from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.plans.approvals import SIGNERS, signature_files, signers_file
 from engine.app.plans.binding import changes, missing_inputs
 from engine.app.plans.document import SavedPlan, parsed
@@ -184,7 +184,7 @@ def _carry_out(
     saved: SavedPlan, order: Order, options: Options, person: Person, hiding: SecretMasking, consent: Consent | None
 ) -> int:
     stop = Cancellation()
-    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
     kept = Recorder()
     order = replace(order, origin=replace(origin_of(order, "apply", reason=options["reason"]), applies=saved.plan))
     changing = consent is Consent.SHOWN

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from engine import __version__
 from engine.app.history.recording import recording_of
-from engine.app.outputs import outputs_for
+from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.plans.binding import bound_inputs, bound_inventory, bound_playbook
 from engine.app.plans.document import Maker, SavedPlan, parsed
 from engine.app.plans.snapshot import saved_host
@@ -70,7 +70,7 @@ def _make(name: str, options: Options, person: Person, hiding: SecretMasking) ->
     out = opened_plan(options["out"])
     order = with_secrets_resolved(order, hiding, changes=False)
     stop = Cancellation()
-    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop)
+    outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
     kept = Recorder()
     order = replace(order, origin=origin_of_playbook(order, options, "plan"))
     run = Run(order, (outputs, kept), stop, lambda it: recording_of(it, options, person.say, changing=False))

@@ -12,6 +12,7 @@ from engine.reporters.console.repeated_lines import RepeatedLines
 from engine.text.printable import printable_line
 from engine.values.event import Event
 from engine.values.result import HostPlan
+from engine.values.verbosity import Verbosity
 
 ENDINGS = ("txt", "log")
 
@@ -19,13 +20,15 @@ ENDINGS = ("txt", "log")
 class Reporter:
     """Writes lines to a stream; where that is a terminal, with a few below them that follow the run."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> None:
         self._screen = _screen(stream)
-        self._repeated = RepeatedLines(progress=isinstance(self._screen, PlainDisplay))
+        self._verbosity = verbosity
+        plain = isinstance(self._screen, PlainDisplay)
+        self._repeated = RepeatedLines(progress=plain and verbosity is not Verbosity.QUIET)
 
     def on(self, event: Event) -> None:
         """Say what is worth a line."""
-        self._screen.on(event, self._repeated.without(event, lines_of(event)))
+        self._screen.on(event, self._repeated.without(event, lines_of(event, self._verbosity)))
 
     def aside(self, line: str) -> bool:
         """Take care of *line*, which is for the terminal and none of the run's; False: write it yourself."""

@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from engine.reporters.console.recap import recap
 from engine.text.name_ranges import fold
 from engine.values.event import (
-    Answered,
-    Asked,
     BatchFinished,
-    ChangeStarted,
     Event,
     HostFinished,
-    HostPlanned,
-    HostStarted,
     RunFinished,
     RunStarted,
     StepFinished,
-    StepStarted,
     Waiting,
 )
 from engine.values.playbook import Phase
 from engine.values.result import HostResult, Mode, Status
 from engine.values.types import plural, seconds
+from engine.values.verbosity import Verbosity
 from engine.wording.evidence import short
 from engine.wording.host_lines import cause, grouped, owed_lines, step_line
 from engine.wording.summary import SHOWN_CAUSE, next_line, not_well
 
 
-def lines_of(event: Event) -> list[str]:
+def lines_of(event: Event, verbosity: Verbosity) -> list[str]:
     """What is to be said of *event*; often nothing."""
     match event:
         case RunStarted():
-            return _beginning(event)
-        case HostPlanned() | HostStarted() | StepStarted() | ChangeStarted() | Asked() | Answered():
-            return []
+            return [] if verbosity is Verbosity.QUIET else _beginning(event)
+        case RunFinished(result=result):
+            return recap(result, verbosity)
+        case BatchFinished(number=number, hosts=hosts, pause=pause) if verbosity is not Verbosity.QUIET:
+            rest = f"; the next one begins in {seconds(pause)}" if pause else ""
+            return [f"batch {number} has ended: {plural(len(hosts), 'host')} ({fold(hosts)}){rest}"]
+        case _:
+            return _in_progress(event) if verbosity is Verbosity.VERBOSE else []
+
+
+def _in_progress(event: Event) -> list[str]:
+    """What steps and hosts come to while the run is on."""
+    match event:
         case StepFinished(host=host, result=result):
             quiet = result.status in (Status.OK, Status.SKIPPED) or result.phase is Phase.DIAGNOSE
             return [] if quiet else [f"{host}: {step_line(result)}"]
         case Waiting(host=host, why=why):
             return [f"{host}: {why}"]
-        case BatchFinished(number=number, hosts=hosts, pause=pause):
-            rest = f"; the next one begins in {seconds(pause)}" if pause else ""
-            return [f"batch {number} has ended: {plural(len(hosts), 'host')} ({fold(hosts)}){rest}"]
         case HostFinished(result=result):
             return _ended(result)
-        case RunFinished(result=result):
-            return recap(result)
         case _:
-            assert_never(event)
+            return []
 
 
 def _ended(host: HostResult) -> list[str]:

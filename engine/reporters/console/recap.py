@@ -1,27 +1,25 @@
-"""The recap at the end of a run: the worst first, equal results grouped, all causes on the last screen."""
+"""The recap at the end of a run: the worst first, equal results grouped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.text.name_ranges import fold
 from engine.values.plan import Presence
 from engine.values.result import HostPlan, HostResult, Mode, RunResult, Verdict
 from engine.values.types import plural, seconds
+from engine.values.verbosity import Verbosity
+from engine.wording.brief import brief_lines, without_addresses
 from engine.wording.evidence import short
 from engine.wording.grouping import together
 from engine.wording.host_lines import host_lines, plan_lines
 from engine.wording.limits import limit_lines
-from engine.wording.summary import FINE, headlines, rank, reasons
+from engine.wording.summary import FINE, not_well, rank
 
 SHOWN_GROUPS = 40
 """Groups of hosts that are shown in full; the rest is counted."""
-FIRST_SCREEN = 15
-"""Lines that are read at first; where all of it is longer, they hold each cause and the next action."""
 INTERRUPTED = 130
-ONE_SCREEN = 20
-"""Lines after which the causes are shown once more, in short, at the very end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,32 +32,60 @@ class HostGroup:
     """How bad it is with them; see ``summary.rank``."""
 
 
-def recap(result: RunResult) -> list[str]:
-    """Every host once, the worst first, those that are alike together; then the counts, and an exit code but 0."""
-    groups = _groups(result.hosts)
-    shown = groups if result.playbook == "exec" else sorted(groups, key=lambda group: group.rank)[:SHOWN_GROUPS]
+def recap(result: RunResult, verbosity: Verbosity = Verbosity.NORMAL) -> list[str]:
+    """Every host once, the worst first, those that are alike together; then the counts, and an exit code but 0.
+
+    Where *verbosity* is QUIET only hosts that are not well, and nothing at all where none is.
+    """
+    quiet, is_exec = verbosity is Verbosity.QUIET, result.playbook == "exec"
+    hosts = [host for host in result.hosts if not_well(host)] if quiet and not is_exec else result.hosts
+    if quiet and not result.exit_code and not hosts:
+        return []
+    groups = _groups(hosts, lambda host: _lines(host, result, verbosity))
+    shown = groups if is_exec else _shown(groups)
     reported = [
         line
         for group in shown
-        for line in (f"{fold(group.hosts)}: {group.lines[0]}", *(f"  {group}" for group in group.lines[1:]))
+        for line in (f"{fold(group.hosts)}: {group.lines[0]}", *(f"  {line}" for line in group.lines[1:]))
     ]
     if len(shown) < len(groups):
         rest = [name for group in groups if group not in shown for name in group.hosts]
         more = plural(len(groups) - len(shown), "more group")
         reported.append(f"... and {more} of hosts ({short(fold(rest), 60)}): see --output json")
     counts = ", ".join(f"{count} {verdict}" for verdict, count in result.totals.items())
-    head = headlines(result.hosts) if len(reported) > FIRST_SCREEN else []
     counted = f"{result.playbook}: {counts or 'no host'} in {seconds(result.seconds)}"
-    if result.mode is Mode.PLAN and result.exit_code == INTERRUPTED:  # the plan was declined, or Ctrl-C came first
+    if _is_declined(result):
         counted += "; nothing was changed"
     held = limit_lines(result.limits) if result.limits and Verdict.PLANNED in result.totals else []
-    lines = ["", *head, *([""] if head else []), *reported, "", *held, counted]
-    return [*lines, *_end(result, is_long=len(reported) > ONE_SCREEN)]
+    return [
+        *([""] if verbosity is Verbosity.VERBOSE else []),
+        *reported,
+        *([] if quiet else ["", *held]),
+        counted,
+        *_end(result),
+    ]
 
 
-def _end(result: RunResult, *, is_long: bool) -> Iterator[str]:
-    if is_long:
-        yield from reasons(result.hosts)
+def _lines(host: HostResult, result: RunResult, verbosity: Verbosity) -> list[str]:
+    if result.playbook == "exec" or verbosity is Verbosity.VERBOSE:
+        return host_lines(host)
+    return brief_lines(host, declined=_is_declined(result))
+
+
+def _is_declined(result: RunResult) -> bool:
+    """Whether the plan was shown and refused, or Ctrl-C came first."""
+    return result.mode is Mode.PLAN and result.exit_code == INTERRUPTED
+
+
+def _shown(groups: Sequence[HostGroup]) -> list[HostGroup]:
+    """As many groups as are shown, the worst first: of each verdict one at least."""
+    ordered = sorted(groups, key=lambda group: group.rank)
+    firsts = {group.rank: id(group) for group in reversed(ordered)}.values()
+    chosen = sorted(ordered, key=lambda group: id(group) not in firsts)[:SHOWN_GROUPS]
+    return sorted(chosen, key=lambda group: group.rank)
+
+
+def _end(result: RunResult) -> Iterator[str]:
     if result.left_out:
         yield f"left out: {fold([host.host for host in result.left_out])}"
     if result.exit_code:
@@ -75,10 +101,15 @@ def plans(hosts: Iterable[HostPlan]) -> list[str]:
     return reported
 
 
-def _groups(hosts: Sequence[HostResult]) -> list[HostGroup]:
-    said = [(host.host, _identity(host), host_lines(host), host.verdict not in FINE) for host in hosts]
-    ranks = {host.host: rank(host) for host in hosts}
-    return [HostGroup(hosts=names, lines=lines, rank=ranks[names[0]]) for names, lines in together(said)]
+def _groups(hosts: Sequence[HostResult], lines: Callable[[HostResult], list[str]]) -> list[HostGroup]:
+    """The *hosts* of whom the like is said; those that cannot be reached for one reason, whatever their addresses."""
+    whole = {host.host: host for host in hosts}
+    folded = [without_addresses(host) if host.verdict is Verdict.UNREACHABLE else host for host in hosts]
+    said = [(host.host, _identity(host), lines(host), host.verdict not in FINE) for host in folded]
+    return [
+        HostGroup(hosts=names, lines=group if len(names) > 1 else lines(whole[names[0]]), rank=rank(whole[names[0]]))
+        for names, group in together(said)
+    ]
 
 
 def _identity(host: HostResult) -> tuple[str, ...]:

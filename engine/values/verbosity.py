@@ -1,0 +1,13 @@
+"""How much of a run is shown on the console."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verbosity(StrEnum):
+    """Each level shows what the one before it does, and more."""
+
+    QUIET = "quiet"  # hosts that are not well, and nothing where all are
+    NORMAL = "normal"  # every host in a few lines
+    VERBOSE = "verbose"  # with evidence, every probe that has news, and each step and host as it ends

@@ -1,0 +1,170 @@
+"""A host in a few lines: what is wrong with it, what was done or would be done, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from engine.values.plan import Finding, Presence
+from engine.values.playbook import Phase, Severity
+from engine.values.result import HostResult, Status, StepResult, Verdict
+from engine.wording.evidence import short
+from engine.wording.host_lines import (
+    BROKEN,
+    ReasonsInShort,
+    cancelled_lines,
+    driving,
+    grouped,
+    owed_lines,
+    sampled_lines,
+    step_line,
+    step_lines,
+)
+from engine.wording.summary import next_actions
+
+SHOWN_ALSO = 3
+"""Further findings that are shown of a host."""
+SHOWN_UNKNOWN = 2
+"""Reasons for unknown findings that are shown."""
+SHOWN_NAMES = 6
+"""Ids that are shown in a list."""
+MOST = 300
+"""Letters of the first line."""
+MOST_BELOW = 200
+"""Letters of a line below it that nobody pastes."""
+ADDRESS = re.compile(r"(^|; )\S+: ")
+"""What stands before each reason why an address of a host cannot be reached."""
+
+
+def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
+    """What a person should read of *host* at first; of a plan that was *declined*, only what it was for."""
+    if host.verdict is Verdict.CANCELLED:
+        return [str(host.verdict), *cancelled_lines(host), *owed_lines(host)]
+    failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in BROKEN]
+    in_short = ReasonsInShort.of(failed)
+    changes = [] if declined or _is_only_error(host) else _changes(host, in_short)
+    found, blind = [*_causes(host)], [*_blind(host, failed, in_short)]
+    if not found:
+        found, blind = blind[:1], blind[1:]
+    if not found and host.verdict is Verdict.FAILED:
+        found, changes = changes[:1], changes[1:]
+    first, *others = found or [""]
+    said = first.removeprefix(f"{host.verdict} ").removeprefix(f"{host.verdict}: ")
+    lines = [
+        short(f"{host.verdict}: {said}" if said else str(host.verdict), MOST),
+        *(short(line, MOST_BELOW) for line in [*others, *_warnings(host), *blind]),
+        *changes,
+        *_next(host),
+    ]
+    return [*_with_gpus_by_index(lines, host), *owed_lines(host)]
+
+
+def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
+    """*lines* with ``GPU 0`` for what a probe of *host* says is that GPU's UUID; command lines stay as they are."""
+    listed = [gpu for step in host.steps if isinstance(gpus := step.state.get("gpus"), list) for gpu in gpus]
+    pairs = [(gpu.get("uuid"), gpu.get("index")) for gpu in listed if isinstance(gpu, Mapping)]
+    names = {str(uuid): f"GPU {index}" for uuid, index in pairs if uuid and isinstance(index, int)}
+    if not names:
+        return list(lines)
+    form = re.compile("|".join(rf"(?:GPU \d+ )?\(({uuid})\)|({uuid})" for uuid in map(re.escape, names)))
+    return [
+        line if line.lstrip().startswith("$ ") else form.sub(lambda it: names[it[it.lastindex or 0]], line)
+        for line in lines
+    ]
+
+
+def without_addresses(host: HostResult) -> HostResult:
+    """*host* as others that cannot be reached for the same reason are shown together with it."""
+    return replace(host, error=ADDRESS.sub(r"\1", host.error)) if host.error else host
+
+
+def _is_only_error(host: HostResult) -> bool:
+    """Whether the error of *host* says all there is to say of its steps."""
+    same = all(step.why.startswith(host.error or "") for step in host.steps)
+    return bool(host.error) and (same or host.verdict is Verdict.NOT_STARTED)
+
+
+def _causes(host: HostResult) -> Iterator[str]:
+    """Why *host* has its verdict; each in a line."""
+    if host.error:
+        yield host.error
+    drivers = sorted(driving(host), key=lambda finding: finding.severity is not Severity.CRITICAL)
+    yield from map(_named, drivers[:1])
+    if further := drivers[1:]:
+        yield f"also {_listed([_named(finding) for finding in further])}"
+    if gone := [_named(finding) for finding in host.findings if finding.status is Presence.GONE]:
+        yield f"gone: {_listed(gone)}"
+
+
+def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInShort) -> Iterator[str]:
+    """What is not known of *host*, and why: each probe that did not answer, then the findings that rest on others."""
+    if _is_only_error(host):
+        yield from sampled_lines(host, host.steps)
+        return
+    said = " ".join(finding.say for finding in driving(host))
+    yield from (step_line(step) for step in failed if not step.ignored and step.why not in said)
+    unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN and finding.severity.drives]
+    reasons = grouped((in_short(finding.why or ""), finding.id) for finding in unknown)
+    follows = [name for why, names in reasons.items() for name in names if in_short.rests_on(why)]
+    if follows:
+        yield f"not known without {_names([step.id for step in failed])}: {_names(follows)}"
+    others = [(why, names) for why, names in reasons.items() if not in_short.rests_on(why)]
+    for why, names in others[:SHOWN_UNKNOWN]:
+        yield f"unknown: {_names(names)}: {why}"
+    if left := [name for _, names in others[SHOWN_UNKNOWN:] for name in names]:
+        yield f"unknown, too: {_names(left)} (-v: why)"
+
+
+def _warnings(host: HostResult) -> Iterator[str]:
+    """What is found and is no error; what only informs where there is nothing worse."""
+    there = [finding for finding in host.findings if finding.status is Presence.PRESENT]
+    warnings = [finding for finding in there if finding.severity is Severity.WARNING]
+    if shown := warnings or (there if not driving(host) else []):
+        yield f"{shown[0].severity} {_listed([_named(finding) for finding in shown])}"
+
+
+def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
+    """What was done, or would be: a plan with whom and what it hits; steps held back for one reason in one line."""
+    steps = [replace(step, why=in_short(step.why)) for step in host.steps if step.phase is not Phase.DIAGNOSE]
+    changing = any(step.planned or step.status is Status.WOULD_CHANGE for step in steps)
+    lines: list[str] = []
+    for step in steps:
+        if step.status is Status.WOULD_CHANGE or (step.status is Status.SKIPPED and step.condition):
+            lines += step_lines(step)
+        elif step.status is Status.SKIPPED and step.inapplicable and changing:
+            lines.append(step_line(step))
+        elif step.status not in (Status.OK, Status.SKIPPED, *_HELD):
+            lines.append(step_line(step))
+    held = [step for step in steps if step.status in _HELD]
+    if follows := [step.id for step in held if in_short.rests_on(step.why)]:
+        lines.append(f"not done without that: {_names(follows)}")
+    reasons = grouped((step.why, step.id) for step in held if not in_short.rests_on(step.why))
+    return [*lines, *(f"not done: {_names(names)}: {short(why, MOST_BELOW)}" for why, names in reasons.items())]
+
+
+_HELD = (Status.BLOCKED, Status.CANCELLED)
+
+
+def _next(host: HostResult) -> Iterator[str]:
+    """What a person can do: the first thing, another one where that does not help, and how much more there is."""
+    actions = [" ".join(action.split()) for action in next_actions(host)]
+    more = f" ({len(actions) - 2} more: -v)" if len(actions) > 2 else ""
+    for word, action in zip(("next", "else"), actions, strict=False):
+        yield f"{word}: {action}{more if word == 'else' else ''}"
+
+
+def _named(finding: Finding) -> str:
+    return f"{finding.id}: {finding.say or finding.id}"
+
+
+def _listed(said: Sequence[str]) -> str:
+    """Some of what is *said*, and how much more there is."""
+    more = [f"{len(said) - SHOWN_ALSO} more (-v)"] if len(said) > SHOWN_ALSO else []
+    return "; ".join([*said[:SHOWN_ALSO], *more])
+
+
+def _names(names: Sequence[str]) -> str:
+    """Ids of steps or findings."""
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(names[:SHOWN_NAMES]) + more
