@@ -11,7 +11,7 @@ from engine.actions import discover
 from engine.app.action_scripts import every_script_text, scripts_text
 from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import find_playbook, inventory_paths, playbook_files, read_inventory, read_playbook
-from engine.app.playbook_text import plain, width
+from engine.app.playbook_text.layout import plain, width
 from engine.errors import ConfigError
 from engine.inventory.groups import traits
 from engine.inventory.host_patterns import select

@@ -264,16 +264,17 @@ def new(name: str) -> None:
 
 @cli.command(context_settings=CONTEXT, short_help="Show what PLAYBOOK, or a saved plan, does, in words.")
 @playbook_argument
+@click.option("-v", "--verbose", is_flag=True, help="Show all of it, so that a person could do it by hand.")
 @signers_option
-def show(playbook: str, allowed_signers: str) -> None:
-    """Show what PLAYBOOK does, in words that a person could follow by hand; or a saved plan, as its dry run showed it.
+def show(playbook: str, verbose: bool, allowed_signers: str) -> None:
+    """Show what PLAYBOOK looks for and what it does about it; or a saved plan, as its dry run showed it.
 
     Of a plan (`runbook show plan.json`) it also says who made it, until when it may be applied, and who approved it.
     """
     from engine.app.plans.saved_text import plan_or_nothing
     from engine.app.playbook_text import show_text
 
-    tell(plan_or_nothing(playbook, allowed_signers) or show_text(playbook))
+    tell(plan_or_nothing(playbook, allowed_signers) or show_text(playbook, verbose=verbose))
 
 
 @cli.command(context_settings=CONTEXT, short_help="Print the JSON Schema of playbooks, or their keys in words.")

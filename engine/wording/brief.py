@@ -13,6 +13,7 @@ from engine.wording.evidence import short
 from engine.wording.host_lines import (
     BROKEN,
     ReasonsInShort,
+    advised,
     cancelled_lines,
     driving,
     grouped,
@@ -33,6 +34,12 @@ MOST = 300
 """Letters of the first line."""
 MOST_BELOW = 200
 """Letters of a line below it that nobody pastes."""
+FOLLOWS = re.compile(
+    r"^`when`(?: is unknown| cannot be evaluated)?: |, in what [\w ]+ saw\b|; no value \(null\) cannot be .*$"
+)
+"""What stands around the reason why something is not known, and follows from it."""
+UNMEASURED = "not measured in a dry run"
+"""How a probe that writes files of its own says that it was left out."""
 ADDRESS = re.compile(r"(^|; )\S+: ")
 """What stands before each reason why an address of a host cannot be reached."""
 
@@ -45,6 +52,9 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
     in_short = ReasonsInShort.of(failed)
     changes = [] if declined or _is_only_error(host) else _changes(host, in_short)
     found, blind = [*_causes(host)], [*_blind(host, failed, in_short)]
+    warnings = [*_warnings(host)]
+    if not found and host.verdict is Verdict.UNKNOWN and advised(host):
+        found, warnings = warnings, []
     if not found:
         found, blind = blind[:1], blind[1:]
     if not found and host.verdict is Verdict.FAILED:
@@ -53,7 +63,7 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
     said = first.removeprefix(f"{host.verdict} ").removeprefix(f"{host.verdict}: ")
     lines = [
         short(f"{host.verdict}: {said}" if said else str(host.verdict), MOST),
-        *(short(line, MOST_BELOW) for line in [*others, *_warnings(host), *blind]),
+        *(short(line, MOST_BELOW) for line in [*others, *warnings, *blind]),
         *changes,
         *_next(host),
     ]
@@ -67,7 +77,7 @@ def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
     names = {str(uuid): f"GPU {index}" for uuid, index in pairs if uuid and isinstance(index, int)}
     if not names:
         return list(lines)
-    form = re.compile("|".join(rf"(?:GPU \d+ )?\(({uuid})\)|({uuid})" for uuid in map(re.escape, names)))
+    form = re.compile("|".join(rf"(?:GPU \d+ )?\(({uuid})\)|(?:GPU )?({uuid})" for uuid in map(re.escape, names)))
     return [
         line if line.lstrip().startswith("$ ") else form.sub(lambda it: names[it[it.lastindex or 0]], line)
         for line in lines
@@ -105,11 +115,12 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
     said = " ".join(finding.say for finding in driving(host))
     yield from (step_line(step) for step in failed if not step.ignored and step.why not in said)
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN and finding.severity.drives]
-    reasons = grouped((in_short(finding.why or ""), finding.id) for finding in unknown)
-    follows = [name for why, names in reasons.items() for name in names if in_short.rests_on(why)]
-    if follows:
+    reasons = grouped((_core(finding.why or "", in_short), finding.id) for finding in unknown)
+    if follows := [name for why, names in reasons.items() for name in names if in_short.rests_on(why)]:
         yield f"not known without {_names([step.id for step in failed])}: {_names(follows)}"
-    others = [(why, names) for why, names in reasons.items() if not in_short.rests_on(why)]
+    if left_out := [name for why, names in reasons.items() for name in names if UNMEASURED in why]:
+        yield f"not measured in a dry run without --scratch: {_names(left_out)}"
+    others = [(why, names) for why, names in reasons.items() if not _is_said(why, in_short)]
     for why, names in others[:SHOWN_UNKNOWN]:
         yield f"unknown: {_names(names)}: {why}"
     if left := [name for _, names in others[SHOWN_UNKNOWN:] for name in names]:
@@ -130,16 +141,20 @@ def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
     changing = any(step.planned or step.status is Status.WOULD_CHANGE for step in steps)
     lines: list[str] = []
     for step in steps:
-        if step.status is Status.WOULD_CHANGE or (step.status is Status.SKIPPED and step.condition):
-            lines += step_lines(step)
-        elif step.status is Status.SKIPPED and step.inapplicable and changing:
-            lines.append(step_line(step))
-        elif step.status not in (Status.OK, Status.SKIPPED, *_HELD):
+        if step.status is Status.WOULD_CHANGE:
+            lines += _plan(step, steps)
+        elif step.status is Status.SKIPPED and step.condition:
+            lines.append(short(step_line(step), MOST))
+        elif (step.status is Status.SKIPPED and step.inapplicable and changing) or step.status not in (
+            Status.OK,
+            Status.SKIPPED,
+            *_HELD,
+        ):
             lines.append(step_line(step))
     held = [step for step in steps if step.status in _HELD]
-    if follows := [step.id for step in held if in_short.rests_on(step.why)]:
+    if follows := [step.id for step in held if _is_said(step.why, in_short)]:
         lines.append(f"not done without that: {_names(follows)}")
-    reasons = grouped((step.why, step.id) for step in held if not in_short.rests_on(step.why))
+    reasons = grouped((_core(step.why, in_short), step.id) for step in held if not _is_said(step.why, in_short))
     return [*lines, *(f"not done: {_names(names)}: {short(why, MOST_BELOW)}" for why, names in reasons.items())]
 
 
@@ -152,6 +167,24 @@ def _next(host: HostResult) -> Iterator[str]:
     more = f" ({len(actions) - 2} more: -v)" if len(actions) > 2 else ""
     for word, action in zip(("next", "else"), actions, strict=False):
         yield f"{word}: {action}{more if word == 'else' else ''}"
+
+
+def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
+    """What *step* would do, but for scripts of ours, whose step says it, and a difference that one before it has."""
+    before = next((other.id for other in steps[: steps.index(step)] if step.diff and other.diff == step.diff), "")
+    lines = step_lines(replace(step, diff=None) if before else step)
+    shown = [line for line in lines if not line.startswith("  script ")]
+    return [*shown, f"  | the same as {before}"] if before else shown
+
+
+def _is_said(why: str, in_short: ReasonsInShort) -> bool:
+    """Whether a line of its own has said what *why* rests on: a probe that failed, or that a dry run leaves out."""
+    return in_short.rests_on(why) or UNMEASURED in why
+
+
+def _core(why: str, in_short: ReasonsInShort) -> str:
+    """*why* something is not known, without what follows from it."""
+    return FOLLOWS.sub("", re.sub(r"^\w+ is unknown: ", "", in_short(why)))
 
 
 def _named(finding: Finding) -> str:

@@ -77,7 +77,13 @@ def next_actions(host: HostResult) -> Sequence[str]:
         for why in blocked
         if (limit := LIMIT.search(why))
     )
-    return advice(host) or list(held_back)[:1]
+    return advice(host) or list(held_back)[:1] or _to_measure(host)
+
+
+def _to_measure(host: HostResult) -> Sequence[str]:
+    """How to know what a dry run does not measure, where that is what is missing."""
+    left_out = any("(--scratch)" in step.why for step in host.steps)
+    return ["measure it, too: the same with --scratch"] if left_out and host.verdict is Verdict.UNKNOWN else []
 
 
 def _after_drift(host: HostResult) -> str:

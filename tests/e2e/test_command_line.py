@@ -342,7 +342,7 @@ def test_a_wait_is_waited_for_on_a_terminal_too(inventory, tmp_path):
     book = playbook(tmp_path, f"remediate:\n  - {{id: w, wait_for: {{path: {tmp_path}/never, at_most: 1s}}}}\n")
     code, said = on_terminal(("run", book, "--hosts", "here", "-i", str(inventory)), "")
     assert code == 1, said
-    assert "failed w" in said
+    assert "failed: w:" in said
 
 
 def test_json_is_one_document_and_nothing_else(inventory, tmp_path):

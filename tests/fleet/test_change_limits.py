@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.app.step_text import limits
+from engine.app.playbook_text.steps import limits
 from engine.fleet.bounds import Bounds
 from engine.fleet.change_limits import ChangeLimits
 from engine.values.inventory import Host

@@ -14,7 +14,6 @@ from tests.tables import every_row
         (("run", "toy", "--check"), "(here: --dry-run)"),
         (("run", "toy", "--extra-vars", "a=b"), "(here: -e NAME=VALUE, or --inputs FILE)"),
         (("run", "toy", "--become"), "(here: a step that needs root says `become: true`)"),
-        (("lab", "run", "toy", "-vvv"), "(here: --report FILE.json, which has every command and what it said)"),
         (("exec", "all", "--forks", "5", "--", "true"), "(here: --parallel N)"),
     ],
 )

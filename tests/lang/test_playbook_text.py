@@ -8,7 +8,8 @@ import pytest
 
 from engine.actions import discover
 from engine.app.input_files import read_playbook
-from engine.app.playbook_text import playbook_lines, width
+from engine.app.playbook_text.instructions import playbook_lines
+from engine.app.playbook_text.layout import width
 from engine.lang.loader import load_playbook
 from tests.tables import every_row
 

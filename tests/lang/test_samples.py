@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions import discover
-from engine.app.step_text import conditions
+from engine.app.playbook_text.steps import conditions
 from engine.errors import ConfigError
 from engine.expressions.sampling import sampling
 from engine.expressions.series import ROOTS, growing, held_for

@@ -7,7 +7,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from engine.actions import discover
-from engine.app.playbook_text import playbook_lines
+from engine.app.playbook_text.instructions import playbook_lines
 from engine.errors import ConfigError
 from engine.lang.loader import load_playbook
 from engine.lang.schema_export import exported_schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.app.step_text import conditions
+from engine.app.playbook_text.steps import conditions
 from engine.diagnosis import verdict
 from engine.errors import ConfigError
 from engine.executor import Consent, execute

@@ -25,6 +25,7 @@ from engine.values.plan import Presence
 from engine.values.result import Status, Verdict
 from engine.values.sampling import Series
 from engine.values.types import Unknown
+from engine.values.verbosity import Verbosity
 from engine.wording.host_lines import NEXT_AFTER_CANCEL, host_lines
 from tests.laws.toy_actions import ACTIONS, Procs, ToyClock, ToyHost, action, site
 from tests.tables import every_row
@@ -336,7 +337,7 @@ def test_what_was_seen_is_told_when_the_run_is_asked_to_end():
     assert [it["at"] for it in steps["seen"].state["samples"]] == [0.0, 10.0]
     assert steps["stop"].why == "interrupted"
     told = ["interrupted", "seen: 2 of 4 samples had been taken", "done: nothing was changed", "not done: stop"]
-    assert host_lines(result) == ["cancelled", *told, NEXT_AFTER_CANCEL]
+    assert host_lines(result) == ["cancelled", *told, f"next: {NEXT_AFTER_CANCEL}"]
     assert json.loads(json.dumps(to_json(result)))["steps"][0]["state"]["known"] == 2
 
 
@@ -422,7 +423,7 @@ def test_long_samples_are_told_beforehand_and_short_ones_are_not():
     events: list = []
     planned(BOOK, ToyHost(procs={}), events)
     (waiting,) = [it for it in events if isinstance(it, Waiting)]
-    assert lines_of(waiting) == ["h: taking samples of seen for 30 s"]
+    assert lines_of(waiting, Verbosity.VERBOSE) == ["h: taking samples of seen for 30 s"]
     planned(BOOK.replace("every: 10s", "every: 1s").replace("'30s'", "'3s'"), ToyHost(procs={}), events)
     assert len(events) == 1
 

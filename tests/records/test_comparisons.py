@@ -54,7 +54,7 @@ def test_the_host_that_differs_is_named_on_every_way_out(scene):
     dry = run(scene, "--dry-run")
     assert (dry.code, dry.finding("h2", "unusual")["say"]) == (1, words)
     console = run(scene, output="console").out
-    assert f"error unusual: {words}" in console
+    assert f"unusual: {words}" in console
     assert "Install the version that the others have." in console
 
 

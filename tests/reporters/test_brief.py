@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from engine.reporters import make
 from engine.values.event import HostFinished, RunFinished, RunStarted, StepFinished
-from engine.values.plan import Finding, Presence, Risk
+from engine.values.plan import Presence, Risk
 from engine.values.playbook import Phase, Severity
 from engine.values.result import HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
 from engine.values.verbosity import Verbosity
 from engine.wording.brief import MOST, MOST_BELOW, SHOWN_ALSO, SHOWN_NAMES, SHOWN_UNKNOWN, brief_lines
-from tests.reporters.test_recap import finding, host, said, step
+from tests.reporters.made_up_results import finding, host, said, step
 from tests.tables import every_row
 
 UUID = "GPU-1ab00000-0000-4000-8000-000000000000"

@@ -6,54 +6,16 @@ import io
 from dataclasses import replace
 
 from engine.reporters.console import show_plans
-from engine.reporters.console.event_lines import lines_of as event_lines
-from engine.reporters.console.recap import SHOWN_GROUPS, recap
-from engine.values.event import Event, HostFinished
+from engine.reporters.console.recap import SHOWN_GROUPS
+from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostPlan, HostResult, Mode, RunResult, SentCommand, Status, StepResult, Verdict, Victim
+from engine.values.result import HostPlan, SentCommand, Status, StepResult, Verdict, Victim
 from engine.values.verbosity import Verbosity
 from engine.wording.evidence import evidence_lines
 from engine.wording.host_lines import SHOWN_NEW
+from tests.reporters.made_up_results import finding, host, lines_of, said, step
 from tests.tables import every_row
-
-
-def step(status: Status, why: str, **keys) -> StepResult:
-    return StepResult(
-        **{
-            "id": "stop",
-            "phase": Phase.REMEDIATE,
-            "action": "pkill",
-            "status": status,
-            "why": why,
-            "verified": True,
-            **keys,
-        }
-    )
-
-
-def host(
-    number: int, verdict: Verdict, *steps: StepResult, findings: tuple[Finding, ...] = (), error: str | None = None
-) -> HostResult:
-    return HostResult(
-        host=f"gpu-{number:02}", verdict=verdict, steps=steps, findings=findings, error=error, seconds=number / 10
-    )
-
-
-def said(
-    *hosts: HostResult, playbook: str = "zombie-gpu", verbosity: Verbosity = Verbosity.VERBOSE, **rest
-) -> list[str]:
-    totals = {
-        it.value: sum(one.verdict is it for one in hosts) for it in Verdict if any(one.verdict is it for one in hosts)
-    }
-    result = RunResult(
-        run="r", playbook=playbook, mode=Mode.RUN, started_at="", seconds=1, exit_code=0, hosts=hosts, totals=totals
-    )
-    return recap(replace(result, **rest), verbosity)
-
-
-def lines_of(event: Event) -> list[str]:
-    return event_lines(event, Verbosity.VERBOSE)
 
 
 def test_an_expression_is_for_authors_and_on_no_console():
@@ -109,10 +71,6 @@ def test_hosts_that_differ_only_in_counts_and_pids_are_told_together():
 def test_hosts_of_whom_exactly_the_same_is_said_are_told_as_one_host_is():
     one, two = (host(it, Verdict.RESOLVED, step(Status.CHANGED, "stopped 3 processes")) for it in (1, 2))
     assert said(one, two)[1:3] == ["gpu-[01-02]: resolved", *said(one)[2:3]]
-
-
-def finding(name: str = "xid", status: Presence = Presence.PRESENT, **keys) -> Finding:
-    return Finding(**{"id": name, "severity": Severity.ERROR, "status": status, "say": "XID on 3 GPUs", **keys})
 
 
 APART = {

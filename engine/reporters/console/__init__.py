@@ -10,7 +10,7 @@ from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.recap import plans
 from engine.reporters.console.repeated_lines import RepeatedLines
 from engine.text.printable import printable_line
-from engine.values.event import Event
+from engine.values.event import Event, Waiting
 from engine.values.result import HostPlan
 from engine.values.verbosity import Verbosity
 
@@ -23,12 +23,15 @@ class Reporter:
     def __init__(self, stream: TextIO, verbosity: Verbosity = Verbosity.VERBOSE) -> None:
         self._screen = _screen(stream)
         self._verbosity = verbosity
-        plain = isinstance(self._screen, PlainDisplay)
+        self._plain = plain = isinstance(self._screen, PlainDisplay)
         self._repeated = RepeatedLines(progress=plain and verbosity is not Verbosity.QUIET)
 
     def on(self, event: Event) -> None:
         """Say what is worth a line."""
-        self._screen.on(event, self._repeated.without(event, lines_of(event, self._verbosity)))
+        lines = lines_of(event, self._verbosity)
+        if isinstance(event, Waiting) and self._verbosity is Verbosity.NORMAL and self._plain:
+            lines = lines_of(event, Verbosity.VERBOSE)  # a terminal shows below its lines what is waited for
+        self._screen.on(event, self._repeated.without(event, lines))
 
     def aside(self, line: str) -> bool:
         """Take care of *line*, which is for the terminal and none of the run's; False: write it yourself."""

@@ -1,43 +1,27 @@
-"""Print a playbook as instructions that a person could follow by hand (``runbook show``)."""
+"""Print a playbook as instructions that a person could follow by hand (``runbook show -v``)."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, get_type_hints
 
-from engine.actions import discover
-from engine.app.input_files import find_playbook, read_playbook
-from engine.app.secret_masking import SecretMasking, masked_by, secrets_in_playbook_file, secrets_of
-from engine.app.step_text import conditions, limits
+from engine.app.playbook_text.layout import WIDTH, plain, wrapped
+from engine.app.playbook_text.steps import conditions, limits
 from engine.errors import ConfigError
 from engine.protocols import Action
 from engine.secrets.masking import Masking, masked
 from engine.values.command import shown_variable
 from engine.values.playbook import FindingRule, IncludedPlaybook, Input, Phase, Playbook, SecretReference, Step
-from engine.values.types import Duration, Json, Raw, Unknown, seconds
+from engine.values.types import Duration, Json, Unknown, seconds
 
-WIDTH = 110
-"""Columns that texts have at most, and where no terminal says how wide it is."""
-NARROWEST = 40
 _SHAPES = Masking(())
 SPARES = frozenset({"lost"})
 """Arguments that only spare more processes, by what a probe has seen: the lines to do it by hand go without them."""
 ITEM = "ITEM"
 """What stands for the item of an ``each`` in the lines to do it by hand."""
-
-
-def show_text(name: str) -> str:
-    """The playbook in words that a person could follow by hand."""
-    actions = discover()
-    path = find_playbook(name)
-    with SecretMasking(lambda: secrets_in_playbook_file(name)):
-        book = read_playbook(path, actions)
-        return masked_by(secrets_of(book), "\n".join(playbook_lines(book, str(path), actions, width())))
 
 
 def playbook_lines(book: Playbook, path: str, actions: Mapping[str, Action], wide: int = WIDTH) -> list[str]:
@@ -231,65 +215,3 @@ def _spoken(text: str) -> str:
         return f"<{', '.join(used)}>" if used else found[0]
 
     return re.sub(r"\{\{.*?\}\}", shorter, text, flags=re.DOTALL)
-
-
-def width() -> int:
-    """The columns that there are: by ``COLUMNS``, or of the terminal that is written to."""
-    return max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-
-
-def wrapped(text: str, indent: str, wide: int, *, further: str = "  ") -> list[str]:
-    """*text* in lines of at most *wide* columns, each after *indent*; what is one word stays whole, to be pasted."""
-    after = " " * len(indent) + further
-    return textwrap.wrap(
-        " ".join(text.split()),
-        wide,
-        initial_indent=indent,
-        subsequent_indent=after,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [indent]
-
-
-def plain(value: Any) -> str:
-    """*value* as a playbook would write it, more or less."""
-    match value:
-        case Raw(value=inner):
-            return plain(inner)
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            given = {
-                field.name: getattr(value, field.name)
-                for field in fields(value)
-                if getattr(value, field.name) != field.default
-            }
-            return plain({name: value for name, value in given.items() if value not in ("", ())})
-        case bool():
-            return "true" if value else "false"
-        case list() | tuple():
-            return ", ".join(map(_item, value)) or "none"
-        case Mapping():
-            return ", ".join(f"{name} = {_within(it)}" for name, it in value.items()) or "none"
-        case float():
-            return f"{value:g}"
-        case None:
-            return "none"
-    return str(value)
-
-
-def _within(value: Any) -> str:
-    """The value of one key of several."""
-    return f"[{plain(value)}]" if isinstance(value, list | tuple) else _item(value)
-
-
-def _item(value: Any) -> str:
-    """One of several: in quotes or brackets where it could be taken for more than one."""
-    shown = plain(value)
-    if isinstance(value, list | tuple):
-        return f"[{shown}]"
-    if isinstance(value, Mapping):
-        return f"({shown})"
-    return (
-        f"'{shown}'"
-        if isinstance(value, str) and (", " in shown or not shown.strip() or shown != shown.strip())
-        else shown
-    )
