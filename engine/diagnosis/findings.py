@@ -75,8 +75,13 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
         why=reason,
         evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
-        advise=tuple(_said(word, scope) for word in rule.advise) if status is not Presence.ABSENT else (),
+        advise=_advice(rule, scope) if status is not Presence.ABSENT else (),
     )
+
+
+def _advice(rule: FindingRule, scope: Scope) -> tuple[str, ...]:
+    """What the author advises; advice whose template comes to nothing does not fit what was found."""
+    return tuple(said for text in rule.advise if (said := _said(text, scope)).strip())
 
 
 def _said(text: str, scope: Scope) -> str:

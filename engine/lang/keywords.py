@@ -65,7 +65,7 @@ ABOUT_FINDING: Mapping[str, str] = {
     "settle": "After a change, how long to probe again for the finding to go before the next step runs.",
     "gone_for": "How long the finding must stay absent before it counts as gone.",
     "evidence": "Names with expressions; their values are shown with the finding.",
-    "advise": "What a person can do if the finding stays, in order.",
+    "advise": "What a person can do if the finding stays, in order; one whose template comes to nothing is left out.",
 }
 
 ABOUT_GROUP: Mapping[str, str] = {

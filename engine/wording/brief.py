@@ -128,22 +128,23 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
 
 
 def _warnings(host: HostResult) -> Iterator[str]:
-    """What is found and is no error; what only informs where there is nothing worse."""
+    """What is found and is no error; what only informs where there is nothing worse and nothing was done."""
     there = [finding for finding in host.findings if finding.status is Presence.PRESENT]
     warnings = [finding for finding in there if finding.severity is Severity.WARNING]
-    if shown := warnings or (there if not driving(host) else []):
+    if shown := warnings or (there if not driving(host) and host.verdict is not Verdict.RESOLVED else []):
         yield f"{shown[0].severity} {_listed([_named(finding) for finding in shown])}"
 
 
 def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
     """What was done, or would be: a plan with whom and what it hits; steps held back for one reason in one line."""
     steps = [replace(step, why=in_short(step.why)) for step in host.steps if step.phase is not Phase.DIAGNOSE]
-    changing = any(step.planned or step.status is Status.WOULD_CHANGE for step in steps)
+    planned = any(step.status is Status.WOULD_CHANGE for step in steps)
+    changing = planned or any(step.planned for step in steps)
     lines: list[str] = []
     for step in steps:
         if step.status is Status.WOULD_CHANGE:
             lines += _plan(step, steps)
-        elif step.status is Status.SKIPPED and step.condition:
+        elif step.status is Status.SKIPPED and step.condition and planned:
             lines.append(short(step_line(step), MOST))
         elif (step.status is Status.SKIPPED and step.inapplicable and changing) or step.status not in (
             Status.OK,

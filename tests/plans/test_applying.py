@@ -229,7 +229,7 @@ def test_secret_inputs_are_not_in_the_plan_and_must_be_given_again(scene):
 
 def test_the_plan_is_for_its_owner_alone_and_shows_what_the_dry_run_showed(scene):
     scene.sleeper("a")
-    made = scene.plan()
+    made = scene.plan("-v")
     assert scene.file.stat().st_mode & 0o777 == 0o600
     shown = scene.run("show", "plan.json")
     assert shown.code == 0

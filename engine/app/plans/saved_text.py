@@ -38,7 +38,7 @@ def plan_or_nothing(path: str, signers: str = "") -> str:
 
 
 def report_text(saved: SavedPlan) -> str:
-    """What the dry run printed."""
+    """All that the dry run found, as ``-v`` shows it."""
     stream, whole = io.StringIO(), saved.result
     reporter = reporters.make("console", stream)
     hosts = tuple(host.host for host in whole.hosts)

@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.recap import plans
-from engine.reporters.console.repeated_lines import RepeatedLines
+from engine.reporters.console.repeated_lines import MANY, RepeatedLines
 from engine.text.printable import printable_line
 from engine.values.event import Event, Waiting
 from engine.values.result import HostPlan
@@ -24,7 +24,8 @@ class Reporter:
         self._screen = _screen(stream)
         self._verbosity = verbosity
         self._plain = plain = isinstance(self._screen, PlainDisplay)
-        self._repeated = RepeatedLines(progress=plain and verbosity is not Verbosity.QUIET)
+        many = MANY if verbosity is Verbosity.VERBOSE else 1
+        self._repeated = RepeatedLines(progress=plain and verbosity is not Verbosity.QUIET, many=many)
 
     def on(self, event: Event) -> None:
         """Say what is worth a line."""

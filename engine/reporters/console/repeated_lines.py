@@ -26,7 +26,7 @@ from engine.values.result import Verdict
 from engine.values.types import plural
 
 MANY = 40
-"""Hosts up to which every line is shown: about a screen of them."""
+"""Hosts up to which every line of a verbose run is shown: about a screen of them."""
 
 PARTS = 5
 """How often a long run says how far it is, where no live region does."""
@@ -35,8 +35,10 @@ PARTS = 5
 class RepeatedLines:
     """Drops lines that say of another host what has been said of one; the recap names all hosts."""
 
-    def __init__(self, *, progress: bool) -> None:
+    def __init__(self, *, progress: bool, many: int = MANY) -> None:
         self._progress = progress
+        self._many = many
+        """Hosts up to which every line is shown."""
         self._name = ""
         self._all = 0
         self._ended: Counter[Verdict] = Counter()
@@ -61,12 +63,12 @@ class RepeatedLines:
 
     def _begun(self, event: RunStarted, lines: Sequence[str]) -> Sequence[str]:
         self._name, self._all = event.playbook, len(event.hosts)
-        if self._all <= MANY:
+        if self._all <= MANY or self._many < MANY:
             return lines
         return [*lines[:-1], "the first host with each result is shown here, and all of them in the recap", ""]
 
     def _first(self, host: str, lines: Sequence[str]) -> Sequence[str]:
-        if self._all <= MANY:
+        if self._all <= self._many:
             return lines
         key = tuple(line_of(line.removeprefix(f"{host}: "), host, strict=True).key for line in lines)
         if key in self._shown:

@@ -1,0 +1,73 @@
+"""What the console shows of a real run, as little or as much as was asked for, and what is advised."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.program import runbook
+
+BOOK = """name: mark
+diagnose:
+  - {id: seen, command: {argv: [cat, "{{ host.place }}"], accepts: [0, 1]}}
+findings:
+  - id: unmarked
+    when: seen.exit_code == 1
+    severity: error
+    say: there is no mark
+    evidence: {said: seen.stderr}
+    advise:
+      - "{% if host.name == 'other' %}Never.{% endif %}"
+      - "{{ '' if host.name else 'Never either.' }}"
+      - Write it by hand.
+      - Ask somebody.
+      - Ask somebody else.
+remediate:
+  - {id: write, for: unmarked, file: {path: "{{ host.place }}", content: "x\\n"}}
+"""
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "mark.yaml").write_text(BOOK)
+    (tmp_path / "hosts.yaml").write_text(f"hosts: {{here: {{transport: local, place: {tmp_path}/mark}}}}\n")
+
+    def run(*argv: str):
+        return runbook("run", "mark.yaml", "-i", "hosts.yaml", "--hosts", "here", *argv, cwd=tmp_path)
+
+    return run
+
+
+def test_a_diagnosis_advises_the_dry_run_first_and_leaves_out_what_does_not_fit(here):
+    lines = here("--only", "diagnose").out.splitlines()
+    assert lines[2:5] == [
+        "here: unresolved: unmarked: there is no mark",
+        "  next: See what would be done about it: `runbook run mark --hosts here --dry-run`.",
+        "  else: Write it by hand. (2 more: -v)",
+    ]
+    found = json.loads(here("--only", "diagnose", "--output", "json").out)["hosts"][0]["findings"][0]
+    assert found["advise"][1:] == ["Write it by hand.", "Ask somebody.", "Ask somebody else."]
+
+
+def test_verbose_has_the_evidence_and_each_step_and_quiet_only_what_is_wrong(here):
+    short, whole, quiet = (here("--only", "diagnose", *words) for words in ((), ("-v",), ("-v", "-q")))
+    assert {it.code for it in (short, whole, quiet)} == {1}
+    assert "No such file" not in short.out
+    assert "said: cat:" in whole.out
+    assert "4. Ask somebody else." in whole.out
+    assert quiet.out.splitlines()[0] == "here: unresolved: unmarked: there is no mark"
+    done = here("--yes", "-v").out
+    assert done.count("changed write: ") == 2, "as it ended, and in the recap"
+    assert here("--yes", "-q").out == "", "all is well"
+
+
+def test_a_recorded_run_is_replayed_as_verbosely_as_asked(here, tmp_path):
+    here("--yes", "--records", "records")
+    replayed = {
+        word: runbook("history", "replay", "last", "--records", "records", *words, cwd=tmp_path).out
+        for word, words in {"short": (), "whole": ("--verbose",), "quiet": ("--quiet",)}.items()
+    }
+    assert replayed["short"].count("changed write: ") == 1
+    assert replayed["whole"].count("changed write: ") == 2
+    assert replayed["quiet"] == ""
