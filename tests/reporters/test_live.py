@@ -38,7 +38,7 @@ def gated(tmp_path):
         names = [f"gpu-{number:02}" for number in range(1, hosts + 1)]
         lines = (f"  {it}: {{transport: local, gpu: none}}\n" for it in names)
         (tmp_path / "hosts.yaml").write_text("hosts:\n" + "".join(lines))
-        where = ("--hosts", "all", "-i", str(tmp_path / "hosts.yaml"))
+        where = ("-v", "--hosts", "all", "-i", str(tmp_path / "hosts.yaml"))
         return (*PROGRAM, "run", str(tmp_path / "gated.yaml"), *where, *options)
 
     return argv

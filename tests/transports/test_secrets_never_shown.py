@@ -489,7 +489,7 @@ def mistake(playbook: str, site: Site) -> str:
 
 def shown(playbook: str) -> str:
     try:
-        return show_text(playbook)
+        return show_text(playbook) + show_text(playbook, verbose=True)
     except ConfigError as error:
         return str(error)
 
