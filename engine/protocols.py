@@ -255,6 +255,10 @@ class Clock(Protocol):
 
 Emit = Callable[[Event], None]
 
+NARROWS = "narrows"
+"""Key of the metadata of a field of ``Args`` that lists what a step acts on, each known by these of its keys: what is
+done at the step's turn is what the plan shows, and what the field's expression gives then."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:

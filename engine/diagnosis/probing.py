@@ -194,7 +194,7 @@ def prepared(command: Command, step: Step) -> Command:
     default = WRITE_TIMEOUT if command.effect is Effect.WRITE else step.look_timeout or LOOK_TIMEOUT
     return replace(
         command,
-        timeout=step.timeout or command.timeout or default,
+        timeout=(step.timeout or command.timeout or default) + command.waits,
         become=command.become or step.become,
         env=(*command.env, *step.env),
         cwd=command.cwd or step.cwd,

@@ -72,6 +72,15 @@ class FindingWatch:
         acted = [rule for rule in rules if rule.gone_for and self._before[rule.id].status is Presence.PRESENT]
         self._until_settled(wanted, acted, 0.0)
 
+    def refresh(self, wanted: Collection[str]) -> None:
+        """Run the probes *wanted* again, but for those that were run since the last change, and lately.
+
+        Raises TransportError and Cancelled as the connection does.
+        """
+        oldest = self._site.clock.now() - VALID
+        if due := [probe for probe in wanted if self._read.get(probe, oldest) <= oldest]:
+            self._probe(due)
+
     def forget(self, why: str) -> None:
         """Nothing can be inspected any more: what was found is now unknown."""
         self.findings = tuple(replace(finding, status=Presence.UNKNOWN, why=why) for finding in self.findings)
@@ -81,8 +90,7 @@ class FindingWatch:
         gone_for = max((rule.gone_for for rule in acted), default=0.0)
         absent_since: float | None = None
         reported = False
-        oldest = began - VALID
-        self._probe([probe for probe in wanted if self._read.get(probe, oldest) <= oldest])
+        self.refresh(wanted)
         while True:
             now = clock.now()
             there = [rule for rule in acted if self._status(rule.id) in (Presence.PRESENT, Presence.UNKNOWN)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.diagnosis.diagnose import Diagnosis
@@ -17,11 +18,12 @@ from engine.executor.dependencies import disabled_by, ended, unmet_dependency
 from engine.executor.drift import named, without_drift
 from engine.executor.finding_watch import FindingWatch
 from engine.executor.host_lock import Lock
+from engine.executor.narrowing import is_narrowed, narrowed
 from engine.executor.owed import OwedRecord, OwedSettlement, owed_in
 from engine.executor.recheck import confirmed_result, patient
 from engine.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from engine.executor.revalidation import Revalidation
-from engine.executor.step_ends import as_planned, not_changed, pending, plain_result
+from engine.executor.step_ends import as_planned, not_changed, owing, pending, plain_result
 from engine.executor.undoing import change_started
 from engine.executor.verification import verify
 from engine.facts.system.host_lock import LockBusy
@@ -30,6 +32,7 @@ from engine.values.event import StepFinished, StepStarted
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Restart, Skip
 from engine.values.playbook import Step, written_step
 from engine.values.result import Fault, HostPlan, Status, StepResult
+from engine.values.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,10 @@ class _Run:
     """Why the step at hand must do nothing risky: a finding that calls for it is unknown."""
     sending: bool = False
     """The step at hand has sent something."""
+    args: Mapping[str, Json] = field(default_factory=dict)
+    """The arguments of the step at hand: those of its plan, or less."""
+    dropped: str = ""
+    """What the plan of the step at hand names, and its expression does not any more, for people."""
 
     def finish(self, step: Step, result: StepResult) -> None:
         """Take note of a step's end, and tell."""
@@ -130,7 +137,7 @@ class _Run:
         """Do one step, as far as it may be done."""
         began = self.site.clock.now()
         plain = plain_result(self.site, step, planned)
-        self.doubt, self.sending = None, False
+        self.doubt, self.sending, self.args, self.dropped = None, False, planned.args, ""
         try:
             result = self._take(step, planned, plain)
         except Cancelled as error:
@@ -185,7 +192,7 @@ class _Run:
         if off := disabled_by(planned):
             return replace(plain, status=Status.SKIPPED, why=off)
         if self.lost and step.always and (self.dead or not planned.ready):
-            return self._owing(planned, plain)
+            return owing(planned, plain, self.lost)
         if self.lost and not step.always:
             return replace(plain, status=Status.BLOCKED, why=f"no more commands can be sent to the host: {self.lost}")
         if self.broken and not (step.always or step.if_failed):
@@ -202,7 +209,12 @@ class _Run:
             fault = Fault.ARGUMENTS if isinstance(barrier, Blocked) and barrier.malformed else Fault.PROBE
             return replace(plain, status=status, why=barrier.why, fault=fault if blind else Fault.NONE)
         at_once = not (self.wrote or self.lock.waited or self.consent is Consent.SHOWN)
-        (probed,) = run_probes([ProbeRequest(step=step, args=planned.args)], self.site, planning=at_once)
+        if not at_once and is_narrowed(step, self.site):
+            less = narrowed(step, planned, self.site, self.watch, plain)
+            if isinstance(less, StepResult):
+                return less
+            self.args, self.dropped = less.args, less.in_words()
+        (probed,) = run_probes([ProbeRequest(step=step, args=self.args)], self.site, planning=at_once)
         plain = replace(plain, commands=probed.commands)
         match probed.outcome:
             case ProbeFailure(why=why, malformed=malformed):
@@ -217,12 +229,6 @@ class _Run:
                 )
             case ProbeAnswer() as fresh:
                 return self._decide(step, planned, fresh, plain)
-
-    def _owing(self, planned: PlannedStep, plain: StepResult) -> StepResult:
-        """A step that is always taken, on a host that cannot be asked: owed, if it would have done anything."""
-        if isinstance(planned.decision, Skip):
-            return replace(plain, status=Status.SKIPPED, why=planned.decision.why)
-        return replace(plain, status=Status.OWED, why=pending(self.lost))
 
     def _barrier(self, step: Step, planned: PlannedStep) -> Skip | Blocked | None:
         """Why the findings of this moment, or the plan, keep the step from running."""
@@ -289,7 +295,8 @@ class _Run:
             spared = named(decision, permitted.left_alone)
             decision, left_alone = permitted.decision, permitted.left_alone
         if not isinstance(decision, Change):
-            return not_changed(step, decision, plain)
+            ended = not_changed(step, decision, plain)
+            return replace(ended, why=ended.why + self.dropped)
         shown = replace(
             plain,
             risk=decision.risk,
@@ -311,7 +318,7 @@ class _Run:
                 return replace(due.plain, status=Status.BLOCKED, why=why)
         result = self._changed(step, due)
         note = f"; left alone, because the plan did not show it: {due.spared}" if due.spared else ""
-        return replace(result, why=result.why + note + self.lock.untold(step.on) + self.owed.untold())
+        return replace(result, why=result.why + note + self.dropped + self.lock.untold(step.on) + self.owed.untold())
 
     def _changed(self, step: Step, due: _Due) -> StepResult:
         change = due.change
@@ -356,7 +363,7 @@ class _Run:
     def _second_look(self, step: Step, due: _Due) -> StepResult:
         plain, change = due.plain, due.change
         step = patient(step, change)
-        request = ProbeRequest(step=step, args=self._planned(step).args)
+        request = ProbeRequest(step=step, args=self.args)
         try:
             return confirmed_result(self.site, request, due.fresh, change, due.left_alone, plain)
         except TransportError as error:

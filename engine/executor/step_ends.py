@@ -39,3 +39,10 @@ def not_changed(step: Step, decision: NoChange | Skip | Blocked, plain: StepResu
             return replace(plain, status=status, why=why, diff=decision.diff or None)
         case Blocked(why=why):
             return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)
+
+
+def owing(planned: PlannedStep, plain: StepResult, lost: str) -> StepResult:
+    """A step that is always taken, on a host that cannot be asked: owed, if it would have done anything."""
+    if isinstance(planned.decision, Skip):
+        return replace(plain, status=Status.SKIPPED, why=planned.decision.why)
+    return replace(plain, status=Status.OWED, why=pending(lost))

@@ -41,6 +41,9 @@ class Command:
     stdin: str = ""
     timeout: float = 0.0
     """Seconds, enforced on the host; 0 means the default of the effect."""
+    waits: float = 0.0
+    """Seconds that it waits by design, for processes to end or between two samples: they are no part of its timeout,
+    nor of its step's."""
     become: str = ""
     """The user to become with sudo; empty for the one who logged in."""
     env: tuple[tuple[str, str], ...] = ()

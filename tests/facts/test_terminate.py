@@ -31,7 +31,7 @@ def test_it_is_a_write_whose_survivors_are_an_answer():
     assert command.accepts == (0, 1)
     assert command.argv == ("TERM", "KILL", "1000", "500", "1:5")
     assert not command.timeout
-    assert end_processes([process(1, 5)], "TERM", 900, "KILL").timeout > 905
+    assert end_processes([process(1, 5)], "TERM", 900, "KILL").waits == 905
 
 
 def test_all_get_the_first_signal_and_it_ends_as_soon_as_they_are_gone(machine, stage):

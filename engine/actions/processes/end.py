@@ -19,7 +19,7 @@ from engine.facts.processes.protected import Protected, shown, split_by_protecti
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.facts.processes.terminate import with_second_signal
 from engine.facts.processes.victims import Manner, ProcessSnapshot, decision, disagreement, gone, named
-from engine.protocols import Fails, Holds, Probe
+from engine.protocols import NARROWS, Fails, Holds, Probe
 from engine.values.plan import Decision
 from engine.values.types import Json, Unknown, plural
 
@@ -31,7 +31,9 @@ class Args(EndArguments):
     processes: tuple[Mapping[str, Json], ...] = field(
         metadata={
             "about": "The processes, as probes give them, such as `jobs.leftover`, or a part of it. The pid and "
-            "the start of each are used."
+            "the start of each are used. Those that the expression does not give any more at the step's turn are "
+            "left alone.",
+            NARROWS: ("pid", "start"),
         }
     )
     allow: tuple[str, ...] = field(

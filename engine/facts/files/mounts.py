@@ -89,7 +89,7 @@ def ask_answers(mounts: Sequence[Mount], pid: int, within: float) -> Command:
     above = f"/proc/{pid}/root" if pid else ""
     pairs = [word for mount in mounts for word in (mount.filesystem, above + mount.path)]
     command = read_script(_ASK, str(ceil(within)), str(pid or "self"), *pairs)
-    return replace(command, timeout=within + 15, called=("mounts", *(mount.target for mount in mounts)))
+    return replace(command, timeout=15.0, waits=within, called=("mounts", *(mount.target for mount in mounts)))
 
 
 _READ = script(__package__, "mounts_read")

@@ -42,11 +42,6 @@ APPS = ("gpu_uuid", "pid", "used_gpu_memory")
 """Columns of a process.  Not its name: a user may put commas and newlines into it, and so forge the row of another."""
 
 
-SHORT = 5.0
-"""Seconds of samples for which a probe has time by default."""
-SLOW = 60.0
-"""Seconds that a probe with more samples may take besides."""
-
 VALID = 10.0
 """Seconds for which a plan may rest on what was seen of the GPUs; before a change they are inspected again."""
 
@@ -61,8 +56,7 @@ def ask_gpus(interval: float = 0.0, times: int = 1, *, apps: bool = False, group
     full, core, small = (",".join(item) for item in ((*CORE, *OPTIONAL), CORE, SMALL))
     words = (full, core, small, f"{interval:g} {times}" if interval else "", ",".join(APPS) if apps else "")
     needs = interval * times
-    timeout = needs + SLOW if needs > SHORT else 0.0
-    return replace(read_script(_ASK_GPUS, *words, *groups), hangs=SMI, valid_for=VALID + needs, timeout=timeout)
+    return replace(read_script(_ASK_GPUS, *words, *groups), hangs=SMI, valid_for=VALID + needs, waits=needs)
 
 
 def ask_apps() -> Command:

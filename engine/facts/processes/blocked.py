@@ -72,7 +72,7 @@ class BlockedTask:
 def ask_blocked(apart: float) -> Command:
     """Which tasks are in state D, and still are after so many seconds; and which of these ran in between (``ran``)."""
     command = read_script(_ASK, f"{apart:g}")
-    return Command(script=command.script, argv=command.argv, effect=command.effect, timeout=apart + LONGEST)
+    return Command(script=command.script, argv=command.argv, effect=command.effect, timeout=LONGEST, waits=apart)
 
 
 def read_blocked(done: Completed) -> tuple[BlockedTask, ...]:

@@ -14,9 +14,6 @@ from engine.values.command import Command, write_script
 LAST_WAIT = 5.0
 """Seconds that the last signal is given."""
 
-USUAL = 600.0
-"""Seconds that a write may take if it does not say otherwise."""
-
 
 def end_processes(victims: Iterable[Process], signal: str, grace: float, then: str) -> Command:
     """Send *signal*, wait up to *grace* seconds, send *then* (or ``nothing``) to the rest, wait up to 5 s.
@@ -29,10 +26,7 @@ def end_processes(victims: Iterable[Process], signal: str, grace: float, then: s
     keys = tuple(victim.key for victim in sorted(victims, key=lambda victim: victim.start))
     called = ("end-processes", signal, second, *(key.partition(":")[0] for key in keys))
     command = write_script(_END, signal, second, *waits, *keys, called=called, accepts=(0, 1))
-    needs = first_wait + LAST_WAIT + 60
-    if needs <= USUAL:
-        return command
-    return replace(command, timeout=needs)
+    return replace(command, waits=first_wait + LAST_WAIT)
 
 
 _END = COMMON + script(__package__, "terminate")

@@ -32,4 +32,4 @@ def resume(node: Node, only: str, within: float) -> Command:
 def _steer(verb: str, node: Node, reason: str, who: str, within: float) -> Command:
     words = (verb, node.kind, node.name, reason, who, f"{within:.0f}")
     called = ("scheduler", *(word for word in words[:4] if word))
-    return replace(write_script(_STEER, *words, called=called), timeout=within + SPARE)
+    return replace(write_script(_STEER, *words, called=called), timeout=SPARE, waits=within)

@@ -287,8 +287,7 @@ def end_components(
 
 def _write(called: tuple[str, ...], script: str, words: tuple[str, ...], needs: float, stdin: str = "") -> Command:
     plain = write_script(script, *words, called=called, accepts=(0, 1))
-    made = replace(plain, stdin=stdin, private=True)
-    return made if needs <= USUAL else replace(made, timeout=needs)
+    return replace(plain, stdin=stdin, private=True, waits=needs)
 
 
 def _hundredths(value: float) -> str:
