@@ -10,13 +10,15 @@ from typing import Any
 from engine.errors import ConfigError
 from engine.inventory.fields import Notes, Path
 from engine.inventory.hosts import hosts_in, inventory_of
-from engine.inventory.slurm_ranges import MOST_HOSTS, expanded
 from engine.inventory.slurm_text import Record, is_slurm, is_state, records
 from engine.inventory.text_formats import TextDocument, TextNotes
 from engine.protocols import Place
+from engine.text.name_ranges import expanded_list
 from engine.values.inventory import Inventory
 
 NODES = "slurm_nodes"
+MOST_HOSTS = 20_000
+"""Nodes that one file may name."""
 PARTITIONS = "slurm_partitions"
 """The field with the partitions of a node, each of which is a group."""
 
@@ -104,7 +106,7 @@ class _Reading:
 
     def _expanded(self, record: Record, *keys: str) -> list[str]:
         try:
-            return expanded(record.text(*keys))
+            return expanded_list(record.text(*keys), MOST_HOSTS, "nodes")
         except ValueError as error:
             self.notes.add(*record.place(*keys), f"the list of nodes {error}")
             return []

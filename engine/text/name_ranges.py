@@ -1,9 +1,11 @@
-"""Fold host names into ranges: ``gpu-[01-38]``."""
+"""Fold host names into ranges, and expand them: ``gpu-[01-38]``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
+from math import prod
 
 MOST = 500
 """Names with several numbers in each take seconds to fold beyond this."""
@@ -31,3 +33,54 @@ def _folded(names: list[str]) -> str:
         return str(nodes)
     except Exception:  # a broken settings file of ClusterShell must not cost us a report
         return ""
+
+
+MOST_NAMES = 100_000
+"""Names that one text with ranges may stand for."""
+
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_WORD = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]?)+")
+_SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?:/([0-9]{1,9}))?)?")
+
+
+def expanded_list(text: str, most: int = MOST_NAMES, noun: str = "names") -> list[str]:
+    """The names that ``gpu[01-16,20],cpu1`` stands for, as Slurm reads it.  Raises ValueError with what is wrong."""
+    names: list[str] = []
+    for word in _WORD.findall(text):
+        names += expanded(word, most, noun, any_width=True)
+        if len(names) > most:
+            raise ValueError(f"stands for more than {most} {noun}")
+    return names
+
+
+def expanded(text: str, most: int = MOST_NAMES, noun: str = "names", *, any_width: bool = False) -> list[str]:
+    """The names that ``rack[1-2]-gpu[01-08,10]`` stands for, in the order in which it says them, the last range first.
+
+    As in ClusterShell, ``[01-16]`` keeps its zeros, and ``[0-9/3]`` takes each third number; with *any_width* the two
+    ends of a range may differ in their zeros, as Slurm has it.  Raises ValueError with what is wrong, said of *text*.
+    """
+    parts = _BRACKETS.split(text)
+    fixed, inside = parts[0::2], parts[1::2]
+    if left := next((sign for part in fixed for sign in part if sign in "[]"), ""):
+        raise ValueError("has a bracket too many" if any_width else f"has a {left!r} without its other bracket")
+    spans = [[_span(span, any_width=any_width) for span in each.split(",")] for each in inside]
+    if prod(sum(len(numbers) for numbers, _ in each) for each in spans) > most:
+        raise ValueError(f"stands for more than {most} {noun}")
+    written = [[str(number).zfill(width) for numbers, width in each for number in numbers] for each in spans]
+    return [fixed[0] + "".join(map("".join, zip(chosen, fixed[1:], strict=True))) for chosen in product(*written)]
+
+
+def _span(text: str, *, any_width: bool) -> tuple[range, int]:
+    """The numbers of ``01-16``, and their width."""
+    found = _SPAN.fullmatch(text.strip())
+    if not found:
+        raise ValueError("has something else than numbers and ranges between [ and ]")
+    first, last = found[1], found[2] or found[1]
+    if int(last) < int(first):
+        raise ValueError("has a range that ends before it begins")
+    if found[3] and not int(found[3]):
+        raise ValueError("has a range with steps of 0")
+    padded = first.startswith("0") and len(first) > 1
+    if not any_width and len(first) != len(last) and (padded or last.startswith("0")):
+        raise ValueError(f"has a range whose ends have different numbers of digits ({text.strip()})")
+    return range(int(first), int(last) + 1, int(found[3] or 1)), len(first) if padded else 0
