@@ -9,12 +9,13 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.errors import ConfigError, PluginError, Problem
-from engine.inventory.fields import Notes, problem_at
+from engine.inventory.fields import Notes, once_a_place, problem_at
 from engine.inventory.groups import NamedGroup, formed, named_in
 from engine.inventory.host_secrets import secrets_at
 from engine.inventory.hosts import named_twice
 from engine.inventory.jump_hosts import led
 from engine.inventory.text_formats import TextDocument
+from engine.inventory.top_level_keys import note_slips
 from engine.protocols import InventoryFormat, Place
 from engine.text.suggestions import suggest
 from engine.values.inventory import Host, Inventory
@@ -73,12 +74,14 @@ def read(documents: Sequence[tuple[object, str, Place]], transports: Collection[
     for document, source, where in documents:
         notes = Notes(source=source, where=where)
         parts += _parts(document, notes, formats)
+        note_slips(document, notes)
         named += named_in(document, notes)
         references += _references(document, notes, references)
         problems += sorted(dict.fromkeys(notes.problems), key=lambda problem: (problem.line, problem.column))
     hosts = [host for part in parts for host in part.hosts]
     problems += named_twice(hosts)
-    problems += [mistake for host in hosts if transports and (mistake := _transport_mistake(host, transports))]
+    wrong = (mistake for host in hosts if transports and (mistake := _transport_mistake(host, transports)))
+    problems += once_a_place(wrong)
     if problems:  # which names there are is not known before every file has been understood
         raise ConfigError(*problems)
     found, groups = formed(led(hosts), named)

@@ -1,11 +1,11 @@
-"""A mapping of names to hosts under ``hosts:``; every other top-level key belongs to other programs."""
+"""A mapping of names to hosts under ``hosts:``; top-level keys that are none of ours belong to other programs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from engine.inventory.fields import Notes
-from engine.inventory.hosts import hosts_in, inventory_of
+from engine.inventory.hosts import checked_defaults, hosts_in, inventory_of
 from engine.protocols import Place
 from engine.values.inventory import Inventory
 
@@ -19,4 +19,5 @@ def load(document: object, source: str, where: Place) -> Inventory:
     """The hosts in *document*.  Raises ConfigError with every mistake."""
     notes = Notes(source=source, where=where)
     section = document.get("hosts") if isinstance(document, Mapping) else None
-    return inventory_of(hosts_in(section, ("hosts",), notes), document, notes)
+    defaults = checked_defaults(document, section.values() if isinstance(section, Mapping) else (), notes)
+    return inventory_of(hosts_in(section, ("hosts",), notes, defaults=defaults), document, notes)

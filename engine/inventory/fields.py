@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import Problem
@@ -22,6 +22,16 @@ NO = frozenset({"false", "no", "off", "0"})
 def problem_at(where: Where, message: str, hint: str = "") -> Problem:
     """A mistake in the place *where*."""
     return Problem(file=where.file, line=where.line, column=where.column, message=message, hint=hint)
+
+
+def once_a_place(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The first of those *problems* that stand at one place, which is that of ``defaults`` or of a range."""
+    first: dict[tuple[str, int, int], Problem] = {}
+    for problem in problems:
+        place = (problem.file, problem.line, problem.column)
+        known = first.setdefault(place, problem)
+        if known is problem or not problem.line:
+            yield problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +61,12 @@ class Fields:
     notes: Notes
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Our name of a field to the file's, where they differ."""
+    inherited: frozenset[str] = frozenset()
+    """Those that stand under ``defaults``, not with the host."""
 
     def place(self, key: str) -> Where:
         """The place of the field *key* in the file."""
-        return self.notes.at((*self.path, self.spelled.get(key, key)))
+        return self.notes.at(("defaults", key) if key in self.inherited else (*self.path, self.spelled.get(key, key)))
 
     def wrong(self, key: str, message: str, hint: str = "") -> None:
         """Note a mistake in the field *key*."""

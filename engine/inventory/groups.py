@@ -11,6 +11,7 @@ from engine.errors import ConfigError, Problem
 from engine.inventory.fields import NO, YES, Notes, Path, parts_of, problem_at, said
 from engine.inventory.host_names import NAME, mistake_in
 from engine.inventory.host_secrets import SECRETS, secrets_at, slips_of_secrets, with_secrets_of_groups
+from engine.text.name_ranges import MOST_NAMES, expanded, fold
 from engine.text.suggestions import suggest
 from engine.values.inventory import Host
 from engine.values.playbook import SecretReference, Where
@@ -21,6 +22,9 @@ PROVIDER = re.compile(r"(vast|runpod|nebius|vultr|hetzner|lambda|aws|gcp|azure|c
 
 NO_GPU = frozenset({"", "none", "no", "false", "null", "n/a", "na", "-", "0", "cpu"})
 """What stands under ``gpu:`` where there is none; it is text, also ``none``."""
+
+MOST_MISSING = 8
+"""Members of a group that are no hosts, up to which each is a mistake of its own."""
 
 NVIDIA = re.compile(r"nvidia|geforce|[rg]tx|tesla|quadro", re.IGNORECASE)
 
@@ -183,11 +187,23 @@ def _named(name: object, members: object, notes: Notes) -> NamedGroup | None:
     if not isinstance(members, list | tuple):
         notes.add(path, f"groups.{name}: expected a list of host names, not {said('', members)}")
         return None
-    wrong = [number for number, member in enumerate(members) if mistake_in(member)]
-    for number in wrong:
-        notes.add((*path, number), f"groups.{name}: expected the name of a host, not {said('', members[number])}")
-    names = tuple(str(member) for number, member in enumerate(members) if number not in wrong)
-    return NamedGroup(name=str(name), members=names, secrets=secrets, where=notes.at(path))
+    names = [
+        each for number, member in enumerate(members) for each in _members(str(name), member, (*path, number), notes)
+    ]
+    return NamedGroup(name=str(name), members=tuple(names), secrets=secrets, where=notes.at(path))
+
+
+def _members(group: str, member: object, path: Path, notes: Notes) -> Sequence[str]:
+    """The hosts that one item of the list of *group* names, which may be a range; mistakes go to *notes*."""
+    try:
+        names = expanded(member, MOST_NAMES, "hosts") if isinstance(member, str) and "[" in member else [member]
+    except ValueError as error:
+        notes.add(path, f"groups.{group}: {said('', member)} {error}")
+        return ()
+    if mistake_in(names[0]):
+        notes.add(path, f"groups.{group}: expected the name of a host, not {said('', member)}")
+        return ()
+    return [str(each) for each in names]
 
 
 def _with_secrets(
@@ -239,10 +255,13 @@ def _clashes(
         elif group.name in taken:
             words = f"the group {group.name} is also what hosts are grouped by ({taken[group.name]}: {group.name})"
             yield problem_at(group.where, words, "rename the group")
-        for member in group.members or ():
-            if member not in by_name:
-                words = f"groups.{group.name}: no host is called {member}"
-                yield problem_at(group.where, words, suggest(member, by_name, ""))
+        missing = [member for member in group.members or () if member not in by_name]
+        for member in missing if len(missing) <= MOST_MISSING else ():
+            yield problem_at(
+                group.where, f"groups.{group.name}: no host is called {member}", suggest(member, by_name, "")
+            )
+        if len(missing) > MOST_MISSING:
+            yield problem_at(group.where, f"groups.{group.name}: there are no hosts {fold(missing)[:200]}")
 
 
 def _without_hosts(group: NamedGroup, known: Collection[str]) -> Iterable[Problem]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from engine.inventory.fields import Notes, said
-from engine.inventory.hosts import host_in, inventory_of
+from engine.inventory.hosts import Values, checked_defaults, hosts_at, inventory_of
 from engine.protocols import Place
 from engine.values.inventory import Host, Inventory
 
@@ -24,15 +24,16 @@ def load(document: object, source: str, where: Place) -> Inventory:
     if not isinstance(items, list | tuple) or not items:
         notes.add(("hosts",), "hosts: names no hosts")
         items = ()
-    hosts = [host for number, item in enumerate(items) if (host := _host(item, number, notes))]
+    defaults = checked_defaults(document, items, notes, SPELLED)
+    hosts = [host for number, item in enumerate(items) for host in _hosts(item, number, notes, defaults)]
     return inventory_of(hosts, document, notes)
 
 
-def _host(item: object, number: int, notes: Notes) -> Host | None:
+def _hosts(item: object, number: int, notes: Notes, defaults: Values) -> Iterator[Host]:
     if not isinstance(item, Mapping):
         notes.add(("hosts", number), f"hosts.{number}: expected a mapping with a name, not {said('', item)}")
-        return None
+        return
     if item.get("name") is None:
         notes.add(("hosts", number), f"hosts.{number}: lacks a name")
-        return None
-    return host_in(item["name"], item, ("hosts", number), notes, SPELLED)
+        return
+    yield from hosts_at(item["name"], item, ("hosts", number), notes, SPELLED, defaults)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from engine.errors import ConfigError, Problem
+from engine.inventory.default_fields import DEFAULTS, defaults_in
 from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Fields, Notes, Path, problem_at, said
 from engine.inventory.host_names import mistake_in
+from engine.inventory.host_ranges import entries_of, is_range
 from engine.inventory.host_secrets import SECRETS, secrets_of_host
 from engine.secrets.documents import secrets_in, shown
+from engine.text.name_ranges import MOST_NAMES, fold
 from engine.values.inventory import Address, Host, HostKeys, Inventory
 from engine.values.login_names import fault_in_host, fault_in_user
+from engine.values.playbook import Where
 from engine.values.types import Json
 
 DEFAULT_KEY = "~/.ssh/id_cluster"
@@ -28,40 +33,90 @@ TUNNEL_ENV = (
 """Where ``cloudflared access ssh`` looks for a service token when no flag gives one."""
 
 
-def hosts_in(section: object, path: Path, notes: Notes, spelled: Mapping[str, str] | None = None) -> tuple[Host, ...]:
+Values = Mapping[str, object]
+"""Fields by their names, as a file has them."""
+
+
+def hosts_in(
+    section: object,
+    path: Path,
+    notes: Notes,
+    spelled: Mapping[str, str] | None = None,
+    defaults: Values | None = None,
+) -> tuple[Host, ...]:
     """The hosts of a mapping of names to fields, which stands at *path*; mistakes go to *notes*.
 
-    *spelled* gives our names of fields that the format calls otherwise.
+    *spelled* gives our names of fields that the format calls otherwise; *defaults* hold for what a host does not say.
     """
     if not isinstance(section, Mapping):
         notes.add(path, f"{path[-1]}: expected a mapping of host names to their fields, not {said('', section)}")
         return ()
     if not section:
         notes.add(path, f"{path[-1]}: names no hosts")
-    return tuple(
-        host for name, fields in section.items() if (host := host_in(name, fields, (*path, name), notes, spelled))
-    )
+    found: list[Host] = []
+    for name, fields in section.items():
+        found += hosts_at(name, fields, (*path, name), notes, spelled, defaults)
+        if len(found) > MOST_NAMES:
+            notes.add((*path, name), f"the file names more than {MOST_NAMES} hosts up to here")
+            break
+    return tuple(found)
 
 
-def host_in(
-    name: object, fields: object, path: Sequence[object], notes: Notes, spelled: Mapping[str, str] | None = None
-) -> Host | None:
-    """The host *name* with *fields*, or None where it cannot be called so or has no fields."""
+def hosts_at(
+    name: object,
+    fields: object,
+    path: Sequence[object],
+    notes: Notes,
+    spelled: Mapping[str, str] | None = None,
+    defaults: Values | None = None,
+) -> Iterator[Host]:
+    """The host *name* with *fields*, or each that the range *name* stands for; none where it is wrong, and noted."""
     place = tuple(each for each in path if isinstance(each, str | int))
     dotted = ".".join(map(str, path))
-    if mistake := mistake_in(name):
+    if not is_range(name) and (mistake := mistake_in(name)):
         notes.add(place, f"{dotted}: the host name {said('', name)} cannot be used", mistake)
-        return None
+        return
     if fields is not None and not isinstance(fields, Mapping):
         notes.add(place, f"{dotted}: expected a mapping of fields, not {said('', fields)}")
-        return None
-    spelled = spelled or {}
-    values = {str(key): value for key, value in (fields or {}).items()}
+        return
+    read = _fields(fields or {}, place, notes, spelled or {})
+    entries = entries_of(str(name), read) if is_range(name) else iter([(str(name), read.values)])
+    for each, values in entries:
+        if mistake := mistake_in(each):
+            notes.add(place, f"{dotted}: the host name {said('', each)} cannot be used", mistake)
+            return
+        yield host_of(each, _with_defaults(each, replace(read, values=values), defaults or {}))
+
+
+def _fields(tree: Mapping[object, object], place: Path, notes: Notes, spelled: Mapping[str, str]) -> Fields:
+    """The fields in *tree*, which stands at *place*, under our names; slips of them are noted."""
+    values = {str(key): value for key, value in tree.items()}
     ours = {key: values[written] for key, written in spelled.items() if written in values and key not in values}
     read = Fields(values={**values, **ours}, path=place, notes=notes, spelled={word: spelled[word] for word in ours})
     for name_of_field, meant in slips(values.keys() - set(spelled.values()), read.values.keys() & OURS).items():
         read.wrong(name_of_field, "unknown field", f"did you mean {meant}?")
-    return host_of(str(name), read)
+    return read
+
+
+def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
+    """*fields* of the host *name*, with those of *defaults* that it has not; no host is its own jump host."""
+    taken = {
+        key: value
+        for key, value in defaults.items()
+        if key not in fields.values and (key != "ssh_proxy" or str(value).strip() != name)
+    }
+    return replace(fields, values={**taken, **fields.values}, inherited=frozenset(taken)) if taken else fields
+
+
+def checked_defaults(
+    document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str] | None = None
+) -> Values:
+    """What *document* says under ``defaults:`` for its *hosts*; mistakes go to *notes*, each once, and none is taken."""
+    before = len(notes.problems)
+    values = defaults_in(document, hosts, notes, spelled or {})
+    if values:
+        host_of(DEFAULTS, Fields(values=values, path=(DEFAULTS,), notes=notes, spelled=spelled or {}))
+    return {} if len(notes.problems) > before else values
 
 
 def host_of(name: str, fields: Fields) -> Host:
@@ -112,15 +167,31 @@ def inventory_of(hosts: Sequence[Host], document: object, notes: Notes) -> Inven
 
 
 def named_twice(hosts: Sequence[Host]) -> list[Problem]:
-    """A mistake for every host whose name an earlier one has, with both places."""
+    """A mistake for every entry with names that an earlier one has, with both places."""
     first: dict[str, Host] = {}
-    problems = []
+    twice: dict[tuple[Where, Where], list[str]] = {}
     for host in hosts:
         known = first.setdefault(host.name, host)
         if known is not host:
-            words = f"the host {host.name} is also in {known.where}"
-            problems.append(problem_at(host.where, words, "keep one of them"))
-    return problems
+            twice.setdefault((host.where, known.where), []).append(host.name)
+    entries: dict[Where, list[str]] = {}
+    for host in hosts if twice else ():
+        entries.setdefault(host.where, []).append(host.name)
+    return [_twice(names, *places, entries) for places, names in twice.items()]
+
+
+def _twice(names: Sequence[str], where: Where, known: Where, entries: Mapping[Where, Sequence[str]]) -> Problem:
+    """That the entries at *where* and at *known* both have *names*; where one is a range, how it is written without.
+
+    *entries* has the hosts of each.
+    """
+    words = f"the host {names[0]} is" if len(names) == 1 else f"the hosts {fold(names)} are"
+    hint = "keep one of them"
+    if where.line and where != known:
+        longest = max(entries[known], entries[where], key=len)
+        rest = [name for name in longest if name not in names] if len(longest) > len(names) else []
+        hint += f", or leave the range without it: {fold(rest)}" if rest and len(fold(rest)) <= 100 else ""
+    return problem_at(where, f"{words} also in {known}", hint)
 
 
 def _ways(name: str, fields: Fields) -> tuple[str, tuple[Address, ...], str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.errors import ConfigError, Problem
-from engine.inventory.fields import problem_at
+from engine.inventory.fields import once_a_place, problem_at
 from engine.text.suggestions import suggest
 from engine.values.inventory import Host
 
@@ -14,9 +14,8 @@ from engine.values.inventory import Host
 def led(hosts: Sequence[Host]) -> tuple[Host, ...]:
     """*hosts*, each with the one that leads to it.  Raises ConfigError for names that are none, and for circles."""
     by_name = {host.name: host for host in hosts}
-    problems = [it for host in hosts if (it := _mistake(host, by_name))]
-    if problems:
-        raise ConfigError(*problems)
+    if problems := [mistake for host in hosts if (mistake := _mistake(host, by_name))]:
+        raise ConfigError(*once_a_place(problems))
     return tuple(_led(host, by_name) for host in hosts)
 
 

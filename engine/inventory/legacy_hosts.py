@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.inventory.fields import Notes
-from engine.inventory.hosts import hosts_in, inventory_of
+from engine.inventory.hosts import checked_defaults, hosts_in, inventory_of
 from engine.protocols import Place
 from engine.values.inventory import Inventory
 
@@ -26,5 +26,7 @@ def load(document: object, source: str, where: Place) -> Inventory:
     there = [section for section in SECTIONS if sections.get(section) is not None] or [
         section for section in SECTIONS if section in sections
     ]
-    hosts = [host for word in there for host in hosts_in(sections[word], (word,), notes, SPELLED)]
+    fields = [each for word in there if isinstance(sections[word], Mapping) for each in sections[word].values()]
+    defaults = checked_defaults(document, fields, notes, SPELLED)
+    hosts = [host for word in there for host in hosts_in(sections[word], (word,), notes, SPELLED, defaults)]
     return inventory_of(hosts, document, notes)

@@ -88,7 +88,7 @@ def test_a_mistake_in_the_old_form_names_the_field_as_it_is_written():
         ("standard_hosts: {}", "standard_hosts: names no hosts"),
         ("hosts: {all: {}}", "the host name 'all' cannot be used ('all' means every host)"),
         ("hosts: {yes: {}}", "the host name True cannot be used (is not text; put it in quotes)"),
-        ("hosts: {'gpu-[1-2]': {}}", "the host name 'gpu-[1-2]' cannot be used"),
+        ("hosts: {'gpu-[1-2]/x': {}}", "the host name 'gpu-1/x' cannot be used"),
         ("hosts: {../x: {}}", "the host name '../x' cannot be used"),
         ("hosts: {a: {gpu: [H100]}}", "hosts.a.gpu: expected text, not a list"),
         ("hosts: {a: {region: no}}", "hosts.a.region: expected text, not False (put it in quotes)"),
