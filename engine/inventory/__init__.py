@@ -9,13 +9,13 @@ from pkgutil import iter_modules
 from typing import cast
 
 from engine.errors import ConfigError, PluginError, Problem
+from engine.inventory.entries.top_level_keys import note_slips
 from engine.inventory.fields import Notes, once_a_place, problem_at
 from engine.inventory.groups import NamedGroup, formed, named_in
 from engine.inventory.host_secrets import secrets_at
 from engine.inventory.hosts import named_twice
 from engine.inventory.jump_hosts import led
 from engine.inventory.text_formats import TextDocument
-from engine.inventory.top_level_keys import note_slips
 from engine.protocols import InventoryFormat, Place
 from engine.text.suggestions import suggest
 from engine.values.inventory import Host, Inventory

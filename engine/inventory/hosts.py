@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.errors import ConfigError, Problem
-from engine.inventory.default_fields import DEFAULTS, defaults_in
+from engine.inventory.entries.default_fields import DEFAULTS, defaults_in
+from engine.inventory.entries.host_ranges import entries_of, is_range
+from engine.inventory.entries.placeholders import is_placeholder
 from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Fields, Notes, Path, problem_at, said
 from engine.inventory.host_names import mistake_in
-from engine.inventory.host_ranges import entries_of, is_range
 from engine.inventory.host_secrets import SECRETS, secrets_of_host
 from engine.secrets.documents import secrets_in, shown
 from engine.text.name_ranges import MOST_NAMES, fold
@@ -111,7 +112,7 @@ def _with_defaults(name: str, fields: Fields, defaults: Values) -> Fields:
 def checked_defaults(
     document: object, hosts: Iterable[object], notes: Notes, spelled: Mapping[str, str] | None = None
 ) -> Values:
-    """What *document* says under ``defaults:`` for its *hosts*; mistakes go to *notes*, each once, and none is taken."""
+    """What *document* says under ``defaults:`` for its *hosts*; nothing where it has mistakes, which go to *notes*."""
     before = len(notes.problems)
     values = defaults_in(document, hosts, notes, spelled or {})
     if values:
@@ -249,18 +250,6 @@ def _is_ipv6(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-_PLACEHOLDER = re.compile(
-    r"""(?ix) .*[<>{}$*].*  # <public-ip>, ${GATEWAY}
-    | ([\w.-]+@)?your[-_][\w.-]+ | (change|replace|fill)[-_]?(me|this|in)([-_.][\w.-]*)?
-    | todo | tbd | fixme | placeholder | x{2,}([.-]x{2,})* | (?=.*x)(\d+|x+)(\.(\d+|x+)){3}"""
-)
-
-
-def is_placeholder(text: str) -> bool:
-    """Whether *text* stands for an address that somebody has yet to fill in: ``<public-ip>``, ``100.x.x.x``."""
-    return bool(_PLACEHOLDER.fullmatch(text))
 
 
 def _key(fields: Fields) -> str:

@@ -26,7 +26,8 @@ def test_a_default_holds_for_every_host_that_has_not_its_own():
     }  # fmt: skip
     assert {name for name, host in by_name.items() if host.via} == {"n1", "n2", "n4", "n5"}
     assert found.groups["eu-1"] == ("n1", "n3", "n4", "n5", "gate", "here")
-    assert "n2" in found.groups["cpu"] and "n1" in found.groups["gpu"]
+    assert "n2" in found.groups["cpu"]
+    assert "n1" in found.groups["gpu"]
     assert by_name["n1"].vars["region"] == "eu-1"
     assert (by_name["n1"].host_keys, by_name["n2"].host_keys) == ("ignore", "accept-new")
 

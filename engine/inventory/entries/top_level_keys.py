@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from engine.inventory.default_fields import DEFAULTS
+from engine.inventory.entries.default_fields import DEFAULTS
 from engine.inventory.field_names import OURS, slips
 from engine.inventory.fields import Notes
 from engine.inventory.host_secrets import SECRETS

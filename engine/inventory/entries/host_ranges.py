@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from engine.inventory.entries.placeholders import is_placeholder
 from engine.inventory.fields import Fields, said
 from engine.inventory.host_names import mistake_in
 from engine.text.name_ranges import MOST_NAMES, expanded
@@ -62,8 +63,6 @@ def _along(key: str, count: int, fields: Fields) -> list[str]:
 
 def _note_shared_addresses(along: Mapping[str, object], count: int, fields: Fields) -> None:
     """Note each address that all hosts of the entry would have, and nothing else that tells them apart."""
-    from engine.inventory.hosts import is_placeholder
-
     if count == 1 or fields.values.get("transport") == "local" or "ssh_proxy" in along:
         return
     for key in _ADDRESSES:

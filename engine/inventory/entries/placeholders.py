@@ -1,0 +1,16 @@
+"""Addresses that are still to be filled in."""
+
+from __future__ import annotations
+
+import re
+
+_PLACEHOLDER = re.compile(
+    r"""(?ix) .*[<>{}$*].*  # <public-ip>, ${GATEWAY}
+    | ([\w.-]+@)?your[-_][\w.-]+ | (change|replace|fill)[-_]?(me|this|in)([-_.][\w.-]*)?
+    | todo | tbd | fixme | placeholder | x{2,}([.-]x{2,})* | (?=.*x)(\d+|x+)(\.(\d+|x+)){3}"""
+)
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether *text* stands for an address that somebody has yet to fill in: ``<public-ip>``, ``100.x.x.x``."""
+    return bool(_PLACEHOLDER.fullmatch(text))
