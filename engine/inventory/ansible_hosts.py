@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from engine.inventory.ansible_groups import (
     ALL,
@@ -17,7 +18,7 @@ from engine.inventory.ansible_groups import (
     note_priorities,
     ranked,
 )
-from engine.inventory.ansible_variables import ENCRYPTED, SPELLED, host_from
+from engine.inventory.ansible_variables import ENCRYPTED, SPELLED, VAULT, host_from
 from engine.inventory.fields import Notes
 from engine.inventory.hosts import inventory_of
 from engine.protocols import Place
@@ -83,13 +84,25 @@ def _hosts(tree: Tree, ranks: Ranks, files: _Files) -> Iterable[Host]:
         if direct not in of_groups:
             of_groups[direct] = _of_groups(direct, tree, ranks, files)
         groups, inherited = of_groups[direct]
-        variables = _with_address({**inherited, **listed.variables, **files.of(HOST_FILES, name)})
+        of_host = files.of(HOST_FILES, name)
+        unread = (*_encrypted(inherited), *_encrypted(of_host))
+        variables = _with_address({**_plain(inherited), **listed.variables, **of_host})
         values += len(variables) + len(groups)
         if values > MOST_VALUES:
             tree.notes.add(listed.path, f"the hosts have more than {MOST_VALUES} variables together up to here")
             return
         if host := host_from(name, listed.path, variables, groups, tree.notes):
-            yield host
+            yield replace(host, unread=unread) if unread else host
+
+
+def _encrypted(variables: Variables) -> tuple[str, ...]:
+    """The files behind *variables* that are encrypted as a whole."""
+    found = variables.get(ENCRYPTED)
+    return tuple(map(str, found.value)) if found and isinstance(found.value, list) else ()
+
+
+def _plain(variables: Variables) -> Variables:
+    return {name: variable for name, variable in variables.items() if name != ENCRYPTED}
 
 
 def _with_address(variables: Variables) -> Variables:
@@ -97,7 +110,7 @@ def _with_address(variables: Variables) -> Variables:
     hidden = variables.pop(ENCRYPTED, None)
     names = SPELLED["ssh_host"]
     known = any(name in variables for name in names)
-    return variables if hidden is None or known else {**variables, names[0]: hidden}
+    return variables if hidden is None or known else {**variables, names[0]: replace(hidden, value=VAULT)}
 
 
 def _of_groups(direct: tuple[str, ...], tree: Tree, ranks: Ranks, files: _Files) -> tuple[tuple[str, ...], Variables]:
@@ -108,7 +121,12 @@ def _of_groups(direct: tuple[str, ...], tree: Tree, ranks: Ranks, files: _Files)
     for name in (ALL, *ordered):
         if name in tree.groups:
             found |= tree.groups[name].variables
+    encrypted: list[str] = []
     for name in (ALL, *ordered):
-        found |= files.of(GROUP_FILES, name)
+        of_group = files.of(GROUP_FILES, name)
+        encrypted += _encrypted(of_group)
+        found |= of_group
+    if encrypted:
+        found[ENCRYPTED] = replace(found[ENCRYPTED], value=encrypted)
     found.pop(PRIORITY, None)
     return tuple(sorted(inside - {UNGROUPED})), found

@@ -35,7 +35,7 @@ _OTHER_WAY = re.compile(r"(?i)proxy|hostname\b|(?-i:(?:^|\s)['\"]?-[JWFpliob]*[J
 
 VAULT = "$ANSIBLE_VAULT"
 ENCRYPTED = "(a whole file)"
-"""Stands among a host's variables where a file of them is encrypted; no variable of Ansible is called so."""
+"""Stands among variables where a file of them is encrypted, with the names of such files; none of Ansible's is so."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import translate
 from itertools import product
 from math import prod
 
 from engine.errors import ConfigError, Problem
+from engine.inventory.entries.placeholders import is_placeholder
 from engine.inventory.groups import ambiguous, traits
-from engine.inventory.hosts import is_placeholder
 from engine.text.name_ranges import fold
 from engine.text.suggestions import nearest, suggest
 from engine.values.inventory import Host, Inventory, LeftOut, Selection
+from engine.values.types import plural
 
 Names = frozenset[str]
 
@@ -27,6 +28,8 @@ RANGE = re.compile(r"[0-9]{1,15}(-[0-9]{1,15}(/[0-9]{1,15})?)?")
 LARGEST = 10_000
 """Names that one operand may write."""
 SHOWN = 10
+SHOWN_LONG = 80
+"""Characters of the names of hosts in a warning."""
 
 
 Recorded = Callable[[str], Names]
@@ -72,7 +75,18 @@ def select(
         for host in hosts
         if host.status != "ready" and not include_not_ready
     )
-    return Selection(hosts=hosts, left_out=left_out, warnings=warnings)
+    return Selection(hosts=hosts, left_out=left_out, warnings=(*warnings, *_unread(hosts)))
+
+
+def _unread(hosts: Iterable[Host]) -> Iterator[str]:
+    """That files are not read which may say how *hosts* are reached."""
+    of_file: dict[str, list[str]] = {}
+    for host in hosts:
+        for file in host.unread:
+            of_file.setdefault(file, []).append(host.name)
+    for file, names in of_file.items():
+        shown = fold(names) if len(fold(names)) <= SHOWN_LONG else plural(len(names), "host")
+        yield f"{file} is encrypted by Ansible Vault and not read: a user, port or key of {shown} in it is not known"
 
 
 def _why_not(host: Host, wanted: bool) -> str:
@@ -101,7 +115,7 @@ def _operands(pattern: str) -> Iterator[tuple[str, str]]:
     """The operands of *pattern*, each with the operator before it; ``a,!b`` is ``a!b``."""
     if not pattern.strip():
         raise ConfigError("the pattern of hosts is empty; `all` means every host")
-    pairs = _split(pattern)
+    pairs = split_at_operators(pattern)
     if not pairs[0][1]:
         first = pairs[1][0]
         hint = f"all{pattern.strip()} takes every other host" if first == "!" else "write the first host before it"
@@ -113,7 +127,7 @@ def _operands(pattern: str) -> Iterator[tuple[str, str]]:
             raise ConfigError(f"the pattern {pattern!r} has no host after {operator!r}")
 
 
-def _split(pattern: str) -> list[tuple[str, str]]:
+def split_at_operators(pattern: str) -> list[tuple[str, str]]:
     """*pattern* at its operators, but for those between [ and ]; operands may be empty."""
     pairs, inside = [(",", "")], False
     for sign in pattern:
@@ -144,6 +158,9 @@ class _Choosing:
 
     def matches(self, operand: str) -> Names:
         """The names of the hosts that *operand* matches."""
+        if operand in self._hosts:
+            self.named.add(operand)
+            return frozenset({operand})
         if operand.startswith("@"):
             return self._by_record(operand)
         if operand in ("all", "*"):
@@ -154,9 +171,6 @@ class _Choosing:
             return self._by_range(operand)
         if set(operand) & set("*?"):
             return self._by_glob(operand, operand)
-        if operand in self._hosts:
-            self.named.add(operand)
-            return frozenset({operand})
         if operand in self._groups:
             return frozenset(self._groups[operand])
         return self._nothing(operand)
@@ -237,6 +251,8 @@ class _Choosing:
         return found or self._wrong(f"no host has {operand}", f"{key} is one of: {', '.join(there[:SHOWN])}{more}")
 
     def _nothing(self, operand: str) -> Names:
+        if "@" in operand:
+            return self._user(operand)
         kinds = ambiguous(self._hosts.values()).get(operand)
         if kinds:
             words = " or ".join(f"{kind}={operand}" for kind in kinds)
@@ -254,6 +270,13 @@ class _Choosing:
         return self._wrong(
             f"no host and no group is called {operand!r}", suggest(operand, known, self._what_there_is())
         )
+
+    def _user(self, operand: str) -> Names:
+        """Refuse ``user@host``: who logs in stands in the inventory."""
+        name = operand.rpartition("@")[2].partition(":")[0]
+        meant = f"did you mean {name}? " if name in self._hosts else ""
+        hint = f"{meant}who logs in, and on which port, stands in the inventory: ssh_user, ssh_port"
+        return self._wrong(f"{operand}: with an inventory, hosts are named as it names them", hint)
 
     def _what_there_is(self) -> str:
         names = fold(self._hosts)

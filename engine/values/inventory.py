@@ -56,6 +56,8 @@ class Host:
     """What its own ``secrets:`` says, and where that says nothing, that of its groups."""
     vars: Mapping[str, Json] = field(default_factory=dict)
     """The host's fields as its file has them, secrets masked."""
+    unread: tuple[str, ...] = ()
+    """Files with variables of it, or of its groups, that are encrypted as a whole: what they say is not known."""
     where: Where = field(default_factory=Where)
     places: Mapping[str, Where] = field(default_factory=dict, compare=False, repr=False)
     """Where its ``transport`` and its ``ssh_proxy`` stand: whether they are right is known once all files are read."""

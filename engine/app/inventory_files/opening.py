@@ -68,9 +68,9 @@ def _with_variables(found: InventoryFile, path: Path) -> InventoryFile:
         for name, file in _variable_files(path.parent / folder):
             text = _text_of(file)
             if text.startswith(VAULT):
-                if folder == "host_vars":  # it may say where the host is
-                    value.setdefault(f"{folder}/", {}).setdefault(name, {})[ENCRYPTED] = VAULT
-                    places[f"{folder}/", name, ENCRYPTED] = partial(_beginning, file)
+                variables = value.setdefault(f"{folder}/", {}).setdefault(name, {})
+                variables.setdefault(ENCRYPTED, []).append(str(file))
+                places[f"{folder}/", name, ENCRYPTED] = partial(_beginning, file)
                 continue
             tree, where = _parsed(text, str(file))
             texts.append(text)
