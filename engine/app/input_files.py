@@ -156,14 +156,24 @@ def kind_of_file(path: Path) -> str:
     return "it is a pipe; write its content to a file" if path.is_fifo() else "it is not a regular file"
 
 
-def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
-    """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default."""
+def found_inventories(given: Sequence[str]) -> tuple[Path, ...]:
+    """The inventory files: those given, else ``$RUNBOOK_INVENTORY`` (``:`` between several), else the default; or none.
+
+    Raises ConfigError where the default could be another user's.
+    """
     if given:
         return tuple(Path(word).expanduser() for word in given)
     if named := os.environ.get("RUNBOOK_INVENTORY"):
         return tuple(Path(part).expanduser() for part in named.split(os.pathsep) if part)
     if Path(DEFAULT_INVENTORY).is_file():
         return (refuse_foreign(Path(DEFAULT_INVENTORY)),)
+    return ()
+
+
+def inventory_paths(given: Sequence[str]) -> tuple[Path, ...]:
+    """The inventory files that ``found_inventories`` finds.  Raises ConfigError where there is none."""
+    if found := found_inventories(given):
+        return found
     raise ConfigError(f"no inventory: give one with -i FILE, in $RUNBOOK_INVENTORY, or as ./{DEFAULT_INVENTORY}")
 
 

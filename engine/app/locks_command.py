@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from engine.app.history.recording import hosts_in_records
-from engine.app.input_files import inventory_paths, read_inventory
+from engine.app.inventory_files.host_sources import inventory_for
 from engine.app.order import Order
 from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.run import Run
@@ -31,7 +31,7 @@ WORDS = {"locked by": "held", "being locked by": "asked"}
 def list_locks(pattern: str, options: Options, person: Person) -> int:
     """Say who holds the locks of the hosts of *pattern*.  Changes nothing.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
-        inventory = read_inventory(inventory_paths(options["inventory"]))
+        inventory = inventory_for(options, pattern)
         chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
         order = order_for(_playbook(), {}, options, person, inventory=inventory, selection=chosen)
         order = with_secrets_resolved(order, hiding, changes=False)

@@ -18,12 +18,11 @@ from engine.app.history.run_origin import origin_of
 from engine.app.input_files import (
     GivenInputs,
     find_playbook,
-    inventory_paths,
     places_of,
     read_inputs,
-    read_inventory,
     read_playbook,
 )
+from engine.app.inventory_files.host_sources import inventory_for
 from engine.app.order import Order
 from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.run import Run
@@ -129,7 +128,7 @@ class Sources:
 def read_sources(name: str, options: Options, problems: list[Problem]) -> Sources | None:
     """What *options* name for the playbook *name*; None, with every mistake in *problems*, where that cannot be had."""
     playbook = _or_problems(problems, lambda: read_playbook(find_playbook(name), discover()))
-    inventory = _or_problems(problems, lambda: read_inventory(inventory_paths(options["inventory"])))
+    inventory = _or_problems(problems, lambda: inventory_for(options, options["hosts"] or ""))
     _or_problems(problems, lambda: _times(options))
     _or_problems(problems, lambda: given_limits(options))
     pattern = _pattern(playbook, options, problems)
@@ -238,7 +237,7 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
 def _exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person, hiding: SecretMasking) -> int:
     if not argv[0]:
         raise ConfigError("no command: the first word after -- is empty")
-    inventory = read_inventory(inventory_paths(options["inventory"]))
+    inventory = inventory_for(options, pattern)
     limit = _times(options)["timeout"]
     if options["read"]:
         if found := mutating_command(argv):
@@ -297,11 +296,13 @@ def order_for(
     connecting: ConnectOptions | None = None,
     **rest: Any,
 ) -> Order:
-    """What is to be run, from the options of a command line.  Raises ConfigError.
+    """What is to be run, from the options of a command line, with every ``on`` as the name of a host.
 
-    Asks for passwords, unless *connecting* says how to connect.
+    Raises ConfigError.  Asks for passwords, unless *connecting* says how to connect.
     """
     times = _times(options)
+    if parts := rest.get("parts"):
+        playbook = with_places(playbook, parts, rest["inventory"])
     hosts = rest["selection"].hosts
     playbook = replace(playbook, limits=stricter(playbook.limits, options, len(hosts)))
     rest["selection"] = replace(rest["selection"], hosts=ordered(hosts, playbook.limits.order, SystemRandom().shuffle))

@@ -10,7 +10,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from engine.actions import discover
 from engine.app.action_scripts import every_script_text, scripts_text
 from engine.app.history.recording import hosts_in_records
-from engine.app.input_files import find_playbook, inventory_paths, playbook_files, read_inventory, read_playbook
+from engine.app.input_files import find_playbook, playbook_files, read_playbook
+from engine.app.inventory_files.host_sources import inventory_for
 from engine.app.playbook_text.layout import plain, width
 from engine.errors import ConfigError
 from engine.inventory.groups import traits
@@ -38,7 +39,7 @@ def list_text() -> str:
 
 def hosts_text(pattern: str, given: Sequence[str], include_not_ready: bool, *, verbose: bool = False) -> str:
     """Who *pattern* would take, who is left out, and why; *verbose*: with all that is known of how to get in."""
-    inventory = read_inventory(inventory_paths(given))
+    inventory = inventory_for({"inventory": given}, pattern)
     chosen = select(inventory, pattern, include_not_ready, may_be_none=True, recorded=hosts_in_records())
     rows = [_host_row(host) for host in chosen.hosts]
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else [0] * 4

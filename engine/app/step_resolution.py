@@ -51,10 +51,17 @@ def _host(pattern: str, inventory: Inventory) -> str:
 
 
 def place(name: str, inventory: Inventory) -> Host:
-    """The host that an ``on`` names."""
+    """The host that an ``on`` names.  Raises ConfigError where the inventory has none of that name."""
     if name == CONTROLLER:
         return Host(name=CONTROLLER, transport="local")
-    return next(host for host in inventory.hosts if host.name == name)
+    found = next((host for host in inventory.hosts if host.name == name), None)
+    if found is None:
+        raise ConfigError(Problem(message=f"on: no host is called {name!r}", hint=suggest(name, _names(inventory))))
+    return found
+
+
+def _names(inventory: Inventory) -> list[str]:
+    return [CONTROLLER, *(host.name for host in inventory.hosts)]
 
 
 def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str]) -> Playbook:

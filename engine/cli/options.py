@@ -49,7 +49,8 @@ hosts_option = click.option(
     metavar="PATTERN",
     default=None,
     shell_complete=completes("hosts"),
-    help="Which hosts: all, a name, gpu-[01-16], gpu-*, a group, key=value; a,b is both, a!b is a without b.",
+    help="Which hosts: all, a name, gpu-[01-16], gpu-*, a group, key=value; a,b is both, a!b is a without b. "
+    "Without an inventory: user@host:port.",
 )
 input_option = click.option(
     "-e",

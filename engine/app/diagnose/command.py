@@ -10,19 +10,18 @@ from engine.actions import discover
 from engine.app.diagnose.conclusion import ORDER, Conclusion, concluded, lines_of
 from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import (
-    inventory_paths,
     library,
     open_included,
     playbook_files,
     read_beside,
-    read_inventory,
     read_playbook,
 )
+from engine.app.inventory_files.host_sources import inventory_for
 from engine.app.run import Run
 from engine.app.run_command import Options, Person, order_for, with_secrets_resolved
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.app.secret_sources.resolution import problems_with_references
-from engine.app.step_resolution import with_places, without_scratch
+from engine.app.step_resolution import without_scratch
 from engine.codec import to_json
 from engine.errors import ConfigError
 from engine.fleet import Cancellation
@@ -46,15 +45,15 @@ def diagnose_hosts(options: Options, person: Person) -> int:
 def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
     books = playbooks_of_a_host()
     whole = _together(books)
-    inventory = read_inventory(inventory_paths(options["inventory"]))
     pattern = options["hosts"]
+    inventory = inventory_for(options, pattern or "")
     if pattern is None or not pattern.strip():
         raise ConfigError("no hosts: name them with --hosts PATTERN (--hosts all for all)")
     chosen = select(inventory, pattern, options["include_not_ready"], recorded=hosts_in_records())
     if problems := problems_with_references(whole, inventory, chosen.hosts):
         raise ConfigError(*problems)
     parts = inputs_of_parts(whole, {})
-    whole = with_places(without_scratch(whole), parts, inventory)
+    whole = without_scratch(whole)
     given = {**options, "records": ""}  # without records, what rests on earlier runs would be unknown
     order = order_for(whole, {}, given, person, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=False)

@@ -16,17 +16,16 @@ from engine.app.history.run_origin import changed_since, origin_of, other_secret
 from engine.app.history.undone import undone_hosts
 from engine.app.input_files import (
     GivenInputs,
-    inventory_paths,
     places_of,
     read_inputs,
-    read_inventory,
     read_playbook,
     values_given,
 )
+from engine.app.inventory_files.host_sources import inventory_again
 from engine.app.run_command import Options, Person, order_for, perform, unapproved, with_secrets_resolved
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.app.secret_sources.resolution import problems_with_references
-from engine.app.step_resolution import with_places, with_tags
+from engine.app.step_resolution import with_tags
 from engine.errors import ConfigError, Problem
 from engine.inventory.host_patterns import select
 from engine.lang.includes import inputs_of_parts
@@ -69,7 +68,7 @@ def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: P
     if playbook.comparisons:
         words = f"{playbook.name} compares hosts with each other, and changes nothing: some of them alone say nothing"
         raise ConfigError(Problem(message=words, hint=f"run it again: runbook run {playbook.name}"))
-    inventory = read_inventory(inventory_paths(options["inventory"] or origin.inventory))
+    inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
     chosen = _selected(inventory, hosts, chain, options)
     _refuse_undone(recorded.run, [host.name for host in chosen.hosts], undone, options)
     known = {name: value for name, value in origin.inputs.items() if value != MASK}
@@ -83,7 +82,6 @@ def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: P
     if problems:
         raise ConfigError(*problems)
     playbook = with_tags(playbook, origin.tags, origin.skip_tags)
-    playbook = with_places(playbook, parts, inventory) if parts else playbook
     order = order_for(playbook, inputs, options, person, parts=parts, inventory=inventory, selection=chosen)
     order = with_secrets_resolved(order, hiding, changes=not options["plan_only"])
     origin_now = origin_of(order, "resume", reason=options["reason"] or origin.reason)

@@ -10,7 +10,7 @@ from engine.app.history.recording import hosts_in_records, records_folder
 from engine.app.history.run_origin import changed_since, origin_of
 from engine.app.history.undo_steps import HostUndo, undo_steps
 from engine.app.history.undone import limits_of_undo
-from engine.app.input_files import inventory_paths, read_inventory
+from engine.app.inventory_files.host_sources import inventory_again
 from engine.app.run_command import Options, Person, order_for, perform, with_secrets_resolved
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.errors import ConfigError, Problem
@@ -37,7 +37,7 @@ def undo(run: str, options: Options, person: Person) -> int:
         folder = records_folder(options["records"])
         recorded = load_run(folder, _last(folder) if run == LAST else run)
         origin = _checked(recorded)
-        inventory = read_inventory(inventory_paths(options["inventory"] or origin.inventory))
+        inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
         hosts = _hosts(recorded, inventory, options)
         found = undo_steps(recorded, {host.name for host in inventory.hosts})
         named = {name: it for name, it in found.items() if name in hosts}

@@ -13,11 +13,10 @@ from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import (
     GivenInputs,
     find_playbook,
-    inventory_paths,
     read_inputs,
-    read_inventory,
     read_playbook,
 )
+from engine.app.inventory_files.host_sources import inventory_for
 from engine.app.monitor.table import HostView, view
 from engine.app.monitor.watch import Monitor
 from engine.app.order import Order
@@ -52,7 +51,7 @@ def _monitor_hosts(options: Options, person: Person, hiding: SecretMasking) -> i
     if book.comparisons:
         words = f"the playbook {PLAYBOOK!r} may not compare hosts (across): each is probed at its own pace"
         raise ConfigError(Problem(message=words, hint="name such a playbook to `runbook run`"))
-    inventory = read_inventory(inventory_paths(options["inventory"]))
+    inventory = inventory_for(options, options["hosts"] or "")
     pattern = options["hosts"] if options["hosts"] is not None else book.hosts or "all"
     if not pattern.strip():
         raise ConfigError("--hosts is empty: name hosts, or leave the option out")

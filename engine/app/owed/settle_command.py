@@ -13,6 +13,7 @@ from typing import TextIO
 from engine.app.history.recording import recording_of
 from engine.app.history.run_origin import origin_of
 from engine.app.input_files import inventory_paths, read_inputs_file, read_inventory, values_given
+from engine.app.inventory_files.host_sources import with_addresses
 from engine.app.order import Order
 from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.owed.keeping import Unreadable, all_records
@@ -187,9 +188,9 @@ def _inventory(options: Options, records: Sequence[Record]) -> Inventory:
     if options["inventory"]:
         return read_inventory(inventory_paths(options["inventory"]))
     known = dict.fromkeys(path for record in records for path in record.inventory)
-    if there := [Path(word) for word in known if Path(word).is_file()]:
-        return read_inventory(there)
-    return Inventory(hosts=())
+    alone = [record for record in records if not record.inventory]
+    addresses = dict.fromkeys(name for record in alone for name in record.hosts)
+    return with_addresses([Path(word) for word in known if Path(word).is_file()], addresses)
 
 
 def _chosen(records: Sequence[Record], inventory: Inventory, options: Options) -> tuple[Record, ...]:

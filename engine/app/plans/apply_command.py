@@ -15,6 +15,7 @@ from engine import __version__
 from engine.app.history.recording import recording_of
 from engine.app.history.run_origin import origin_of
 from engine.app.input_files import values_given
+from engine.app.inventory_files.host_sources import ONLY_ADDRESSES
 from engine.app.order import Order
 from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.plans.approvals import SIGNERS, signature_files, signers_file
@@ -69,6 +70,7 @@ def _options(saved: SavedPlan, given: Options) -> dict[str, Any]:
         **recorded_options(saved),
         **given,
         "inventory": given["inventory"] or saved.inventory.paths,
+        ONLY_ADDRESSES: not (given["inventory"] or saved.inventory.paths),
         "below": saved.inputs.values,
         "plan_only": True,  # the hosts are those of the plan, also where the playbook names them
         "only": None,

@@ -1,0 +1,97 @@
+"""Hosts that are given by their addresses, without an inventory: over real SSH, with everything that a run leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.program import Said, runbook
+
+pytestmark = pytest.mark.real("sshd", "root")
+
+PLAYBOOK = """\
+name: changes
+about: Changes a file, and then waits for another.
+remediate:
+  - id: write
+    file: {{path: {folder}/changed, content: "new\\n", mode: "0644"}}
+  - id: wait
+    after: [write]
+    command: {{check: {{script: "[ -e {folder}/went ]"}}, do: {{script: "[ -e {folder}/go ] && touch {folder}/went"}}}}
+"""
+
+
+class Scene:
+    """A home that knows the key, and a playbook."""
+
+    def __init__(self, folder: Path, sshd) -> None:
+        self.folder, self.sshd = folder, sshd
+        (folder / ".ssh").mkdir(mode=0o700)
+        (folder / ".ssh" / "config").write_text(f"Host *\n IdentityFile {sshd.key}\n")
+        (folder / "changes.yaml").write_text(PLAYBOOK.format(folder=folder))
+        self.address = f"root@{sshd.address}:{sshd.port}"
+        self.changed = folder / "changed"
+
+    def run(self, *argv: str) -> Said:
+        env = {"HOME": str(self.folder), "RUNBOOK_INVENTORY": "", "XDG_STATE_HOME": str(self.folder / "state")}
+        return runbook(*argv, cwd=self.folder, **env)
+
+
+@pytest.fixture
+def scene(tmp_path, sshd) -> Scene:
+    return Scene(tmp_path, sshd)
+
+
+def test_a_command_runs_on_an_address_whose_host_key_is_learnt(scene):
+    said = scene.run("exec", scene.address, "--read", "--output", "json", "--", "id", "-un")
+    assert (said.code, said.host(scene.address)["verdict"]) == (0, "healthy"), said.out + said.err
+    (known,) = (file.read_text() for file in scene.folder.rglob("known_hosts"))
+    assert f"[{scene.sshd.address}]:{scene.sshd.port}" in known
+    strict = scene.run("exec", scene.address, "--read", "--strict-host-keys", "--", "true")
+    assert strict.code == 0, strict.out
+
+
+def test_a_name_with_a_dot_is_looked_up_in_the_ssh_config(scene):
+    config = scene.folder / ".ssh" / "config"
+    lines = f"Host gpu.far\n HostName {scene.sshd.address}\n Port {scene.sshd.port}\n User root\n"
+    config.write_text(lines + config.read_text())
+    said = scene.run("exec", "gpu.far", "--read", "--output", "json", "--", "true")
+    assert (said.code, [host["host"] for host in said.document["hosts"]]) == (0, ["gpu.far"]), said.err
+
+
+def test_a_run_on_an_address_is_resumed_and_undone_without_an_inventory(scene):
+    """Mutants: ``inventory_again`` that looks for an inventory; one that takes the first host only."""
+    begun = scene.run("run", "changes.yaml", "--hosts", scene.address, "--yes", "--output", "json")
+    assert (begun.code, scene.changed.read_text()) == (1, "new\n"), begun.out + begun.err
+    (scene.folder / "go").touch()
+    resumed = scene.run("resume", "last", "--yes", "--output", "json")
+    assert (resumed.code, resumed.step(scene.address, "wait")["status"]) == (0, "changed"), resumed.out + resumed.err
+    undone = scene.run("undo", begun.document["run"], "--yes")
+    assert not scene.changed.exists(), undone.out + undone.err
+    shown = scene.run("history")
+    assert (shown.code, "undo" in shown.out) == (0, True)
+
+
+def test_a_plan_for_an_address_is_applied_also_where_an_inventory_has_come_meanwhile(scene):
+    """Mutant: apply_command.py without ``ONLY_ADDRESSES``."""
+    (scene.folder / "go").touch()
+    made = scene.run("plan", "changes.yaml", "--hosts", scene.address, "-o", "plan.json")
+    assert made.code == 0, made.out + made.err
+    saved = json.loads((scene.folder / "plan.json").read_text())
+    assert (saved["inventory"]["paths"], list(saved["inventory"]["hosts"])) == ([], [scene.address])
+    assert scene.address in scene.run("show", "plan.json").out
+    (scene.folder / "inventory").mkdir()
+    (scene.folder / "inventory" / "distributed_hosts.yaml").write_text("hosts: {gpu-01: {}}\n")
+    done = scene.run("apply", "plan.json", "--yes")
+    assert (done.code, scene.changed.read_text()) == (0, "new\n"), done.out + done.err
+
+
+def test_every_command_that_takes_hosts_takes_addresses(scene):
+    for argv in (("hosts", scene.address), ("locks", scene.address), ("monitor", "--once", "--hosts", scene.address)):
+        said = scene.run(*argv)
+        assert said.code in (0, 1), said.out + said.err
+        assert scene.address in said.out, argv
+    said = scene.run("diagnose", "--hosts", scene.address, "--output", "json")
+    assert scene.address in said.out, said.err
