@@ -110,7 +110,9 @@ def test_an_earlier_run_without_an_inventory_has_its_addresses_again(nowhere):
     assert [host.name for host in again.hosts] == ["root@10.0.0.1:22", "[::1]:22"]
     for hosts in ({"gpu-01": "x"}, {"gpu-01": "x", "a.b": "y"}, {}):
         assert [host.name for host in inventory_again((), (), hosts).hosts] == ["gpu-01"]
-    assert inventory_again(("inventory/distributed_hosts.yaml",), (), {"a.b": "x"}).hosts[0].name == "gpu-01"
+    file = ("inventory/distributed_hosts.yaml",)
+    for given, files in ((file, ()), ((), file)):
+        assert inventory_again(given, files, {"a.b": "x"}).hosts[0].name == "gpu-01"
 
 
 def test_what_is_owed_to_addresses_is_settled_beside_what_is_owed_to_an_inventory_s_hosts(nowhere):

@@ -293,20 +293,21 @@ def test_a_host_whose_own_file_is_encrypted_is_left_out_where_nothing_else_says_
 
 
 def test_a_file_of_variables_that_is_encrypted_as_a_whole_is_said_for_the_chosen_hosts(tmp_path):
-    """Mutants: no warning; one for a group that no chosen host is in; the second file of a group hides the first."""
-    for name in ("group_vars/web/a.yml", "group_vars/web/b.yml", "group_vars/db", "host_vars/h1"):
+    """Mutants: no warning; one for a group that no chosen host is in; the last group only; the second file of a group hides the first."""
+    for name in ("group_vars/web/a.yml", "group_vars/web/b.yml", "group_vars/db", "group_vars/rack", "host_vars/h1"):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("$ANSIBLE_VAULT;1.1;AES256\n6162636465\n")
-    found = written(tmp_path, "[web]\nh[1:3] ansible_host=192.0.2.1\n[db]\nd1\n[alone]\na1\n")
+    found = written(tmp_path, "[web]\nh[1:3] ansible_host=192.0.2.1\n[db]\nd1\n[rack]\nh1\n[alone]\na1\n")
     said = {pattern: select(found, pattern, include_not_ready=False).warnings for pattern in ("web", "h1", "d1", "a1")}
     words = "is encrypted by Ansible Vault and not read: a user, port or key of"
     assert said["web"] == (
+        f"{tmp_path}/group_vars/rack {words} h1 in it is not known",
         f"{tmp_path}/group_vars/web/a.yml {words} h[1-3] in it is not known",
         f"{tmp_path}/group_vars/web/b.yml {words} h[1-3] in it is not known",
         f"{tmp_path}/host_vars/h1 {words} h1 in it is not known",
     )
-    assert said["h1"][0] == f"{tmp_path}/group_vars/web/a.yml {words} h1 in it is not known"
+    assert said["h1"][1] == f"{tmp_path}/group_vars/web/a.yml {words} h1 in it is not known"
     assert said["d1"] == (f"{tmp_path}/group_vars/db {words} d1 in it is not known",)
     assert said["a1"] == ()
     assert "whole file" not in str([host.vars for host in found.hosts])

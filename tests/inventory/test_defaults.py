@@ -93,7 +93,16 @@ def test_a_top_level_key_that_is_meant_for_us_and_that_nobody_reads_is_an_error(
 
 
 @every_row(
-    "text", ["voters: [n1]", "sync: {disk: 70}", "vars: {threads: 8}", "paths: {a: {b: c}}", "port: 8080", "extra: {}"]
+    "text",
+    [
+        "voters: [n1]",
+        "sync: {disk: 70}",
+        "vars: {threads: 8}",
+        "paths: {a: {b: c}}",
+        "port: 8080",
+        "extra: {}",
+        "more: {a: {ssh_host: b}, c: {d: e}}",
+    ],
 )
 def test_a_top_level_key_of_another_program_is_left_alone(text):
     assert len(inventory(f"hosts: {{n1: {{}}}}\n{text}\n").hosts) == 1

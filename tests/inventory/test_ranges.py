@@ -61,6 +61,7 @@ WRONG = [
     ("g[0-999][0-999]:", "stands for more than 100000 hosts"),
     ("g[1-2]: {ssh_host: 10.0.0.1}", "2:12: hosts.g[1-2].ssh_host: '10.0.0.1' would be the address of all 2 hosts of the entry (give it a range"),
     ("g[1-2]: {ssh_host: 'h[1-2]', tailscale_ip: 100.64.0.1}", "2:32: hosts.g[1-2].tailscale_ip: '100.64.0.1' would be the address of all 2"),
+    ("g[1-2]: {tailscale_ip: 100.64.0.1, ssh_port: '[31-32]'}", "2:12: hosts.g[1-2].tailscale_ip: '100.64.0.1' would be the address of all 2"),
     ("g[1-2]: {cloudflare_tunnel: t.example}", "2:12: hosts.g[1-2].cloudflare_tunnel: 't.example' would be the address"),
     ("g[1-2]: {ssh_host: 'h[2-1]'}", "2:12: hosts.g[1-2].ssh_host: 'h[2-1]' has a range that ends before it begins"),
     ("g[1-2]: {ssh_port: '[22-23', ssh_host: 'h[1-2]'}", "2:12: hosts.g[1-2].ssh_port: '[22-23' has a '['"),

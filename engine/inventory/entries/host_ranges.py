@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from engine.inventory.entries.placeholders import is_placeholder
 from engine.inventory.fields import Fields, said
-from engine.inventory.host_names import mistake_in
 from engine.text.name_ranges import MOST_NAMES, expanded
 
 NUMBERED = ("ssh_host", "tailscale_ip", "fallback_host", "cloudflare_tunnel", "ssh_port", "ssh_proxy")
@@ -33,9 +32,6 @@ def entries_of(name: str, fields: Fields) -> Iterator[tuple[str, Mapping[str, ob
         names = expanded(name, MOST_NAMES, "hosts")
     except ValueError as error:
         notes.add(fields.path, f"{'.'.join(map(str, fields.path))}: the name {said('', name)} {error}", _HINT)
-        return
-    if mistake_in(names[0]):  # as good as all of them
-        yield names[0], fields.values
         return
     before = len(notes.problems)
     along = {key: values for key in NUMBERED if (values := _along(key, len(names), fields))}
