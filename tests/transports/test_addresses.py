@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import Said, runbook
+from tests.program import Said, begun, runbook
+from tests.waiting import until
 
 pytestmark = pytest.mark.real("sshd", "root")
 
@@ -23,6 +24,21 @@ remediate:
 """
 
 
+FLIP = """\
+name: flip
+about: Changes a file for a while.
+remediate:
+  - id: change
+    command: {{check: {{script: "[ -e {folder}/kept ]"}}, do: {{script: "touch {folder}/kept"}}}}
+  - id: linger
+    after: [change]
+    command: {{check: {{script: "[ -e {folder}/go ]"}}, do: {{script: "while [ ! -e {folder}/go ]; do sleep 0.05; done"}}}}
+  - id: put_back
+    always: true
+    command: {{check: {{script: "[ ! -e {folder}/kept ]"}}, do: {{script: "rm -f {folder}/kept"}}}}
+"""
+
+
 class Scene:
     """A home that knows the key, and a playbook."""
 
@@ -31,12 +47,13 @@ class Scene:
         (folder / ".ssh").mkdir(mode=0o700)
         (folder / ".ssh" / "config").write_text(f"Host *\n IdentityFile {sshd.key}\n")
         (folder / "changes.yaml").write_text(PLAYBOOK.format(folder=folder))
+        (folder / "flip.yaml").write_text(FLIP.format(folder=folder))
+        self.env = {"HOME": str(folder), "RUNBOOK_INVENTORY": "", "XDG_STATE_HOME": str(folder / "state")}
         self.address = f"root@{sshd.address}:{sshd.port}"
         self.changed = folder / "changed"
 
     def run(self, *argv: str) -> Said:
-        env = {"HOME": str(self.folder), "RUNBOOK_INVENTORY": "", "XDG_STATE_HOME": str(self.folder / "state")}
-        return runbook(*argv, cwd=self.folder, **env)
+        return runbook(*argv, cwd=self.folder, **self.env)
 
 
 @pytest.fixture
@@ -95,3 +112,15 @@ def test_every_command_that_takes_hosts_takes_addresses(scene):
         assert scene.address in said.out, argv
     said = scene.run("diagnose", "--hosts", scene.address, "--output", "json")
     assert scene.address in said.out, said.err
+
+
+def test_what_a_killed_run_owes_to_an_address_is_settled_without_an_inventory(scene):
+    """Mutant: ``_inventory`` without ``with_addresses``."""
+    kept = scene.folder / "kept"
+    process = begun("run", "flip.yaml", "--hosts", scene.address, "--yes", cwd=scene.folder, **scene.env)
+    until(lambda: kept.exists() or process.poll() is not None, "the change")
+    assert process.poll() is None
+    process.kill()
+    (scene.folder / "go").touch()
+    settled = scene.run("settle", "--yes")
+    assert (settled.code, kept.exists()) == (0, False), settled.out + settled.err
