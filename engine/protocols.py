@@ -273,7 +273,7 @@ class Action:
       ``latent(args) -> Change``, what it would do at its turn if its probe called for that then (default: not known);
       Three more give words to a change: ``explain(args, before, after) -> str`` for a second probe that disagrees, and
       ``refused(command, completed) -> str`` for a command that was not answered as it should be (or nothing), and
-      ``outcome(summary, outputs) -> str`` for one that was done, given what its commands printed;
+      ``outcome(words, outputs) -> str`` for what is said of one that was sent, given what its commands printed;
     - ``holds(args, state) -> Holds | Fails`` if it can be asserted in ``verify``;
     - ``waits(args) -> str`` if it only waits or shows a person a text: the words for it in a plan; one whose
       ``Args`` have ``at_most`` raises ``NotInTime`` when that has passed, and is given what is left of its step's

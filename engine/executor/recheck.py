@@ -71,6 +71,8 @@ def _looked_again(
     if probed.outcome.absent or settled(action, fresh, after):
         return probed, replace(plain, status=Status.CHANGED, why=change.summary, verified=True)
     words = action.explain(fresh.args, fresh.state, after) if action.explain else ""
+    if words and action.outcome:
+        words = action.outcome(words, tuple(command.stdout for command in plain.commands))
     why = words or "done, but a second probe still finds what the step was to change"
     return probed, replace(plain, status=Status.FAILED, why=why, fault=Fault.GOAL, ignored=step.ignore_failure)
 

@@ -9,6 +9,7 @@ import pytest
 from engine.actions.processes import end, processes
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
+from engine.facts.processes.table import table_of
 from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.plan import Blocked, Change, NoChange
@@ -152,3 +153,73 @@ def test_a_victim_that_a_person_was_not_shown_can_be_left_out(machine, stage):
 def test_by_hand_is_what_a_person_would_paste():
     assert end.by_hand(args([]))[1:] == ("kill -s TERM PID...", "sleep 1; kill -s KILL PID...")
     assert end.by_hand(args([], then="nothing"))[1:] == ("kill -s TERM PID...",)
+
+
+def seen_as(*lines: str) -> end.State:
+    """The state of pid 700 of bob, in a table of these lines."""
+    one = {"pid": 700, "start": 5000, "user": "bob", "command": "python -m kernel"}
+    shell = (
+        "u 0 root",
+        "u 1001 bob",
+        "self 50 50 0 1000.0 -",
+        "p 1 S 0 1 0 1 1 0 - init",
+        "p 50 S 1 50 0 1 900 0 - sh",
+    )
+    table = table_of([*shell, *lines, "a 1 init", "a 50 sh"])
+    return end._state(end.Args(processes=(one,)), table)
+
+
+def test_a_process_that_its_users_many_others_hide_is_not_gone():
+    """Mutants: ``_unseen`` without ``left_out``; with it for users who have none of the processes."""
+    chosen = end.Args(processes=({"pid": 700, "start": 5000},))
+    hidden = seen_as("left 9000 bob")
+    assert isinstance(hidden.alive, Unknown)
+    assert hidden.gone == 0
+    assert isinstance(end.decide(chosen, hidden), Blocked)
+    with pytest.raises(ProbeError, match="could be listed"):
+        end.holds(chosen, hidden)
+    assert not end.settled(chosen, seen_as("p 700 S 1 700 0 1 5000 1001 - python", "a 700 python"), hidden)
+    assert seen_as("left 9000 carol").gone == 1
+
+
+def test_one_of_our_own_connection_is_not_gone_but_left_alone():
+    """Mutants: ``_ours`` left out."""
+    own = {"pid": 50, "start": 900, "user": "root", "command": "sh"}
+    table = table_of(
+        [
+            "u 0 root",
+            "self 50 50 0 1000.0 -",
+            "p 1 S 0 1 0 1 1 0 - init",
+            "p 50 S 1 50 0 1 900 0 - sh",
+            "a 1 init",
+            "a 50 sh",
+        ]
+    )
+    chosen = end.Args(processes=(own,))
+    state = end._state(chosen, table)
+    assert (state.alive, state.gone, state.protected[0].why) == ((), 0, "it is one of our own connection")
+    decided = end.decide(chosen, state)
+    assert decided == NoChange(
+        why="no process that may be ended of the 1 process given still runs; left alone: pid 50: it is one of our own connection"
+    )
+    assert isinstance(end.holds(chosen, state), Fails)
+
+
+def test_who_is_spared_beside_a_victim_is_named(machine, stage):
+    """Mutants: ``names_spared`` left out."""
+    victim = given(machine, stage, stage.job().pid)
+    start = int(Path("/proc/1/stat").read_text().rpartition(")")[2].split()[19])
+    chosen = args([*victim, {"pid": 1, "start": start}])
+    change = end.decide(chosen, look(chosen, machine))
+    assert [it.pid for it in change.targets] == [victim[0]["pid"]]
+    assert "; left alone: pid 1: " in change.summary
+
+
+def test_one_that_no_signal_reaches_has_survived_nothing():
+    """Mutants: ``with_second_signal`` without ``_DENIED``."""
+    words = end.outcome(
+        "pid 8084 survives KILL in state S (root); pid 9 survives KILL in state S (bob)", ("8084 not permitted\n",)
+    )
+    assert words == (
+        "pid 8084 was sent no signal: it is a process of root, and only root may; pid 9 survives KILL in state S (bob)"
+    )

@@ -83,15 +83,34 @@ def _state(args: Args, table: Table) -> State:
     rows = [row for row in table.rows.values() if row.process.key in wanted and not row.defunct]
     split = split_by_protection(rows, table, args.allow)
     alive = tuple(shown(row) for row in split.free)
-    blind = Unknown(why=table.hidden) if table.hidden and len(rows) < len(wanted) else split.doubt
+    unseen = _unseen(args, table) if len(rows) < len(wanted) else None
+    blind = unseen or split.doubt
+    ours = tuple(_ours(one) for one in args.processes if one["pid"] in table.own)
     return State(
         alive=alive if alive or not blind else blind,
-        protected=tuple(spared(row, why) for row, why in split.protected),
-        gone=len(wanted) - len(rows),
+        protected=(*(spared(row, why) for row, why in split.protected), *ours),
+        gone=0 if unseen else len(wanted) - len(rows) - len(ours),
         started=tuple(
             shown(row) for row in table.rows.values() if _is_later(row, args) and row.process.key not in wanted
         ),
     )
+
+
+def _unseen(args: Args, table: Table) -> Unknown | None:
+    """Why a process that is not in *table* may run all the same."""
+    if table.hidden:
+        return Unknown(why=table.hidden)
+    cut = [user for user in table.left_out if user in {one.get("user", user) for one in args.processes}]
+    return Unknown(why=f"not all processes of {', '.join(cut)} could be listed: too many") if cut else None
+
+
+def _ours(one: Mapping[str, Json]) -> Protected:
+    """A process of our own connection, which no table has."""
+    pid, user, command = int(str(one["pid"])), str(one.get("user", "")), str(one.get("command", ""))
+    start, ppid = int(str(one["start"])), int(str(one.get("ppid", 0)))
+    seconds = Unknown(why="not read again")
+    process = Process(pid=pid, start=start, ppid=ppid, user=user, state="S", command=command, seconds=seconds)
+    return Protected(pid=pid, user=user, command=command, process=process, why="it is one of our own connection")
 
 
 def _is_later(row: Row, args: Args) -> bool:
@@ -106,8 +125,9 @@ def _is_later(row: Row, args: Args) -> bool:
 def decide(args: Args, state: State) -> Decision:
     """End those that still run."""
     spared_ones = [f"pid {one.pid}: {one.why}" for one in state.protected]
-    what = f"of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
-    return decision(state.alive, _manner(args), what, spared_ones)
+    rest = "that may be ended " if spared_ones else ""
+    what = f"{rest}of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
+    return decision(state.alive, _manner(args), what, spared_ones, names_spared=True)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

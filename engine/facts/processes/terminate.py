@@ -39,13 +39,23 @@ No pattern stands here, so that nothing can match itself.  A stopped process is 
 _SECOND = re.compile(r"^([0-9]+) gone after (\w+)$", re.MULTILINE)
 
 
-def with_second_signal(summary: str, outputs: Iterable[str]) -> str:
-    """*summary* of a change that has ended processes, with those that ended only after the second signal."""
+_DENIED = re.compile(r"^([0-9]+) not permitted$", re.MULTILINE)
+
+
+def with_second_signal(words: str, outputs: Iterable[str]) -> str:
+    """*words* on a change that has ended processes, with those that ended only after the second signal.
+
+    One that no signal has reached, because this user may not send it any, survives nothing.
+    """
+    outputs = tuple(outputs)
+    for pid in (pid for text in outputs for pid in _DENIED.findall(text)):
+        survives = rf"\bpid {pid} survives \w+ in state \w \(([^)]*)\)"
+        words = re.sub(survives, rf"pid {pid} was sent no signal: it is a process of \1, and only root may", words)
     late = [found for text in outputs for found in _SECOND.findall(text)]
     if not late:
-        return summary
+        return words
     pids = first_few((pid for pid, _ in late), 5)
-    return f"{summary}; {late[0][1]} was needed for pid {pids}"
+    return f"{words}; {late[0][1]} was needed for pid {pids}"
 
 
 def survival(left: Iterable[Process], fresh: Iterable[Process], last: str) -> str:

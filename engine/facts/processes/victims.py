@@ -41,11 +41,18 @@ class Manner:
 
 
 def decision(
-    victims: Processes, manner: Manner, what: str, spared: Sequence[str], doubts: Sequence[str] = ()
+    victims: Processes,
+    manner: Manner,
+    what: str,
+    spared: Sequence[str],
+    doubts: Sequence[str] = (),
+    *,
+    names_spared: bool = False,
 ) -> Decision:
     """End *victims*; *what* says what they were chosen by, *spared* who else was found and why he is left alone.
 
     *doubts* are those of whom it is not known whether they are victims: they are left alone, and named.
+    *names_spared*: a change names *spared*, too, because somebody asked for their end.
     """
     if isinstance(victims, Unknown):
         return Blocked(why=victims.why)
@@ -57,7 +64,9 @@ def decision(
             why=f"{plural(len(victims), 'process')} would be ended, but max_victims is {manner.most}: {named(victims)}"
         )
     return Change(
-        summary=f"end {plural(len(victims), 'process')} ({manner})" + _left_alone(doubts),
+        summary=f"end {plural(len(victims), 'process')} ({manner})"
+        + _left_alone(doubts)
+        + (f"; left alone: {first_few(spared, 3)}" if names_spared and spared else ""),
         commands=(end_processes(victims, manner.signal, manner.grace, manner.then),),
         risk=Risk.KILLS_PROCESSES,
         targets=tuple(map(target, victims)),
