@@ -24,7 +24,7 @@ from engine.expressions.parsed_template import (
     SampleFilter,
     read_tree,
 )
-from engine.expressions.sandbox import Environment, Rounds
+from engine.expressions.sandbox import JOINED, Environment, Rounds
 from engine.expressions.series import ROUNDS, SAMPLE, OfSample, filters
 from engine.expressions.syntax_errors import plainly
 from engine.expressions.views import LONGEST, UnknownTouched, finite, known, plain, view
@@ -202,6 +202,10 @@ def _as_template(expression: str) -> str:
     return "{{ (" + expression + "\n) }}"
 
 
+def _alone(expression: str) -> str:
+    return "{{ " + expression + "\n}}"
+
+
 def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
     try:
         parsed = _parsed(text)
@@ -326,10 +330,12 @@ def line_of_fault(text: str) -> int:
 def binds_tightly(expression: str) -> bool:
     """Whether no operator beside *expression* takes it to pieces: a name, an attribute, a filter, a literal."""
     try:
-        (output,) = _environment().parse("{{" + expression + "}}").body
-    except TemplateError:
+        (output,) = _environment().parse(_alone(expression)).body
+    except (TemplateError, ValueError):
         return False
     (node,) = output.nodes  # type: ignore[attr-defined]  # of an Output
+    if isinstance(node, nodes.Tuple) or (isinstance(node, nodes.Filter) and node.name == JOINED):
+        return False
     return isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem | nodes.Filter | nodes.Literal)
 
 
@@ -342,7 +348,7 @@ def fault_in_expression(expression: str) -> str:
     """Why *expression* is none; empty when it is one."""
     if is_template(expression):
         return "write an expression without {{ }}"
-    return fault_in(_as_template(expression))
+    return fault_in(_as_template(expression)) or fault_in(_alone(expression))  # `a) or (b` is one in parentheses only
 
 
 def names(text: str) -> frozenset[tuple[str, str]]:

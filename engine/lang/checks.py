@@ -18,7 +18,7 @@ from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken
 from engine.lang.playbook_schema import ONLY_IN
 from engine.lang.secret_uses import carriers
 from engine.lang.sections.comparisons import faults_in_comparison, faults_of_included
-from engine.lang.shorthand import values_of, written_out
+from engine.lang.shorthand import guards_of, late_names, values_of, with_values, written_out
 from engine.lang.static_arguments import faults_in_arguments, faults_in_samples, unseen
 from engine.lang.yaml_source import Document, Path
 from engine.protocols import Action
@@ -40,15 +40,25 @@ def check(
 def faults_in_values(
     book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
 ) -> dict[str, list[Problem]]:
-    """The mistakes in the values of ``let``, by name; *document* is not written out yet."""
+    """The mistakes in the values of ``let``, by name, and in the conditions of groups, by the place of each.
+
+    *document* is not written out yet.
+    """
+    values, guards = values_of(document), guards_of(document)
     naming, found = Naming(document), dict[str, list[Problem]]()
-    if not mapping(document.value.get("let")):
+    if not values and not guards:
         return found
     allowed = _Checking(book, written_out(document), actions, brought).of_values()
-    for name in values_of(document):
-        text = values_of(document, found)[name]
-        if problems := list(naming.expression(text, ("let", name), allowed)):
+    for name in values:
+        if late := late_names(document, name):
+            words = f"a value may name only those before it, and {', '.join(late)} is not"
+            found[name] = [document.problem(("let", name), words)]
+        elif problems := list(naming.expression(values_of(document, found)[name], ("let", name), allowed)):
             found[name] = problems
+    for place, number in ((place, int(place[len("findings[") : -1])) for place in guards):
+        guard = with_values(guards[place], values_of(document, found))
+        if problems := list(naming.expression(guard, ("findings", number, "when"), allowed)):
+            found[place] = problems
     return found
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from jinja2 import TemplateError
 
-from engine.expressions.templates import binds_tightly, is_template, tokens
+from engine.errors import ConfigError
+from engine.expressions.templates import binds_tightly, is_template, names, tokens
 from engine.lang.lenient_read import expression, ids, mapping, text
 from engine.lang.playbook_schema import DEFAULTS_OF_STEPS
 from engine.lang.yaml_source import Document, Path
@@ -30,7 +32,11 @@ SECTIONS = ("diagnose", "findings", "remediate", "verify")
 
 
 def written_out(document: Document, without: Collection[str] = ()) -> Document:
-    """*document* in full.  The values of ``let`` named in *without* are ``none``: what is wrong there is said there."""
+    """*document* in full.
+
+    The values of ``let`` and the conditions of groups (``guards_of``) that *without* names are left out: what is wrong
+    there is said there.
+    """
     if not isinstance(document.value, Mapping) or not {"let", "defaults", "findings"} & document.value.keys():
         return document
     values = values_of(document, without)
@@ -41,7 +47,7 @@ def written_out(document: Document, without: Collection[str] = ()) -> Document:
         if not isinstance(listed, list):
             continue
         if section == "findings":
-            listed = _findings(listed, places)
+            listed = _findings(listed, places, without)
         elif isinstance(tree.get("defaults"), Mapping):
             listed = [_with_defaults(each, tree["defaults"], section) for each in listed]
         tree[section] = [own.within(each) for each in listed] if values else listed
@@ -55,6 +61,22 @@ def values_of(document: Document, without: Collection[str] = ()) -> dict[str, st
         if isinstance(name, str) and (one := expression(value)):
             found[name] = "host" if name in without else " ".join(_Substitution(found).expression(one).split("\n"))
     return found
+
+
+def late_names(document: Document, name: str) -> list[str]:
+    """What the value *name* of ``let`` names that stands there, and not before it: itself, too."""
+    values = mapping(mapping(document.value).get("let"))
+    order = [str(each) for each in values]
+    try:
+        free = {root for root, _ in names(expression(values[name]))}
+    except ConfigError:  # reported where it stands
+        return []
+    return sorted(free & set(order[order.index(name) :]))
+
+
+def with_values(written: str, values: Mapping[str, str]) -> str:
+    """*written*, an expression without braces, with *values* in the place of their names."""
+    return _Substitution(values).expression(written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +114,18 @@ class _Substitution:
             return written
         solid = [number for number, (kind, _) in enumerate(found) if kind != "whitespace"]
         words = [word for _, word in found]
+        own = {words[later] for number, later in pairwise(solid) if words[number] in ("for", "set")}
         for at, number in enumerate(solid):
             kind, word = found[number]
-            before, after = (found[solid[near]][1] if near in range(len(solid)) else "" for near in (at - 1, at + 1))
-            if kind == "name" and word in self.values and _is_free(before, after):
+            first, before, after = (
+                found[solid[near]][1] if near in range(len(solid)) else "" for near in (at - 2, at - 1, at + 1)
+            )
+            if (
+                kind == "name"
+                and word in self.values.keys() - own
+                and _is_free(before, after)
+                and (first, before) != ("is", "not")
+            ):
                 words[number] = _enclosed(self.values[word], before, after)
         return "".join(words)
 
@@ -123,20 +153,39 @@ def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:
     return {**own, **step}
 
 
-def _findings(listed: list[Any], places: dict[Path, tuple[int, int]]) -> list[Any]:
+def guards_of(document: Document) -> dict[str, str]:
+    """The condition of each group of findings, by the group's place: ``findings[3]``."""
+    listed = mapping(document.value).get("findings")
+    groups = enumerate(listed if isinstance(listed, list) else [])
+    guards = {_place(number): expression(mapping(entry).get("when")) for number, entry in groups if _members(entry)}
+    return {place: guard for place, guard in guards.items() if guard}
+
+
+def _place(number: int) -> str:
+    return f"findings[{number}]"
+
+
+def _members(entry: Any) -> list[Any] | None:
+    """The findings of a group; None where *entry* is none."""
+    inner = entry.get("findings") if isinstance(entry, Mapping) else None
+    return inner if isinstance(inner, list) else None
+
+
+def _findings(listed: list[Any], places: dict[Path, tuple[int, int]], without: Collection[str]) -> list[Any]:
     """*listed* without groups, what is in these in its place; *places* follow."""
     moved: list[tuple[Path, Any]] = []
     for number, entry in enumerate(listed):
-        inner = entry.get("findings") if isinstance(entry, Mapping) else None
-        if not isinstance(inner, list):
+        inner = _members(entry)
+        if inner is None:
             moved.append((("findings", number), entry))
             continue
+        entry = {**entry, "when": ""} if _place(number) in without else entry
         causes: list[str] = []
         for place, member in enumerate(inner):
             moved.append((("findings", number, "findings", place), _of_group(member, entry, causes)))
             if isinstance(member, Mapping) and member.get("severity") in _CAUSES and isinstance(member.get("id"), str):
                 causes.append(member["id"])
-    if len(moved) == len(listed):
+    if all(len(path) == 2 for path, _ in moved):
         return [entry for _, entry in moved]
     before = {path: place for path, place in places.items() if path[:1] == ("findings",) and len(path) > 1}
     for path in before:

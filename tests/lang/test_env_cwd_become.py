@@ -40,7 +40,7 @@ def test_env_and_cwd_are_filled_in_for_looks_and_for_changes(tmp_path):
     wanted = f"r7 80 true {tmp_path}/here\n"
     assert said.step("here", "look")["commands"][0]["stdout"] == wanted, said.out + said.err
     assert (tmp_path / "here" / "made").read_text() == wanted
-    assert f"cd {tmp_path}/here" in runbook("show", "toy.yaml", cwd=tmp_path).out
+    assert f"cd {tmp_path}/here" in runbook("show", "-v", "toy.yaml", cwd=tmp_path).out
     hosts["here"] = {"transport": "local", "gpu": "none"}
     (tmp_path / "hosts.yaml").write_text(json.dumps({"hosts": hosts}))
     blind = runbook("run", "toy.yaml", *where, cwd=tmp_path)

@@ -44,6 +44,18 @@ def step(line: str) -> str:
     return WHOLE + f"  - {line}\n"
 
 
+def ends(taken: str, chosen: str) -> str:
+    text = WHOLE.replace("pkill: {patterns: ['python.*train\\.py']}", f'end: {{processes: "{{{{ {taken} }}}}"}}')
+    return text.replace("when: seen.matches", f'when: "{chosen}"')
+
+
+OTHERS = [
+    ("seen.matches", "seen.leftover"),
+    ("seen.leftover", "seen.leftover | selectattr('devices') | list"),
+    ("seen.leftover", "not seen.leftover"),
+]
+"""What an `end` takes, and what its finding names."""
+
 OFTEN = WHOLE.replace("processes:", "samples: {for: 10s, every: 1s}, processes:", 1).replace(
     "when: seen.matches", "when: \"seen | sustained('matches', 10)\""
 )
@@ -78,6 +90,7 @@ BROKEN = [
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", ""), 5),
     ("no-gone-for", WHOLE.replace("gone_for: 5s, ", "").replace("for: held, ", ""), 5),
     ("wider-remedy", WHOLE.replace("when: seen.matches", "when: \"seen.matches | rejectattr('user', 'in', ['root']) | list\""), 7),
+    *(("wider-remedy", ends(taken, chosen), 7) for taken, chosen in OTHERS),
     ("wider-remedy", WHOLE.replace("when: seen.matches", "when: '(seen.matches)[0].seconds > 9'"), 7),
     ("long-expression", WHOLE.replace("when: seen.matches", f"when: seen.matches{' or seen.matches' * 12}"), 5),
     ("long-expression", WHOLE.replace("diagnose:", f"let: {{a: seen.matches{' or seen.matches' * 12}}}\ndiagnose:").replace("when: seen.matches", "when: a"), 2),
@@ -137,6 +150,9 @@ def test_every_rule_is_broken_here_and_says_why_and_how_it_is_kept():
 
 
 KEPT = [
+    ends("seen.leftover", "seen.leftover"),
+    ends("seen.leftover | selectattr('devices') | list", "seen.leftover | selectattr('devices') | list"),
+    ends("seen.leftover", "seen.leftover and seen.matches"),
     OFTEN,
     OFTEN + "limits: {deadline: 11s}\n",
     pattern("sglang"),

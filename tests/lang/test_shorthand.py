@@ -183,9 +183,66 @@ def test_findings_of_a_group_share_its_condition_and_stand_in_the_order_of_cause
         ("causes: first", "causes: all", "toy.yaml:8:5: causes: 'all' is not allowed; use one of: first"),
         ("causes: first", "cause: first", "toy.yaml:8:5: unknown key 'cause' (did you mean causes?)"),
         ("{id: plain, when: jobs.matches, severity: error}", "{id: plain}", "toy.yaml:15:9: 'when' is missing"),
-        ("when: jobs is answered or true", "when: job is answered", "toy.yaml:10:"),
+        ("when: jobs is answered or true", "when: job is answered", "toy.yaml:6:5: the name 'job' is not defined"),
     ],
 )
 def test_a_wrong_group_is_refused_in_its_place(written, wrong, wanted):
     text = GROUPS.replace("zombis", "zombies").replace(written, wrong)
     assert any(it.startswith(wanted) for it in mistakes(text)), mistakes(text)
+
+
+UNBALANCED = """
+name: toy
+let:
+  text: jobs.leftover | length ~ ' jobs'
+  pair: jobs.leftover, 3
+  negative: -inputs.n
+  answered: jobs.leftover
+inputs:
+  n: {about: x, type: integer, default: 3}
+diagnose:
+  - {id: jobs, processes: {patterns: [train]}}
+findings:
+  - {id: a, when: text | length == 6, severity: warning, say: x, advise: [x]}
+  - {id: b, when: pair | length == 2, severity: warning, say: x, advise: [x]}
+  - {id: c, when: negative + 1 < 0, severity: warning, say: x, advise: [x]}
+  - {id: d, when: jobs.leftover is not answered or answered, severity: warning, say: "{% for pair in jobs.leftover %}{{ pair }}{% endfor %}", advise: [x]}
+"""
+
+
+def test_a_value_keeps_its_parts_together_beside_any_operator():
+    """Mutants: ``binds_tightly`` that takes `~`, a tuple or a minus for one thing; ``_is_free`` of a test or a loop's name."""
+    book = load_playbook(UNBALANCED, "toy.yaml", discover())
+    assert [it.when for it in book.findings] == [
+        "(jobs.leftover | length ~ ' jobs') | length == 6",
+        "(jobs.leftover, 3) | length == 2",
+        "(-inputs.n) + 1 < 0",
+        "jobs.leftover is not answered or jobs.leftover",
+    ]
+    assert book.findings[3].say == "{% for pair in jobs.leftover %}{{ pair }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("jobs.leftover) + (jobs.matches", "cannot be understood: unexpected ')'"),
+        ("other | list", "a value may name only those before it, and other is not"),
+        ("value + [1]", "a value may name only those before it, and value is not"),
+    ],
+)
+def test_what_is_wrong_in_a_value_by_itself_is_said_there(value, wanted):
+    text = UNBALANCED.replace("let:\n", f"let:\n  value: '{value}'\n  other: jobs.matches\n").replace(
+        "when: text |", "when: value | list | length and text |"
+    )
+    assert [it for it in mistakes(text) if "unused" not in it] == [
+        it for it in mistakes(text) if it.startswith(f"toy.yaml:4:3: {wanted}")
+    ]
+    assert mistakes(text)
+
+
+def test_a_groups_condition_is_one_by_itself():
+    """Mutants: ``fault_in_expression`` of the expression in parentheses only."""
+    text = GROUPS.replace("zombis", "zombies").replace(
+        "when: jobs is answered or true", "when: 'jobs.matches) or (true'"
+    )
+    assert mistakes(text) == ["toy.yaml:6:5: cannot be understood: unexpected ')' (in: jobs.matches) or (true)"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from engine.expressions.templates import is_template
+from engine.expressions.templates import is_template, names
 from engine.lang.lint.context import LintContext, RuleMatch, texts_of
 from engine.lang.shorthand import EXPRESSIONS
 from engine.lang.yaml_source import Path
+from engine.values.playbook import FindingRule
 
 LONGEST = 160
 """Characters of an expression that can be read at a glance."""
@@ -54,16 +55,42 @@ def unused_values(context: LintContext) -> Iterator[RuleMatch]:
 
 
 def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
-    """Remedies that choose processes by themselves, where their finding names only some of them."""
+    """Remedies that end other processes, or more of them, than their finding names."""
     lists = "|".join(re.escape(step.id) for step, _ in context.steps if step.action in ("processes", "device_holders"))
     chosen = {rule.id for rule, _ in context.findings if lists and re.search(_CHOOSES.format(lists), rule.when)}
+    rules = {rule.id: rule for rule, _ in context.findings}
     for step, path in context.killers.steps:
-        named = [name for name in step.for_ if name in chosen]
-        if named and "processes" not in {field.name for field in fields(context.action(step).Args)}:
+        found = [rules[name] for name in step.for_ if name in rules]
+        given = step.args.get("processes")
+        if "processes" in {field.name for field in fields(context.action(step).Args)}:
+            if found and isinstance(given, str) and (what := _other_processes(given, found)):
+                what = f"{step.id} may end processes that {found[0].id} does not name: {what}"
+                yield RuleMatch((*path, step.action, "processes"), what, "give both the same value of `let`")
+        elif named := [rule.id for rule in found if rule.id in chosen]:
             what = f"{step.id} may end more processes than {named[0]} names: it chooses them by itself"
             yield RuleMatch(
                 (*path, step.action), what, "end: {processes: EXPRESSION}, with the finding's own expression"
             )
+
+
+def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
+    """What *given*, the expression of an `end`, takes that no finding of *found* speaks of; empty: nothing."""
+    told = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
+    theirs = {name for text in told for name in names(text)}
+    if others := sorted(f"{probe}.{field}" for probe, field in names(given) - theirs if field and probe != "inputs"):
+        return f"it takes {others[0]}"
+    if any(re.search(_CHOOSES.format(r"\w+"), rule.when) for rule in found):
+        expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
+        whole = re.compile(re.escape(expression) + r"(?![\w.|\[])")
+        if not any(whole.search("".join(text.split())) for text in told):
+            return "it leaves out what the finding chooses them by"
+    return "it takes them where the finding is not" if _is_negated(given, found) else ""
+
+
+def _is_negated(given: str, found: Sequence[FindingRule]) -> bool:
+    """Whether a finding is there just where *given* is empty."""
+    expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
+    return any("".join(rule.when.split()) in (f"not{expression}", f"not({expression})") for rule in found)
 
 
 _CHOOSES = (
