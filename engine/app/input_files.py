@@ -18,7 +18,7 @@ from engine.protocols import Action
 from engine.text.suggestions import suggest
 from engine.values.inventory import Inventory
 from engine.values.playbook import Playbook, Where
-from engine.values.types import Json
+from engine.values.types import Json, plural
 
 ENDINGS = (".yaml", ".yml")
 DEFAULT_INVENTORY = "inventory/distributed_hosts.yaml"
@@ -63,6 +63,27 @@ def playbook_files() -> tuple[Path, ...]:
             if path.suffix in ENDINGS:
                 found.setdefault(path.stem, path)
     return tuple(found[word] for word in sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlaybooks:
+    """The playbooks that a bare name can mean."""
+
+    usable: Mapping[str, Playbook]
+    faulty: Mapping[str, str]
+    """Those that cannot be used, each with the reason."""
+
+
+def known_playbooks(actions: Mapping[str, Action]) -> KnownPlaybooks:
+    """Every playbook that a bare name can mean, read."""
+    usable, faulty = dict[str, Playbook](), dict[str, str]()
+    for path in playbook_files():
+        try:
+            usable[path.stem] = read_playbook(find_playbook(path.stem), actions)
+        except ConfigError as error:
+            count = plural(len(error.problems), "mistake")
+            faulty[path.stem] = f"it cannot be used: {count} (runbook check {path.stem})"
+    return KnownPlaybooks(usable, faulty)
 
 
 def read_playbook(path: Path, actions: Mapping[str, Action]) -> Playbook:

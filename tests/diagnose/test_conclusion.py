@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from engine.actions import discover
 from engine.app.diagnose.command import playbooks_of_a_host
 from engine.app.diagnose.conclusion import ORDER, Conclusion, Named, concluded, lines_of
+from engine.app.input_files import known_playbooks
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Verdict
@@ -88,4 +90,19 @@ def test_the_playbooks_that_are_asked_need_no_input_and_those_of_the_user_come_f
     asking = text.replace("mine", "asks").replace("diagnose:", "inputs: {it: {about: x, required: true}}\ndiagnose:")
     (tmp_path / "playbooks/asks.yaml").write_text(asking)
     (tmp_path / "playbooks/monitor.yaml").write_text(text.replace("mine", "monitor"))
-    assert [it.name for it in playbooks_of_a_host().values()] == ["mine", *ORDER]
+    assert [it.name for it in playbooks_of_a_host(known_playbooks(discover())).values()] == ["mine", *ORDER]
+
+
+def test_a_playbook_of_the_users_own_that_is_broken_is_left_out_and_named(tmp_path, monkeypatch):
+    """Mutants: one that is read by its path; one whose mistakes end everything."""
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks" / "broken.yaml").write_text("name: broken\ndiagnose: [{id: x}]\n")
+    (tmp_path / "playbooks" / "own.yaml").write_text(
+        "name: own\ndiagnose: [{id: up, command: {argv: [uptime]}}]\n"
+        "findings: [{id: odd, when: up.exit_code, severity: error, say: x, advise: [y]}]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    known = known_playbooks(discover())
+    assert list(known.faulty) == ["broken"]
+    assert known.faulty["broken"].endswith("(runbook check broken)")
+    assert next(iter(playbooks_of_a_host(known))) == "of_own"

@@ -10,11 +10,12 @@ from engine.actions import discover
 from engine.app.diagnose.conclusion import ORDER, Conclusion, concluded, lines_of
 from engine.app.history.recording import hosts_in_records
 from engine.app.input_files import (
+    KnownPlaybooks,
+    known_playbooks,
     library,
     open_included,
     playbook_files,
     read_beside,
-    read_playbook,
 )
 from engine.app.inventory_files.host_sources import inventory_for
 from engine.app.run import Run
@@ -43,7 +44,8 @@ def diagnose_hosts(options: Options, person: Person) -> int:
 
 
 def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> int:
-    books = playbooks_of_a_host()
+    known = known_playbooks(discover())
+    books = playbooks_of_a_host(known)
     whole = _together(books)
     pattern = options["hosts"]
     inventory = inventory_for(options, pattern or "")
@@ -59,29 +61,29 @@ def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> 
     order = with_secrets_resolved(order, hiding, changes=False)
     stop = Cancellation()
     person.can_stop(stop)
+    for name, why in known.faulty.items():
+        person.say(f"not asked: {name}: {why}")
     if options["output"] == "console":
         person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
     code, results = Run(order, (), stop).probed()
     _show([concluded(result, books) for result in results], options["output"])
-    if options["output"] == "console" and (others := _not_asked(books)):
+    if options["output"] == "console" and (others := _not_asked(known, books)):
         person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
     return code
 
 
-def _not_asked(books: Mapping[str, Playbook]) -> list[str]:
+def _not_asked(known: KnownPlaybooks, books: Mapping[str, Playbook]) -> list[str]:
     """The playbooks that look for faults, and that are run by name."""
-    asked = {book.name for book in books.values()}
-    others = (read_playbook(path, discover()) for path in playbook_files() if path.stem not in {*asked, *OURS})
+    asked = {book.name for book in books.values()} | OURS
+    others = (book for name, book in known.usable.items() if name not in asked)
     return [book.name for book in others if any(rule.severity.drives for rule in book.findings)]
 
 
-def playbooks_of_a_host() -> dict[str, Playbook]:
+def playbooks_of_a_host(known: KnownPlaybooks) -> dict[str, Playbook]:
     """The playbooks that can be asked without an input, by the prefix of their ids; the user's own first."""
-    known = {path.stem: path for path in playbook_files()}
-    shipped = library().resolve()
-    own = [name for name, path in known.items() if path.resolve().parent != shipped and name not in ORDER]
-    read = {name: read_playbook(known[name], discover()) for name in (*own, *ORDER) if name in known}
-    return {_prefix(name): book for name, book in read.items() if _can_be_asked(book)}
+    own = [path.stem for path in playbook_files() if path.resolve().parent != library().resolve()]
+    names = [*(name for name in own if name not in ORDER), *ORDER]
+    return {_prefix(name): book for name in names if (book := known.usable.get(name)) and _can_be_asked(book)}
 
 
 def _can_be_asked(book: Playbook) -> bool:

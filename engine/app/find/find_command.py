@@ -11,8 +11,7 @@ from typing import IO
 from engine.actions import discover
 from engine.app.find.error_text import LARGEST, ErrorText, read_error_text
 from engine.app.find.matching import FoundPlaybook, SymptomMatch, SymptomSearch
-from engine.app.input_files import find_playbook, playbook_files, read_playbook
-from engine.errors import ConfigError
+from engine.app.input_files import known_playbooks
 from engine.text.printable import on_one_line
 from engine.values.playbook import Playbook
 from engine.values.types import Json, plural
@@ -55,8 +54,8 @@ def playbooks_for(words: Sequence[str], file: str, output: str, stdin: Callable[
 
 
 def _search(error: ErrorText) -> _Result:
-    playbooks, left_out = _playbooks()
-    search = SymptomSearch(error.text)
+    known = known_playbooks(discover())
+    playbooks, search = [*known.usable.values()], SymptomSearch(error.text)
     found = search.found_in(playbooks)[:MOST]
     slow = [
         (playbook.name, f"its symptom {on_one_line(symptom.written, SHOWN)!r} took too long to search for")
@@ -64,21 +63,7 @@ def _search(error: ErrorText) -> _Result:
         for symptom in playbook.symptom
         if symptom in search.slow
     ]
-    return _Result(error, tuple(found), (*left_out, *slow))
-
-
-def _playbooks() -> tuple[list[Playbook], list[tuple[str, str]]]:
-    """The playbooks that a bare name can mean, and those that cannot be used, with the reason."""
-    actions = discover()
-    usable: list[Playbook] = []
-    faulty: list[tuple[str, str]] = []
-    for path in playbook_files():
-        try:
-            usable.append(read_playbook(find_playbook(path.stem), actions))
-        except ConfigError as error:
-            count = plural(len(error.problems), "mistake")
-            faulty.append((path.stem, f"it cannot be used: {count} (runbook check {path.stem})"))
-    return usable, faulty
+    return _Result(error, tuple(found), (*known.faulty.items(), *slow))
 
 
 def _lines(result: _Result) -> Iterator[str]:
