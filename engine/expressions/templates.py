@@ -202,10 +202,6 @@ def _as_template(expression: str) -> str:
     return "{{ (" + expression + "\n) }}"
 
 
-def _alone(expression: str) -> str:
-    return "{{ " + expression + "\n}}"
-
-
 def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
     try:
         parsed = _parsed(text)
@@ -330,13 +326,12 @@ def line_of_fault(text: str) -> int:
 def binds_tightly(expression: str) -> bool:
     """Whether no operator beside *expression* takes it to pieces: a name, an attribute, a filter, a literal."""
     try:
-        (output,) = _environment().parse(_alone(expression)).body
+        (output,) = _environment().parse("{{ " + expression + "\n}}").body
     except (TemplateError, ValueError):
         return False
     (node,) = output.nodes  # type: ignore[attr-defined]  # of an Output
-    if isinstance(node, nodes.Tuple) or (isinstance(node, nodes.Filter) and node.name == JOINED):
-        return False
-    return isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem | nodes.Filter | nodes.Literal)
+    several = isinstance(node, nodes.Tuple) or (isinstance(node, nodes.Filter) and node.name == JOINED)
+    return not several and isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem | nodes.Filter | nodes.Literal)
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
@@ -348,7 +343,7 @@ def fault_in_expression(expression: str) -> str:
     """Why *expression* is none; empty when it is one."""
     if is_template(expression):
         return "write an expression without {{ }}"
-    return fault_in(_as_template(expression)) or fault_in(_alone(expression))  # `a) or (b` is one in parentheses only
+    return fault_in(_as_template(expression)) or fault_in("{{ " + expression + "\n}}")  # not `a) or (b`
 
 
 def names(text: str) -> frozenset[tuple[str, str]]:
