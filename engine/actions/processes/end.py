@@ -18,7 +18,7 @@ from engine.facts.process_selection.by_command_line import spared
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import Manner, ProcessSnapshot, decision, disagreement, gone, named
+from engine.facts.processes.victims import ProcessSnapshot, decision, disagreement, gone, named
 from engine.protocols import NARROWS, Fails, Holds, Probe
 from engine.values.plan import Decision
 from engine.values.types import Json, Unknown, plural
@@ -127,7 +127,7 @@ def decide(args: Args, state: State) -> Decision:
     spared_ones = [f"pid {one.pid}: {one.why}" for one in state.protected]
     rest = "that may be ended " if spared_ones else ""
     what = f"{rest}of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
-    return decision(state.alive, _manner(args), what, spared_ones, names_spared=True)
+    return decision(state.alive, args.manner, what, spared_ones, names_spared=True)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
@@ -147,7 +147,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who was started again by what."""
-    return disagreement(_seen(before), _after(after), _manner(args))
+    return disagreement(_seen(before), _after(after), args.manner)
 
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
@@ -183,7 +183,3 @@ def _seen(state: State) -> ProcessSnapshot:
 def _after(state: State) -> ProcessSnapshot:
     found = _seen(state).found
     return ProcessSnapshot(found=found, victims=found)
-
-
-def _manner(args: Args) -> Manner:
-    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

@@ -16,7 +16,7 @@ from engine.facts.process_selection.arguments import EndArguments
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import Manner, ProcessSnapshot, decision, disagreement, gone, named, said
+from engine.facts.processes.victims import ProcessSnapshot, decision, disagreement, gone, named, said
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
 from engine.values.plan import Decision
@@ -124,7 +124,7 @@ def _is_named(row: Row, xid: Mapping[str, Json], now: float) -> bool:
 def decide(args: Args, state: State) -> Decision:
     """End who is named."""
     spared = [f"pid {protected.pid}: {protected.why}" for protected in state.protected]
-    return decision(state.alive, _manner(args), "that a fault names still runs", spared)
+    return decision(state.alive, args.manner, "that a fault names still runs", spared)
 
 
 def holds(args: Args, state: State) -> Holds | Fails:
@@ -143,7 +143,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived."""
-    return disagreement(_seen(before), _seen(after), _manner(args))
+    return disagreement(_seen(before), _seen(after), args.manner)
 
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
@@ -168,7 +168,3 @@ def by_hand(args: Args) -> tuple[str, ...]:
 
 def _seen(state: State) -> ProcessSnapshot:
     return ProcessSnapshot(found=state.alive, victims=state.alive)
-
-
-def _manner(args: Args) -> Manner:
-    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

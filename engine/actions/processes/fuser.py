@@ -16,7 +16,6 @@ from engine.facts.process_selection.path_rules import objection_to_paths
 from engine.facts.processes.terminate import with_second_signal
 from engine.facts.processes.victims import (
     AT_WORK_BY_HAND,
-    Manner,
     Processes,
     ProcessSnapshot,
     decision,
@@ -58,7 +57,7 @@ def decide(args: Args, state: State) -> Decision:
     spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
     spared += [f"pid {protected.pid}: {protected.why}" for protected in (*state.beyond_help, *state.protected)]
     what = f"{'that is left over ' if args.only == 'leftover' else ''}holds {' or '.join(args.paths)}"
-    return decision(_victims(args, state), _manner(args), what, spared)
+    return decision(_victims(args, state), args.manner, what, spared)
 
 
 def settled(args: Args, before: State, after: State) -> bool:
@@ -68,7 +67,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who came back."""
-    return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+    return disagreement(_seen(args, before), _seen(args, after), args.manner)
 
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
@@ -98,7 +97,3 @@ def _victims(args: Args, state: State) -> Processes:
 
 def _seen(args: Args, state: State) -> ProcessSnapshot:
     return ProcessSnapshot(found=state.processes, victims=_victims(args, state))
-
-
-def _manner(args: Args) -> Manner:
-    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

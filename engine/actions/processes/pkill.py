@@ -16,7 +16,6 @@ from engine.facts.process_selection.by_command_line import CommandLineMatch, pro
 from engine.facts.processes.terminate import with_second_signal
 from engine.facts.processes.victims import (
     AT_WORK_BY_HAND,
-    Manner,
     Processes,
     ProcessSnapshot,
     decision,
@@ -54,7 +53,7 @@ def decide(args: Args, state: State) -> Decision:
     spared += [f"pid {protected.pid}: {protected.why}" for protected in (*state.beyond_help, *state.protected)]
     what = f"{'that is left over ' if args.only == 'leftover' else ''}matches {' or '.join(args.patterns)}"
     unsearched = [f"pid {protected.pid} ({protected.user}): {protected.why}" for protected in state.unsearched]
-    return decision(_victims(args, state), _manner(args), what, spared, unsearched)
+    return decision(_victims(args, state), args.manner, what, spared, unsearched)
 
 
 def settled(args: Args, before: State, after: State) -> bool:
@@ -64,7 +63,7 @@ def settled(args: Args, before: State, after: State) -> bool:
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who came back."""
-    return disagreement(_seen(args, before), _seen(args, after), _manner(args))
+    return disagreement(_seen(args, before), _seen(args, after), args.manner)
 
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
@@ -92,7 +91,3 @@ def _victims(args: Args, state: State) -> Processes:
 
 def _seen(args: Args, state: State) -> ProcessSnapshot:
     return ProcessSnapshot(found=state.matches, victims=_victims(args, state))
-
-
-def _manner(args: Args) -> Manner:
-    return Manner(signal=args.signal, grace=args.grace, then=args.then, most=args.max_victims)

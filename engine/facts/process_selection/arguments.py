@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.facts.gpu_jobs.arguments import JobArguments
+from engine.facts.processes.victims import Manner
 from engine.values.types import Duration
 
 
@@ -30,6 +31,11 @@ class EndArguments:
         default=0,
         metadata={"about": "If more processes than this would be ended, none is; 0: any number.", "minimum": 0},
     )
+
+    @property
+    def manner(self) -> Manner:
+        """How, as a change needs it."""
+        return Manner(signal=self.signal, grace=self.grace, then=self.then, most=self.max_victims)
 
 
 @dataclass(frozen=True, kw_only=True)
