@@ -1,6 +1,6 @@
 #!/bin/sh
 # What a container does whose start command is a plain `git clone`: it ends, and is started again. It has done so for
-# some seconds when the host is up, so that whoever looks at once sees a loop.
+# some seconds when the host is up, so that a probe sees the loop at once.
 cd /run/lab/workspace || exit 1
 
 begin() { # $1: when, in seconds since the epoch
