@@ -65,7 +65,7 @@ class Args:
         default=Program(),
         metadata={"about": "A probe before the change: exit 0 nothing to do, 1 needed, else unknown."},
     )
-    do: Program = field(default=Program(), metadata={"about": "The change."})
+    do: Program = field(default=Program(), metadata={"about": "A change: what makes it."})
 
     def __post_init__(self) -> None:
         program = Program(argv=self.argv, script=self.script, params=self.params)

@@ -104,7 +104,7 @@ class Args:
     check: Script = field(
         default=Script(), metadata={"about": "A probe before the change: exit 0 nothing to do, 1 needed, else unknown."}
     )
-    do: Script = field(default=Script(), metadata={"about": "The change."})
+    do: Script = field(default=Script(), metadata={"about": "A change: what makes it."})
 
     def __post_init__(self) -> None:
         if bool(self.query) == bool(self.do):

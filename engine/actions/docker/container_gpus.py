@@ -39,9 +39,13 @@ class View:
     """A running container with GPUs, and what nvidia-smi says in it."""
 
     id: str
+    """Its full id, 64 hexadecimal digits."""
     name: str
+    """Its name, without the slash that `docker inspect` has before it."""
     image: str
+    """The image that it was made from, as it was named then: a name with a tag, or an id."""
     started_at: str
+    """When it was last started: Docker's own text (RFC 3339, UTC); ``never``: it was not."""
     given_by: str
     """How it was given GPUs: ``--gpus``, ``--device``, a runtime; ``a device node in it`` where Docker does not say."""
     view: str | Unknown

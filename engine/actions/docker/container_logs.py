@@ -54,9 +54,11 @@ class ContainerLogMatch:
     """A line with a signature in it."""
 
     signature: str
+    """The name of the signature that the line has: a key of `signatures`."""
     line: int
-    """From the end: -1 is the last line."""
+    """The number of the line from the end of what was read: -1 is the last line."""
     text: str
+    """The line, without Docker's time before it; at most 10000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

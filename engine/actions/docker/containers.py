@@ -61,18 +61,25 @@ class Report:
     """One container; times are Docker's own text, or ``never``."""
 
     id: str
+    """Its full id, 64 hexadecimal digits."""
     name: str
+    """Its name, without the slash that `docker inspect` has before it."""
     image: str
+    """The image that it was made from, as it was named then: a name with a tag, or an id."""
     status: str
-    """created, running, paused, restarting, removing, exited, dead."""
+    """How it stands: created, running, paused, restarting, removing, exited, dead."""
     dead: bool
+    """Whether nothing runs in it and nothing is about to: its status is exited, dead or created."""
     exit_code: int | Unknown
+    """The code with which it ended (128 + N: by signal N); unknown while it runs, and where it never started."""
     meaning: str = ""
     """What the exit code says; of 137 only with evidence that memory was short."""
     cause: str = ""
+    """What usually causes this exit code on a GPU host: the first suspicion, in words."""
     out_of_memory: bool | Unknown
     """Whether Docker knows that something in it was killed for lack of memory; the kernel's log may know more."""
     oom_killed: bool
+    """Whether Docker says that something in it was killed for lack of memory since its last start (State.OOMKilled)."""
     signals: tuple[str, ...] | Unknown = ()
     """Signals that Docker was asked to send it, in the window."""
     ended_with: tuple[str, ...] | Unknown = ()
@@ -80,29 +87,39 @@ class Report:
     error: str
     """Why it could not be started."""
     created_at: str
+    """When it was made: Docker's own text (RFC 3339, UTC)."""
     started_at: str
+    """When it was last started: Docker's own text (RFC 3339, UTC); ``never``: it was not."""
     finished_at: str
+    """When it last ended, likewise; ``never``: it has not. While it runs, this is the end of the run before."""
     ran: float | Unknown
     """Seconds from its last start to its end, or to now."""
     died_ago: float | Unknown
+    """Seconds since it ended, or since it was made where it could not be started; unknown while it lives."""
     restart_count: int
+    """How often its restart policy has started it again; starting it by hand sets this to 0."""
     restart_policy: str
+    """When Docker starts it again by itself: no, always, unless-stopped, on-failure."""
     starts: int | Unknown
-    """In the window."""
+    """How often it was started in the `window`, by Docker's events."""
     median_gap: float | Unknown
-    """Seconds between two of them."""
+    """The median of the seconds from one of these starts to the next; unknown with fewer than two."""
     looping: bool | Unknown
+    """Whether it is started again and again: by `window`, `loop_starts` and `loop_gap`."""
     memory: int
-    """Limit in bytes; 0: unlimited."""
+    """Its memory limit in bytes; 0: unlimited."""
     cpus: float
-    """0: unlimited."""
+    """How many CPUs it may use at most; 0: unlimited."""
     shm_size: int
     """Bytes of its /dev/shm; 0: not known."""
     ipc: str
-    """private, shareable, host, container:ID or none: whose /dev/shm it has."""
+    """Whose /dev/shm it has: private, shareable, host, container:ID or none."""
     log_driver: str
+    """What Docker writes its log with: json-file, local, journald ...; none keeps no log."""
     health: str
+    """What its health check says: healthy, unhealthy, starting; empty: it has no check."""
     pid: int
+    """The pid of its first process, as the host numbers it; 0: nothing runs in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

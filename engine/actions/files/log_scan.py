@@ -74,10 +74,13 @@ class LogFileMatch:
     """A line with a signature in it."""
 
     signature: str
+    """The name of the signature that the line has: a key of `signatures`."""
     file: str
+    """The path of the log; ``text`` where `text` was searched."""
     line: int
     """From the file's beginning where all of it was read; else negative, from its end: -1 is the last line."""
     text: str
+    """The line, without white space around it; at most 10000 characters."""
     number: int | None = None
     """What the group ``(?P<number>...)`` of its regular expression has matched; null where there is none."""
 
@@ -87,7 +90,9 @@ class LastLine:
     """Where a log stands."""
 
     file: str
+    """The path of the log."""
     text: str
+    """The last line with anything in it, at most its last 10000 characters; empty: there is none."""
     age: float | Unknown
     """Seconds since the file was last written to."""
 

@@ -63,7 +63,7 @@ class Args:
 class State:
     """The file, and the copy of what it was."""
 
-    path: str = field(metadata={"about": "The file."})
+    path: str = field(metadata={"about": "The path of the file."})
     kind: str = field(metadata={"about": "absent, file, directory, link or other."})
     digest: str = field(default="", metadata={"about": "sha256 of its content now."})
     copy: bool = field(default=True, metadata={"about": "Whether the copy can be used, or none is needed."})

@@ -68,6 +68,7 @@ class Rank:
     """A rank, as its last lines have it."""
 
     rank: int
+    """The number of the rank, as its lines have it."""
     group: str
     """The process group: default_pg, its global name, or a number that only this rank gives it; empty: not said."""
     timed_out: bool
@@ -75,14 +76,18 @@ class Rank:
     op: str
     """The collective that it waited in; empty: it does not say."""
     waited: float
-    """Seconds; 0 where it has not timed out."""
+    """How many seconds it waited; 0 where it has not timed out."""
     completed: int | None
     """The last collective that it completed; null: it does not say."""
     reached: int | None
     """The collective in which it waited, else the last that it has called; null: it does not say."""
     file: str
+    """The path of the log with `text`."""
     line: int
+    """The number of `text`, from the beginning of the file where all of it was read, else from its end: -1 is the last
+    line."""
     text: str
+    """The line by which it says that it waited, else the first with its counts; at most 4000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +95,14 @@ class JobError:
     """A line with one of ``errors``."""
 
     name: str
+    """The name of the error that the line has: a key of `errors`."""
     file: str
+    """The path of the log."""
     line: int
+    """The number of the line, from the beginning of the file where all of it was read, else from its end: -1 is the
+    last line."""
     text: str
+    """The line, without white space around it; at most 4000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

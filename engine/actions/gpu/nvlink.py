@@ -52,13 +52,19 @@ class GpuLinks:
     """The NVLinks of one GPU."""
 
     index: str
+    """The number by which nvidia-smi lists it, as text; another GPU may have it after a reboot."""
     uuid: str
+    """Its UUID, ``GPU-...``, which it keeps."""
     bus_id: str
+    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
     name: str
+    """The product's name, such as NVIDIA H100 80GB HBM3."""
     mig: bool
+    """Whether MIG mode is on: such a GPU uses no NVLink."""
     active: tuple[int, ...] = ()
     """Numbers of the links that are up."""
     inactive: tuple[int, ...] = ()
+    """Numbers of the links that nvidia-smi calls inactive: down, or not used by this board."""
 
     def __str__(self) -> str:
         return f"GPU {self.index} ({self.bus_id or self.uuid})"

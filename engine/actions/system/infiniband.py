@@ -51,7 +51,7 @@ class Port:
     phys_state: str | Unknown
     """``LinkUp``, ``Polling`` (nobody answers at the other end), ``Disabled`` ..."""
     rate: float | Unknown
-    """Gb/s."""
+    """Gb/s that the link carries."""
     link_downed: int | Unknown
     """How often the link was lost."""
     link_error_recovery: int | Unknown

@@ -92,6 +92,7 @@ class Fitness:
     expected: int = 0
     """GPUs that have to respond; 0: not inspected."""
     responding: int | Unknown = 0
+    """GPUs that respond, on the bus and to nvidia-smi, and require no reset; 0: not inspected."""
     going_down: str = ""
     """That a reboot was sent and has not come about; empty: none was."""
 

@@ -23,7 +23,7 @@ class Args:
     """Which table, and what there should be in it."""
 
     database: str = field(metadata={"about": "The file: absolute, or ~/ for the home of the login user."})
-    table: str = field(metadata={"about": "The table.", "min_length": 1})
+    table: str = field(metadata={"about": "The name of the table.", "min_length": 1})
     apart: Duration = field(
         default=Duration(0), metadata={"about": "Count twice with this interval to see growth.", "maximum": 600}
     )

@@ -27,8 +27,8 @@ class CommandAnswer:
     """What the probe, or the check of a change, gave."""
 
     exit_code: int | Unknown = field(metadata={"about": "The exit code (of a change: that of its check)."})
-    stdout: str = field(default="", metadata={"about": "Standard output."})
-    stderr: str = field(default="", metadata={"about": "Standard error."})
+    stdout: str = field(default="", metadata={"about": "What the program wrote to its standard output."})
+    stderr: str = field(default="", metadata={"about": "What the program wrote to its standard error."})
     value: Json | Unknown = field(default=None, metadata={"about": "Standard output as `parse` reads it."})
 
 

@@ -45,37 +45,53 @@ class Container:
     """One container; times are Docker's own text, or ``never``."""
 
     id: str
+    """Its full id, 64 hexadecimal digits."""
     name: str
+    """Its name, without the slash that `docker inspect` has before it."""
     image: str
+    """The image that it was made from, as it was named then: a name with a tag, or an id."""
     image_id: str = ""
+    """The full id of the image, ``sha256:`` and 64 hexadecimal digits."""
     status: str
-    """created, running, paused, restarting, removing, exited, dead."""
+    """How it stands: created, running, paused, restarting, removing, exited, dead."""
     pid: int = 0
+    """The pid of its first process, as the host numbers it; 0: nothing runs in it."""
     exit_code: int = 0
+    """The code with which it last ended (128 + N: by signal N); 0 while it runs, and before its first start."""
     oom_killed: bool = False
+    """Whether Docker says that something in it was killed for lack of memory since its last start (State.OOMKilled)."""
     error: str = ""
     """Why it could not be started."""
     created_at: str = NEVER
+    """When it was made: Docker's own text (RFC 3339, UTC)."""
     started_at: str = NEVER
+    """When it was last started: Docker's own text (RFC 3339, UTC); ``never``: it was not."""
     finished_at: str = NEVER
+    """When it last ended, likewise; ``never``: it has not. While it runs, this is the end of the run before."""
     restart_count: int = 0
-    """By its restart policy; starting it by hand sets it to 0."""
+    """How often its restart policy has started it again; starting it by hand sets this to 0."""
     restart_policy: str = "no"
+    """When Docker starts it again by itself: no, always, unless-stopped, on-failure."""
     max_retries: int = 0
+    """How often the policy on-failure starts it again at most; 0: without a limit, or another policy."""
     health: str = ""
+    """What its health check says: healthy, unhealthy, starting; empty: it has no check."""
     memory: int = 0
-    """Bytes; 0: unlimited."""
+    """Its memory limit in bytes; 0: unlimited."""
     memory_swap: int = 0
     """Bytes of memory and swap together; 0: not set, -1: unlimited."""
     cpus: float = 0.0
-    """0: unlimited."""
+    """How many CPUs it may use at most; 0: unlimited."""
     shm_size: int = 0
     """Bytes of its /dev/shm; 0: not known."""
     ipc: str = ""
-    """private, shareable, host, container:ID or none: whose /dev/shm it has."""
+    """Whose /dev/shm it has: private, shareable, host, container:ID or none."""
     log_driver: str = ""
+    """What Docker writes its log with: json-file, local, journald ...; none keeps no log."""
     log_path: str = ""
+    """The file on the host that its log is in; empty with other drivers than json-file."""
     auto_remove: bool = False
+    """Whether Docker removes it as soon as it stops (`docker run --rm`)."""
     volumes: tuple[str, ...] = ()
     """Names of the volumes that it mounts."""
 

@@ -17,14 +17,15 @@ class Room:
     """The file system that Docker keeps its files on."""
 
     path: str
+    """The directory that Docker keeps its files in (`docker info`: Docker Root Dir); empty without Docker."""
     size: int
-    """Bytes."""
+    """Bytes that may be used at all: those in use, and those that are available."""
     available: int
     """Bytes that may still be written by those who are not root."""
     used_percent: float
-    """As df counts: of what may be used at all."""
+    """How much of `size` is used, in percent, as df counts."""
     inodes_percent: float | Unknown = field(default_factory=lambda: Unknown(why="df does not report inodes"))
-    """Inodes used: with none left a disk is as full as without a byte."""
+    """How many of its inodes are used, in percent: with none left a disk is as full as without a byte."""
     fullest: float = 0.0
     """The higher of the two percentages, as far as df says."""
 

@@ -20,20 +20,27 @@ class Disk:
     """The file system behind one path; sizes in bytes, as a user who is not root has them."""
 
     path: str
+    """The path that was asked for, as `paths` has it."""
     mount: str
-    """Where it is mounted."""
+    """Where its file system is mounted."""
     device: str
+    """What is mounted there, as df names it: a device, a server with its directory, overlay ..."""
     kind: str | Unknown
-    """ext4, xfs, nfs4, overlay ..."""
+    """The type of the file system: ext4, xfs, nfs4, overlay ..."""
     size: int | Unknown
+    """Bytes of the whole file system, those that only root may use among them."""
     used: int | Unknown
+    """Bytes that are in use."""
     avail: int | Unknown
+    """Bytes that a user who is not root may still write."""
     percent: float | Unknown
-    """Of what users may have, how much is used."""
+    """How much is used of what users may have, in percent."""
     inodes_percent: float | Unknown
-    """0 where a file system sets no limit to the number of files."""
+    """How many of its inodes are used, in percent; 0 where a file system sets no limit to the number of files."""
     inodes_free: int | Unknown
+    """How many files can still be made, as `df -i` says; 0 too where the file system sets no limit."""
     read_only: bool | Unknown
+    """Whether it is read-only, as a mount or as a file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

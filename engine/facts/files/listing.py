@@ -25,8 +25,9 @@ class File:
     """One file, directory or link."""
 
     path: str
+    """Its path, as the glob has found it; a ``~`` is written out."""
     size: int
-    """Bytes."""
+    """Its size in bytes; of a symbolic link, that of what it leads to."""
     age: float | Unknown
     """Seconds since it was last written to, by the host's clock; unknown where that lies ahead of it."""
     written: int

@@ -49,9 +49,11 @@ class Mount:
     server: str = ""
     """The server of ``server:/directory`` or ``//server/share``; empty where none is named."""
     type: str
+    """The type of its file system: ext4, xfs, overlay, nfs4, fuse.sshfs ..."""
     options: tuple[str, ...]
     """Of the mount and of its file system, without passwords."""
     read_only: bool
+    """Whether it is read-only, as a mount or as a file system."""
     remote: bool
     """Whether a server or a program (FUSE) serves it, which may stop doing so."""
     filesystem: str
@@ -59,14 +61,15 @@ class Mount:
     number: int
     """Its own number, by which the table is ordered."""
     answer: Answer = "not asked"
+    """Whether its file system answered: ok, hung (not in time), failed (an error), unknown, not asked."""
     said: str = ""
     """What is known of an answer that is not ``ok``."""
     size: int | Unknown = _NOT_READ
-    """Bytes."""
+    """Bytes of the whole file system."""
     avail: int | Unknown = _NOT_READ
     """Bytes that a user who is not root may still write."""
     percent: float | Unknown = _NOT_READ
-    """Of what users may have, how much is used."""
+    """How much is used of what users may have, in percent."""
     inodes_free: int | Unknown = _NOT_READ
     """How many files can still be made; unknown where the file system sets no limit."""
     say: str = ""

@@ -36,13 +36,13 @@ class Entry:
     kind: str
     """``file``, ``directory``, ``link`` (which is removed itself, never what it leads to) or ``other``."""
     inode: str
-    """``device:inode``."""
+    """The numbers of its file system and its inode: ``device:inode``."""
     modified: int
     """Seconds since 1970; of a directory, the latest of all that is in it."""
     moment: str
     """The same as the host writes it, with as many digits as it has."""
     bytes: int
-    """On disk, with all that is in it."""
+    """Bytes on disk, with all that is in it."""
     patterns: tuple[int, ...]
     """The numbers of the patterns that it matches."""
     owner: str = "0"

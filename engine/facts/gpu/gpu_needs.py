@@ -33,22 +33,28 @@ class GpuNeed:
     """What one GPU needs by the faults that it has had."""
 
     bus_id: str
+    """The PCI address of the GPU, as sysfs writes it; empty where the line has none."""
     need: str
-    """One of the texts of ``Need``."""
+    """What is needed: nothing, restart the application, check the node, contact the vendor, reset the GPU, reboot the
+    node."""
     code: int
     """The Xid that asks for it."""
     bucket: str
+    """The vendor's word for what to do about that Xid: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
     meaning: str
+    """What the vendor's catalogue says of that Xid, in short."""
     at: str | Unknown
+    """When the kernel wrote that Xid: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
-    """The same, since 1970."""
+    """The same, in seconds since 1970."""
     text: str
+    """What the driver says behind the number of that Xid."""
     count: int
     """How many Xids this GPU has had in all."""
     ago: str | Unknown = NOT_KNOWN_WHEN
-    """How long ago that was, in words."""
+    """How long ago that Xid was, in words."""
     who: str = ""
-    """Who acts."""
+    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
     serious: bool = False
     """Whether it asks for more than a restart of the application."""
     because: int = 0

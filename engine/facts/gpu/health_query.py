@@ -47,28 +47,39 @@ class GpuHealth:
     sram_threshold: bool | Unknown = NOT_REPORTED
     """Whether it has had more uncorrected errors in SRAM than the vendor allows."""
     remapped_correctable: float | Unknown = NOT_REPORTED
+    """Memory rows that were replaced after correctable errors."""
     remapped_uncorrectable: float | Unknown = NOT_REPORTED
     """Memory rows that were replaced after an uncorrected error."""
     link_gen: float | Unknown = NOT_REPORTED
+    """The generation of PCI Express that its link uses now; an idle GPU lowers it to save power."""
     link_gen_max: float | Unknown = NOT_REPORTED
+    """The highest generation of PCI Express that the GPU can use in this host."""
     link_width: float | Unknown = NOT_REPORTED
+    """Lanes of PCI Express that its link uses now."""
     link_width_max: float | Unknown = NOT_REPORTED
+    """The most lanes of PCI Express that the GPU can use in this host."""
     reasons: tuple[str, ...] | Unknown = NOT_REPORTED
-    """Why the clocks are lower than they could be; ``engine.facts.gpu.clock_reasons`` has the words."""
+    """Why the clocks are lower than they could be: `idle`, `software power cap`, `hardware thermal slowdown` ..."""
     power_draw: float | Unknown = NOT_REPORTED
+    """Watts that it draws now (`nvidia-smi --query-gpu=power.draw`)."""
     power_limit: float | Unknown = NOT_REPORTED
+    """Watts that the driver lets it draw now (enforced.power.limit)."""
     power_default: float | Unknown = NOT_REPORTED
-    """Watts."""
+    """Watts of its limit by default (power.default_limit)."""
     clock: float | Unknown = NOT_REPORTED
+    """MHz of its multiprocessors now (clocks.current.sm)."""
     clock_max: float | Unknown = NOT_REPORTED
-    """MHz."""
+    """MHz that its multiprocessors can have at most (clocks.max.sm)."""
     temperature_memory: float | Unknown = NOT_REPORTED
-    """Degrees Celsius."""
+    """Degrees Celsius of its memory."""
     headroom: float | Unknown = NOT_REPORTED
     """Degrees Celsius until the GPU slows down for heat."""
     mig_pending: str | Unknown = NOT_REPORTED
+    """The MIG mode that it will have after its next reset: Enabled, Disabled."""
     fabric_state: str | Unknown = NOT_REPORTED
+    """How far it has joined the NVLink fabric (fabric.state): Not Started, In Progress, Completed."""
     fabric_status: str | Unknown = NOT_REPORTED
+    """How its joining the NVLink fabric ended (fabric.status): Success, or an error."""
     license: str | Unknown = NOT_REPORTED
     """Of a share of a GPU in a virtual machine: Licensed (until when), Unlicensed (and what that means)."""
     not_applicable: tuple[str, ...] = field(default=())

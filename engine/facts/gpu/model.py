@@ -18,32 +18,43 @@ class Gpu:
     """One GPU; what nvidia-smi could not say is Unknown, never zero."""
 
     index: int
+    """The number by which nvidia-smi lists it; another GPU may have it after a reboot."""
     uuid: str
-    """Empty where nvidia-smi could not say."""
+    """Its UUID, ``GPU-...``, which it keeps; empty where nvidia-smi could not say."""
     bus_id: str = ""
-    """As sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
+    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
     name: str = ""
+    """The product's name, such as NVIDIA H100 80GB HBM3; empty where nvidia-smi could not say."""
     driver: str | Unknown = NOT_ASKED
+    """The version of the NVIDIA driver, such as 550.90.07."""
     persistence: bool | Unknown = NOT_ASKED
+    """Whether persistence mode is on, which keeps the driver's state while no program uses the GPU."""
     memory_used: float | Unknown = NOT_ASKED
-    """MiB."""
+    """MiB of its memory in use, as nvidia-smi counts (memory.used)."""
     memory_total: float | Unknown = NOT_ASKED
-    """MiB."""
+    """MiB of its memory in all (memory.total)."""
     utilization: float | Unknown = NOT_ASKED
     """Percent, on the last probe."""
     samples: tuple[float | Unknown, ...] = ()
     """The percentages of every probe, oldest first."""
     temperature: float | Unknown = NOT_ASKED
-    """Degrees Celsius."""
+    """Degrees Celsius of the GPU."""
     pstate: str | Unknown = NOT_ASKED
+    """The performance state: P0, the fastest, to P12, the slowest."""
     compute_mode: str | Unknown = NOT_ASKED
+    """Who may use it: Default, Exclusive_Process (one process at a time), Prohibited."""
     mig: str | Unknown = NOT_ASKED
+    """Whether MIG mode is on now: Enabled, Disabled; unknown where the GPU has no such mode."""
     ecc: str | Unknown = NOT_ASKED
+    """Whether its memory corrects errors (ECC) now: Enabled, Disabled; unknown where the GPU has no such mode."""
     recovery_action: str | Unknown = NOT_ASKED
-    """``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
+    """What the driver asks for: ``None``, ``Reset``, ``Reboot``, ``Drain P2P``, ``Drain and Reset``."""
     requires_reset: bool | Unknown = NOT_ASKED
+    """Whether the driver says that the GPU has to be reset before it can be used again."""
     remap_pending: bool | Unknown = NOT_ASKED
+    """Whether a memory row waits for a reset to be replaced: GPUs from Ampere on."""
     remap_failed: bool | Unknown = NOT_ASKED
+    """Whether a memory row could not be replaced at some time: GPUs from Ampere on."""
     retire_pending: bool | Unknown = NOT_ASKED
     """Whether a memory page waits for a reset to be retired: GPUs before Ampere."""
     drain_recommended: bool | Unknown = NOT_ASKED
@@ -80,10 +91,13 @@ class ComputeProcess:
     """A compute process as nvidia-smi lists it; its pid may belong to another pid namespace."""
 
     gpu_uuid: str
+    """The UUID of the GPU, or of the MIG device, that it uses; empty where nvidia-smi could not say."""
     pid: int | Unknown
+    """Its pid as the driver numbers it; seen from a container, it may be none of the processes there."""
     name: str
     """As the kernel calls it (15 characters); empty where the pid is none of here."""
     memory_mib: float | Unknown
+    """MiB of the GPU's memory that it uses; unknown where nvidia-smi does not say."""
     ended: bool = False
     """A zombie: it has ended, and nobody has collected it; what it shared with children holds the memory."""
 

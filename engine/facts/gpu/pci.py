@@ -32,6 +32,7 @@ class PciDevice:
     bus_id: str
     """As sysfs writes it, ``0000:97:00.0``."""
     kind: Literal["gpu", "nvswitch"]
+    """Whether it is a GPU or an NVSwitch."""
     model: str
     """As lspci names it; the device number where there is no lspci."""
     driver: str
@@ -43,7 +44,7 @@ class PciDevice:
     speed_max: float | Unknown
     """GT/s that the device can do."""
     width: int | Unknown
-    """Lanes now."""
+    """Lanes that its link uses now."""
     width_max: int | Unknown
     """Lanes that the device can use."""
     width_slot: int | Unknown

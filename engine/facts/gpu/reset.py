@@ -65,10 +65,11 @@ class GpuSettings:
     """What of a GPU is not as it is by default, and is gone after a reset; empty: as by default, or not known."""
 
     compute_mode: str = ""
+    """Exclusive_Process or Prohibited; empty: Default, or not known."""
     power_limit: str = ""
-    """Watts."""
+    """The limit in watts, where it is not the default; empty: the default, or not known."""
     clocks: str = ""
-    """Of applications: ``memory,graphics`` in MHz."""
+    """Of applications: ``memory,graphics`` in MHz; empty: the default, or not known."""
 
     def __str__(self) -> str:
         words = {"compute mode": self.compute_mode, "power limit": self.power_limit, "clocks": self.clocks}

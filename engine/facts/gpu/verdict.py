@@ -39,13 +39,17 @@ class GpuVerdict:
     """One GPU of the host, and what is wrong with it."""
 
     bus_id: str
+    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
     index: int | Unknown
+    """The number by which nvidia-smi lists it; unknown where it does not list it."""
     uuid: str
+    """Its UUID, ``GPU-...``; empty where nvidia-smi does not list it, or could not say."""
     name: str
+    """The product's name, such as NVIDIA H100 80GB HBM3: as nvidia-smi has it, else lspci."""
     verdict: str
     """``healthy``, ``unknown``, or the most urgent of ``conditions``."""
     conditions: tuple[str, ...]
-    """Texts of ``Condition``, the most urgent first."""
+    """What is wrong with it, in words, the most urgent first: `lost`, `needs a reset`, `narrow link` ..."""
     why: tuple[str, ...]
     """A sentence for each condition."""
     not_checked: tuple[str, ...]

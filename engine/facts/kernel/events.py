@@ -35,12 +35,13 @@ class OomKill:
     """A process that the kernel ended for want of memory."""
 
     at: str | Unknown
-    """ISO 8601, UTC."""
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
-    """The same, since 1970."""
+    """The same, in seconds since 1970."""
     pid: int | Unknown
+    """The number of the process that was killed; unknown where the log does not say who died."""
     name: str | Unknown
-    """At most 15 characters, as the kernel keeps it."""
+    """The name of that process, at most 15 characters, as the kernel keeps it."""
     scope: Literal["host", "cgroup", "nodes"] | Unknown
     """Whether the host was out of memory, a control group had reached its own limit, or the memory nodes that the
     process may use (by a cpuset or a policy) were full."""
@@ -53,7 +54,7 @@ class OomKill:
     invoked_by: str
     """Who asked for the memory that was not there: not who died."""
     resident_kb: int | Unknown
-    """What it held of memory that is not a file's."""
+    """KiB of memory that it held and that is not a file's (anon-rss)."""
     uid: int | Unknown = _NOT_SAID
     """Whose process it was, by number: anybody may give a process any name.  Kernels before 5.4 do not say it."""
 
@@ -63,13 +64,17 @@ class Xid:
     """A fault that the NVIDIA driver reports, of a GPU or of an NVSwitch."""
 
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     code: int
+    """The number of the fault: the Xid, or the SXid of an NVSwitch."""
     bus_id: str
-    """As sysfs writes it; empty where the line has none."""
+    """The PCI address of the GPU or switch, as sysfs writes it; empty where the line has none."""
     pid: int | Unknown
-    """Whom the driver names: often a victim, or the process that inspected it."""
+    """The process that the driver names: often a victim, or one that inspected the GPU; unknown: it names none."""
     name: str | Unknown
+    """The name of that process, as the driver has it; unknown where the driver does not say."""
     switch: str
     """``nvidia-nvswitch0`` of an SXid; empty of an Xid."""
     instance: str = ""
@@ -87,6 +92,7 @@ class Xid:
     names_process: bool = False
     """Whether ``pid`` and ``name`` are known."""
     text: str
+    """What the driver says behind the number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +100,13 @@ class IoError:
     """A complaint about a disk or a file system."""
 
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     device: str
-    """Empty where the line names none."""
+    """The disk or file system that the line names, such as sda or nvme0n1; empty where it names none."""
     text: str
+    """The message of the kernel, at most 1000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +114,19 @@ class HungTask:
     """A task that the kernel saw waiting for too long."""
 
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     pid: int
+    """The number of the task: the pid of a process, or the number of one of its threads."""
     name: str
+    """The name of the task, at most 15 characters, as the kernel keeps it."""
     waited: int
-    """Seconds."""
+    """Seconds that it had been blocked by then, or more."""
     owner: str = ""
     """Who likely holds the lock that it waits for, by name; empty where the kernel (before 6.16) does not say."""
     owner_pid: int = 0
+    """The number of that task; 0: the kernel does not say."""
 
 
 def io_errors(messages: Iterable[Message]) -> tuple[IoError, ...]:

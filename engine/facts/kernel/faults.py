@@ -33,13 +33,16 @@ class GpuFault:
     """A fault of a GPU that the driver tells without a number."""
 
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     kind: FaultOfGpu
     """Whether the GPU has fallen off the bus, the driver could not start it, its firmware does not answer, it wants a
     reset, or the driver in the kernel and that of programs are of two versions."""
     bus_id: str
     """As sysfs writes it; empty where no message nearby names it."""
     text: str
+    """The message of the kernel, at most 1000 characters."""
     ago: str | Unknown = NOT_KNOWN_WHEN
     """How long ago that was, in words."""
 
@@ -49,8 +52,11 @@ class KernelFault:
     """Something that is wrong with the machine itself."""
 
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     text: str
+    """The message of the kernel, at most 1000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +64,13 @@ class OomdKill:
     """What a program (systemd-oomd, earlyoom, Talos) ended for memory pressure, before the kernel had to."""
 
     at: str | Unknown
+    """When the program wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     cgroup: str
-    """Empty where it was a process (earlyoom)."""
+    """The control group that was killed; empty where it was a process (earlyoom)."""
     text: str
+    """The message of the program, at most 1000 characters."""
 
 
 def gpu_faults(messages: Sequence[Message]) -> tuple[GpuFault, ...]:

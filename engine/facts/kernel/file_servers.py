@@ -29,15 +29,17 @@ class FileServer:
     server: str
     """As it was named when it was mounted; of Lustre, the target, such as ``fs1-OST0002``; of CephFS, the daemon."""
     kind: NetworkFileSystem
+    """By which file system the host uses it."""
     silent: bool
     """Whether its last message says that it does not respond."""
     at: str | Unknown
+    """When the present silence, or the last one, began: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
-    """When the present silence, or the last one, began."""
+    """The same, in seconds since 1970."""
     count: int
-    """Messages about silence, of all requests together."""
+    """How many messages of all requests together say that it does not respond."""
     text: str
-    """The last message about it."""
+    """The last message of the kernel about it, at most 1000 characters."""
 
 
 def file_servers(messages: Iterable[Message]) -> tuple[FileServer, ...]:

@@ -20,11 +20,15 @@ class NetworkFault:
     """A fault of a network card, or a link of one that went down and has not come up again."""
 
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     kind: Literal["link_down", "card"]
+    """link_down: a link went down, and no later message says that it is up; card: another fault of a card."""
     device: str
     """The card's PCI address; of a message without one, the driver and the interface."""
     text: str
+    """The message of the kernel, at most 1000 characters."""
 
 
 def network_faults(messages: Iterable[Message]) -> tuple[NetworkFault, ...]:

@@ -19,9 +19,13 @@ class KernelLogMatch:
     """A message with a signature in it."""
 
     signature: str
+    """The name of the signature that the message has: a key of `signatures`."""
     at: str | Unknown
+    """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
     seconds: float | Unknown
+    """The same, in seconds since 1970."""
     text: str
+    """The message of the kernel, at most 1000 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,23 +16,31 @@ class XidGroup:
     """All Xids of one number of one GPU."""
 
     bus_id: str
+    """The PCI address of the GPU, as sysfs writes it; empty where the line has none."""
     code: int
+    """The Xid that they have in common."""
     count: int
+    """How many of them the log has."""
     at: str | Unknown
-    """The last one's time."""
+    """When the kernel wrote the last one: ISO 8601, UTC; unknown where the log does not say."""
     ago: str | Unknown
+    """How long ago that was, in words."""
     meaning: str
+    """What the vendor's catalogue says of the Xid, in short."""
     bucket: str
+    """The vendor's word for what to do at once: ``RESET_GPU``, ``RESTART_APP`` ...; empty: it has none."""
     need: str
-    """Of the last one."""
+    """What the last one requires, in words: ``reset the GPU``, ``reboot the node`` ..."""
     who: str
+    """Who acts: nobody, whoever runs the job, whoever runs the node, the data centre, the vendor."""
     instances: tuple[str, ...]
     """The MIG instances that they name."""
     processes: tuple[str, ...]
     """The processes that they name, as ``python3 (pid 4711)``: often victims, or anybody who asked."""
     text: str
-    """The last one's."""
+    """What the driver says behind the number of the last one."""
     say: str
+    """All of it in one line: the GPU, the Xid, how often, when, which processes, what it means and requires."""
 
 
 def xid_groups(xids: Iterable[Xid], now: float | None) -> tuple[XidGroup, ...]:

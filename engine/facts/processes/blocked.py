@@ -48,16 +48,21 @@ class BlockedTask:
     """
 
     pid: int
+    """The pid of its process."""
     tid: int
+    """The number of the thread; equal to `pid` for the first thread of the process."""
     start: int
     """When it started: clock ticks since boot."""
     parent: int
+    """The pid of the parent of its process."""
     user: str
+    """Its user: the name, or the number where /etc/passwd has none."""
     name: str
     """As the kernel calls it (15 characters)."""
     wchan: str
     """The function of the kernel that it sleeps in; empty where that is not known."""
     waits_for: WaitsFor
+    """What it waits for, by where it sleeps in the kernel; unknown: that does not say it."""
     devices: tuple[str, ...] = ()
     """The GPU device nodes that its process has open."""
     stack: tuple[str, ...] = field(default=(), repr=False)

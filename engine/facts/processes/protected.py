@@ -35,10 +35,15 @@ class Protected:
     """A process that is spared whatever it matches or holds."""
 
     pid: int
+    """The number of the process, as `process` has it."""
     user: str
+    """Its user: the name, or the number where /etc/passwd has none."""
     command: str
+    """The arguments joined by spaces, without the secrets among them; ``[name]`` where there are none."""
     process: Process
+    """The process with all of its fields."""
     why: str
+    """Why it is spared, in words: `sshd is a remote access service`, `our own connection needs it` ..."""
 
 
 def programs(row: Row) -> tuple[str, ...]:

@@ -34,9 +34,11 @@ class Process:
     """A process; *pid* and *start* together are never another's."""
 
     pid: int
+    """The number of the process, which another one may have later."""
     start: int
     """Clock ticks since boot."""
     ppid: int
+    """The pid of its parent: who has started it, or else 1 or another that took it over."""
     user: str
     """The name, or the number where /etc/passwd has none."""
     state: str
@@ -44,7 +46,7 @@ class Process:
     command: str
     """The arguments joined by spaces, without the secrets among them; ``[name]`` where there are none."""
     seconds: float | Unknown
-    """How long it has been running."""
+    """How many seconds it has been running."""
     devices: tuple[str, ...] = ()
     """The device nodes (or files asked for) that it has open."""
     container: str = ""

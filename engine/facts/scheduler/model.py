@@ -21,6 +21,7 @@ class Node:
     """How a host stands with its scheduler."""
 
     kind: Kind
+    """Which scheduler has the host: slurm, kubernetes, none."""
     name: str
     """By which the scheduler knows the host; for kind ``none`` its own name."""
     asked_at: str = ""
@@ -32,9 +33,9 @@ class Node:
     reason: str = ""
     """Why it takes none, as anybody who drained it has written."""
     by: str = ""
-    """Who did."""
+    """Who drained it, as far as the scheduler says."""
     since: str = ""
-    """When, in the scheduler's own words."""
+    """When it was drained, in the scheduler's own words."""
     responds: bool = True
     """Whether the scheduler hears from the host."""
     obstacle: str = ""

@@ -19,9 +19,11 @@ class Hungry:
     """A process, by what it holds of memory."""
 
     pid: int
+    """The number of the process, as the host has it."""
     name: str
+    """The name of the process, at most 15 characters, as the kernel keeps it."""
     resident: int
-    """Bytes."""
+    """Bytes of memory that it holds (VmRSS), those that it shares with others among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,9 @@ class Limit:
     group: str
     """Its path; empty at the top, as a container sees its own."""
     bytes: int
+    """Bytes of memory that the group may have at most."""
     used: int
-    """Without what could be dropped at once: pages of files that nobody has used lately."""
+    """Bytes that it has, without what could be dropped at once: pages of files that nobody has used lately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

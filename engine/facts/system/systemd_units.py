@@ -38,17 +38,25 @@ class Unit:
     """What systemd says of one unit."""
 
     id: str
+    """The full name of the unit, with its type."""
     load: str
+    """Whether systemd knows it (LoadState): loaded, not-found, masked, bad-setting, error ..."""
     active: str
+    """How it stands (ActiveState): active, reloading, inactive, failed, activating, deactivating ..."""
     sub: str = ""
+    """The same in finer words (SubState): running, exited, dead, auto-restart, listening ..."""
     names: tuple[str, ...] = ()
+    """All names of the unit, its aliases among them."""
     kind: str = ""
     """``Type`` of a service: simple, oneshot, notify ..."""
     remains: bool = False
     """A oneshot that counts as active when it is over."""
     pid: int | Unknown = 0
+    """The pid of its main process (MainPID); 0: it has none now."""
     enabled: str = ""
+    """Whether it starts by itself (UnitFileState): enabled, disabled, static, masked ...; empty: it has no file."""
     invocation: str = ""
+    """The id of its present or last run (InvocationID), which every start makes new; empty: none."""
     since: int | Unknown = 0
     """When it last became active, in microseconds since boot."""
     moved: int | Unknown = 0
@@ -56,12 +64,17 @@ class Unit:
     restarts: int | Unknown = 0
     """How often systemd has restarted it by itself since somebody started it."""
     result: str = ""
+    """How its last run ended (Result): success, exit-code, signal, timeout, oom-kill, start-limit-hit ..."""
     exit_status: int | Unknown = 0
+    """The exit code of its main process, or the signal that ended it (ExecMainStatus); 0 while it runs."""
     can_reload: bool = False
+    """Whether it can read its configuration again without a restart (CanReload)."""
     stale: bool = False
     """Its file has changed, and systemd has not read it since."""
     file: str = ""
+    """The path of its unit file (FragmentPath); empty: it has none."""
     triggered_by: tuple[str, ...] = ()
+    """The sockets, timers and paths that start it (TriggeredBy)."""
     similar: tuple[str, ...] = ()
     """Units that are there, where this one is not."""
 

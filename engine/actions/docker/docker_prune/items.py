@@ -18,8 +18,11 @@ class Item:
     """One thing that may go."""
 
     kind: Literal["container", "image", "build-cache", "volume"]
+    """What it is; a build-cache is one record of the build cache."""
     id: str
+    """Its full id, as Docker has it; of a volume, the name."""
     name: str
+    """Of a container its name, of an image its tags or digests, of a record its type; of a volume empty: see `id`."""
     note: str = ""
     """How it stands with it, for people."""
     bytes: int | Unknown

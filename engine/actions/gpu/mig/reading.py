@@ -32,7 +32,9 @@ class GpuInstance:
     """A share of a GPU."""
 
     id: int
+    """The number of the GPU instance on its GPU, as `nvidia-smi mig -lgi` lists it."""
     profile: str
+    """What kind of instance it is, such as 3g.40gb."""
     compute: int
     """How many compute instances it has; without one no program can use it."""
 
@@ -46,6 +48,7 @@ class Offer:
     starts: tuple[int, ...]
     """Where one may begin, in slices of memory."""
     size: int
+    """How many slices of memory one of them takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +56,23 @@ class MigGpu:
     """One GPU, and how it is divided."""
 
     index: int
+    """The number by which nvidia-smi lists it; another GPU may have it after a reboot."""
     uuid: str
+    """Its UUID, ``GPU-...``, which it keeps."""
     bus_id: str
+    """Its PCI address as sysfs writes it, ``0000:97:00.0``; empty where nvidia-smi could not say."""
     name: str
+    """The product's name, such as NVIDIA H100 80GB HBM3."""
     mode: str | Unknown
-    """``Enabled``, ``Disabled``; empty: this GPU has no such mode."""
+    """Whether MIG mode is on: ``Enabled``, ``Disabled``; empty: this GPU has no such mode."""
     pending: str | Unknown
-    """The mode after the next reset."""
+    """The mode that it will have after its next reset: ``Enabled``, ``Disabled``; empty: no such mode."""
     instances: tuple[GpuInstance, ...] | Unknown = ()
+    """The GPU instances that it is divided into; unknown where nvidia-smi does not list them."""
     devices: tuple[str, ...] = ()
     """The profiles of the MIG devices that `nvidia-smi -L` lists."""
     offers: Mapping[str, Offer] = field(default_factory=dict)
-    """By profile; empty: not known."""
+    """Where and how often it has room for each profile; empty: not known."""
 
     def __str__(self) -> str:
         return f"GPU {self.index} ({self.bus_id or self.uuid})"

@@ -31,12 +31,17 @@ class Remains:
     """A process that a component has started, and that lives on without it."""
 
     component: str
+    """The name of the component that has started it."""
     pid: int
+    """The number of the process, as the host has it."""
     start: int
+    """Clock ticks since boot; *pid* and *start* together are never another's."""
     state: str
+    """A letter: R running, S sleeping, D in the kernel (no signal reaches it), Z defunct, T stopped ..."""
     user: str
+    """The user as whom the step runs."""
     command: str
-    """Its name."""
+    """Its name as the kernel has it (15 characters)."""
 
     @property
     def key(self) -> str:
@@ -49,6 +54,7 @@ class ComponentStatus:
     """How a component stands."""
 
     name: str
+    """The name of the component, as `components` has it."""
     status: str
     """running, found (something else started it), ended, stopped (on purpose), lost (nobody saw its end), or never."""
     pid: int = 0
@@ -56,19 +62,23 @@ class ComponentStatus:
     start: int = 0
     """Clock ticks since boot; *pid* and *start* together are never another's."""
     user: str
+    """The user as whom the step runs, and so the component."""
     command: str
     """The arguments joined by spaces that it has where it runs, else those that are asked for."""
     differs: bool = False
     """Whether it runs with other arguments, environment, directory or log than are asked for now."""
     exit_code: int | Unknown
+    """The code with which it ended (128 + N: by signal N); unknown while it runs, or if its end was not seen."""
     meaning: str = ""
-    """Of the exit code."""
+    """What the exit code says, in words; empty: there is none."""
     started: int | Unknown
-    """When, in seconds since 1970."""
+    """When it was started, in seconds since 1970."""
     ended: int | Unknown
+    """When it ended, in seconds since 1970; unknown while it runs, or if its end was not seen."""
     seconds: float | Unknown
-    """How long it has been running, or ran."""
+    """Seconds that it has been running, or ran."""
     log: str
+    """The path of the file on the host that its output is added to."""
     last: tuple[str, ...] = ()
     """The last lines of its log since it was started, each with its name in brackets before it."""
     died: float = field(default=0.0, metadata={"private": True})

@@ -52,11 +52,15 @@ class Grown:
     name: str
     """The name of the process, or the UUID of the GPU."""
     pid: int = 0
+    """The pid of the process; 0 of a GPU."""
     before: int
     """Bytes, in the first sample."""
     after: int
+    """Bytes, in the last sample."""
     grown: int
+    """Bytes by which it grew from the first sample to the last."""
     per_minute: int
+    """Bytes by which it grew in a minute, on the average of all samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
