@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from engine.actions import discover
 from engine.app.show_commands import parts_of, public_fields
 from engine.cli import cli
+from engine.text.field_descriptions import description
 from engine.values.plan import Risk
 
 ROOT = Path(__file__).parents[2]
@@ -175,7 +176,7 @@ def _field_table(kind: type[Any], *, required: bool) -> list[str]:
     title = "| name | type | default | about |" if required else "| field | type | about |"
     lines = [title, "|---|---|---|---|" if required else "|---|---|---|"]
     for field in shown:
-        about = cell(str(field.metadata.get("about", "")))
+        about = cell(description(kind, field))
         name, type_ = f"`{field.name}`", type_of(hints[field.name])
         if required:
             lines.append(

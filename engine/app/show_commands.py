@@ -17,6 +17,7 @@ from engine.errors import ConfigError
 from engine.inventory.groups import traits
 from engine.inventory.host_patterns import select
 from engine.protocols import Action
+from engine.text.field_descriptions import description
 from engine.text.name_ranges import fold
 from engine.text.suggestions import suggest
 from engine.values.inventory import Host, LeftOut
@@ -213,7 +214,7 @@ def _fields(kind: type[Any]) -> list[str]:
         default = "required" if field.default is MISSING and field.default_factory is MISSING else ""
         if field.default is not MISSING and field.default not in ("", (), ("", "")):
             default = f"default {plain(field.default)}"
-        about = str(field.metadata.get("about", ""))
+        about = description(kind, field)
         lines.append(f"  {field.name:14} {_type(hints[field.name])}" + (f", {default}" if default else ""))
         lines += textwrap.wrap(about, width(), initial_indent="      ", subsequent_indent="      ") if about else []
     return lines

@@ -32,6 +32,7 @@ from engine.lang.playbook_schema import (
     playbook_schema,
 )
 from engine.protocols import Action
+from engine.text.field_descriptions import description
 from engine.values.playbook import Phase
 from engine.values.types import Duration, Json, ProcessPattern, Regex, Size
 from engine.values.units import DURATION, SHARE, SIZE
@@ -204,13 +205,14 @@ def _arguments(kind: Any) -> Schema:
             for field_ in known
             if field_.default is MISSING and field_.default_factory is MISSING
         ],
-        "properties": {field_.name.rstrip("_"): _argument(hints[field_.name], field_) for field_ in known},
+        "properties": {field_.name.rstrip("_"): _argument(kind, hints[field_.name], field_) for field_ in known},
     }
 
 
-def _argument(kind: Any, argument: Field[Any]) -> Schema:
+def _argument(owner: Any, kind: Any, argument: Field[Any]) -> Schema:
     made = _or_template(_of(kind, argument.metadata))
-    words = {"description": str(argument.metadata["about"])} if argument.metadata.get("about") else {}
+    about = description(owner, argument)
+    words = {"description": about} if about else {}
     plain = isinstance(argument.default, str | int | float | bool) and argument.default != ""
     return {**made, **words, **({"default": argument.default} if plain else {})}
 

@@ -1,0 +1,52 @@
+"""What a field of a dataclass holds, in words: the ``about`` of its metadata, else the docstring below it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import Field
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+
+def description(kind: type, field: Field[Any]) -> str:
+    """What *field* of the dataclass *kind* holds, on one line as a terminal shows it; empty: nobody has written it."""
+    about = str(field.metadata.get("about", ""))
+    return " ".join(about.split()) or _docstrings(kind).get(field.name, "")
+
+
+@cache
+def _docstrings(kind: type) -> Mapping[str, str]:
+    """The first paragraph of every attribute docstring of *kind* and of what it inherits from, by attribute."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        found |= _own_docstrings(each)
+    return found
+
+
+def _own_docstrings(kind: type) -> dict[str, str]:
+    """The same of *kind* alone; none where its source is not at hand."""
+    if kind.__module__ == "builtins":
+        return {}
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    found = {}
+    for field, below in pairwise(tree.body if isinstance(tree, ast.ClassDef) else ()):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = _plain(text)
+            case _:
+                pass
+    return found
+
+
+def _plain(text: str) -> str:
+    """The first paragraph of the docstring *text*, without its marks for names."""
+    joined = " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
+    return re.sub(r"(?<!\w)\*(\w+)\*(?!\w)", r"\1", joined.replace("``", "`"))
