@@ -27,7 +27,7 @@ class Program:
     """One thing to run: a program with its arguments, or POSIX sh text with its parameters."""
 
     argv: tuple[str, ...] = field(default=(), metadata={"about": "The program and its arguments; no shell reads them."})
-    script: str = field(default="", metadata={"about": "POSIX sh text."})
+    script: str = field(default="", metadata={"about": "POSIX sh text, instead of `argv`."})
     params: tuple[str, ...] = field(default=(), metadata={"about": "Parameters of the script: $1, $2 ..."})
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ class Check:
 
     url: str = field(default="", metadata={"about": "http:// or https://, as seen from the host."})
     headers: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Header to value.", "carries_secrets": True}
+        default_factory=dict, metadata={"about": "Name of each header to its value.", "carries_secrets": True}
     )
     status: tuple[int, ...] = field(
         default=(), metadata={"about": "Status codes for: nothing to do; empty: 2xx, and any other status is unknown."}
@@ -67,7 +67,7 @@ class Args:
         default="GET", metadata={"about": "GET and HEAD are probes; the others are changes, and need a `check`."}
     )
     headers: Mapping[str, Json] = field(
-        default_factory=dict, metadata={"about": "Header to value.", "carries_secrets": True}
+        default_factory=dict, metadata={"about": "Name of each header to its value.", "carries_secrets": True}
     )
     body: Json = field(
         default=None,
@@ -134,7 +134,7 @@ class State:
     reachable: bool = field(metadata={"about": "Whether a service answered."})
     why: str = field(default="", metadata={"about": "Why no service answered, or why the answer is incomplete."})
     ok: bool | Unknown = field(metadata={"about": "Whether status and body are as given."})
-    status: int | Unknown = field(metadata={"about": "The status code."})
+    status: int | Unknown = field(metadata={"about": "The status code of the answer, such as 200."})
     body: str = field(default="", metadata={"about": "The body's first 10000 characters."})
     json: Json | Unknown = field(default=None, metadata={"about": "The body, read as JSON."})
     values: Mapping[str, Json | Unknown] = field(

@@ -31,12 +31,14 @@ class Args:
 class State:
     """What is there and what is left, in bytes."""
 
-    total: int = field(metadata={"about": "Usable memory: the host's memory, or the lowest limit."})
-    available: int | Unknown = field(metadata={"about": "Memory that programs can still get without swapping."})
+    total: int = field(metadata={"about": "Bytes of usable memory: the host's memory, or the lowest limit."})
+    available: int | Unknown = field(metadata={"about": "Bytes of it that programs can still get without swapping."})
     percent: float | Unknown = field(metadata={"about": "Memory in use, in percent of `total`."})
     low: bool | Unknown = field(metadata={"about": "Whether memory is low."})
-    host_total: int = field(metadata={"about": "The host's memory."})
-    host_available: int | Unknown = field(metadata={"about": "The host's available memory."})
+    host_total: int = field(metadata={"about": "Bytes of memory that the host has (MemTotal)."})
+    host_available: int | Unknown = field(
+        metadata={"about": "Bytes of the host's memory that programs can still get (MemAvailable)."}
+    )
     limited_by: str = field(
         default="",
         metadata={"about": "The control group with the least memory left (`container`: the top one); empty: none."},
@@ -44,8 +46,8 @@ class State:
     limits: tuple[Limit, ...] | Unknown = field(
         metadata={"about": "Our control groups with a limit below the host's memory: group, bytes, used."}
     )
-    swap_total: int | Unknown = field(metadata={"about": "The swap space."})
-    swap_used: int | Unknown = field(metadata={"about": "The swap space in use."})
+    swap_total: int | Unknown = field(metadata={"about": "Bytes of the host's swap space (SwapTotal)."})
+    swap_used: int | Unknown = field(metadata={"about": "Bytes of swap space in use."})
     top: tuple[Hungry, ...] | Unknown = field(
         metadata={"about": "The processes with the most memory: pid, name, resident (bytes)."}
     )

@@ -69,7 +69,7 @@ class State:
 
     samples: int = field(metadata={"about": "How many samples were taken."})
     seconds: float = field(metadata={"about": "Seconds between the first and the last sample."})
-    used: tuple[int | Unknown, ...] = field(metadata={"about": "The host's memory in use, in each sample."})
+    used: tuple[int | Unknown, ...] = field(metadata={"about": "Bytes of the host's memory in use, in each sample."})
     used_growing: bool | Unknown = field(metadata={"about": "Whether `used` keeps growing."})
     processes: tuple[Grown, ...] | Unknown = field(
         metadata={"about": "Growing processes: name, pid, before, after, grown, per_minute; the fastest first."}
@@ -78,7 +78,7 @@ class State:
         metadata={"about": "GPUs whose memory in use keeps growing, with the same fields."}
     )
     gpu_used: Mapping[str, tuple[int | Unknown, ...]] = field(
-        default_factory=dict, metadata={"about": "Each GPU's memory in use in each sample, by UUID."}
+        default_factory=dict, metadata={"about": "Bytes of each GPU's memory in use in each sample, by UUID."}
     )
 
 

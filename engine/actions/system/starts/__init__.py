@@ -86,9 +86,9 @@ class State:
     unreadable: tuple[str, ...] = field(default=(), metadata={"about": "Files that could not be read."})
     count: int | Unknown = field(metadata={"about": "How many starts there were in the window."})
     starts: tuple[str, ...] | Unknown = field(metadata={"about": "Times (UTC) of the last 50 starts."})
-    gap: float | Unknown = field(metadata={"about": "The median gap between two starts."})
-    shortest: float | Unknown = field(metadata={"about": "The shortest gap."})
-    longest: float | Unknown = field(metadata={"about": "The longest gap."})
+    gap: float | Unknown = field(metadata={"about": "The median gap between two starts, in seconds."})
+    shortest: float | Unknown = field(metadata={"about": "The shortest gap, in seconds."})
+    longest: float | Unknown = field(metadata={"about": "The longest gap, in seconds."})
     age: float | Unknown = field(metadata={"about": "Seconds since the last start."})
     since: tuple[str, ...] | Unknown = field(
         metadata={"about": "The last 50 lines since the last start, with its own line."}
