@@ -63,9 +63,10 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
     said = first.removeprefix(f"{host.verdict} ").removeprefix(f"{host.verdict}: ")
     lines = [
         short(f"{host.verdict}: {said}" if said else str(host.verdict), MOST),
-        *(short(line, MOST_BELOW) for line in [*others, *warnings, *blind]),
+        *(short(line, MOST_BELOW) for line in [*others, *warnings]),
         *changes,
         *_next(host),
+        *(short(line, MOST_BELOW) for line in blind),
     ]
     return [*_with_gpus_by_index(lines, host), *owed_lines(host)]
 
@@ -112,8 +113,8 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
     if _is_only_error(host):
         yield from sampled_lines(host, host.steps)
         return
-    said = " ".join(finding.say for finding in driving(host))
-    yield from (step_line(step) for step in failed if not step.ignored and step.why not in said)
+    said = _without_times(" ".join(finding.say for finding in driving(host)))
+    yield from (step_line(step) for step in failed if not step.ignored and _without_times(step.why) not in said)
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN and finding.severity.drives]
     reasons = grouped((_core(finding.why or "", in_short), finding.id) for finding in unknown)
     if follows := [name for why, names in reasons.items() for name in names if in_short.rests_on(why)]:
@@ -125,6 +126,9 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
         yield f"unknown: {_names(names)}: {why}"
     if left := [name for _, names in others[SHOWN_UNKNOWN:] for name in names]:
         yield f"unknown, too: {_names(left)} (-v: why)"
+    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE and step.status in _HELD]
+    if held := _held_by_blindness({step.id: in_short(step.why) for step in changes}, in_short):
+        yield f"not done without that: {_names(held)}"
 
 
 def _warnings(host: HostResult) -> Iterator[str]:
@@ -139,27 +143,37 @@ def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
     """What was done, or would be: a plan with whom and what it hits; steps held back for one reason in one line."""
     steps = [replace(step, why=in_short(step.why)) for step in host.steps if step.phase is not Phase.DIAGNOSE]
     planned = any(step.status is Status.WOULD_CHANGE for step in steps)
-    changing = planned or any(step.planned for step in steps)
     lines: list[str] = []
     for step in steps:
         if step.status is Status.WOULD_CHANGE:
             lines += _plan(step, steps)
-        elif step.status is Status.SKIPPED and step.condition and planned:
+        elif _is_told(step, planned=planned, changing=planned or any(each.planned for each in steps)):
             lines.append(short(step_line(step), MOST))
-        elif (step.status is Status.SKIPPED and step.inapplicable and changing) or step.status not in (
-            Status.OK,
-            Status.SKIPPED,
-            *_HELD,
-        ):
-            lines.append(step_line(step))
-    held = [step for step in steps if step.status in _HELD]
-    if follows := [step.id for step in held if _is_said(step.why, in_short)]:
-        lines.append(f"not done without that: {_names(follows)}")
-    reasons = grouped((_core(step.why, in_short), step.id) for step in held if not _is_said(step.why, in_short))
+    held = {step.id: step.why for step in steps if step.status in _HELD}
+    follows = _held_by_blindness(held, in_short)
+    reasons = grouped((_core(why, in_short), name) for name, why in held.items() if name not in follows)
     return [*lines, *(f"not done: {_names(names)}: {short(why, MOST_BELOW)}" for why, names in reasons.items())]
 
 
+def _is_told(step: StepResult, *, planned: bool, changing: bool) -> bool:
+    """Whether *step* has a line: what was done or failed, what a plan may come to, a restart that does not apply."""
+    if step.status is Status.SKIPPED:
+        return bool(step.condition and planned) or (step.inapplicable and changing)
+    return step.status not in (Status.OK, *_HELD)
+
+
 _HELD = (Status.BLOCKED, Status.CANCELLED)
+AFTER = re.compile(r"it comes after (\S+), which was blocked")
+
+
+def _held_by_blindness(held: Mapping[str, str], in_short: ReasonsInShort) -> list[str]:
+    """The steps of *held*, with why, that rest on a probe that failed; those that come after such a step, too."""
+    found: list[str] = []
+    for name, why in held.items():
+        after = AFTER.match(why)
+        if _is_said(why, in_short) or (after and after[1] in found):
+            found.append(name)
+    return found
 
 
 def _next(host: HostResult) -> Iterator[str]:
@@ -176,6 +190,10 @@ def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
     lines = step_lines(replace(step, diff=None) if before else step)
     shown = [line for line in lines if not line.startswith("  script ")]
     return [*shown, f"  | the same as {before}"] if before else shown
+
+
+def _without_times(text: str) -> str:
+    return re.sub(r"\d+(?:\.\d+)? s\b", "", text)
 
 
 def _is_said(why: str, in_short: ReasonsInShort) -> bool:
