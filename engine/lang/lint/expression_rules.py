@@ -75,14 +75,14 @@ def wider_remedies(context: LintContext) -> Iterator[RuleMatch]:
 
 def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
     """What *given*, the expression of an `end`, takes that no finding of *found* speaks of; empty: nothing."""
-    told = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
-    theirs = {name for text in told for name in names(text)}
+    texts = [text for rule in found for text in (rule.when, rule.say, *rule.evidence.values())]
+    theirs = {name for text in texts for name in names(text)}
     if others := sorted(f"{probe}.{field}" for probe, field in names(given) - theirs if field and probe != "inputs"):
         return f"it takes {others[0]}"
     if any(re.search(_CHOOSES.format(r"\w+"), rule.when) for rule in found):
         expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())
         whole = re.compile(re.escape(expression) + r"(?![\w.|\[])")
-        if not any(whole.search("".join(text.split())) for text in told):
+        if not any(whole.search("".join(text.split())) for text in texts):
             return "it leaves out what the finding chooses them by"
     return "it takes them where the finding is not" if _is_negated(given, found) else ""
 
