@@ -7,11 +7,12 @@ from posixpath import dirname
 
 from engine.diagnosis.host_context import HostContext
 from engine.errors import Cancelled, TransportError
-from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
+from engine.facts.system.host_lock import AGAIN, LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
 from engine.values.event import Waiting
 from engine.values.plan import Change
 from engine.values.playbook import written_step
 from engine.values.result import HostPlan
+from engine.values.types import seconds
 
 POLL = 1.0
 
@@ -42,7 +43,8 @@ class Lock:
         while (busy := self._ask_all(place, become)) and clock.now() - began < self._site.lock_wait:
             self.waited = True
             if not reported:
-                self._site.emit(Waiting(host=self._site.host.name, why=busy.why))
+                why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.lock_wait)}"
+                self._site.emit(Waiting(host=self._site.host.name, why=why))
                 reported = True
             clock.sleep(POLL)
         return busy

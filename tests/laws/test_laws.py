@@ -344,7 +344,7 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     assert [it.argv for it in host.writes()] == [("kill", "9:7")]
     assert outcome.steps[1].status is Status.CHANGED
     assert [it.why for it in events if isinstance(it, event.Waiting)] == [
-        "another run is changing this host: run 7; wait until it ends, then try again"
+        "another run is changing this host: run 7; waiting up to 60 s"
     ]
 
 

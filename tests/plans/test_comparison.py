@@ -191,7 +191,7 @@ def test_a_step_that_the_plan_did_not_have_is_more():
 
 def test_what_is_gone_is_said():
     assert less(change(process(1), process(2)), change(process(2))) == [
-        "stop: 1 of the processes of the plan is gone: 1 train.py (alice)"
+        "stop: 1 of the processes of the plan is gone, or left alone now: 1 train.py (alice)"
     ]
     assert less(change(process(1)), IDLE) == ["stop: no longer done: nothing is there"]
     assert less(change(process(1))) == ["stop: no longer needed"]

@@ -176,4 +176,5 @@ def _less(shown: SavedStep, fresh: SavedStep) -> Iterator[str]:
     gone = [each for each in shown.targets if (each.kind, each.key) not in now and (each.kind, each.say) not in names]
     if gone:
         what = plural(len(gone), gone[0].kind) if gone[0].kind != "process" else f"{len(gone)} of the processes"
-        yield f"{fresh.id}: {what} of the plan {'is' if len(gone) == 1 else 'are'} gone: {_some(gone)}"
+        are = "is" if len(gone) == 1 else "are"
+        yield f"{fresh.id}: {what} of the plan {are} gone, or left alone now: {_some(gone)}"

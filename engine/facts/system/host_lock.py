@@ -40,6 +40,10 @@ class LockHeld:
     """Seconds for which no run had taken or given back a lock of this user's here; 0 where that cannot be seen."""
 
 
+AGAIN = "; wait until it ends, then try again"
+"""What is said at the end of why a lock is not to be had, to a person who has to do it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockBusy:
     """Another run has it."""
@@ -100,6 +104,6 @@ def read_lock(done: Completed) -> LockHeld | LockBusy | LockUnavailable:
         age, _, place = rest.partition(" ")
         return LockHeld(place=place, idle=math.inf if age == "-" else float(age) if age.isdigit() else 0.0)
     if done.exit_code == 0 and word == "busy":
-        return LockBusy(why=f"another run is changing this host: {rest}; wait until it ends, then try again")
+        return LockBusy(why=f"another run is changing this host: {rest}{AGAIN}")
     said = (done.stderr.strip() or rest or done.stdout.strip()).splitlines()
     return LockUnavailable(why=said[-1] if said else "the host gave no reason")
