@@ -87,6 +87,22 @@ def _other_processes(given: str, found: Sequence[FindingRule]) -> str:
     return "it takes them where the finding is not" if _is_negated(given, found) else ""
 
 
+def processes_elsewhere(context: LintContext) -> Iterator[RuleMatch]:
+    """Steps that end processes by the numbers that these have on another host."""
+    probes = {step.id: step for step, path in context.steps if path[0] == "diagnose"}
+    for step, path in context.killers.steps:
+        given = step.args.get("processes")
+        named = sorted(root for root, _ in names(given)) if isinstance(given, str) else []
+        for probe in (probes[name] for name in named if name in probes):
+            if probe.on != step.on or probe.once:
+                where = probe.on or "the host of the run"
+                where = "one host for all" if probe.once and not probe.on else where
+                what = (
+                    f"{step.id} ends processes by the numbers that they have on another host: {probe.id} is of {where}"
+                )
+                yield RuleMatch((*path, step.action, "processes"), what, "probe, and end, on the same host")
+
+
 def _is_negated(given: str, found: Sequence[FindingRule]) -> bool:
     """Whether a finding is there just where *given* is empty."""
     expression = "".join(given.strip().removeprefix("{{").removesuffix("}}").split())

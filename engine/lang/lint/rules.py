@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.expressions.templates import over_samples
 from engine.lang.lenient_read import unraw
 from engine.lang.lint.context import LintContext, RuleMatch, constant, ends_processes, follows, programs
-from engine.lang.lint.expression_rules import long_expressions, unused_values, wider_remedies
+from engine.lang.lint.expression_rules import long_expressions, processes_elsewhere, unused_values, wider_remedies
 from engine.lang.lint.secret_rules import literal_secrets, undeclared_secrets, unused_secrets
 from engine.lang.name_resolution import broken
 from engine.values.types import seconds
@@ -333,6 +333,12 @@ RULES = (
         why="A finding that names two processes must not have a remedy that ends three.",
         example="end: {processes: \"{{ jobs.leftover | selectattr('seconds', '>', 28800) | list }}\"}",
         check=wider_remedies,
+    ),
+    Rule(
+        id="processes-elsewhere",
+        why="A pid and a start time are those of a process on one host; on another they are nobody's, or a stranger's.",
+        example="- {id: jobs, on: gpu-02, processes: ...}   # and the step that ends them: on: gpu-02",
+        check=processes_elsewhere,
     ),
     Rule(
         id="batches-without-end",
