@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from engine.errors import ConfigError, Problem
+from engine.lang.mistakes.yaml_errors import BRACES, NO_KEY, as_problem, place_of, reworded, unused_anchors
 from engine.text.yaml_line_breaks import restore, without_breaks
 from engine.values.playbook import Where
 from engine.values.types import Raw
@@ -165,7 +166,7 @@ def _unquoted(parse: Callable[[], Document], ours: bool) -> Document:
     except ConfigError as error:
         if ours:
             raise
-        quoting = re.compile(r"'.*'|\".*\"|the tag \S+", re.DOTALL)
+        quoting = re.compile(r"'.*'|\".*\"|: `.*`|the tag \S+", re.DOTALL)
         raise ConfigError(
             *(replace(problem, message=quoting.sub("...", problem.message)) for problem in error.problems)
         ) from None
@@ -197,13 +198,14 @@ def _parse(text: str, file: str, loader: type[yaml.SafeLoader], bounds: Bounds, 
         if root is not None and plain is not text:
             restore(root)
     except yaml.YAMLError as error:
-        raise ConfigError(_yaml_problem(error, file, text)) from error
+        raise ConfigError(as_problem(error, file, text)) from error
     except (RecursionError, ValueError) as error:
         raise ConfigError(Problem(file=file, message=f"cannot be read as YAML: {error}")) from error
     reading = _Reading(file, loader, bounds.nodes, raw=raw, lines=text.split("\n") if raw and "!" in text else [])
     value = reading.value(root, (), 0) if root is not None else None
-    if reading.problems:
-        raise ConfigError(*sorted(reading.problems))
+    problems = {reworded(problem, text) for problem in reading.problems}
+    if problems := problems.union(unused_anchors(plain, file) if raw and "&" in text else ()):
+        raise ConfigError(*sorted(problems))
     return Document(value, file, reading.places)
 
 
@@ -221,49 +223,9 @@ def _refuse_depth(text: str, file: str) -> None:
         )
         found = next(dashes, None)
     if found:
-        line, column = _place_of(text, found.start())
+        line, column = place_of(text, found.start())
         words = f"nested deeper than {DEEPEST} levels"
         raise ConfigError(Problem(file=file, line=line, column=column, message=words))
-
-
-NOT_YAML = {
-    "mapping values are not allowed": "put a value with `: ` in it in quotes, or see that the keys start in one column",
-    "expected ',' or": "close the { or [, and put values with a comma, a quote or {{ in quotes",
-    "could not find expected ':'": "see that the keys of one mapping start in one column, each with `: `",
-    "did not find expected key": "see that the keys of one mapping start in one column, each with `: `",
-    "did not find expected '-' indicator": "see that the items of one list start in one column, each with `- `",
-    "while scanning a quoted scalar": "close the quote; within '...' a quote is written twice",
-}
-"""What YAML's parser says, and what the author can do about it."""
-
-
-def _yaml_problem(error: yaml.YAMLError, file: str, text: str) -> Problem:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark, words = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
-        hint = ""
-        if "cannot start any token" in words:
-            words, hint = _odd_start(text.split("\n")[mark.line : mark.line + 1], mark.column)
-        hint = hint or next((advice for said, advice in NOT_YAML.items() if said in words), "")
-        return Problem(file=file, line=mark.line + 1, column=mark.column + 1, message=words, hint=hint)
-    if isinstance(error, yaml.reader.ReaderError):
-        code = error.character if isinstance(error.character, int) else ord(str(error.character)[0])
-        line, column = _place_of(text, text.find(chr(code)))
-        words = f"a character that YAML does not allow (#x{code:04x}{', NUL' if not code else ''})"
-        return Problem(file=file, line=line, column=column, message=words)
-    return Problem(file=file, message=f"cannot be read as YAML: {error}")
-
-
-def _odd_start(lines: list[str], column: int) -> tuple[str, str]:
-    """Words for a character that YAML lets begin nothing."""
-    there = lines[0][column : column + 1] if lines else ""
-    if there == "\t":
-        return "a tab, which YAML does not allow for indentation", "use spaces"
-    return f"a value cannot begin with {there!r} in YAML", "put the whole value in quotes"
-
-
-def _place_of(text: str, at: int) -> tuple[int, int]:
-    """Line and column of the character at *at*; zeros where that is not known."""
-    return (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)) if at >= 0 else (0, 0)
 
 
 class _Reading:
@@ -310,8 +272,7 @@ class _Reading:
                 merged.append(value_node)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                hint = 'put a value that begins with {{ in quotes: "{{ ... }}"'
-                self._wrong(key_node, "a key must be plain text", hint)
+                self._wrong(key_node, NO_KEY, BRACES)
                 continue
             key = key_node.value
             if key in made:

@@ -54,7 +54,7 @@ MISTAKES = [
         "the tag !-e is not supported here",
         "put the whole value in quotes",
     ),
-    (LOOK + "    command: {argv: [echo, {{ inputs.x }}]}", "a key must be plain text", "in quotes"),
+    (LOOK + "    command: {argv: [echo, {{ inputs.x }}]}", 'needs quotes: `"{{ inputs.x }}"`', ""),
     (LOOK + "    retry: {times: 0}\n    memory: {}", "times: 0 is below 1", ""),
     (LOOK + "    tags: 3\n    memory: {}", "tags: expected text or a list, got 3", ""),
     (LOOK + "    when: a && b\n    memory: {}", "`&` means nothing in an expression: write and", ""),
@@ -66,8 +66,8 @@ MISTAKES = [
     (FINDING + "say: '{% if run %}x'", "`{% if %}` is opened and not closed by `{% endif %}`", ""),
     (FINDING + "say: '{% endfor %}'", "`{% endfor %}` is not allowed here", ""),
     ("remediate:\n  - file: {path: /x, content: y, mode: 0644}", "mode: expected text", 'such as "0644"'),
-    ("about: a: b", "mapping values are not allowed", "in quotes"),
-    ("hosts: [a", "", "close the { or ["),
+    ("about: a: b", 'needs quotes: `about: "a: b"`', ""),
+    ("hosts: [a", "the [ that begins here is never closed", ""),
 ]
 OF_A_LIBRARY = re.compile(
     r"given schemas|is not of type|is not one of|does not match any|\bTrue\b|\bFalse\b|\bNone\b|<class|Undefined|token|"

@@ -1,0 +1,158 @@
+"""Values that need quotes in YAML: what its parser says of them, in words that say where and how."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LONGEST = 100
+"""Characters of a value that is shown with its quotes."""
+
+ENTRY = re.compile(r"""[ ]*(?:-[ ]+)*(?:(?P<key>[\w.-]+|"[^"]*"|'[^']*'):[ ]+)?(?P<value>\S.*)""")
+"""A line with a value, which may have a key."""
+
+INNER = re.compile(
+    r"""(?:(?P<key>[\w.-]+):[ ]+|(?<=[\[{,])[ ]*)(?P<value>\{\{(?:[^}]|\}(?!\}))*\}\}(?:[^,\]}]|\}(?=\}\}))*)"""
+)
+"""A template within [ ] or { }."""
+
+MEMBER = re.compile(r"""(?P<key>[\w.-]+):[ ]+(?P<value>[^\s'"\[{,\]}][^,\]}]*)""")
+"""A key with plain text within { }."""
+
+BEGINNINGS = {"'": "a quote", '"': "a quote", "[": "[", "{": "{"}
+
+
+@dataclass(frozen=True, slots=True)
+class Quoting:
+    """What is wrong with a value, and where it stands (both from 0)."""
+
+    line: int
+    column: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value as it is written on its line."""
+
+    line: int
+    column: int
+    before: str
+    """Its key with a colon, or the dash before it; empty within brackets."""
+    text: str
+
+    def needs_quotes(self, what: str) -> Quoting:
+        """That *what*, which this value is, needs quotes."""
+        shown = f": `{self.before}{in_quotes(self.text)}`" if len(self.text) <= LONGEST else ""
+        return Quoting(self.line, self.column, f"{what} needs quotes{shown}")
+
+
+def in_quotes(value: str) -> str:
+    """*value* in the quotes that change least of it."""
+    if '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quoting_mistake(text: str, said: str, line: int, column: int, opened: tuple[int, int] | None) -> Quoting | None:
+    """The value of *text* without which YAML's parser would not have *said* that of the place (both from 0).
+
+    *opened* is where the list or mapping began that it was reading.
+    """
+    lines = text.split("\n")
+    if line >= len(lines) and not opened:
+        return None
+    here = lines[line] if line < len(lines) else ""
+    if found := _template(here, line, column):
+        return found.needs_quotes("a value that begins with {{")
+    value = _of_line(here, line)
+    if "undefined alias" in said:
+        return _alias(value, column)
+    if "mapping values are not allowed" in said:
+        return _with_colon(value, column)
+    if opened and "expected ',' or" in said:
+        return _unclosed(lines, line, opened) or _colon_within(here, line, column)
+    if value and value.column < column and value.text[0] in BEGINNINGS and "did not find expected" in said:
+        beginning = BEGINNINGS[value.text[0]]
+        return value.needs_quotes(f"a text that begins with {beginning} and goes on behind its end")
+    return None
+
+
+def template_at(text: str, line: int, column: int) -> Quoting | None:
+    """The template without quotes that stands around a place (both from 0) of *text*."""
+    lines = text.split("\n")
+    found = _template(lines[line], line, column) if line < len(lines) else None
+    return found.needs_quotes("a value that begins with {{") if found else None
+
+
+def anchored_text(text: str, line: int, column: int) -> Quoting | None:
+    """The text at a place (both from 0) of *text* whose first word is read as an anchor."""
+    value = _of_line(text.split("\n")[line], line)
+    if value and value.column == column and value.text.startswith("&"):
+        return value.needs_quotes("a text that begins with & (which means an anchor, and none is used here)")
+    return None
+
+
+def _of_line(here: str, line: int) -> _Value | None:
+    """The value of a line, without the comment behind it."""
+    found = ENTRY.match(here)
+    if not found:
+        return None
+    text = found["value"] if found["value"][0] in "'\"" else re.split(r"[ ]#", found["value"])[0]
+    before = f"{found['key']}: " if found["key"] else "- " if here.lstrip().startswith("- ") else ""
+    return _Value(line, found.start("value"), before, text.rstrip())
+
+
+def _template(here: str, line: int, column: int) -> _Value | None:
+    """The value that begins with ``{{`` at *column*, or before it."""
+    value = _of_line(here, line)
+    if value and value.text.startswith("{{") and value.column <= column:
+        return value
+    within = [found for found in INNER.finditer(here) if found.start("value") <= column]
+    last = within[-1] if within else None
+    if last is None:
+        return None
+    return _Value(line, last.start("value"), f"{last['key']}: " if last["key"] else "", last["value"].rstrip())
+
+
+def _alias(value: _Value | None, column: int) -> Quoting | None:
+    if value and value.column == column and value.text.startswith("*"):
+        return value.needs_quotes("a text that begins with * (which means an alias)")
+    return None
+
+
+def _with_colon(value: _Value | None, column: int) -> Quoting | None:
+    """The text in which the colon at *column* stands."""
+    if value and value.before and value.column < column and re.search(r":(?:[ ]|$)", value.text):
+        return value.needs_quotes("a text with `: ` in it")
+    return None
+
+
+def _colon_within(here: str, line: int, column: int) -> Quoting | None:
+    """The same within { }."""
+    for found in MEMBER.finditer(here):
+        if found.start("value") < column <= found.end("value") + 1 and re.search(r":(?:[ ]|$)", found["value"]):
+            value = _Value(line, found.start("value"), f"{found['key']}: ", found["value"].rstrip())
+            return value.needs_quotes("a text with `: ` in it")
+    return None
+
+
+def _unclosed(lines: list[str], line: int, opened: tuple[int, int]) -> Quoting | None:
+    """The bracket at *opened*, if the next key of the playbook, or its end, comes before its own end."""
+    first, column = opened
+    if line <= first:
+        return None
+    depth = _depth("\n".join([lines[first][column:], *lines[first + 1 : line]]))
+    next_key = (
+        line >= len(lines) or not lines[line].strip() or re.match(r"[ ]*(?:-[ ]+)*[\w.-]+:(?:[ ]|$)", lines[line])
+    )
+    bracket = lines[first][column : column + 1]
+    if depth > 0 and next_key and bracket in ("[", "{"):
+        return Quoting(first, column, f"the {bracket} that begins here is never closed: `{lines[first].strip()}`")
+    return None
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at the end of *text*."""
+    plain = re.sub(r"""(?<!\w)(?:'[^'\n]*'|"(?:[^"\\\n]|\\.)*")""", "", text)
+    return sum(plain.count(each) for each in "[{") - sum(plain.count(each) for each in "]}")
