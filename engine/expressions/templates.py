@@ -114,13 +114,13 @@ def _environment() -> Environment:
 def _inside(expression: str, names: Mapping[str, Any]) -> Any:
     """What *expression* over one sample gives; *names* are those of the template that it stands in."""
     made = list(_pieces(_over_sample(expression).root_render_func(_over_sample(expression).new_context(dict(names)))))
-    return _joined(_as_template(expression), made, whole=False)
+    return _joined(as_template(expression), made, whole=False)
 
 
 @cache
 def _over_sample(expression: str) -> Any:
     environment = _environment()
-    tree = environment.parse(_as_template(expression))
+    tree = environment.parse(as_template(expression))
     return environment.from_string(OfSample().visit(tree))
 
 
@@ -139,7 +139,7 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
     With *gaps*, what is not known within a list or a mapping is a text that says so, and the rest is reported.
     """
     try:
-        found: Json = _native(_as_template(expression), scope, gaps=gaps)
+        found: Json = _native(as_template(expression), scope, gaps=gaps)
         return found
     except UnknownTouched as error:
         return Unknown(why=str(error))
@@ -198,8 +198,9 @@ def is_template(text: str) -> bool:
     return "{{" in text or "{%" in text or "{#" in text
 
 
-def _as_template(expression: str) -> str:
-    return "{{ (" + expression + "\n) }}"
+def as_template(text: str) -> str:
+    """*text* as a template, which an expression is not yet."""
+    return text if is_template(text) else "{{ (" + text + "\n) }}"
 
 
 def _native(text: str, scope: Scope, *, whole: bool = False, gaps: bool = False) -> Any:
@@ -241,7 +242,7 @@ def _explained(text: str, error: Exception, scope: Scope) -> str:
         return found
 
     try:
-        tree = environment.parse(text if is_template(text) else _as_template(text))
+        tree = environment.parse(text if is_template(text) else as_template(text))
         return explained(text, error, tree, value, scope.states)
     except FAULTS:  # what cannot even be parsed is its own explanation
         return _reason(text, error)
@@ -343,7 +344,7 @@ def fault_in_expression(expression: str) -> str:
     """Why *expression* is none; empty when it is one."""
     if is_template(expression):
         return "write an expression without {{ }}"
-    return fault_in(_as_template(expression)) or fault_in("{{ " + expression + "\n}}")  # not `a) or (b`
+    return fault_in(as_template(expression)) or fault_in("{{ " + expression + "\n}}")  # not `a) or (b`
 
 
 def names(text: str) -> frozenset[tuple[str, str]]:
@@ -357,7 +358,7 @@ def names(text: str) -> frozenset[tuple[str, str]]:
 def _understood(text: str) -> ParsedTemplate:
     """As ``_parsed``, of an expression or a template.  Raises ConfigError."""
     try:
-        return _parsed(text if is_template(text) else _as_template(text))
+        return _parsed(as_template(text))
     except (TemplateError, RecursionError) as error:
         raise ConfigError(_reason(text, error if isinstance(error, Exception) else ValueError("too deep"))) from error
 

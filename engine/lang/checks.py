@@ -14,7 +14,9 @@ from engine.expressions.templates import is_template, line_of_fault, names
 from engine.lang.arguments import hints_of
 from engine.lang.history_calls import PastNames
 from engine.lang.lenient_read import mapping, texts_in
-from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken
+from engine.lang.mistakes.field_types import types_of_names
+from engine.lang.mistakes.follow_on import lost_names
+from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken, of_sample
 from engine.lang.playbook_schema import ONLY_IN
 from engine.lang.secret_uses import carriers
 from engine.lang.sections.comparisons import faults_in_comparison, faults_of_included
@@ -80,7 +82,9 @@ class _Checking:
         """Every probe with its fields that are lists of things, and what these have."""
         self._paths = {id(step): path for step, path in self._placed()}
         self._finding_paths = dict(self._placed_findings())
-        self._input_names = tuple(each.name for each in book.inputs)
+        self._input_names = tuple(map(str, mapping(document.value.get("inputs"))))
+        self._types = types_of_names(book, actions)
+        self._lost = lost_names(document.value, book, brought)
         self._unseen = unseen(book, "")
         self._looks = frozenset(each.id for each in book.diagnose)
         self._hosts_own = self._looks - {each.id for each in book.diagnose if each.once}
@@ -158,7 +162,7 @@ class _Checking:
 
     def _known(self, given: Iterable[str], known: Mapping[str, None], path: Path, what: str) -> Iterator[Problem]:
         for name in given:
-            if name not in known:
+            if name not in known and not self._lost.explains(name, known):
                 yield self._problem(path, f"no {what} is called {name!r}", self._naming.hints.near(name, known))
 
     def steps(self) -> Iterator[Problem]:
@@ -173,7 +177,8 @@ class _Checking:
 
     def _allowed(self, probes: Mapping[str, tuple[str, ...]], later: frozenset[str]) -> Allowed:
         names = tuple(mapping(self._document.value.get("let")))
-        return Allowed(probes, self._input_names, later, self._lists, self._series, self._elements, values=names)
+        own = (self._input_names, later, self._lists, self._series, self._elements)
+        return Allowed(probes, *own, values=names, types=self._types, lost=self._lost)
 
     def _state_fields(self, step: Step) -> tuple[str, ...]:
         return shown(Series) if step.samples else self._own_fields(step)
@@ -288,6 +293,7 @@ class _Checking:
             yield self._problem((*path, "while"), words)
         elif "while" in step.samples:
             inner = str(step.samples["while"])
+            allowed = replace(allowed, types=of_sample(step.id, allowed))
             yield from self._naming.within_sample(inner, (*path, "while"), self._own_fields(step), allowed)
         amounts = {key: value for key, value in step.samples.items() if key != "while"}
         yield from self._naming.templates(amounts, path, allowed.only_inputs())
@@ -314,6 +320,8 @@ class _Checking:
 
     def _arguments(self, step: Step, path: Path) -> Iterator[Problem]:
         """Arguments that are known with every input at its default."""
+        if not isinstance(self._tree(path[:-1]).get(step.action) or {}, Mapping):  # reported when it was read
+            return
         for argument in faults_in_arguments(step, self._actions[step.action], self._defaults(), self._unseen):
             yield self._problem((*path, *argument.path), f"{step.action}: {argument.message}", argument.hint)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.errors import Problem
+from engine.expressions.compared_types import mistakes_in_comparisons
 from engine.expressions.comparison import ACROSS
 from engine.expressions.history import HISTORY
 from engine.expressions.parsed_template import SampleFilter
 from engine.expressions.series import fault_in_filter
+from engine.expressions.static_types import ANY, Types
 from engine.expressions.templates import (
+    as_template,
     bends_secrets,
     element_attributes,
     fault_in,
@@ -22,6 +25,7 @@ from engine.expressions.templates import (
     secrets_in_template,
 )
 from engine.lang.history_calls import PastNames, mistakes_in_history
+from engine.lang.mistakes.follow_on import Lost
 from engine.lang.secret_uses import WHERE, other_names
 from engine.lang.yaml_source import Document, Path
 from engine.text.suggestions import suggest
@@ -52,6 +56,10 @@ class Allowed:
     """The names under ``let``, which are written out already: a mistyped one may have been meant."""
     past: PastNames | None = None
     """What may be named of earlier runs; None: nothing."""
+    types: Types = field(default_factory=dict)
+    """The types of those names that have one."""
+    lost: Lost = field(default_factory=Lost)
+    """What cannot be named only because of a mistake elsewhere."""
 
     def may_have_secrets(self, path: Path) -> bool:
         """Whether a secret may be inserted at *path*."""
@@ -120,6 +128,8 @@ class Naming:
             if known and element.attribute not in known:
                 words = f"the elements of {element.probe}.{element.field} have no {element.attribute!r}"
                 yield self.document.problem(path, words, self.hints.near(element.attribute, known))
+        for message, hint in mistakes_in_comparisons(as_template(text), allowed.types):
+            yield self.document.problem(path, message, hint)
         for use in over_samples(text):
             yield from self._over_samples(use, path, allowed)
 
@@ -130,7 +140,9 @@ class Naming:
             words = f"`{use.filter}` needs a probe with `samples`, but {use.probe!r} has none"
             yield self.document.problem(path, words, "samples: {times: 6, every: 10s}")
             return
-        yield from self.within_sample(str(use.given[0]), path, known, allowed)
+        yield from self.within_sample(
+            str(use.given[0]), path, known, replace(allowed, types=of_sample(use.probe, allowed))
+        )
         if fault := fault_in_filter(use.filter, use.given[1:]):
             yield self.document.problem(path, f"{use.filter}: {fault}")
 
@@ -144,6 +156,8 @@ class Naming:
                 yield from self._name(root, attribute, path, allowed)
             elif root not in (*known, "at"):
                 yield self.document.problem(path, f"a sample has no field {root!r}", self.hints.near(root, known))
+        for message, hint in mistakes_in_comparisons(as_template(text), allowed.types):
+            yield self.document.problem(path, message, hint)
 
     def _name(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         if root == "inputs":
@@ -170,6 +184,8 @@ class Naming:
             yield self.document.problem(path, "`item` exists only in a step with `each`")
         elif root not in (*ROOTS, "item"):
             known = (*allowed.values, *allowed.probes, *ROOTS, HISTORY)
+            if allowed.lost.explains(root, known):
+                return
             yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
 
     def _field(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
@@ -184,6 +200,13 @@ class Naming:
         elif attribute and attribute not in known:
             hint = self.hints.near(attribute, known)
             yield self.document.problem(path, f"the probe {root!r} has no field {attribute!r}", hint)
+
+
+def of_sample(probe: str, allowed: Allowed) -> Types:
+    """The types of what an expression over one sample of *probe* may name."""
+    series = allowed.types.get(probe, ANY).fields.get("samples", ANY)
+    common = {name: allowed.types[name] for name in ROOTS if name in allowed.types}
+    return {**common, **(series.element or ANY).fields}
 
 
 def broken(text: str) -> bool:
