@@ -76,3 +76,17 @@ MEANT: Mapping[str, str] = {
     "check_mode": "leave it out: --dry-run never changes anything",
 }
 """A key that means nothing here, to what to write instead."""
+
+MODULES = frozenset(
+    {
+        *("shell", "raw", "debug", "fail", "assert", "copy", "template", "lineinfile", "systemd", "apt", "yum", "dnf"),
+        *("set_fact", "local_action", "roles", "import_playbook", "include_tasks", "import_tasks", "block"),
+    }
+)
+"""Those of them that stand where a step has its action here."""
+
+
+def stands_for_action(key: str) -> bool:
+    """Whether *key*, which means nothing in a step, was meant as its action."""
+    last = key.rpartition(".")[2]
+    return last not in MEANT or last in MODULES

@@ -13,7 +13,7 @@ from engine.lang.ansible_hints import MEANT
 from engine.lang.keywords import ABOUT_STEP
 from engine.lang.process_patterns import objection_to
 from engine.text.regexes import fault_in_regex
-from engine.text.suggestions import suggest
+from engine.text.suggestions import nearest, suggest
 from engine.values.types import Duration, ProcessPattern, Regex, Size, plural
 from engine.values.units import duration, size
 
@@ -71,6 +71,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
     known = {field.name.rstrip("_"): field for field in fields(kind)}  # type: ignore[arg-type]
     hints = hints_of(kind)
     before = len(problems)
+    mistyped = {nearest(str(name), known) for name in values if name not in known}
     for name in values:
         if name not in known:
             hint = _meant(str(name), list(known), path)
@@ -81,7 +82,7 @@ def _dataclass(kind: type[T], values: object, path: str, problems: Problems) -> 
             given[value.name] = _value(
                 hints[value.name], values[name], f"{path}.{name}" if path else name, value.metadata, problems
             )
-        elif value.default is MISSING and value.default_factory is MISSING:
+        elif value.default is MISSING and value.default_factory is MISSING and name not in mistyped:
             problems.append(Problem(message=f"{_at(path)}{name!r} is missing"))
     if len(problems) > before:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.errors import ConfigError, Problem
 from engine.lang import lenient_read
+from engine.lang.ansible_hints import stands_for_action
 from engine.lang.bundled_files import BundledFiles, Read, nothing_to_read
 from engine.lang.checks import check, faults_in_values
 from engine.lang.includes import (
@@ -25,7 +26,9 @@ from engine.lang.includes import (
 )
 from engine.lang.input_schema import faults_in_schema
 from engine.lang.inputs import faults
-from engine.lang.playbook_schema import playbook_schema, problems_in
+from engine.lang.mistakes.follow_on import once
+from engine.lang.mistakes.repairs import repaired
+from engine.lang.playbook_schema import STEP_KEYS, playbook_schema, problems_in
 from engine.lang.schema_violations import shown
 from engine.lang.sections.findings import findings_of
 from engine.lang.sections.limits import limits_of
@@ -69,7 +72,9 @@ def load_playbook(
     if not ours:  # nothing of it is repeated: it may be any file
         words = "this is not a playbook: it has neither `about:` nor a section such as `diagnose:`"
         raise ConfigError(Problem(file=file, line=1, column=1, message=words))
-    problems = list(problems_in(document, playbook_schema(actions)))
+    repair = repaired(document, actions)
+    document = repair.document
+    problems = [*repair.problems, *problems_in(document, playbook_schema(actions))]
     whole = written_out(document)
     made, brought = _built(whole, actions, problems, opened, around, read, text)
     if made is not None and (wrong := faults_in_values(made, document, actions, brought)):
@@ -79,7 +84,7 @@ def load_playbook(
     if made is not None:
         problems += check(made, whole, actions, brought)
     if problems or made is None:
-        raise ConfigError(*sorted(set(problems)))
+        raise ConfigError(*once(problems))
     return made
 
 
@@ -259,6 +264,8 @@ class _Building:
 
     def _step(self, tree: Mapping[str, Any], path: Path, phase: Phase) -> Step | None:
         named = [word for word in tree if word in self._actions]
+        if not named and any(key not in STEP_KEYS and stands_for_action(key) for key in tree):
+            return None  # reported as a key that is not known
         if len(named) != 1:
             words = (
                 f"a step has one action, but this one has {', '.join(named)}" if named else "the step names no action"

@@ -12,7 +12,7 @@ from tests.tables import every_row
 
 HOST = "{{ host.name }}"
 CERTAIN = {
-    "a misspelt key beside": (f"pkill: {{patern: ['x-{HOST}']}}", ["unknown key 'patern'", "'patterns' is missing"]),
+    "a misspelt key beside": (f"pkill: {{patern: ['x-{HOST}']}}", ["unknown key 'patern' (did you mean patterns?)"]),
     "a missing key": (f"pkill: {{grace: '{HOST}'}}", ["'patterns' is missing"]),
     "a pattern of everything": (f"pkill: {{patterns: ['.*', 'x-{HOST}']}}", ["patterns[0]: pattern '.*' is refused"]),
     "a broken pattern, second": (f"pkill: {{patterns: ['x-{HOST}', '(']}}", ["patterns[1]: pattern '(' is refused"]),
