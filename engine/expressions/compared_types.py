@@ -32,6 +32,9 @@ FILTERS = {"selectattr": 1, "rejectattr": 1, "select": 0, "reject": 0}
 
 NUMERIC = (Kind.NUMBER, Kind.BOOLEAN)
 WHOLES = (Kind.LIST, Kind.MAPPING)
+MAY_COMPARE = re.compile(r"[<>=]|\b(?:in|is|selectattr|rejectattr|select|reject)\b")
+"""What a template without any comparison has not."""
+
 _PARSER = Environment(autoescape=False)  # noqa: S701 - nothing is rendered
 
 
@@ -54,6 +57,8 @@ class _Side:
 
 def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, str]]:
     """What is wrong with the comparisons in *template*, and what was meant; *names* are those that have a type."""
+    if not MAY_COMPARE.search(template):
+        return
     try:
         tree = _PARSER.parse(template)
     except (TemplateError, RecursionError):  # reported elsewhere

@@ -162,8 +162,11 @@ class _Checking:
 
     def _known(self, given: Iterable[str], known: Mapping[str, None], path: Path, what: str) -> Iterator[Problem]:
         for name in given:
-            if name not in known and not self._lost.explains(name, known):
-                yield self._problem(path, f"no {what} is called {name!r}", self._naming.hints.near(name, known))
+            if name in known:
+                continue
+            hint = self._naming.hints.near(name, known)
+            if not self._lost.explains(name, hint):
+                yield self._problem(path, f"no {what} is called {name!r}", hint)
 
     def steps(self) -> Iterator[Problem]:
         """Actions stand where they may, keys mean something, and arguments are right."""

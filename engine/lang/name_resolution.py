@@ -184,9 +184,9 @@ class Naming:
             yield self.document.problem(path, "`item` exists only in a step with `each`")
         elif root not in (*ROOTS, "item"):
             known = (*allowed.values, *allowed.probes, *ROOTS, HISTORY)
-            if allowed.lost.explains(root, known):
-                return
-            yield self.document.problem(path, f"the name {root!r} is not defined", self.hints.near(root, known))
+            hint = self.hints.near(root, known)
+            if not allowed.lost.explains(root, hint):
+                yield self.document.problem(path, f"the name {root!r} is not defined", hint)
 
     def _field(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
         """The mistake in a field of the probe *root*."""

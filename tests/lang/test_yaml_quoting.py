@@ -34,6 +34,8 @@ UNQUOTED = {
     "a bracket that is open": ("    advise: [pattern\n    when: x", "7:13: the [ that begins here is never closed: `advise: [pattern`"),
     "a bracket that is open at the end": ("    advise: [pattern", "7:13: the [ that begins here is never closed: `advise: [pattern`"),
     "a brace that is open": ("    evidence: {a: b\n    when: x", "7:15: the { that begins here is never closed: `evidence: {a: b`"),
+    "a bracket in braces": ("    evidence: {a: b == [], c: d}", '7:19: a text with [ or { in it, within { }, needs quotes: `a: "b == []"`'),
+    "an index in braces": ("    evidence: {c: d, a: b[0].x}", '7:25: a text with [ or { in it, within { }, needs quotes: `a: "b[0].x"`'),
     "a long text": ("    say: error: " + "x" * 100, "7:10: a text with `: ` in it needs quotes"),
 }  # fmt: skip
 OTHERWISE = {

@@ -13,6 +13,9 @@ from engine.text.suggestions import nearest
 from engine.values.playbook import Playbook
 
 SECTIONS = ("diagnose", "findings", "remediate", "verify")
+MOST_COMPARED = 50
+"""Ids that are none, with which names are compared."""
+
 MOST_LINES = 5
 """Lines that are named beside a mistake that stands in several places."""
 
@@ -29,13 +32,13 @@ class Lost:
     has_nameless: bool = False
     """Whether a probe or a finding has no id, which has been reported."""
 
-    def explains(self, name: str, known: Iterable[str] = ()) -> bool:
-        """Whether it is for a mistake elsewhere that *name* is not among *known*."""
+    def explains(self, name: str, hint: str) -> bool:
+        """Whether it is for a mistake elsewhere that *name* is not known; *hint* names what is near, if anything is."""
         if name in self.names or name.startswith(self.prefixes):
             return True
         if any(name in re.split(r"\W+", wrong) or nearest(name, [wrong]) for wrong in self.misnamed):
             return True
-        return self.has_nameless and not nearest(name, known)
+        return self.has_nameless and not hint.startswith("did you mean")
 
 
 def lost_names(tree: Mapping[str, Any], book: Playbook, brought: Iterable[str]) -> Lost:
@@ -47,7 +50,7 @@ def lost_names(tree: Mapping[str, Any], book: Playbook, brought: Iterable[str]) 
     return Lost(
         names=frozenset(ids) - there,
         prefixes=tuple(f"{part}_" for part in parts if part not in set(brought)),
-        misnamed=tuple(each for each in ids if not re.search(ID, each)),
+        misnamed=tuple(each for each in ids if not re.search(ID, each))[:MOST_COMPARED],
         has_nameless=any(
             section in ("diagnose", "findings") and not isinstance(entry.get("id"), str) for section, entry in entries
         ),

@@ -19,6 +19,11 @@ INNER = re.compile(
 MEMBER = re.compile(r"""(?P<key>[\w.-]+):[ ]+(?P<value>[^\s'"\[{,\]}][^,\]}]*)""")
 """A key with plain text within { }."""
 
+BRACKETED = re.compile(
+    r"""(?P<key>[\w.-]+):[ ]+(?P<value>[^\s'"\[{,\]}|>][^,\]}\[{]*(?P<bracket>[\[{]).*?)(?=,[ ]+[\w.-]+:[ ]|\}*\s*$)"""
+)
+"""A key with plain text within { } that has a bracket."""
+
 BEGINNINGS = {"'": "a quote", '"': "a quote", "[": "[", "{": "{"}
 
 
@@ -71,7 +76,9 @@ def quoting_mistake(text: str, said: str, line: int, column: int, opened: tuple[
     if "mapping values are not allowed" in said:
         return _with_colon(value, column)
     if opened and "expected ',' or" in said:
-        return _unclosed(lines, line, opened) or _colon_within(here, line, column)
+        return (
+            _unclosed(lines, line, opened) or _colon_within(here, line, column) or _bracket_within(here, line, column)
+        )
     if value and value.column < column and value.text[0] in BEGINNINGS and "did not find expected" in said:
         beginning = BEGINNINGS[value.text[0]]
         return value.needs_quotes(f"a text that begins with {beginning} and goes on behind its end")
@@ -134,6 +141,15 @@ def _colon_within(here: str, line: int, column: int) -> Quoting | None:
         if found.start("value") < column <= found.end("value") + 1 and re.search(r":(?:[ ]|$)", found["value"]):
             value = _Value(line, found.start("value"), f"{found['key']}: ", found["value"].rstrip())
             return value.needs_quotes("a text with `: ` in it")
+    return None
+
+
+def _bracket_within(here: str, line: int, column: int) -> Quoting | None:
+    """The text within { } in which the bracket at *column* stands."""
+    for found in BRACKETED.finditer(here):
+        if found.start("bracket") == column:
+            value = _Value(line, found.start("value"), f"{found['key']}: ", found["value"].rstrip())
+            return value.needs_quotes("a text with [ or { in it, within { },")
     return None
 
 
