@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, get_origin
 
 from engine.errors import Problem
+from engine.lang.arguments import hints_of
 from engine.lang.input_schema import ELSEWHERE, KEYWORDS
 from engine.lang.keywords import ABOUT_FINDING, ABOUT_GROUP, ABOUT_INPUT, ABOUT_PLAYBOOK, ABOUT_STEP
 from engine.lang.mistakes.yaml_quoting import in_quotes
@@ -39,6 +40,19 @@ def repaired(document: Document, actions: Mapping[str, Action]) -> Repaired:
     return Repaired(replace(document, value=tree, places=places), tuple(repair.problems))
 
 
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys that a mapping may have."""
+
+    known: Collection[str]
+    others: Collection[str] = ()
+    """Keys that are left as they are, whatever they mean."""
+    owner: str = ""
+    """What a message about one of them begins with."""
+    lists: Collection[str] = ("for", "after", "if_changed", "if_failed", "unless", "tags")
+    """Those of them that may be a list."""
+
+
 class _Repair:
     """Goes through a tree, noting mistakes, and which paths have moved where."""
 
@@ -57,7 +71,7 @@ class _Repair:
 
     def playbook(self, tree: Mapping[str, Any]) -> dict[str, Any]:
         """The whole tree as it was meant."""
-        whole = self._keys(tree, (), (), ABOUT_PLAYBOOK)
+        whole = self._keys(tree, (), _Keys(ABOUT_PLAYBOOK))
         for section in STEPS:
             if isinstance(whole.get(section), list):
                 whole[section] = [self._step(entry, path) for entry, path in self._listed(whole, section)]
@@ -83,7 +97,7 @@ class _Repair:
         action = next((key for key in tree if key in self._actions), "")
         written = action or next((key for key in tree if key not in ABOUT_STEP and self._near_action(key)), "")
         found = self._within_action(dict(tree), path, written, action or self._near_action(written))
-        return self._keys(found, path, (*self._actions, written), known)
+        return self._keys(found, path, _Keys(known, (*self._actions, written)))
 
     def _near_action(self, key: str) -> str:
         near = nearest(key, (*ABOUT_STEP, *self._actions)) if key else ""
@@ -97,7 +111,8 @@ class _Repair:
         given = tree[written] if tree[written] is not None else {}
         beside = [key for key in tree if key in names and key not in (*ABOUT_STEP, *self._actions, written)]
         if isinstance(given, Mapping):
-            given = self._keys(given, (*path, written), ABOUT_STEP, names, f"{action}: ")
+            keys = _Keys(names, ABOUT_STEP, f"{action}: ", _lists(self._actions[action]))
+            given = self._keys(given, (*path, written), keys)
         within = {key: tree.pop(key) for key in beside}
         if beside:
             self._misplaced(beside, path, written, given)
@@ -131,44 +146,54 @@ class _Repair:
             return tree
         inner = tree.get("findings")
         if not isinstance(inner, list):
-            return self._keys(tree, path, (), ABOUT_FINDING)
+            return self._keys(tree, path, _Keys(ABOUT_FINDING))
         members = [self._finding(each, (*path, "findings", number)) for number, each in enumerate(inner)]
-        return {**self._keys(tree, path, (), ABOUT_GROUP), "findings": members}
+        return {**self._keys(tree, path, _Keys(ABOUT_GROUP)), "findings": members}
 
     def _input(self, tree: Any, path: Path) -> Any:
-        return self._keys(tree, path, ELSEWHERE, OF_INPUT, f"input {path[1]}: ") if isinstance(tree, Mapping) else tree
+        return (
+            self._keys(tree, path, _Keys(OF_INPUT, ELSEWHERE, f"input {path[1]}: "))
+            if isinstance(tree, Mapping)
+            else tree
+        )
 
-    def _keys(
-        self, tree: Mapping[str, Any], path: Path, others: Collection[str], known: Collection[str], owner: str = ""
-    ) -> dict[str, Any]:
-        """*tree* with its mistyped keys as those of *known* that were meant; *others* are left as they are."""
+    def _keys(self, tree: Mapping[str, Any], path: Path, keys: _Keys) -> dict[str, Any]:
+        """*tree* with its mistyped keys as those of *keys* that were meant, and texts with the commas in them."""
         made: dict[str, Any] = {}
+        parts: dict[str, list[str]] = {}
         before = ""
         for key, value in tree.items():
-            if key in known or key in others:
+            if key in keys.known or key in keys.others:
                 made[key], before = value, key
-            elif value is None and isinstance(made.get(before), str) and self._beside((*path, before), (*path, key)):
-                made[before] = f"{made[before]}, {key}"
+            elif value is None and self._goes_on(tree, path, before, key):
+                parts.setdefault(before, [tree[before]]).append(key)
             else:
-                before = _meant(key, tree, made, known) or key
-                made[before] = value
-                if before != key:
-                    self._renamed(path, key, before, owner)
-        for key in made:
-            if isinstance(made[key], str) and key in tree and made[key] is not tree[key]:
-                words = f"a text with a comma needs quotes within {{ }}: `{key}: {in_quotes(made[key])}`"
-                self.problems.append(self._document.problem((*path, key), words))
-        return made
+                meant = _meant(key, tree, made, keys.known)
+                made[meant or key], before = value, key
+                if meant:
+                    self._renamed(path, key, meant, keys.owner)
+        return {**made, **{key: self._joined((*path, key), several, keys) for key, several in parts.items()}}
+
+    def _goes_on(self, tree: Mapping[str, Any], path: Path, before: str, key: str) -> bool:
+        """Whether *key* is a part of the text of *before*: within braces keys stand on one line."""
+        of_text = isinstance(tree.get(before), str) and before not in ("id", "severity")
+        return of_text and self._line((*path, before)) == self._line((*path, key))
+
+    def _joined(self, path: Path, parts: list[str], keys: _Keys) -> str | list[str]:
+        """What the value at *path* was meant to be, which YAML has taken to *parts*."""
+        key = path[-1]
+        if key in keys.lists:
+            words = f"several need brackets: `{key}: [{', '.join(parts)}]`"
+        else:
+            words = f"a text with a comma needs quotes within {{ }}: `{key}: {in_quotes(', '.join(parts))}`"
+        self.problems.append(self._document.problem(path, words))
+        return parts if key in keys.lists else ", ".join(parts)
 
     def _renamed(self, path: Path, key: str, meant: str, owner: str) -> None:
         self._moves[*path, key] = (*self.moved(path), meant)
         self.problems.append(
             self._document.problem((*path, key), f"{owner}unknown key {key!r}", f"did you mean {meant}?")
         )
-
-    def _beside(self, one: Path, other: Path) -> bool:
-        """Whether both stand on one line, as keys of a mapping do only within braces."""
-        return self._line(one) == self._line(other)
 
     def _line(self, path: Path) -> int:
         return self._document.where(path).line
@@ -177,6 +202,12 @@ class _Repair:
 def _arguments(action: Action) -> tuple[str, ...]:
     """The names of the arguments of *action*, as playbooks have them."""
     return tuple(field.name.rstrip("_") for field in fields(action.Args))
+
+
+def _lists(action: Action) -> tuple[str, ...]:
+    """Those of the arguments of *action* that are lists."""
+    hints = hints_of(action.Args)
+    return tuple(name.rstrip("_") for name, hint in hints.items() if get_origin(hint) is tuple)
 
 
 def _meant(key: str, tree: Mapping[str, Any], made: Mapping[str, Any], known: Collection[str]) -> str:
