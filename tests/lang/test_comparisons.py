@@ -26,8 +26,9 @@ diagnose:
   - {id: often, samples: {times: 2, every: 1s}, nvidia_smi: {}}
   - {id: said, command: {argv: [cat, /x], parse: json}}
   - {id: resets, gpu_reset: {}}
+  - {id: boot, reboot: {}}
 findings:
-  - {id: used, severity: info, when: jobs.matches or gpus.count or each_of or often.samples or said.value or resets}
+  - {id: used, severity: info, when: jobs.matches or gpus.count or each_of or often.samples or said.value or resets or boot}
 """
 NEVER = {
     "'seconds' > '3'": "`'seconds' > '3'` compares two texts that stand there as they are: what it gives never changes (write names and numbers without quotes: `seconds > 3`?)",
@@ -41,6 +42,8 @@ NEVER = {
     "gpus.count + 1 > '4'": "the left side is a number",
     "(gpus.count if said.value else 3) > 'a'": "the left side is a number",
     "(gpus.count or 3) > 'a'": "the left side is a number",
+    "boot.last == 3": "`boot.last == 3` is never true: boot.last is a mapping",
+    "(gpus.count or none) > 'a'": "the left side is a number",
     "-gpus.count > 'a'": "`-gpus.count > 'a'` always fails",
     "host.name < 3": "`host.name < 3` always fails: host.name is text, 3 is a number",
     "run.id == 3": "run.id is text, 3 is a number (write '3' in quotes)",
@@ -79,13 +82,14 @@ GOOD = (
     *("host.name == 'a'", "host.rack > 3", "host.port == '3'", "host.name > 'a'", "'a' in host.name", "host == 3"),
     *("inputs.any > 3", "inputs.any == 'x'", "inputs.either == 3", "inputs.text == 'x'", "inputs.text == none"),
     *("'a' in inputs.words", "inputs.words == []", "inputs.count in [1, 2]", "said.stdout in ['a', 'b']"),
-    *("jobs.matches == []", "jobs.matches | length > 3", "jobs.matches[0] in jobs.leftover", "'a' < said.stdout"),
+    *("jobs.matches == []", "boot.last == none", "jobs.matches | length > 3", "jobs.matches[0] in jobs.leftover", "'a' < said.stdout"),
     *("said.stdout | int > 3", "said.stdout | default(3) > 3", "(said.value or 'nobody') == 3", "'user' in jobs"),
     *("(gpus.count if said.value else 'none') == 'none'", "(said.value or gpus.count) > 'a'", "'3' > said.value"),
     *("jobs.matches | map('upper') | map(attribute='x') | first > 3", "gpus.count * said.value == 'x'"),
     *("history.last('changed') is none or history.last('changed') > 1800", "often | sustained('count > 3', '10s')"),
     *("jobs.leftover | selectattr('seconds', 'gt', 9) | list", "jobs.leftover | selectattr('user') | list"),
     *("[gpus.count, 'a'] | first == 'a'", "none in inputs.words", "'a' in [1, 'a']", "said.stdout.split(',')[0] > 3"),
+    "(gpus if said.value else jobs).count > 'a'",
     "{% set gpus = [1] %}{{ gpus > 3 }}{% for jobs in [1] %}{{ jobs > 3 }}{% endfor %}",
 )  # fmt: skip
 
@@ -105,7 +109,7 @@ def test_what_can_never_be_is_one_mistake_with_what_was_meant(expression):
     """Mutants: ``type_of`` without one of its cases; ``_fault`` without one of its; ``_of_probe`` without series."""
     said = mistakes(expression)
     assert NEVER[expression] in said
-    assert said.startswith("toy.yaml:17:")
+    assert said.startswith("toy.yaml:18:")
     assert len(said.splitlines()) == 1
 
 

@@ -65,6 +65,7 @@ TWO = {
     "a value and a place": ("diagnose:\n  - id: jobs\n    command: uptime\n    argv: [x]\n", ("expected a mapping of arguments", "'argv' is an argument of command: indent it below")),
     "an action and a name": (PROBE.replace("processes", "proceses") + USES.replace("jobs.matches", "nobody.x"), ("'proceses'", "the name 'nobody' is not defined")),
     "an id with a comma": (PROBE.replace("id: jobs", "id: jobs, more") + USES.replace("jobs.matches", "nobody.x"), ("unknown key 'more'", "'nobody'")),
+    "a section and a key in it": (PROBE + USES.replace("findings", "finding").replace("severity", "serverity"), ("4:1: unknown key 'finding'", "5:37: unknown key 'serverity'")),
     "an action twice": (PROBE.replace("processes", "proceses") + "  - {id: other, proceses: {}}\n" + USES, ("3:16:", "4:17:")),
     "no action, and a key of others": ("diagnose:\n  - {id: jobs, register: x}\n" + USES, ("names no action", "unknown key 'register'")),
     "two arguments that are missing": (PROBE.replace("patterns: [train]", "") + "  - {id: other, processes: {}}\n" + USES, ("3:16:", "4:17:")),

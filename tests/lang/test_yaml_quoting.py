@@ -36,6 +36,7 @@ UNQUOTED = {
     "a brace that is open": ("    evidence: {a: b\n    when: x", "7:15: the { that begins here is never closed: `evidence: {a: b`"),
     "a bracket in braces": ("    evidence: {a: b == [], c: d}", '7:19: a text with [ or { in it, within { }, needs quotes: `a: "b == []"`'),
     "an index in braces": ("    evidence: {c: d, a: b[0].x}", '7:25: a text with [ or { in it, within { }, needs quotes: `a: "b[0].x"`'),
+    "brackets in quotes": ("    say: \"a [{{ b }}]\" c", """7:10: a text that begins with a quote and goes on behind its end needs quotes: `say: '"a [{{ b }}]" c'`"""),
     "a long text": ("    say: error: " + "x" * 100, "7:10: a text with `: ` in it needs quotes"),
 }  # fmt: skip
 OTHERWISE = {
@@ -60,6 +61,8 @@ def test_a_value_that_needs_quotes_is_one_mistake_with_its_place(kind):
     assert words in only
     if kind in UNQUOTED:
         assert only.startswith(f"toy.yaml:{words}")
+    if kind == "a long text":
+        assert "xxx" not in only
 
 
 @every_row(
@@ -76,7 +79,10 @@ def test_nothing_is_repeated_of_a_file_that_is_not_ours(text):
     "text",
     [
         "    when: &there jobs.matches\n",
+        "    when: jobs.matches\n    say: &word it is gone\n  - {id: other, severity: info, when: jobs.matches, say: *word}\n"
+        "  - id: third\n    severity: info\n    when: jobs.matches\n    say: |\n      say: &other it is gone\n",
         "    when: jobs.matches\n    say: &word it is gone\n  - {id: other, severity: info, when: jobs.matches, say: *word}\n",
+        "    when: jobs.matches\n    say: &word 'it is gone'\n",
         "    when: jobs.matches\n    say: |\n      say: &word it is gone\n",
         "    when: jobs.matches\n    say: 'say: &word it is gone'\n",
     ],
@@ -84,3 +90,9 @@ def test_nothing_is_repeated_of_a_file_that_is_not_ours(text):
 def test_an_anchor_that_may_be_meant_is_no_mistake(text):
     """Mutants: ``unused_anchors`` that asks neither for aliases nor for the kind of text."""
     assert load_playbook(HEAD + text, "toy.yaml", discover())
+
+
+def test_only_the_anchor_that_is_not_used_is_a_mistake():
+    text = "    when: jobs.matches\n    say: &word it is gone\n  - {id: other, severity: info, when: jobs.matches, say: *word}\n"
+    (only,) = mistakes(text + "  - id: third\n    severity: info\n    when: jobs.matches\n    say: &more of it")
+    assert "toy.yaml:13:10: " in only

@@ -115,11 +115,14 @@ def _template(here: str, line: int, column: int) -> _Value | None:
     value = _of_line(here, line)
     if value and value.text.startswith("{{") and value.column <= column:
         return value
-    within = [found for found in INNER.finditer(here) if found.start("value") <= column]
-    last = within[-1] if within else None
-    if last is None:
-        return None
-    return _Value(line, last.start("value"), f"{last['key']}: " if last["key"] else "", last["value"].rstrip())
+    within = [found for found in INNER.finditer(_masked(here)) if found.start("value") <= column]
+    return _found(within[-1], here, line) if within else None
+
+
+def _found(found: re.Match[str], here: str, line: int) -> _Value:
+    """What was *found* within [ ] or { } of a line."""
+    key, value = (here[slice(*found.span(group))] if found[group] else "" for group in ("key", "value"))
+    return _Value(line, found.start("value"), f"{key}: " if key else "", value.rstrip())
 
 
 def _alias(value: _Value | None, column: int) -> Quoting | None:
@@ -130,26 +133,30 @@ def _alias(value: _Value | None, column: int) -> Quoting | None:
 
 def _with_colon(value: _Value | None, column: int) -> Quoting | None:
     """The text in which the colon at *column* stands."""
-    if value and value.before and value.column < column and re.search(r":(?:[ ]|$)", value.text):
+    if (
+        value
+        and value.before
+        and value.text[0] not in "[{"
+        and value.column < column
+        and re.search(r":(?:[ ]|$)", value.text)
+    ):
         return value.needs_quotes("a text with `: ` in it")
     return None
 
 
 def _colon_within(here: str, line: int, column: int) -> Quoting | None:
     """The same within { }."""
-    for found in MEMBER.finditer(here):
+    for found in MEMBER.finditer(_masked(here)):
         if found.start("value") < column <= found.end("value") + 1 and re.search(r":(?:[ ]|$)", found["value"]):
-            value = _Value(line, found.start("value"), f"{found['key']}: ", found["value"].rstrip())
-            return value.needs_quotes("a text with `: ` in it")
+            return _found(found, here, line).needs_quotes("a text with `: ` in it")
     return None
 
 
 def _bracket_within(here: str, line: int, column: int) -> Quoting | None:
     """The text within { } in which the bracket at *column* stands."""
-    for found in BRACKETED.finditer(here):
+    for found in BRACKETED.finditer(_masked(here)):
         if found.start("bracket") == column:
-            value = _Value(line, found.start("value"), f"{found['key']}: ", found["value"].rstrip())
-            return value.needs_quotes("a text with [ or { in it, within { },")
+            return _found(found, here, line).needs_quotes("a text with [ or { in it, within { },")
     return None
 
 
@@ -164,11 +171,18 @@ def _unclosed(lines: list[str], line: int, opened: tuple[int, int]) -> Quoting |
     )
     bracket = lines[first][column : column + 1]
     if depth > 0 and next_key and bracket in ("[", "{"):
-        return Quoting(first, column, f"the {bracket} that begins here is never closed: `{lines[first].strip()}`")
+        return Quoting(
+            first, column, f"the {bracket} that begins here is never closed: `{lines[first].strip()[:LONGEST]}`"
+        )
     return None
 
 
 def _depth(text: str) -> int:
     """How many brackets are open at the end of *text*."""
-    plain = re.sub(r"""(?<!\w)(?:'[^'\n]*'|"(?:[^"\\\n]|\\.)*")""", "", text)
+    plain = _masked(text)
     return sum(plain.count(each) for each in "[{") - sum(plain.count(each) for each in "]}")
+
+
+def _masked(text: str) -> str:
+    """*text*, as long as it is, without anything that could be taken for YAML in its texts in quotes."""
+    return re.sub(r"""(?<!\w)(?:'[^'\n]*'|"(?:[^"\\\n]|\\.)*")""", lambda found: "'" + "x" * (len(found[0]) - 1), text)
