@@ -80,7 +80,7 @@ def test_check_takes_directories_and_without_any_those_of_the_directory_playbook
     assert [line.split(":")[0] for line in said.out.splitlines()] == [
         f"{folder.name}/{it}.yaml" for it in ("one", "two")
     ]
-    assert said.err.count(f"{folder.name}/bad.yaml:2:13") == (2 if len(given) == 2 else 1), said.err
+    assert said.err.count(f"{folder.name}/bad.yaml:2:14") == (2 if len(given) == 2 else 1), said.err
 
 
 def test_check_says_where_no_playbook_is(tmp_path):
