@@ -16,11 +16,12 @@ from engine.lang.history_calls import PastNames
 from engine.lang.lenient_read import mapping, texts_in
 from engine.lang.mistakes.field_types import types_of_names
 from engine.lang.mistakes.follow_on import lost_names
+from engine.lang.mistakes.shorthand_faults import faults_in_shorthand
 from engine.lang.name_resolution import ROOTS, Allowed, Naming, broken, of_sample
 from engine.lang.playbook_schema import ONLY_IN
 from engine.lang.secret_uses import carriers
 from engine.lang.sections.comparisons import faults_in_comparison, faults_of_included
-from engine.lang.shorthand import guards_of, late_names, values_of, with_values, written_out
+from engine.lang.shorthand import guards_of, values_of, written_out
 from engine.lang.static_arguments import faults_in_arguments, faults_in_samples, unseen
 from engine.lang.yaml_source import Document, Path
 from engine.protocols import Action
@@ -46,22 +47,9 @@ def faults_in_values(
 
     *document* is not written out yet.
     """
-    values, guards = values_of(document), guards_of(document)
-    naming, found = Naming(document), dict[str, list[Problem]]()
-    if not values and not guards:
-        return found
-    allowed = _Checking(book, written_out(document), actions, brought).of_values()
-    for name in values:
-        if late := late_names(document, name):
-            words = f"a value may name only those before it, and {', '.join(late)} is not"
-            found[name] = [document.problem(("let", name), words)]
-        elif problems := list(naming.expression(values_of(document, found)[name], ("let", name), allowed)):
-            found[name] = problems
-    for place, number in ((place, int(place[len("findings[") : -1])) for place in guards):
-        guard = with_values(guards[place], values_of(document, found))
-        if problems := list(naming.expression(guard, ("findings", number, "when"), allowed)):
-            found[place] = problems
-    return found
+    if not values_of(document) and not guards_of(document):
+        return {}
+    return faults_in_shorthand(document, _Checking(book, written_out(document), actions, brought).of_values())
 
 
 class _Checking:
