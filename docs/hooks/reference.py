@@ -405,9 +405,12 @@ def commands() -> Iterator[tuple[str, ...]]:
 
 
 def _playbooks() -> str:
-    lines: list[str] = []
-    for path in sorted(LIBRARY.glob("*.yaml")):
-        book = yaml.load(path.read_text(), yaml.BaseLoader)  # noqa: S506 - texts, lists and mappings, as they are written
+    books = [
+        yaml.load(path.read_text(), yaml.BaseLoader)  # noqa: S506 - texts, lists and mappings, as they are written
+        for path in sorted(LIBRARY.glob("*.yaml"))
+    ]
+    lines = [_symptoms(books), ""]
+    for book in books:
         lines += [f"## {book['name']}", "", escaped(str(book.get("about", ""))), ""]
         lines += [f"Default hosts: `{book['hosts']}`.", ""] if book.get("hosts") else []
         rows = []
@@ -418,8 +421,19 @@ def _playbooks() -> str:
         steps = [str(step.get("name") or step.get("id")) for step in book.get("remediate") or ()]
         lines += ["It can change, in this order:", "", *(f"1. {escaped(step)}" for step in steps), ""] if steps else []
         lines += [] if steps else ["It changes nothing.", ""]
-        lines += [f"`runbook show {book['name']}` prints all of it in words.", ""]
+        lines += [f"`runbook show {book['name']}` says what it finds and does.", ""]
     return "\n".join(lines)
+
+
+def _symptoms(books: Sequence[Mapping[str, Any]]) -> str:
+    """The texts of errors, in their order, each with the playbook for it; patterns are for `runbook find`."""
+    rows = [
+        (f"`{text}`", f"[{book['name']}](#{book['name']})")
+        for book in books
+        for text in book.get("symptom") or ()
+        if isinstance(text, str)
+    ]
+    return table(("what you read", "playbook"), sorted(rows, key=lambda row: row[0].lower()))
 
 
 def _shown(value: Any) -> str:

@@ -54,7 +54,7 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
     found, blind = [*_causes(host)], [*_blind(host, failed, in_short)]
     warnings = [*_warnings(host)]
     if not found and host.verdict is Verdict.UNKNOWN and advised(host):
-        found, warnings = warnings, []
+        found, warnings = [line.partition(" ")[2] for line in warnings], []
     if not found:
         found, blind = blind[:1], blind[1:]
     if not found and host.verdict is Verdict.FAILED:
@@ -104,8 +104,9 @@ def _causes(host: HostResult) -> Iterator[str]:
     yield from map(_named, drivers[:1])
     if further := drivers[1:]:
         yield f"also {_listed([_named(finding) for finding in further])}"
-    if gone := [_named(finding) for finding in host.findings if finding.status is Presence.GONE]:
-        yield f"gone: {_listed(gone)}"
+    gone = [finding for finding in host.findings if finding.status is Presence.GONE]
+    if gone:
+        yield _listed([f"{finding.id} is gone (was: {finding.say or finding.id})" for finding in gone])
 
 
 def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInShort) -> Iterator[str]:
@@ -118,7 +119,7 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN and finding.severity.drives]
     reasons = grouped((_core(finding.why or "", in_short), finding.id) for finding in unknown)
     if follows := [name for why, names in reasons.items() for name in names if in_short.rests_on(why)]:
-        yield f"not known without {_names([step.id for step in failed])}: {_names(follows)}"
+        yield f"not known, as {_names([step.id for step in failed])} did not answer: {_names(follows)}"
     if left_out := [name for why, names in reasons.items() for name in names if UNMEASURED in why]:
         yield f"not measured in a dry run without --scratch: {_names(left_out)}"
     others = [(why, names) for why, names in reasons.items() if not _is_said(why, in_short)]
@@ -128,7 +129,7 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
         yield f"unknown, too: {_names(left)} (-v: why)"
     changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE and step.status in _HELD]
     if held := _held_by_blindness({step.id: in_short(step.why) for step in changes}, in_short):
-        yield f"not done without that: {_names(held)}"
+        yield f"not done, as that is not known: {_names(held)}"
 
 
 def _warnings(host: HostResult) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A value that needs quotes is named with its place, and shown with them."""
+"""A value that needs quotes is named with its place, and shown with them where it is a sentence."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ UNQUOTED = {
     "a template with more": ("    say: {{ x }} y", '7:10: a value that begins with {{ needs quotes: `say: "{{ x }} y"`'),
     "a template": ("    say: {{ x }}", '7:10: a value that begins with {{ needs quotes: `say: "{{ x }}"`'),
     "a template with a text": ("    say: {{ x['a'] ~ \"b\" }}", """7:10: a value that begins with {{ needs quotes: `say: '{{ x[''a'']"""),
-    "a template in a list": ("    advise:\n      - {{ x }} y", '8:9: a value that begins with {{ needs quotes: `- "{{ x }} y"`'),
-    "a template in brackets": ("    advise: [a, {{ x }} y]", '7:17: a value that begins with {{ needs quotes: `"{{ x }} y"`'),
+    "a template in a list": ("    advise:\n      - {{ x }} y", '8:9: a value that begins with {{ needs quotes: `- "..."`'),
+    "a template in brackets": ("    advise: [a, {{ x }} y]", '7:17: a value that begins with {{ needs quotes: `"..."`'),
     "a template in braces": ("    evidence: {a: b, c: {{ x }}}", '7:25: a value that begins with {{ needs quotes: `c: "{{ x }}"`'),
     "a comment behind it": ("    say: {{ x }} y # z", '7:10: a value that begins with {{ needs quotes: `say: "{{ x }} y"`'),
     "a colon": ("    say: error: no job", '7:10: a text with `: ` in it needs quotes: `say: "error: no job"`'),
-    "a colon in a list": ("    advise:\n      - a b: c: d", '8:9: a text with `: ` in it needs quotes: `- "a b: c: d"`'),
+    "a colon in a list": ("    advise:\n      - a b: c: d", '8:9: a text with `: ` in it needs quotes: `- "..."`'),
     "a colon at the end": ("    say: see below:", '7:10: a text with `: ` in it needs quotes: `say: "see below:"`'),
-    "a colon in braces": ("    evidence: {a: b: c}", '7:19: a text with `: ` in it needs quotes: `a: "b: c"`'),
+    "a colon in braces": ("    evidence: {a: b: c}", '7:19: a text with `: ` in it needs quotes: `a: "..."`'),
     "an alias": ("    say: *job is gone", '7:10: a text that begins with * (which means an alias) needs quotes: `say: "*job is gone"`'),
     "an anchor": ("    when: jobs.matches\n    say: &job is gone", '8:10: a text that begins with & (which means an anchor, and none'),
     "an at": ("    say: @job", "7:10: a value cannot begin with '@' in YAML (put the whole value in quotes)"),
@@ -31,11 +31,11 @@ UNQUOTED = {
     "a text in quotes with more": ("    when: 'x' in jobs.users", """7:11: a text that begins with a quote and goes on behind its end needs quotes: `when: "'x' in jobs.users"`"""),
     "brackets with more": ("    say: [a-z]+ is gone", '7:10: a text that begins with [ and goes on behind its end needs quotes: `say: "[a-z]+ is gone"`'),
     "braces with more": ("    say: {a} is gone", '7:10: a text that begins with { and goes on behind its end needs quotes: `say: "{a} is gone"`'),
-    "a bracket that is open": ("    advise: [pattern\n    when: x", "7:13: the [ that begins here is never closed: `advise: [pattern`"),
-    "a bracket that is open at the end": ("    advise: [pattern", "7:13: the [ that begins here is never closed: `advise: [pattern`"),
-    "a brace that is open": ("    evidence: {a: b\n    when: x", "7:15: the { that begins here is never closed: `evidence: {a: b`"),
-    "a bracket in braces": ("    evidence: {a: b == [], c: d}", '7:19: a text with [ or { in it, within { }, needs quotes: `a: "b == []"`'),
-    "an index in braces": ("    evidence: {c: d, a: b[0].x}", '7:25: a text with [ or { in it, within { }, needs quotes: `a: "b[0].x"`'),
+    "a bracket that is open": ("    advise: [pattern\n    when: x", "7:13: the [ that begins here is never closed: `advise: [`"),
+    "a bracket that is open at the end": ("    advise: [pattern", "7:13: the [ that begins here is never closed: `advise: [`"),
+    "a brace that is open": ("    evidence: {a: b\n    when: x", "7:15: the { that begins here is never closed: `evidence: {`"),
+    "a bracket in braces": ("    evidence: {a: b == [], c: d}", '7:19: a text with [ or { in it, within { }, needs quotes: `a: "..."`'),
+    "an index in braces": ("    evidence: {c: d, a: b[0].x}", '7:25: a text with [ or { in it, within { }, needs quotes: `a: "..."`'),
     "brackets in quotes": ("    say: \"a [{{ b }}]\" c", """7:10: a text that begins with a quote and goes on behind its end needs quotes: `say: '"a [{{ b }}]" c'`"""),
     "a long text": ("    say: error: " + "x" * 100, "7:10: a text with `: ` in it needs quotes"),
 }  # fmt: skip

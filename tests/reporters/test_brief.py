@@ -99,17 +99,17 @@ def test_a_probe_that_failed_is_said_once_and_what_rests_on_it_is_only_named():
     lines = brief_lines(host(1, Verdict.UNKNOWN, *steps, findings=(*blind, other, minor)))
     assert lines == [
         f"unknown: failed gpus: {why}",
-        "not known without gpus: f0, f1, f2, f3, f4, f5 and 2 more",
+        "not known, as gpus did not answer: f0, f1, f2, f3, f4, f5 and 2 more",
         "unknown: log: no such file",
-        "not done without that: stop, reset",
+        "not done, as that is not known: stop, reset",
     ]
     hung = finding("hung", say=f"nvidia-smi hangs: {why}", advise=("Look.",))
     lines = brief_lines(host(1, Verdict.UNKNOWN, *steps, findings=(*blind, hung)))
     assert lines == [
         f"unknown: hung: nvidia-smi hangs: {why}",
         "next: Look.",
-        "not known without gpus: f0, f1, f2, f3, f4, f5 and 2 more",
-        "not done without that: stop, reset",
+        "not known, as gpus did not answer: f0, f1, f2, f3, f4, f5 and 2 more",
+        "not done, as that is not known: stop, reset",
     ]
 
 
@@ -144,7 +144,7 @@ FINE = {
     ),
     "resolved": (
         host(1, Verdict.RESOLVED, step(Status.CHANGED, "ended 3"), findings=(finding(status=Presence.GONE),)),
-        ["resolved: gone: xid: XID on 3 GPUs", "changed stop: ended 3"],
+        ["resolved: xid is gone (was: XID on 3 GPUs)", "changed stop: ended 3"],
     ),
     "cancelled": (
         host(1, Verdict.CANCELLED, error="interrupted"),

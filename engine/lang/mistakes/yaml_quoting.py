@@ -8,6 +8,12 @@ from dataclasses import dataclass
 LONGEST = 100
 """Characters of a value that is shown with its quotes."""
 
+NAMES_ONLY = re.compile(r"\{\{[\w.\s|()]*\}\}")
+"""A template that has nothing but names in it."""
+
+SENTENCES = frozenset({"about", "advise", "each", "name", "say", "text", "when", "while"})
+"""Keys whose values are shown; those of others may be secrets, which nobody has found yet in a file that is no YAML."""
+
 ENTRY = re.compile(r"""[ ]*(?:-[ ]+)*(?:(?P<key>[\w.-]+|"[^"]*"|'[^']*'):[ ]+)?(?P<value>\S.*)""")
 """A line with a value, which may have a key."""
 
@@ -48,8 +54,9 @@ class _Value:
 
     def needs_quotes(self, what: str) -> Quoting:
         """That *what*, which this value is, needs quotes."""
-        shown = f": `{self.before}{in_quotes(self.text)}`" if len(self.text) <= LONGEST else ""
-        return Quoting(self.line, self.column, f"{what} needs quotes{shown}")
+        is_shown = self.before.removesuffix(": ") in SENTENCES or NAMES_ONLY.fullmatch(self.text)
+        shown = in_quotes(self.text) if is_shown and len(self.text) <= LONGEST else '"..."'
+        return Quoting(self.line, self.column, f"{what} needs quotes: `{self.before}{shown}`")
 
 
 def in_quotes(value: str) -> str:
@@ -171,9 +178,9 @@ def _unclosed(lines: list[str], line: int, opened: tuple[int, int]) -> Quoting |
     )
     bracket = lines[first][column : column + 1]
     if depth > 0 and next_key and bracket in ("[", "{"):
-        return Quoting(
-            first, column, f"the {bracket} that begins here is never closed: `{lines[first].strip()[:LONGEST]}`"
-        )
+        key = re.search(r"[\w.-]+: $", lines[first][:column])
+        shown = f": `{key[0]}{bracket}`" if key else ""
+        return Quoting(first, column, f"the {bracket} that begins here is never closed{shown}")
     return None
 
 
