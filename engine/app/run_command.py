@@ -118,6 +118,8 @@ def origin_of_playbook(order: Order, options: Options, command: str) -> RunOrigi
 class Sources:
     """What a command line names, read: the files, the inputs and the hosts."""
 
+    name: str
+    """What the playbook was called by: a name, or a path."""
     playbook: Playbook
     inventory: Inventory
     inputs: Mapping[str, Json]
@@ -141,7 +143,7 @@ def read_sources(name: str, options: Options, problems: list[Problem]) -> Source
         problems += problems_with_variables(playbook.limits, chosen.hosts)
     if playbook is None or inventory is None or inputs is None or chosen is None:
         return None
-    return Sources(playbook=playbook, inventory=inventory, inputs=inputs, given=given, selection=chosen)
+    return Sources(name=name, playbook=playbook, inventory=inventory, inputs=inputs, given=given, selection=chosen)
 
 
 def order_from(sources: Sources | None, options: Options, person: Person, problems: list[Problem]) -> Order:
@@ -152,7 +154,7 @@ def order_from(sources: Sources | None, options: Options, person: Person, proble
     if options["only"] == "diagnose":
         if options.get("settle") and not options["plan_only"]:
             raise ConfigError("--only diagnose changes nothing, and --settle may: give one of them")
-        playbook = only_diagnosing(playbook)
+        playbook = only_diagnosing(playbook, sources.name)
     parts = _or_problems(problems, lambda: inputs_of_parts(playbook, inputs)) or {}
     problems += problems_with_references(playbook, sources.inventory, sources.selection.hosts)
     problems += problems_with_inputs_given(playbook, discover(), parts, places_of(sources.given)) if parts else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -88,9 +89,10 @@ def with_tags(playbook: Playbook, wanted: Sequence[str], skipped: Sequence[str])
     return _each_step(playbook, chosen)
 
 
-def only_diagnosing(playbook: Playbook) -> Playbook:
-    """*playbook* without its changes; a finding that there is one for says how to see what that would do."""
-    line = f"See what would be done about it: `runbook run {playbook.name} --hosts {{{{ host.name }}}} --dry-run`."
+def only_diagnosing(playbook: Playbook, name: str) -> Playbook:
+    """*playbook*, called by *name*, without its changes; a finding that has one says how to see what that would do."""
+    called = shlex.quote(name).replace("{", "").replace("}", "")
+    line = f"See what would be done about it: `runbook run {called} --hosts {{{{ host.name }}}} --dry-run`."
     treated = {name for step in playbook.remediate for name in step.for_}
     findings = (
         replace(rule, advise=(line, *rule.advise)) if rule.id in treated and rule.severity.drives else rule

@@ -53,7 +53,8 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
     changes = [] if declined or _is_only_error(host) else _changes(host, in_short)
     found, blind = [*_causes(host)], [*_blind(host, failed, in_short)]
     warnings = [*_warnings(host)]
-    if not found and host.verdict is Verdict.UNKNOWN and advised(host):
+    advice = advised(host)
+    if not found and host.verdict is Verdict.UNKNOWN and advice and advice[0].severity is Severity.WARNING:
         found, warnings = [line.partition(" ")[2] for line in warnings], []
     if not found:
         found, blind = blind[:1], blind[1:]

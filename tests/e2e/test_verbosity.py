@@ -43,7 +43,7 @@ def test_a_diagnosis_advises_the_dry_run_first_and_leaves_out_what_does_not_fit(
     lines = here("--only", "diagnose").out.splitlines()
     assert lines[2:5] == [
         "here: unresolved: unmarked: there is no mark",
-        "  next: See what would be done about it: `runbook run mark --hosts here --dry-run`.",
+        "  next: See what would be done about it: `runbook run mark.yaml --hosts here --dry-run`.",
         "  else: Write it by hand. (2 more: -v)",
     ]
     found = json.loads(here("--only", "diagnose", "--output", "json").out)["hosts"][0]["findings"][0]

@@ -113,6 +113,23 @@ def test_a_probe_that_failed_is_said_once_and_what_rests_on_it_is_only_named():
     ]
 
 
+def test_of_a_host_of_which_something_is_unknown_a_warning_with_advice_is_the_cause_and_an_information_is_not():
+    blind = finding(
+        "stuck", Presence.UNKNOWN, why="`when` cannot be evaluated: load has no value (null), in what a saw"
+    )
+    warned = finding("unmeasured", severity=Severity.WARNING, say="the load is not known", advise=("Look.",))
+    told = finding("summary", severity=Severity.INFO, say="2 GPUs", advise=("Read.",))
+    assert brief_lines(host(1, Verdict.UNKNOWN, findings=(blind, warned, told))) == [
+        "unknown: unmeasured: the load is not known",
+        "next: Look.",
+        "unknown: stuck: load has no value (null)",
+    ]
+    assert brief_lines(host(1, Verdict.UNKNOWN, findings=(blind, told)))[:2] == [
+        "unknown: stuck: load has no value (null)",
+        "info summary: 2 GPUs",
+    ]
+
+
 def test_more_reasons_than_are_shown_are_named_with_the_way_to_them():
     blind = tuple(finding(f"f{it}", Presence.UNKNOWN, why="x" * (it + 1)) for it in range(SHOWN_UNKNOWN + 2))
     lines = brief_lines(host(1, Verdict.UNKNOWN, findings=blind))
