@@ -357,13 +357,16 @@ def perform(
     with outputs:
         code = go(run, options, person, stops_before=stops_before)
     if stops_before and run.waiting and options["output"] == "console" and options.get("typed"):
-        person.say(f"to do it, after a yes: {run.masked_value(_typed_to_do_it(options['typed']))}")
+        person.say(
+            f"to do it, after a yes: {run.masked_value(_typed_to_do_it(options['typed'], options, order.playbook))}"
+        )
     return outputs.code(code)
 
 
-def _typed_to_do_it(typed: Sequence[str]) -> str:
+def _typed_to_do_it(typed: Sequence[str], options: Options, playbook: Playbook) -> str:
     """The command line *typed* as it is typed to do what the plan shows, without the secrets in it."""
     words = [word for word in masked_argv(typed) if word != ONLY_PLAN]
+    words += [] if options["hosts"] else ["--hosts", playbook.hosts]  # a change takes no hosts that nobody has named
     return shlex.join(["runbook", *words])
 
 

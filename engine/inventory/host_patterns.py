@@ -294,7 +294,9 @@ OWN = ("name", "user", "transport", "group")
 
 def _values(host: Host, key: str) -> tuple[str, ...] | None:
     """What ``key=value`` compares for *host*, as text; None where it has no such key."""
-    own = {"name": (host.name,), "user": (host.user,), "transport": (host.transport,), "group": host.groups}
+    own = {"name": (host.name,), "user": (host.user,), "transport": (host.transport,)}
+    if key == "group":  # also one whose bare name means something else, too
+        return tuple(dict.fromkeys((*host.groups, *traits(host).get("group", ()))))
     if key in own:
         return own[key]
     formed = traits(host)

@@ -88,7 +88,11 @@ def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:
 
 def without_addresses(host: HostResult) -> HostResult:
     """*host* as others that cannot be reached for the same reason are shown together with it."""
-    return replace(host, error=ADDRESS.sub(r"\1", host.error)) if host.error else host
+    if not host.error:
+        return host
+    error = ADDRESS.sub(r"\1", host.error)
+    steps = (replace(step, why=step.why.replace(host.error, error)) for step in host.steps)
+    return replace(host, error=error, steps=tuple(steps))
 
 
 def _is_only_error(host: HostResult) -> bool:
@@ -151,6 +155,13 @@ def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
             lines += _plan(step, steps)
         elif _is_told(step, planned=planned, changing=planned or any(each.planned for each in steps)):
             lines.append(short(step_line(step), MOST))
+        elif (
+            host.verdict is Verdict.UNRESOLVED
+            and step.phase is Phase.REMEDIATE
+            and step.status is Status.OK
+            and step.why
+        ):
+            lines.append(short(step_line(step), MOST_BELOW))  # it was called for, and found nothing to do
     held = {step.id: step.why for step in steps if step.status in _HELD}
     follows = _held_by_blindness(held, in_short)
     reasons = grouped((_core(why, in_short), name) for name, why in held.items() if name not in follows)

@@ -335,7 +335,10 @@ def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_onc
 def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage):
     job = stage.job()
     state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,))), machine)
-    assert ([it.pid for it in state.leftover], state.summary) == ([job.pid], "1 process of the job is left over")
+    assert ([it.pid for it in state.leftover], state.summary) == (
+        [job.pid],
+        "1 process of the job is left over, without a GPU",
+    )
     assert all("pid" in it or "service" in it or "container" in it for it in state.starters)
 
 

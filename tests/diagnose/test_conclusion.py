@@ -106,3 +106,10 @@ def test_a_playbook_of_the_users_own_that_is_broken_is_left_out_and_named(tmp_pa
     assert list(known.faulty) == ["broken"]
     assert known.faulty["broken"].endswith("(runbook check broken)")
     assert next(iter(playbooks_of_a_host(known))) == "of_own"
+
+
+def test_the_line_to_go_on_with_names_the_inventory_that_was_given():
+    """Mutant: ``_next`` without it: another host of that name is asked."""
+    seen = concluded(host("b_held"), BOOKS, " -i other.yaml")
+    assert seen.cause
+    assert seen.cause.next == "runbook run zombie-gpu --hosts gpu-01 -i other.yaml --dry-run"

@@ -202,6 +202,30 @@ def test_hosts_that_cannot_be_reached_for_one_reason_are_one_line_whatever_their
     assert one[1].startswith("  next: check the address in the inventory")
 
 
+def test_the_steps_of_hosts_that_cannot_be_reached_say_nothing_of_their_own():
+    def down(number: int) -> HostResult:
+        error = f"10.0.0.{number}:22: connection refused"
+        return host(
+            number, Verdict.UNREACHABLE, step(Status.UNREACHABLE, error), step(Status.UNREACHABLE, error), error=error
+        )
+
+    assert shown(down(1), down(2))[:2] == [
+        "gpu-[01-02]: unreachable: connection refused",
+        "  next: nothing listens on this port: check that host and sshd are up, and the address and port",
+    ]
+    cut = replace(
+        down(3), steps=(step(Status.CHANGED, "ended 3"), step(Status.UNREACHABLE, "10.0.0.3:22: connection refused"))
+    )
+    assert "  changed stop: ended 3" in shown(cut)
+
+
+def test_a_step_that_was_called_for_and_found_nothing_to_do_says_so():
+    nothing = step(Status.OK, "nothing to remove matches /tmp/x", id="clean")
+    lines = brief_lines(host(1, Verdict.UNRESOLVED, nothing, findings=(finding("full", say="no room"),)))
+    assert lines == ["unresolved: full: no room", "ok clean: nothing to remove matches /tmp/x"]
+    assert "ok clean" not in "".join(brief_lines(host(1, Verdict.RESOLVED, nothing)))
+
+
 def run_of(*hosts: HostResult, verbosity: Verbosity, code: int = 0, mode: Mode = Mode.RUN) -> str:
     stream = io.StringIO()
     reporter = make("console", stream, verbosity)

@@ -175,7 +175,7 @@ def _summary(leftover: tuple[Process, ...]) -> str:
     if not leftover:
         return "no process is left over"
     if not holders:
-        return f"{plural(others, 'process')} of the job {'is' if others == 1 else 'are'} left over"
+        return f"{plural(others, 'process')} of the job {'is' if others == 1 else 'are'} left over, without a GPU"
     paths = dict.fromkeys(path for process in holders for path in process.devices)
     held = ", ".join([path for path in paths if path[-1:].isdigit()] or paths)
     words = f"{plural(len(holders), 'leftover process')} {'holds' if len(holders) == 1 else 'hold'} {held}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 
@@ -66,7 +67,8 @@ def _diagnose_hosts(options: Options, person: Person, hiding: SecretMasking) -> 
     if options["output"] == "console":
         person.say(f"asking {plural(len(chosen.hosts), 'host')} what {plural(len(books), 'playbook')} would ask")
     code, results = Run(order, (), stop).probed()
-    _show([concluded(result, books) for result in results], options["output"])
+    where = "".join(f" -i {shlex.quote(path)}" for path in options["inventory"])
+    _show([concluded(result, books, where) for result in results], options["output"])
     if options["output"] == "console" and (others := _not_asked(known, books)):
         person.say(f"not asked; run these by name for a job, a cluster, a container or a disk: {', '.join(others)}")
     return code

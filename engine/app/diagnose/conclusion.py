@@ -50,9 +50,12 @@ class Conclusion:
     """Why nothing is known, where no cause is."""
 
 
-def concluded(host: HostResult, books: Mapping[str, Playbook]) -> Conclusion:
-    """What *host* has by the findings of *books*, each under the prefix of its ids; the first is believed first."""
-    found = [*_errors(host, books)]
+def concluded(host: HostResult, books: Mapping[str, Playbook], where: str = "") -> Conclusion:
+    """What *host* has by the findings of *books*, each under the prefix of its ids; the first is believed first.
+
+    *where* are the options of a command line that say which inventory it is of.
+    """
+    found = [*_errors(host, books, where)]
     telling = [each for each in found if not _follows(each)] or found
     if not telling:
         why = "" if host.verdict is Verdict.HEALTHY else cause(host)
@@ -67,13 +70,16 @@ def _follows(each: Named) -> bool:
     return each.finding in FOLLOWS or (each.finding == "hung" and each.playbook != FIRST_OF_GPUS)
 
 
-def _errors(host: HostResult, books: Mapping[str, Playbook]) -> Iterator[Named]:
+def _errors(host: HostResult, books: Mapping[str, Playbook], where: str) -> Iterator[Named]:
     present = {finding.id: finding for finding in host.findings if _is_error(finding)}
     rules = [(prefix, book, rule) for prefix, book in books.items() for rule in book.findings]
     for prefix, book, rule in sorted(rules, key=lambda it: bool(it[2].part)):  # what a playbook includes comes last
         if finding := present.get(f"{prefix}_{rule.id}"):
             yield Named(
-                playbook=book.name, finding=rule.id, say=finding.say, next=_next(host.host, book, rule.id, finding)
+                playbook=book.name,
+                finding=rule.id,
+                say=finding.say,
+                next=_next(f"{host.host}{where}", book, rule.id, finding),
             )
 
 
