@@ -32,7 +32,8 @@ def test_each_fault_leads_to_its_playbook_and_nothing_is_changed(practice):
         "cpu": "healthy",
         "gone": "unreachable",
     }
-    assert seen["leftovers"]["cause"]["next"] == "runbook run zombie-gpu --hosts leftovers --dry-run"
+    line = f"runbook run zombie-gpu --hosts leftovers -i {lab.lab.inventory} --dry-run"
+    assert seen["leftovers"]["cause"]["next"] == line
     assert "refused" in seen["gone"]["why"]
     assert said.code == 1
     assert before <= lab.commands("leftovers")
