@@ -12,6 +12,7 @@ from engine.values.result import HostResult, Status, StepResult, Verdict
 from engine.wording.evidence import short
 from engine.wording.host_lines import (
     BROKEN,
+    HELD_UP,
     ReasonsInShort,
     advised,
     cancelled_lines,
@@ -132,7 +133,7 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
         yield f"unknown: {_names(names)}: {why}"
     if left := [name for _, names in others[SHOWN_UNKNOWN:] for name in names]:
         yield f"unknown, too: {_names(left)} (-v: why)"
-    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE and step.status in _HELD]
+    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE and step.status in HELD_UP]
     if held := _held_by_blindness({step.id: in_short(step.why) for step in changes}, in_short):
         yield f"not done, as that is not known: {_names(held)}"
 
@@ -162,7 +163,7 @@ def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
             and step.why
         ):
             lines.append(short(step_line(step), MOST_BELOW))  # it was called for, and found nothing to do
-    held = {step.id: step.why for step in steps if step.status in _HELD}
+    held = {step.id: step.why for step in steps if step.status in HELD_UP}
     follows = _held_by_blindness(held, in_short)
     reasons = grouped((_core(why, in_short), name) for name, why in held.items() if name not in follows)
     return [*lines, *(f"not done: {_names(names)}: {short(why, MOST_BELOW)}" for why, names in reasons.items())]
@@ -172,10 +173,9 @@ def _is_told(step: StepResult, *, planned: bool, changing: bool) -> bool:
     """Whether *step* has a line: what was done or failed, what a plan may come to, a restart that does not apply."""
     if step.status is Status.SKIPPED:
         return bool(step.condition and planned) or (step.inapplicable and changing)
-    return step.status not in (Status.OK, *_HELD)
+    return step.status not in (Status.OK, *HELD_UP)
 
 
-_HELD = (Status.BLOCKED, Status.CANCELLED)
 AFTER = re.compile(r"it comes after (\S+), which was blocked")
 
 

@@ -161,14 +161,14 @@ def cause(host: HostResult) -> str:
     causes = (
         *_lines_with(BROKEN, judged),
         *_unknown_causes(host),
-        *_lines_with(_HELD_UP, judged),
-        *_lines_with((*BROKEN, *_HELD_UP), host.steps),
+        *_lines_with(HELD_UP, judged),
+        *_lines_with((*BROKEN, *HELD_UP), host.steps),
     )
     return next(iter(causes), "no step and no finding says why: see --output json")
 
 
 BROKEN = (Status.FAILED, Status.UNKNOWN, Status.DRIFTED, Status.OWED)
-_HELD_UP = (Status.BLOCKED, Status.CANCELLED)
+HELD_UP = (Status.BLOCKED, Status.CANCELLED)
 
 
 def _lines_with(statuses: Iterable[Status], steps: Sequence[StepResult]) -> list[str]:

@@ -79,6 +79,7 @@ def test_what_git_does_not_have_is_spared(hosts, host, lost):
     assert hosts.exec(host, f"test -e {CLONE}/train.py && echo there") == "there\n"
     advise = " ".join(said.finding(host, "clone_over")["advise"])
     assert "(rm -rf AReaL || true) && git clone" in advise
+    assert "else mv AReaL AReaL.old; git clone" in advise, "what is advised first deletes nothing"
     assert "if [ -d AReaL/.git ]; then git -C AReaL fetch" in advise
 
 

@@ -14,9 +14,6 @@ from engine.facts.processes.table import COMMAND, lines_of
 from engine.values.command import Command, Completed, read_script, write_script
 from engine.values.types import Unknown, seconds
 
-USUAL = 600.0
-"""Seconds that a write may take if it does not say otherwise."""
-
 LINE = 1000
 """Characters of a line of a log that are kept."""
 
