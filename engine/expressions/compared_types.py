@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, TemplateError, nodes
@@ -60,7 +61,7 @@ def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, 
     if not MAY_COMPARE.search(template):
         return
     try:
-        tree = _PARSER.parse(template)
+        tree = _tree_of(template)
     except (TemplateError, RecursionError):  # reported elsewhere
         return
     bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
@@ -71,6 +72,12 @@ def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, 
             whole = f"`{left.written} {sign} {right.written}`" if left.written and right.written else f"`{sign}` here"
             found[f"{whole} {fault}"] = _meant(sign, left, right)
     yield from found.items()
+
+
+@lru_cache(maxsize=4096)
+def _tree_of(template: str) -> nodes.Template:
+    """*template* parsed.  Raises TemplateError or RecursionError."""
+    return _PARSER.parse(template)
 
 
 def _comparisons(tree: Any, names: Types) -> Iterator[tuple[str, _Side, _Side]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from jinja2 import TemplateError, Undefined, nodes, pass_context
-from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
 from engine.errors import ConfigError
 from engine.expressions.evaluation_errors import explained
@@ -287,12 +287,7 @@ def _text(value: Any) -> str:
 def _reason(text: str, error: Exception) -> str:
     shown = " ".join(text.split())
     shown = shown if len(shown) <= 160 else f"{shown[:157]}..."
-    match error:
-        case UndefinedError():
-            return f"`{shown}`: {error.message}"
-        case TemplateError():
-            return f"`{shown}`: {error.message or error}"
-    return f"`{shown}`: {error}"
+    return f"`{shown}`: {getattr(error, 'message', None) or error}"
 
 
 def _compiled(text: str) -> Any:
@@ -302,9 +297,13 @@ def _compiled(text: str) -> Any:
 
 def fault_in(text: str) -> str:
     """Why *text* is not a template; empty when it is one."""
+    return _fault(lambda: _parsed(text).plain or _compiled(text))
+
+
+def _fault(read: Callable[[], object]) -> str:
+    """Why *read* fails; empty when it does not."""
     try:
-        if not _parsed(text).plain:
-            _compiled(text)
+        read()
     except SecurityError as error:  # in our own words
         return str(error.message or error)
     except (TemplateError, RecursionError, SyntaxError, ValueError) as error:
@@ -317,13 +316,12 @@ def line_of_fault(text: str) -> int:
     """The line of *text* in which it stops being a template; 0 where it is one, or nobody can tell."""
     try:
         _environment().parse(text)
-    except TemplateSyntaxError as error:
-        return error.lineno
-    except (TemplateError, RecursionError, ValueError):
-        return 0
+    except (TemplateError, RecursionError, ValueError) as error:
+        return error.lineno if isinstance(error, TemplateSyntaxError) else 0
     return 0
 
 
+@cache
 def binds_tightly(expression: str) -> bool:
     """Whether no operator beside *expression* takes it to pieces: a name, an attribute, a filter, a literal."""
     try:
@@ -344,7 +342,9 @@ def fault_in_expression(expression: str) -> str:
     """Why *expression* is none; empty when it is one."""
     if is_template(expression):
         return "write an expression without {{ }}"
-    return fault_in(as_template(expression)) or fault_in("{{ " + expression + "\n}}")  # not `a) or (b`
+    braced = "{{ " + expression + "\n}}"
+    fault = fault_in(as_template(expression))
+    return fault or (_fault(lambda: _environment().parse(braced)) if ")" in expression else "")  # `a) or (b`
 
 
 def names(text: str) -> frozenset[tuple[str, str]]:

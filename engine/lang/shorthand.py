@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -106,7 +107,7 @@ class _Substitution:
         return whole[2:-3] if whole.endswith("\n}}") else written
 
     def _template(self, written: str) -> str:
-        if not any(re.search(rf"\b{re.escape(name)}\b", written) for name in self.values):
+        if not _any_of(tuple(self.values)).search(written):
             return written
         try:
             found = tokens(written)
@@ -128,6 +129,12 @@ class _Substitution:
             ):
                 words[number] = _enclosed(self.values[word], before, after)
         return "".join(words)
+
+
+@lru_cache(maxsize=64)
+def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds a text that has one of *names* as a word."""
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b" if names else r"(?!)")
 
 
 def _is_free(before: str, after: str) -> bool:
