@@ -160,11 +160,10 @@ def _draft(
 
 def _refused(step: Step, refused: StepResult, gate: Skip | Blocked | None) -> _Draft:
     malformed = refused.fault is Fault.ARGUMENTS
-    refusal = (
-        Skip(why=refused.why) if refused.status is Status.SKIPPED else Blocked(why=refused.why, malformed=malformed)
-    )
     if isinstance(gate, Skip):
         return _Draft(step=step, decision=gate)
+    blocked = Blocked(why=refused.why, malformed=malformed, rests_on=refused.rests_on)
+    refusal = Skip(why=refused.why) if refused.status is Status.SKIPPED else blocked
     return _Draft(step=step, decision=refusal, fault=refused.fault)
 
 
@@ -231,7 +230,7 @@ def _hold_back(draft: _Draft, restless: list[Step], stuck: list[str], earlier: s
         draft.dormant = draft.decision.why
     held = next((word for word in stuck if written_id(word) in draft.step.after), None)
     if held and isinstance(draft.decision, Change) and not draft.step.always:
-        draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked"), ()
+        draft.decision, draft.reach = Blocked(why=f"it comes after {held}, which is blocked", rests_on=(held,)), ()
 
 
 def _clear_the_way(draft: _Draft, restless: list[Step]) -> None:
@@ -352,7 +351,7 @@ def planned_result(draft: _Draft, planned: PlannedStep) -> StepResult:
             return replace(plain, status=Status.SKIPPED, why=why, inapplicable=draft.inapplicable and not draft.dormant)
         case Blocked(why=why):
             status = Status.DRIFTED if decision.drifted else Status.BLOCKED
-            return replace(plain, status=status, why=why, diff=decision.diff or None)
+            return replace(plain, status=status, why=why, diff=decision.diff or None, rests_on=decision.rests_on)
         case Change():
             return replace(
                 plain,

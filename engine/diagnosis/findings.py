@@ -56,13 +56,15 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
     doubtful = [
         word for word in rule.unless if found[word].status is Presence.UNKNOWN and found[word].why != _NOT_COMPARED
     ]
+    rests_on: tuple[str, ...] = ()
     match truth:
         case True | Unknown() if superseded:
             status, reason = Presence.ABSENT, f"explained by {', '.join(superseded)}"
         case True if doubtful and rule.across is None:
             status, reason = Presence.UNKNOWN, f"not known whether {', '.join(doubtful)} explains it"
-        case Unknown(why=why):
-            status, reason = Presence.UNKNOWN, why
+            rests_on = tuple(dict.fromkeys(probe for word in doubtful for probe in found[word].rests_on))
+        case Unknown(why=why, probe=probe):
+            status, reason, rests_on = Presence.UNKNOWN, why, (probe,) if probe else ()
         case True:
             status, reason = Presence.PRESENT, None
         case _:
@@ -74,6 +76,7 @@ def evaluated(rule: FindingRule, scope: Scope, found: Mapping[str, Finding]) -> 
         status=status,
         say=_said(rule.say, scope) if status is not Presence.ABSENT else "",
         why=reason,
+        rests_on=rests_on,
         evidence={name: _evidence(text, scope) for name, text in rule.evidence.items()} if present else {},
         advise=_advice(rule, scope) if status is not Presence.ABSENT else (),
     )

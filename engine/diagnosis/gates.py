@@ -22,7 +22,8 @@ def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip |
     if blind and force:
         return None
     if blind:
-        return Blocked(why="; ".join(f"{each.id} is unknown: {each.why}" for each in blind))
+        rests_on = tuple(dict.fromkeys(probe for each in blind for probe in each.rests_on))
+        return Blocked(why="; ".join(f"{each.id} is unknown: {each.why}" for each in blind), rests_on=rests_on)
     if not step.for_:
         return Skip(why="no finding calls for this step")
     gone = [each.id for each in wanted if each.status is Presence.GONE]

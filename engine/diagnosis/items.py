@@ -46,7 +46,7 @@ def step_instances(
     """Every time that *step* is to be taken, in the order of its items; or why it cannot be taken at all."""
     scope = site.scope(states, step.part)
     if step.left_out:
-        return skipped_result(step, Status.SKIPPED, step.left_out)
+        return skipped_result(step, Status.SKIPPED, step.left_out, Fault.SCRATCH)
     if not step.each:
         return (_taking(step, scope, None),)
     items = _items(step, scope)
@@ -61,12 +61,12 @@ def _items(step: Step, scope: Scope) -> list[Json] | StepResult:
     except ConfigError as error:
         return skipped_result(step, Status.BLOCKED, f"each: {error}", Fault.PROBE)
     match found:
-        case Unknown(why=why):
+        case Unknown(why=why) as unknown:
             of_each = step.when and any(root == "item" for root, _ in names(step.when))
             off = None if of_each else _guarded(step, scope)
             if off and off.status is Status.SKIPPED:
                 return off
-            return skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.PROBE)
+            return _resting_on(unknown, skipped_result(step, Status.BLOCKED, f"`each` is unknown: {why}", Fault.PROBE))
         case list() if len(found) <= MOST:
             return found
         case list():
@@ -107,8 +107,8 @@ def _guarded(step: Step, scope: Scope) -> StepResult | None:
     except ConfigError as error:
         return skipped_result(step, Status.BLOCKED, f"`when`: {error}", Fault.PROBE)
     match truth:
-        case Unknown(why=why):
-            return skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.PROBE)
+        case Unknown(why=why) as unknown:
+            return _resting_on(unknown, skipped_result(step, Status.BLOCKED, f"`when` is unknown: {why}", Fault.PROBE))
         case False:
             return skipped_result(step, Status.SKIPPED, f"when: {step.when}")
     return None
@@ -142,7 +142,8 @@ def prepare(step: Step, scope: Scope) -> Args | StepResult:
     try:
         rendered = render(step.args, scope)
     except UnknownTouched as error:
-        return skipped_result(step, Status.BLOCKED, f"its arguments depend on an unknown value: {error}", Fault.PROBE)
+        why = f"its arguments depend on an unknown value: {error}"
+        return _resting_on(error.unknown, skipped_result(step, Status.BLOCKED, why, Fault.PROBE))
     except ConfigError as error:
         return skipped_result(step, Status.BLOCKED, f"its arguments: {error}", Fault.ARGUMENTS)
     rendered = _with_words(step.args, rendered)
@@ -175,6 +176,11 @@ def _filled(what: str, text: str, scope: Scope) -> str:
     if isinstance(value, str | int | float):
         return scalar(value)
     raise ConfigError(f"{what}: {text} is not text, but {'nothing' if value is None else 'a list or a mapping'}")
+
+
+def _resting_on(unknown: Unknown, result: StepResult) -> StepResult:
+    """*result* of a step that needs what is *unknown*."""
+    return replace(result, rests_on=(unknown.probe,) if unknown.probe else ())
 
 
 def skipped_result(step: Step, status: Status, why: str, fault: Fault = Fault.NONE) -> StepResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine.values.plan import PlannedStep, Skip
+from engine.values.plan import Blocked, PlannedStep, Skip
 from engine.values.playbook import Step, written_id
 from engine.values.result import Status, StepResult
 
@@ -19,16 +19,21 @@ UNSUCCESSFUL = (
 )
 
 
-def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> tuple[Status, str] | None:
-    """How *step* ends because of what became of the steps that it names; None when it may be taken."""
+def unmet_dependency(step: Step, earlier: Sequence[StepResult]) -> Skip | Blocked | None:
+    """Why *step* is not taken, because of what became of the steps that it names; None when it may be taken."""
     for other in _named((*step.after, *step.if_changed), earlier):
         if other.status in UNSUCCESSFUL and not other.ignored and not step.always:
-            return Status.BLOCKED, f"it comes after {other.id}, which {ended(other)}"
+            return comes_after(other)
     if step.if_changed and not any(_changed(result) for result in _named(step.if_changed, earlier)):
-        return Status.SKIPPED, f"{' and '.join(step.if_changed)} changed nothing"
+        return Skip(why=f"{' and '.join(step.if_changed)} changed nothing")
     if step.if_failed and not any(_failed(result) for result in _named(step.if_failed, earlier)):
-        return Status.SKIPPED, f"{' and '.join(step.if_failed)} did not fail"
+        return Skip(why=f"{' and '.join(step.if_failed)} did not fail")
     return None
+
+
+def comes_after(other: StepResult) -> Blocked:
+    """Why a step is not taken whose ``after`` names *other*, which was not done."""
+    return Blocked(why=f"it comes after {other.id}, which {ended(other)}", rests_on=(other.id,))
 
 
 def disabled_by(planned: PlannedStep) -> str:

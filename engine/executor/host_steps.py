@@ -23,7 +23,7 @@ from engine.executor.owed import OwedRecord, OwedSettlement, owed_in
 from engine.executor.recheck import confirmed_result, patient
 from engine.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from engine.executor.revalidation import Revalidation
-from engine.executor.step_ends import as_planned, not_changed, owing, pending, plain_result
+from engine.executor.step_ends import as_planned, held_back, not_changed, owing, pending, plain_result
 from engine.executor.undoing import change_started
 from engine.executor.verification import verify
 from engine.facts.system.host_lock import LockBusy
@@ -198,16 +198,15 @@ class _Run:
         if self.broken and not (step.always or step.if_failed):
             return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; no later step runs")
         if stands := unmet_dependency(step, self.results):
-            return replace(plain, status=stands[0], why=stands[1])
+            return held_back(plain, stands)
         return None
 
     def _decided(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult | _Due:
         """The change that is due now; or how the step ends without one."""
         if barrier := self._barrier(step, planned):
-            blind = isinstance(barrier, Blocked)
-            status = Status.BLOCKED if blind else Status.SKIPPED
-            fault = Fault.ARGUMENTS if isinstance(barrier, Blocked) and barrier.malformed else Fault.PROBE
-            return replace(plain, status=status, why=barrier.why, fault=fault if blind else Fault.NONE)
+            blind = Fault.PROBE if isinstance(barrier, Blocked) else Fault.NONE
+            malformed = isinstance(barrier, Blocked) and barrier.malformed
+            return replace(held_back(plain, barrier), fault=Fault.ARGUMENTS if malformed else blind)
         at_once = not (self.wrote or self.lock.waited or self.consent is Consent.SHOWN)
         if not at_once and is_narrowed(step, self.site):
             less = narrowed(step, planned, self.site, self.watch, plain)
@@ -287,7 +286,7 @@ class _Run:
         decision = continued(self.site, step, planned.item, decision, self.results, equal)
         self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
         if self.doubt and too_risky(decision):
-            return replace(plain, status=Status.BLOCKED, why=self.doubt.why, fault=Fault.PROBE)
+            return replace(held_back(plain, self.doubt), fault=Fault.PROBE)
         left_alone: frozenset[str] = frozenset()
         spared = ""
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:

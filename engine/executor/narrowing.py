@@ -69,7 +69,14 @@ def narrowed(
 
 def _held_back(refused: StepResult, plain: StepResult) -> StepResult:
     gone = "no longer called for: " if refused.status is Status.SKIPPED else ""
-    return replace(plain, status=refused.status, why=gone + refused.why, fault=refused.fault, ignored=refused.ignored)
+    return replace(
+        plain,
+        status=refused.status,
+        why=gone + refused.why,
+        fault=refused.fault,
+        ignored=refused.ignored,
+        rests_on=refused.rests_on,
+    )
 
 
 def _keys(kind: type[Any]) -> Mapping[str, Collection[str]]:

@@ -44,8 +44,9 @@ class Revalidation:
         self._watch.probe_once_more(probes, rules)
         for step, planned in steps:
             if refused := skipped_now(step, planned.item, self._site, self._watch.diagnosis.states):
-                kind = Skip if refused.status is Status.SKIPPED else Blocked
-                self._withdrawn[planned.id] = kind(why=f"no longer called for: {refused.why}")
+                why = f"no longer called for: {refused.why}"
+                blocked = Blocked(why=why, rests_on=refused.rests_on)
+                self._withdrawn[planned.id] = Skip(why=why) if refused.status is Status.SKIPPED else blocked
         self.due = False
 
     def withdrawn(self, step: Step, *, wrote: bool) -> Skip | Blocked | None:

@@ -38,7 +38,15 @@ def not_changed(step: Step, decision: NoChange | Skip | Blocked, plain: StepResu
             status = Status.UNKNOWN if decision.in_doubt else Status.DRIFTED
             return replace(plain, status=status, why=why, diff=decision.diff or None)
         case Blocked(why=why):
-            return replace(plain, status=Status.BLOCKED, why=why, ignored=step.ignore_failure)
+            ignored = step.ignore_failure
+            return replace(plain, status=Status.BLOCKED, why=why, ignored=ignored, rests_on=decision.rests_on)
+
+
+def held_back(plain: StepResult, why: Skip | Blocked) -> StepResult:
+    """The result of a step that does not begin, whatever the host looks like."""
+    if isinstance(why, Skip):
+        return replace(plain, status=Status.SKIPPED, why=why.why)
+    return replace(plain, status=Status.BLOCKED, why=why.why, rests_on=why.rests_on)
 
 
 def owing(planned: PlannedStep, plain: StepResult, lost: str) -> StepResult:

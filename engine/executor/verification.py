@@ -10,7 +10,8 @@ from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from engine.diagnosis.retries import LEAST, probe_with_retries
 from engine.diagnosis.sampling import sample, shortened
 from engine.errors import Cancelled, TransportError
-from engine.executor.dependencies import ended
+from engine.executor.dependencies import comes_after
+from engine.executor.step_ends import held_back
 from engine.protocols import Fails, Holds
 from engine.values.playbook import Phase, Step, written_id
 from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
@@ -52,7 +53,7 @@ def _verify(
             and other.status not in (Status.OK, Status.CHANGED, Status.SKIPPED)
             and not other.ignored
         ):
-            return replace(plain, status=Status.BLOCKED, why=f"it comes after {other.id}, which {ended(other)}")
+            return held_back(plain, comes_after(other))
     if step.id not in plan.verify_args:
         return plain
     return _until_it_holds(site, ProbeRequest(step=step, args=plan.verify_args[step.id]), plain)

@@ -43,9 +43,8 @@ def explained(text: str, error: Exception, tree: nodes.Template, value: Value, p
     named = [name for name in dict.fromkeys(node.name for node in tree.find_all(nodes.Name)) if name in probes]
     given = f", in what {' and '.join(named)} saw" if named else ""
     missing = list(dict.fromkeys(_missing(tree, value))) if "NoneType" in str(error) else []
-    said = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value (null){given}; " if missing else ""
-    within = "" if missing else given
-    return f"{said}{_said(error)}{within} (in: `{_short(text)}`)"
+    said = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value (null)" if missing else _said(error)
+    return f"{said}{given} (in: `{_short(text)}`)"
 
 
 def _said(error: Exception) -> str:

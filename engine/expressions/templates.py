@@ -142,7 +142,7 @@ def value_of(expression: str, scope: Scope, *, gaps: bool = False) -> Json | Unk
         found: Json = _native(as_template(expression), scope, gaps=gaps)
         return found
     except UnknownTouched as error:
-        return Unknown(why=str(error))
+        return error.unknown
 
 
 def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) -> bool | Unknown:
@@ -150,7 +150,7 @@ def evaluate_sample(condition: str, sample: Mapping[str, Json], scope: Scope) ->
     try:
         return bool(_inside(condition, {**scope.names(()), ROUNDS: Rounds(), SAMPLE: view(sample)}))
     except UnknownTouched as error:
-        return Unknown(why=str(error))
+        return error.unknown
     except FAULTS as error:
         raise ConfigError(_explained(condition, error, scope)) from error
 

@@ -18,6 +18,10 @@ LONGEST = 1_000_000
 class UnknownTouched(Exception):
     """An expression touched something that no probe could answer; the text says what, and why."""
 
+    def __init__(self, why: str, probe: str = "") -> None:
+        super().__init__(why)
+        self.unknown = Unknown(why=why, probe=probe)
+
 
 class View(Mapping[str, Any]):
     """A JSON object whose keys are attributes, also where a dict has a method of that name."""
@@ -70,9 +74,11 @@ class Silent:
     """A probe, or a field of one, without an answer: touching it says so, also asking whether it is true or equal."""
 
     why: str
+    probe: str = ""
+    """See ``Unknown.probe``."""
 
     def _touched(self, *_: Any) -> Any:
-        raise UnknownTouched(self.why)
+        raise UnknownTouched(self.why, self.probe)
 
     __bool__ = __len__ = __iter__ = __contains__ = __int__ = __float__ = __index__ = __neg__ = __abs__ = _touched
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _touched
@@ -84,8 +90,8 @@ class Silent:
 
 def view(value: Any) -> Any:
     match value:
-        case Unknown(why=why):
-            return Silent(why)
+        case Unknown(why=why, probe=probe):
+            return Silent(why, probe)
         case Raw(value=inner):
             return view(inner)
         case Mapping() if tuple(value) == (UNKNOWN,):
@@ -101,7 +107,7 @@ def view(value: Any) -> Any:
 
 def known(value: Any) -> Any:
     if isinstance(value, Silent):
-        raise UnknownTouched(value.why)
+        raise UnknownTouched(value.why, value.probe)
     return value
 
 

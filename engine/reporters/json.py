@@ -95,5 +95,7 @@ def host_document(host: HostResult) -> Mapping[str, Any]:
     """*host* in the shape of the contract: as the values are, without what only the engine reads."""
     made = cast("dict[str, Any]", to_json(host))
     for step in made["steps"]:
-        del step["fault"], step["inapplicable"]
+        del step["fault"], step["inapplicable"], step["rests_on"]
+    for finding in made["findings"]:
+        del finding["rests_on"]
     return made

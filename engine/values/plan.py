@@ -114,6 +114,8 @@ class Blocked:
     """What would be done if nothing stood in the way; None: not known."""
     clears: bool = False
     """Whether an earlier step of the playbook may remove what stands in the way."""
+    rests_on: tuple[str, ...] = ()
+    """The ids of the probes that did not answer, and of the steps before it that were not done, for which it waits."""
     kind: Literal["blocked"] = "blocked"
 
 
@@ -138,6 +140,8 @@ class Finding:
     status: Presence
     say: str = ""
     why: str | None = None
+    rests_on: tuple[str, ...] = ()
+    """Where it is unknown: the ids of the probes that gave no answer, without which it cannot be known."""
     evidence: Mapping[str, Json] = field(default_factory=dict)
     advise: tuple[str, ...] = ()
 

@@ -43,6 +43,7 @@ class Fault(StrEnum):
     COMMAND = "command"  # a command failed, timed out, or nobody knows what became of it: the host is stopped
     ARGUMENTS = "arguments"  # the step could not be made, as its arguments do not fit: the host is stopped
     PROBE = "look"  # a probe did not answer: nothing that rests on it is known
+    SCRATCH = "scratch"  # a probe that writes files of its own was left out, as in a dry run: nothing is known either
     GOAL = "goal"  # everything was done, and the second probe still sees the fault
 
 
@@ -161,6 +162,9 @@ class StepResult:
     ignored: bool = False
     """The step failed, and ``ignore_failure`` keeps that out of the verdict."""
     fault: Fault = Fault.NONE
+    rests_on: tuple[str, ...] = ()
+    """Where it was not done: the ids of the probes that gave no answer, and of the steps before it that were not done,
+    without which it is not."""
     inapplicable: bool = False
     """Skipped because the host has not got what the step is about (no systemd, no GPU); something did call for it."""
     changed_earlier: bool = False

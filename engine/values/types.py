@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType, TypeAlias, Union
 
 Json: TypeAlias = Union[str, int, float, bool, None, Sequence["Json"], Mapping[str, "Json"]]  # noqa: UP007 - recursive
@@ -27,6 +27,8 @@ class Unknown:
     """Stands in a State field for an answer that could not be had; touching it makes an expression unknown."""
 
     why: str
+    probe: str = field(default="", compare=False)
+    """The id of the probe that gave no answer at all; empty: one of its values is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostResult, Status, StepResult, Verdict
+from engine.values.result import Fault, HostResult, Status, StepResult, Verdict
 from engine.wording.evidence import short
 from engine.wording.host_lines import (
     BROKEN,
     HELD_UP,
-    ReasonsInShort,
     advised,
     cancelled_lines,
     driving,
     grouped,
+    in_short,
     owed_lines,
     sampled_lines,
     step_line,
@@ -35,12 +35,6 @@ MOST = 300
 """Letters of the first line."""
 MOST_BELOW = 200
 """Letters of a line below it that nobody pastes."""
-FOLLOWS = re.compile(
-    r"^`when`(?: is unknown| cannot be evaluated)?: |, in what [\w ]+ saw\b|; no value \(null\) cannot be .*$"
-)
-"""What stands around the reason why something is not known, and follows from it."""
-UNMEASURED = "not measured in a dry run"
-"""How a probe that writes files of its own says that it was left out."""
 ADDRESS = re.compile(r"(^|; )\S+: ")
 """What stands before each reason why an address of a host cannot be reached."""
 
@@ -50,9 +44,8 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
     if host.verdict is Verdict.CANCELLED:
         return [str(host.verdict), *cancelled_lines(host), *owed_lines(host)]
     failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in BROKEN]
-    in_short = ReasonsInShort.of(failed)
-    changes = [] if declined or _is_only_error(host) else _changes(host, in_short)
-    found, blind = [*_causes(host)], [*_blind(host, failed, in_short)]
+    changes = [] if declined or _is_only_error(host) else _changes(host, failed)
+    found, blind = [*_causes(host)], [*_blind(host, failed)]
     warnings = [*_warnings(host)]
     advice = advised(host)
     if not found and host.verdict is Verdict.UNKNOWN and advice and advice[0].severity is Severity.WARNING:
@@ -115,7 +108,7 @@ def _causes(host: HostResult) -> Iterator[str]:
         yield _listed([f"{finding.id} is gone (was: {finding.say or finding.id})" for finding in gone])
 
 
-def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInShort) -> Iterator[str]:
+def _blind(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str]:
     """What is not known of *host*, and why: each probe that did not answer, then the findings that rest on others."""
     if _is_only_error(host):
         yield from sampled_lines(host, host.steps)
@@ -123,19 +116,24 @@ def _blind(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInSh
     said = _without_times(" ".join(finding.say for finding in driving(host)))
     yield from (step_line(step) for step in failed if not step.ignored and _without_times(step.why) not in said)
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN and finding.severity.drives]
-    reasons = grouped((_core(finding.why or "", in_short), finding.id) for finding in unknown)
-    if follows := [name for why, names in reasons.items() for name in names if in_short.rests_on(why)]:
+    silent, left_out = {step.id for step in failed}, _left_out(host)
+    if follows := [finding.id for finding in unknown if silent.intersection(finding.rests_on)]:
         yield f"not known, as {_names([step.id for step in failed])} did not answer: {_names(follows)}"
-    if left_out := [name for why, names in reasons.items() for name in names if UNMEASURED in why]:
-        yield f"not measured in a dry run without --scratch: {_names(left_out)}"
-    others = [(why, names) for why, names in reasons.items() if not _is_said(why, in_short)]
-    for why, names in others[:SHOWN_UNKNOWN]:
+    if unmeasured := [finding.id for finding in unknown if left_out.intersection(finding.rests_on)]:
+        yield f"not measured in a dry run without --scratch: {_names(unmeasured)}"
+    others = [finding for finding in unknown if not (silent | left_out).intersection(finding.rests_on)]
+    reasons = [*grouped((in_short(finding, ()), finding.id) for finding in others).items()]
+    for why, names in reasons[:SHOWN_UNKNOWN]:
         yield f"unknown: {_names(names)}: {why}"
-    if left := [name for _, names in others[SHOWN_UNKNOWN:] for name in names]:
+    if left := [name for _, names in reasons[SHOWN_UNKNOWN:] for name in names]:
         yield f"unknown, too: {_names(left)} (-v: why)"
-    changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE and step.status in HELD_UP]
-    if held := _held_by_blindness({step.id: in_short(step.why) for step in changes}, in_short):
+    if held := _held_by_blindness(host, failed):
         yield f"not done, as that is not known: {_names(held)}"
+
+
+def _left_out(host: HostResult) -> set[str]:
+    """The probes of *host* that a dry run leaves out."""
+    return {step.id for step in host.steps if step.fault is Fault.SCRATCH}
 
 
 def _warnings(host: HostResult) -> Iterator[str]:
@@ -146,9 +144,9 @@ def _warnings(host: HostResult) -> Iterator[str]:
         yield f"{shown[0].severity} {_listed([_named(finding) for finding in shown])}"
 
 
-def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
+def _changes(host: HostResult, failed: Sequence[StepResult]) -> list[str]:
     """What was done, or would be: a plan with whom and what it hits; steps held back for one reason in one line."""
-    steps = [replace(step, why=in_short(step.why)) for step in host.steps if step.phase is not Phase.DIAGNOSE]
+    steps = [replace(step, why=in_short(step, failed)) for step in host.steps if step.phase is not Phase.DIAGNOSE]
     planned = any(step.status is Status.WOULD_CHANGE for step in steps)
     lines: list[str] = []
     for step in steps:
@@ -163,9 +161,9 @@ def _changes(host: HostResult, in_short: ReasonsInShort) -> list[str]:
             and step.why
         ):
             lines.append(short(step_line(step), MOST_BELOW))  # it was called for, and found nothing to do
-    held = {step.id: step.why for step in steps if step.status in HELD_UP}
-    follows = _held_by_blindness(held, in_short)
-    reasons = grouped((_core(why, in_short), name) for name, why in held.items() if name not in follows)
+    follows = _held_by_blindness(host, failed)
+    held = [step for step in steps if step.status in HELD_UP and step.id not in follows]
+    reasons = grouped((step.why, step.id) for step in held)
     return [*lines, *(f"not done: {_names(names)}: {short(why, MOST_BELOW)}" for why, names in reasons.items())]
 
 
@@ -176,16 +174,14 @@ def _is_told(step: StepResult, *, planned: bool, changing: bool) -> bool:
     return step.status not in (Status.OK, *HELD_UP)
 
 
-AFTER = re.compile(r"it comes after (\S+), which was blocked")
-
-
-def _held_by_blindness(held: Mapping[str, str], in_short: ReasonsInShort) -> list[str]:
-    """The steps of *held*, with why, that rest on a probe that failed; those that come after such a step, too."""
+def _held_by_blindness(host: HostResult, failed: Sequence[StepResult]) -> list[str]:
+    """The changes of *host* that rest on a probe without an answer; those that come after such a change, too."""
+    silent = {step.id for step in failed} | _left_out(host)
     found: list[str] = []
-    for name, why in held.items():
-        after = AFTER.match(why)
-        if _is_said(why, in_short) or (after and after[1] in found):
-            found.append(name)
+    for step in host.steps:
+        if step.phase is not Phase.DIAGNOSE and step.status in HELD_UP and silent.intersection(step.rests_on):
+            found.append(step.id)
+            silent.add(step.id)
     return found
 
 
@@ -207,16 +203,6 @@ def _plan(step: StepResult, steps: Sequence[StepResult]) -> list[str]:
 
 def _without_times(text: str) -> str:
     return re.sub(r"\d+(?:\.\d+)? s\b", "", text)
-
-
-def _is_said(why: str, in_short: ReasonsInShort) -> bool:
-    """Whether a line of its own has said what *why* rests on: a probe that failed, or that a dry run leaves out."""
-    return in_short.rests_on(why) or UNMEASURED in why
-
-
-def _core(why: str, in_short: ReasonsInShort) -> str:
-    """*why* something is not known, without what follows from it."""
-    return FOLLOWS.sub("", re.sub(r"^\w+ is unknown: ", "", in_short(why)))
 
 
 def _named(finding: Finding) -> str:

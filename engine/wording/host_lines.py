@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from engine.values.owed import NotedIn
@@ -26,8 +26,6 @@ COUNTED = re.compile(r"\d+ items?")
 EXPRESSION = re.compile(r" \(in: `[^`]*`\)")
 """The expression in which something is not known, behind the words that say what: authors find it in JSON."""
 
-SHORT_REASON = 30
-"""Letters of a reason that may be said more than once."""
 SHOWN_VICTIMS = 20
 SHOWN_ADVICE = 3
 """Lines of advice under a warning or an info; an error has all of its own."""
@@ -61,11 +59,10 @@ def host_lines(host: HostResult) -> list[str]:
     lines += _findings_with_advice(host)
     failed = [step for step in host.steps if step.phase is Phase.DIAGNOSE and step.status in BROKEN]
     lines += [line for step in failed for line in step_lines(step)]
-    in_short = ReasonsInShort.of(failed)
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN]
-    for why, ids in grouped((in_short(finding.why or ""), finding.id) for finding in unknown).items():
+    for why, ids in grouped((in_short(finding, failed), finding.id) for finding in unknown).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
-    return [*lines, *_other_steps(host, failed, in_short), *owed_lines(host)]
+    return [*lines, *_other_steps(host, failed), *owed_lines(host)]
 
 
 def sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str]:
@@ -73,11 +70,11 @@ def sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str
     return (f"{step.id}: {step.why.removeprefix(f'{host.error}; ')}" for step in steps if step.state)
 
 
-def _other_steps(host: HostResult, failed: Sequence[StepResult], in_short: ReasonsInShort) -> Iterator[str]:
+def _other_steps(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str]:
     """The lines of every step but the *failed* probes."""
     planned = any(step.status is Status.WOULD_CHANGE for step in host.steps)
     changing = planned or any(step.planned for step in host.steps)
-    for step in (replace(other, why=in_short(other.why)) for other in host.steps if other not in failed):
+    for step in (replace(other, why=in_short(other, failed)) for other in host.steps if other not in failed):
         if step.inapplicable and changing and step.phase is Phase.REMEDIATE:  # a restart that its author counts on
             yield step_line(step)
         elif planned or step.status is not Status.SKIPPED or step.phase is Phase.DIAGNOSE:
@@ -109,32 +106,11 @@ def driving(host: HostResult) -> list[Finding]:
     return [finding for finding in host.findings if finding.severity.drives and finding.status is Presence.PRESENT]
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonsInShort:
-    """What rests on a probe that failed names the probe: why it failed is said once."""
-
-    whole: tuple[tuple[str, str], ...]
-    """What is said of other steps and findings, and what is said in its place; the longest first."""
-
-    @staticmethod
-    def of(failed: Sequence[StepResult]) -> ReasonsInShort:
-        long = [step for step in failed if len(step.why) > SHORT_REASON]
-        forms = [
-            (form, f"{result.id} {result.status}")
-            for result in long
-            for form in (f"{result.id}: {result.why}", result.why)
-        ]
-        return ReasonsInShort(tuple(sorted(forms, key=lambda form: -len(form[0]))))
-
-    def rests_on(self, why: str) -> bool:
-        """Whether *why*, in short, names a probe that failed."""
-        return any(instead in why for _, instead in self.whole)
-
-    def __call__(self, why: str) -> str:
-        why = EXPRESSION.sub("", why)
-        for form, instead in self.whole:
-            why = why.replace(form, instead)
-        return why
+def in_short(result: Finding | StepResult, failed: Sequence[StepResult]) -> str:
+    """Why *result* is as it is; where it rests on one of the *failed* probes, which tell why they did: their names."""
+    why = EXPRESSION.sub("", result.why or "")
+    causes = [step for step in failed if step.id in result.rests_on or (why and step.why == why)]
+    return " and ".join(f"{step.id} {step.status}" for step in causes) or why
 
 
 def owed_lines(host: HostResult) -> list[str]:

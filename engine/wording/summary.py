@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.values.plan import Presence
-from engine.values.result import HostResult, Status, Verdict
+from engine.values.result import Fault, HostResult, Status, Verdict
 from engine.wording.evidence import short
 from engine.wording.grouping import together
 from engine.wording.host_lines import NEXT_AFTER_CANCEL, advice, by_name, cause
@@ -82,7 +82,7 @@ def next_actions(host: HostResult) -> Sequence[str]:
 
 def _to_measure(host: HostResult) -> Sequence[str]:
     """How to know what a dry run does not measure, where that is what is missing."""
-    left_out = any("(--scratch)" in step.why for step in host.steps)
+    left_out = any(step.fault is Fault.SCRATCH for step in host.steps)
     return ["measure it, too: the same with --scratch"] if left_out and host.verdict is Verdict.UNKNOWN else []
 
 

@@ -520,7 +520,7 @@ def test_another_user_s_process_with_our_mark_is_neither_left_behind_nor_in_the_
     args = build(components.Args, asked(tmp_path, "one"))
     _, answer, after, before = done(args, machine)
     assert (answer.exit_code, before.left, after.left, after.running) == (0, (), (), ("one",)), answer.stderr
-    (tmp_path / "records" / HOST / "one.started").write_text("1 2:3 4:5 damaged\n")
+    (tmp_path / "records" / HOST / "one.started").write_text("1 4194302:3 4194301:5 damaged\n")  # no such pids
     with pytest.raises(ProbeError, match=r"damaged.* end pid") as told:
         looked(args, machine)
     assert f"pid {theirs.pid}" not in str(told.value)

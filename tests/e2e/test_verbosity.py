@@ -71,3 +71,42 @@ def test_a_recorded_run_is_replayed_as_verbosely_as_asked(here, tmp_path):
     assert replayed["short"].count("changed write: ") == 1
     assert replayed["whole"].count("changed write: ") == 2
     assert replayed["quiet"] == ""
+
+
+BLIND = """name: blind
+diagnose:
+  - {id: gpus, command: {argv: [no-such-program]}}
+  - {id: speed, scratch: true, disk_speed: {path: /}}
+findings:
+  - {id: lost, when: gpus.exit_code == 1, severity: error, say: a GPU is lost}
+  - {id: idle, when: true, unless: lost, severity: error, say: it is idle}
+  - {id: cold, when: true, severity: warning, say: it is cold}
+  - {id: slow, when: speed.slow, severity: error, say: the disk is slow}
+remediate:
+  - {id: stop, for: idle, command: {check: {argv: ['false']}, do: {argv: ['true']}}}
+  - {id: restart, for: idle, after: stop, command: {check: {argv: ['false']}, do: {argv: ['true']}}}
+  - {id: mend, for: cold, when: gpus.exit_code, command: {check: {argv: ['false']}, do: {argv: ['true']}}}
+  - {id: warm, for: cold, after: mend, command: {check: {argv: ['false']}, do: {argv: ['true']}}}
+  - {id: wipe, for: slow, when: speed.slow, command: {check: {argv: ['false']}, do: {argv: ['true']}}}
+"""
+
+
+def test_what_rests_on_a_probe_without_an_answer_is_named_with_the_probe(here, tmp_path):
+    """Mutants: ``rests_on`` lost by ``evaluated``, ``gate_of``, ``_hold_back``, ``held_back`` or ``_resting_on``."""
+    (tmp_path / "mark.yaml").write_text(BLIND.replace("blind", "mark"))
+    lines = here("--dry-run").out.splitlines()
+    assert lines[2].startswith("here: unknown: failed gpus: the command exited with 127")
+    assert lines[3:8] == [
+        "  warning cold: it is cold",
+        "  next: measure it, too: the same with --scratch",
+        "  not known, as gpus did not answer: lost, idle",
+        "  not measured in a dry run without --scratch: slow",
+        "  not done, as that is not known: stop, restart, mend, warm, wipe",
+    ]
+    known = "".join(line for line in BLIND.splitlines(keepends=True) if "speed" not in line)
+    (tmp_path / "mark.yaml").write_text(known.replace("blind", "mark"))
+    assert here("--yes").out.splitlines()[3:6] == [
+        "  warning cold: it is cold",
+        "  not known, as gpus did not answer: lost, idle",
+        "  not done, as that is not known: stop, restart, mend, warm",
+    ]

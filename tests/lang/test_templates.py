@@ -256,7 +256,7 @@ STATUS = Scope(
     [
         (
             "memory.total < 5",
-            "memory.total has no value (null), in what memory saw; no value (null) cannot be compared",
+            "memory.total has no value (null), in what memory saw (in: ",
         ),
         ("memory.total + 1 > 3", "memory.total has no value (null), in what memory saw"),
         ("memory.kind < 5", "a text cannot be compared with a number, in what memory saw"),

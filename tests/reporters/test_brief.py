@@ -92,10 +92,12 @@ def test_a_gpu_is_called_by_its_index_where_that_is_known(gpus, words):
 
 def test_a_probe_that_failed_is_said_once_and_what_rests_on_it_is_only_named():
     why = "nvidia-smi did not answer within 30 s: a driver call may hang"
-    blind = [finding(f"f{it}", Presence.UNKNOWN, why=f"gpus: {why}") for it in range(SHOWN_NAMES + 2)]
+    on_it = {"why": f"gpus: {why}", "rests_on": ("gpus",)}
+    blind = [finding(f"f{it}", Presence.UNKNOWN, **on_it) for it in range(SHOWN_NAMES + 2)]
     other = finding("log", Presence.UNKNOWN, why="no such file")
     minor = finding("minor", Presence.UNKNOWN, severity=Severity.WARNING, why="whatever")
-    steps = (probe(Status.FAILED, why), *(step(Status.BLOCKED, f"gpus: {why}", id=it) for it in ("stop", "reset")))
+    after = step(Status.BLOCKED, "it comes after stop, which was blocked", id="reset", rests_on=("stop",))
+    steps = (probe(Status.FAILED, why), step(Status.BLOCKED, id="stop", **on_it), after)
     lines = brief_lines(host(1, Verdict.UNKNOWN, *steps, findings=(*blind, other, minor)))
     assert lines == [
         f"unknown: failed gpus: {why}",
@@ -114,18 +116,16 @@ def test_a_probe_that_failed_is_said_once_and_what_rests_on_it_is_only_named():
 
 
 def test_of_a_host_of_which_something_is_unknown_a_warning_with_advice_is_the_cause_and_an_information_is_not():
-    blind = finding(
-        "stuck", Presence.UNKNOWN, why="`when` cannot be evaluated: load has no value (null), in what a saw"
-    )
+    blind = finding("stuck", Presence.UNKNOWN, why="load has no value (null), in what a saw (in: `load > 3`)")
     warned = finding("unmeasured", severity=Severity.WARNING, say="the load is not known", advise=("Look.",))
     told = finding("summary", severity=Severity.INFO, say="2 GPUs", advise=("Read.",))
     assert brief_lines(host(1, Verdict.UNKNOWN, findings=(blind, warned, told))) == [
         "unknown: unmeasured: the load is not known",
         "next: Look.",
-        "unknown: stuck: load has no value (null)",
+        "unknown: stuck: load has no value (null), in what a saw",
     ]
     assert brief_lines(host(1, Verdict.UNKNOWN, findings=(blind, told)))[:2] == [
-        "unknown: stuck: load has no value (null)",
+        "unknown: stuck: load has no value (null), in what a saw",
         "info summary: 2 GPUs",
     ]
 

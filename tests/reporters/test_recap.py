@@ -459,8 +459,8 @@ def test_why_a_probe_failed_is_said_once_and_before_what_rests_on_it():
     """Mutants: host_lines.py whose reasons are said in full each time, or whose failed probes come last."""
     why = "nvidia-smi: the driver does not answer (exit code 9)"
     blind = [
-        finding("busy", Presence.UNKNOWN, why=f"gpus: {why}"),
-        finding("hot", Presence.UNKNOWN, why=why),
+        finding("busy", Presence.UNKNOWN, why=f"gpus: {why}", rests_on=("gpus",)),
+        finding("hot", Presence.UNKNOWN, why=f"gpus: {why}", rests_on=("gpus",)),
         finding("old", Presence.UNKNOWN, why="no log"),
     ]
     lines = said(
@@ -469,18 +469,20 @@ def test_why_a_probe_failed_is_said_once_and_before_what_rests_on_it():
             Verdict.UNKNOWN,
             step(Status.OK, "", id="log", phase=Phase.DIAGNOSE),
             step(Status.FAILED, why, id="gpus", phase=Phase.DIAGNOSE),
-            step(Status.FAILED, "no log", id="short", phase=Phase.DIAGNOSE),
-            step(Status.BLOCKED, f"`when` is unknown: gpus: {why}", id="reset"),
+            step(Status.FAILED, "no file", id="short", phase=Phase.DIAGNOSE),
+            step(Status.BLOCKED, f"`when` is unknown: gpus: {why}", id="reset", rests_on=("gpus",)),
+            step(Status.BLOCKED, why, id="stop"),
             findings=tuple(blind),
         )
     )
     assert lines[1:-1] == [
         "gpu-01: unknown",
         f"  failed gpus: {why}",
-        "  failed short: no log",
+        "  failed short: no file",
         "  unknown: busy, hot: gpus failed",
         "  unknown: old: no log",
-        "  blocked reset: `when` is unknown: gpus failed",
+        "  blocked reset: gpus failed",
+        "  blocked stop: gpus failed",
         "",
     ]
 
