@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from types import ModuleType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from engine.errors import PluginError
 from engine.values.command import Command, Completed
-from engine.values.event import Event
 from engine.values.inventory import Host, Inventory
 from engine.values.kept_file import Fetched, KeptFile, NotKept
 from engine.values.owed import NotRecorded, OwedCleanup
@@ -18,6 +17,9 @@ from engine.values.playbook import Where
 from engine.values.recorded_change import RecordedAnswer, RecordedChange
 from engine.values.types import Unknown
 from engine.values.undo import Undo
+
+if TYPE_CHECKING:  # `runbook check` needs no events, and would import all results with them
+    from engine.values.event import Event
 
 S = TypeVar("S")
 
@@ -253,7 +255,7 @@ class Clock(Protocol):
         ...
 
 
-Emit = Callable[[Event], None]
+Emit: TypeAlias = "Callable[[Event], None]"
 
 NARROWS = "narrows"
 """Key of the metadata of a field of ``Args`` that lists what a step acts on, each known by these of its keys: what is

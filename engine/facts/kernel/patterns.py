@@ -23,7 +23,8 @@ class Kind:
 
     hints: tuple[str, ...]
     """Words in lower case; each message of this kind holds one of them."""
-    pattern: re.Pattern[str]
+    pattern: str
+    """A regular expression, whatever the case; compiled when a message has a hint."""
     names: bool = False
     """Whether the message names a process or a control group, which its pattern reads."""
 
@@ -33,23 +34,23 @@ class Kind:
         if not any(hint in lower for hint in self.hints):
             return None
         if not self.names:
-            return self.pattern.search(kernels_words(text))
-        return None if begins_with_users(text) else self.pattern.search(text)
+            return re.search(self.pattern, kernels_words(text), re.IGNORECASE)
+        return None if begins_with_users(text) else re.search(self.pattern, text, re.IGNORECASE)
 
 
 def _kind(hints: str, pattern: str) -> Kind:
     """A kind whose messages may begin in many ways; *hints* are separated by ``|``."""
-    return Kind(tuple(hints.split("|")), re.compile(pattern, re.IGNORECASE))
+    return Kind(tuple(hints.split("|")), pattern)
 
 
 def _driver(hints: str, pattern: str) -> Kind:
     """A kind whose messages begin with *pattern*; the later lines of one that has several are indented."""
-    return Kind(tuple(hints.split("|")), re.compile(f"^\\s*(?:{pattern})", re.IGNORECASE))
+    return Kind(tuple(hints.split("|")), f"^\\s*(?:{pattern})")
 
 
 def _names(hints: str, pattern: str) -> Kind:
     """A kind whose messages begin with *pattern*, with names of processes and control groups only where it has them."""
-    return Kind(tuple(hints.split("|")), re.compile(f"^(?:{pattern})", re.IGNORECASE), names=True)
+    return Kind(tuple(hints.split("|")), f"^(?:{pattern})", names=True)
 
 
 _CARD = (
