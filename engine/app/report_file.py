@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 from engine.errors import ConfigError
 from engine.foreign_files import user_name
-
-MOST_LINKS = 40
-"""Symbolic links on the way to a file that are followed, as the kernel does."""
+from engine.records.private_folder import MOST_LINKS, Unsafe, link_in, open_folder
 
 
 def create(path: str) -> int:
@@ -31,7 +30,6 @@ def create(path: str) -> int:
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a file is opened that must not be there yet."""
 _THERE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
-_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _taken_over(path: str, name: str, folder: int) -> int:
@@ -69,48 +67,21 @@ def refuse_foreign(path: str, there: os.stat_result, option: str = "--report") -
 
 def folder_of(path: str, option: str = "--report") -> tuple[int, str]:
     """The directory of *path*, opened, and the name within it.  A symbolic link of somebody else is not followed."""
-    waiting = [part for part in path.split("/") if part not in ("", ".")][::-1]
-    here = os.open("/" if path.startswith("/") else ".", _FOLDER)
-    links = 0
+    place = Path(path)
     try:
-        while waiting:
-            name = waiting.pop()
-            target = "" if name == ".." else _link(path, name, here, option)
-            links += bool(target)
-            if links > MOST_LINKS:
-                raise ConfigError(f"{option} {path}: its symbolic links form a loop")
-            if target:
-                waiting += [part for part in target.split("/") if part not in ("", ".")][::-1]
-            elif not waiting and name != "..":
-                return here, name
-            if not target or target.startswith("/"):
-                here = _entered("/" if target else name, here)
-        raise ConfigError(f"{option} {path}: it is a directory")
-    except BaseException:
-        os.close(here)
-        raise
-
-
-def _entered(name: str, here: int) -> int:
-    """The directory *name* in *here*, which is closed."""
-    there = os.open(name, _FOLDER, dir_fd=here)
-    os.close(here)
-    return there
-
-
-def _link(path: str, name: str, folder: int, option: str) -> str:
-    """Where *name* leads if it is a symbolic link; empty: it is none, or is not there.  Raises ConfigError."""
-    try:
-        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return ""
-    if not stat.S_ISLNK(there.st_mode):
-        return ""
-    target = os.readlink(name, dir_fd=folder)
-    again = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    same = (again.st_dev, again.st_ino) == (there.st_dev, there.st_ino)
-    if there.st_uid not in (0, os.geteuid()) or not same:
-        raise ConfigError(
-            f"{option} {path}: {name} is a symbolic link owned by {user_name(there.st_uid)}; name another file"
-        )
-    return target
+        for _ in range(MOST_LINKS):
+            if place.name in ("", ".."):
+                raise ConfigError(f"{option} {path}: it is a directory")
+            folder = open_folder(place.parent)
+            try:
+                target = link_in(folder, place.name)
+            except BaseException:
+                os.close(folder)
+                raise
+            if not target:
+                return folder, place.name
+            os.close(folder)
+            place = place.parent / target
+    except Unsafe as error:
+        raise ConfigError(f"{option} {path}: {error.strerror}; name another file") from error
+    raise ConfigError(f"{option} {path}: its symbolic links form a loop")

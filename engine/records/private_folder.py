@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from engine.foreign_files import user_name
+
 LARGEST = 1024 * 1024
 """Bytes of a file that is read as a whole."""
 
@@ -171,7 +173,7 @@ class PrivateFolder:
 
     @contextmanager
     def _opened(self, *, make: bool) -> Iterator[int]:
-        way = _walk(self.path, make=make)
+        way = open_folder(self.path, make=make)
         try:
             there = os.fstat(way)
             if there.st_uid != os.geteuid():
@@ -187,22 +189,21 @@ class PrivateFolder:
             os.close(number)
 
 
-def _walk(path: Path, *, make: bool) -> int:
+def open_folder(path: Path, *, make: bool = False) -> int:
     """*path*, opened name by name; symbolic links are followed where they are ours or root's.  Raises OSError."""
-    waiting = list(reversed(path.parts[1:]))
-    here = os.open("/", _FOLDER)
+    waiting = list(reversed(path.parts))
+    here = os.open(".", _FOLDER)
     links = 0
     try:
         while waiting:
             name = waiting.pop()
-            if target := _link(name, here):
+            if target := link_in(here, name):
                 links += 1
                 if links > MOST_LINKS:
                     raise Unsafe(f"{path}: its symbolic links form a loop")
-                waiting += [part for part in reversed(target.split("/")) if part not in ("", ".")]
-                there = os.open("/" if target.startswith("/") else ".", _FOLDER, dir_fd=here)
-            else:
-                there = _entered(name, here, make=make)
+                waiting += reversed(Path(target).parts)
+                continue
+            there = _entered(name, here, make=make)
             os.close(here)
             here = there
     except BaseException:
@@ -222,14 +223,16 @@ def _entered(name: str, here: int, *, make: bool) -> int:
     return os.open(name, _FOLDER, dir_fd=here)
 
 
-def _link(name: str, here: int) -> str:
-    """Where *name* leads if it is a symbolic link of ours or root's; empty: it is none.  Raises OSError."""
+def link_in(folder: int, name: str) -> str:
+    """Where *name* in *folder* leads if it is a symbolic link of ours or root's; empty: it is none.  Raises OSError."""
     try:
-        there = os.stat(name, dir_fd=here, follow_symlinks=False)
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return ""
     if not stat.S_ISLNK(there.st_mode):
         return ""
-    if there.st_uid not in (0, os.geteuid()):
-        raise Unsafe(f"{name} is a symbolic link of another user's")
-    return os.readlink(name, dir_fd=here)
+    target = os.readlink(name, dir_fd=folder)
+    again = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if there.st_uid not in (0, os.geteuid()) or (again.st_dev, again.st_ino) != (there.st_dev, there.st_ino):
+        raise Unsafe(f"{name} is a symbolic link owned by {user_name(there.st_uid)}")
+    return target

@@ -225,7 +225,7 @@ def test_another_users_directory_or_link_is_refused(tmp_path):
         with pytest.raises(RecordLost, match="another user"):
             Journal(PrivateFolder(tmp_path / "theirs"), RUN)
         os.chown(tmp_path / "link", 65534, 65534, follow_symlinks=False)
-        with pytest.raises(RecordLost, match="another user"):
+        with pytest.raises(RecordLost, match="owned by the user"):
             Journal(PrivateFolder(tmp_path / "link"), RUN)
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordLost):
