@@ -28,7 +28,7 @@ test: $(VENV)/.installed
 
 # What needs root, sshd, Docker, systemd ...: what this machine lacks is left out with a line for each; RUNBOOK_TEST_ALL=1 makes that an error.
 test-real: $(VENV)/.installed
-	$(PYTEST) -n $(REAL_WORKERS) --dist loadfile --no-loadscope-reorder --suite=real $(ARGS)
+	$(PYTEST) -n $(REAL_WORKERS) --dist loadfile --no-loadscope-reorder --suite=real --durations=25 --durations-min=3 $(ARGS)
 
 # Everything but the bare machine, in random order and with random examples; then every playbook against every fault of the lab.
 test-soak: $(VENV)/.installed
