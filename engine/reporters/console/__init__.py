@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TextIO
 
 from engine.reporters.console.event_lines import lines_of
 from engine.reporters.console.recap import plans
 from engine.reporters.console.repeated_lines import MANY, RepeatedLines
+from engine.reporters.console.terminal import can_redraw
 from engine.text.printable import printable_line
 from engine.values.event import Event, Waiting
 from engine.values.result import HostPlan
@@ -70,7 +70,7 @@ class PlainDisplay:
 
 
 def _screen(stream: TextIO) -> Display:
-    if not stream.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+    if not can_redraw(stream):
         return PlainDisplay(stream)
     from engine.reporters.console import live_display
 

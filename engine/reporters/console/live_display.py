@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from engine.reporters.console.progress import Progress
+from engine.reporters.console.terminal import WORD_STYLES, terminal_size
 from engine.text.printable import printable, printable_line
 from engine.values.event import Event
 
@@ -26,22 +26,7 @@ SHARE = 20
 STOPPED = 3.0
 """Seconds without a tick after which the program was stopped, and others have written to the terminal."""
 MOST_LINES = 8
-STYLES = {
-    "healthy": "green",
-    "resolved": "green",
-    "planned": "yellow",
-    "unresolved": "bold red",
-    "failed": "bold red",
-    "unreachable": "bold red",
-    "unknown": "bold red",
-    "drifted": "bold red",
-    "cancelled": "yellow",
-    "not_started": "yellow",
-    "changed": "cyan",
-    "would change": "yellow",
-    "blocked": "yellow",
-}
-_WORD = re.compile(rf"^(?:\S+: | +)?({'|'.join(STYLES)})\b")
+_WORD = re.compile(rf"^(?:\S+: | +)?({'|'.join(WORD_STYLES)})\b")
 
 
 class LiveDisplay:
@@ -102,7 +87,12 @@ class LiveDisplay:
                     self._frame = []
                 self._ticked = now
                 try:
-                    fresh = self._asides or self._above or now - self._drawn >= EVERY or self._resized()
+                    fresh = (
+                        self._asides
+                        or self._above
+                        or now - self._drawn >= EVERY
+                        or terminal_size(self._stream)[0] != self._width
+                    )
                     if fresh and self._may_draw(now):
                         self._draw()
                 except Exception as error:  # reported to anybody who sends us the next event
@@ -117,7 +107,7 @@ class LiveDisplay:
         began = time.thread_time()
         above, self._above = self._above, []
         asides = [self._asides.popleft() for _ in range(len(self._asides))]
-        width, height = self._size()
+        width, height = terminal_size(self._stream)
         now = time.monotonic()
         most = max(2, min(MOST_LINES, height // 3))
         lines = self._progress.lines(most, width - 1, now) if self._progress.shown else []
@@ -131,9 +121,6 @@ class LiveDisplay:
         self._stream.write(text)
         self._stream.flush()
 
-    def _resized(self) -> bool:
-        return self._size()[0] != self._width
-
     def _taken_back(self, width: int) -> str:
         rows = sum(max(1, -(-cell_len(word) // width)) for word in self._frame)
         return f"\r\x1b[{rows}A\x1b[J" if rows else ""
@@ -143,19 +130,11 @@ class LiveDisplay:
             for line in above:
                 text = Text(line)
                 if found := _WORD.match(line):
-                    text.stylize(STYLES[found.group(1)], *found.span(1))
+                    text.stylize(WORD_STYLES[found.group(1)], *found.span(1))
                 self._console.print(text, soft_wrap=True)
             for number, line in enumerate(frame):
                 self._console.print(Text(line, style="bold" if number == 0 else "dim"), soft_wrap=True)
         return captured.get()
-
-    def _size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal, now."""
-        try:
-            width, height = os.get_terminal_size(self._stream.fileno())
-        except OSError:
-            width, height = 0, 0
-        return (width, height) if width > 1 and height > 1 else (80, 24)
 
     def _cut(self, line: str, width: int) -> str:
         """*line* in at most *width* cells, with what the terminal cannot show written out."""
