@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -11,11 +12,13 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from rich.console import Console
 
 from engine import lab
 from engine.actions import discover
 from engine.app.input_files import find_playbook, read_playbook
-from engine.app.monitor.table import WORDS, HostView, view
+from engine.app.monitor.command import _appended
+from engine.app.monitor.table import WIDEST, WORDS, HostView, view
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import FindingRule, Phase, Playbook, Severity, Step
 from engine.values.result import HostResult, Status, StepResult, Verdict
@@ -43,17 +46,42 @@ def sight(host: str, percent: object, *, low: bool = False, gpu: Status = Status
     return HostView(host=host, result=result, at=time.monotonic(), **keys)
 
 
+def shown(book: Playbook, sights: list[HostView], width: int, height: int = 0, *, colours: bool = False) -> list[str]:
+    """The lines of the table on a terminal of so many columns."""
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=colours,
+        color_system="standard" if colours else None,
+        markup=False,
+        emoji=False,
+    )
+    console.print(view(book, sights, console, height))
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
 def test_a_number_has_the_colour_of_the_finding_that_rests_on_it():
-    """Mutants: table.py ``_colours`` giving each probe the colour of any finding."""
-    head, good, bad, *_ = view(BOOK, [sight("a", 20.0), sight("b", 97.0, low=True)], 80, 0, colours=True)
+    """Mutants: table.py ``_styles`` giving each probe the colour of any finding."""
+    head, good, bad, *_ = shown(BOOK, [sight("a", 20.0), sight("b", 97.0, low=True)], 80, colours=True)
     assert "mem" in head
     assert "\x1b[31m97% of 16G\x1b[0m" in bad
     assert "20% of 16G" in good
     assert "\x1b[31m" not in good
 
 
+def test_of_two_findings_the_worse_gives_the_colour():
+    """Mutants: table.py ``_styles`` without its order."""
+    seen = sight("a", 97.0, low=True)
+    assert seen.result
+    found = (replace(seen.result.findings[0], severity=Severity.CRITICAL), replace(seen.result.findings[0], id="lower"))
+    rules = (BOOK.findings[0], replace(BOOK.findings[0], id="lower"))
+    seen = replace(seen, result=replace(seen.result, findings=found))
+    assert "\x1b[1;31m97%" in shown(replace(BOOK, findings=rules), [seen], 80, colours=True)[1]
+
+
 def test_what_is_not_known_is_a_question_mark_with_its_reason_and_never_a_number():
-    lines = view(BOOK, [sight("a", {"$unknown": "masked"}, gpu=Status.FAILED)], 80, 0, colours=False)
+    lines = shown(BOOK, [sight("a", {"$unknown": "masked"}, gpu=Status.FAILED)], 80)
     assert lines[1].split() == ["a", "?", "of", "16G", "?", "0", "s", "ago"]
     assert "a: gpu is unknown: it hangs" in lines
 
@@ -90,7 +118,7 @@ def test_below_the_table_stand_causes_with_what_to_do_the_worst_first_and_hosts_
         noted("b", "full", "Make room."),
         noted("c", "full", "Make room."),
     ]
-    lines = view(BOOK, [*seen, down], 200, 0, colours=False)
+    lines = shown(BOOK, [*seen, down], 200)
     assert lines[6:] == [
         "e: unreachable: e:22: connection refused",
         "  next: nothing listens on this port: check that host and sshd are up, and the address and port",
@@ -98,7 +126,7 @@ def test_below_the_table_stand_causes_with_what_to_do_the_worst_first_and_hosts_
         "  next: Make room.",
         "a: odd",
     ]
-    small = view(BOOK, [*seen, down], 200, 9, colours=False)
+    small = shown(BOOK, [*seen, down], 200, 9)
     assert small[6:] == ["e: unreachable: e:22: connection refused", "b,c: full", "a: odd"]
 
 
@@ -107,7 +135,7 @@ def test_what_is_not_known_is_told_once_with_its_reason_and_what_to_do():
     blind = StepResult(id="gpus", phase=Phase.DIAGNOSE, action="nvidia_smi", status=Status.FAILED, why="it hangs")
     found = Finding(id=rule.id, severity=rule.severity, status=Presence.PRESENT, say="not known", advise=("Look.",))
     result = HostResult(host="a", verdict=Verdict.UNKNOWN, findings=(found,), steps=(blind,))
-    lines = view(MONITOR, [HostView(host="a", result=result)], 200, 0, colours=False)
+    lines = shown(MONITOR, [HostView(host="a", result=result)], 200)
     assert lines[3:] == ["a: gpus is unknown: it hangs", "  next: Look."]
 
 
@@ -120,14 +148,52 @@ def test_a_disk_that_the_kernel_complains_of_is_in_the_table():
 @every_row("height", [3, 5, 24])
 def test_it_fits_whatever_the_terminal_s_size(width, height):
     sights = [sight(f"gpu-{it:03}", 97.0, low=True, since=time.monotonic() - 9) for it in range(40)]
-    lines = view(BOOK, sights, width, height, colours=False)
+    lines = shown(BOOK, sights, width, height)
     assert len(lines) <= height
-    assert all(len(it) <= width or it.startswith("... and") for it in lines)
-    assert any("more hosts" in it for it in lines)
+    assert all(len(it) <= width for it in lines)
+    assert lines[-1] == f"... and {42 - height} more hosts" or (width <= 20 and lines[-1].startswith("... and "))
+    assert lines[1].startswith("gpu-000  97%"[:width]), "what has no room is left out from the right"
+
+
+def test_what_hosts_and_playbooks_say_is_shown_as_it_is():
+    """Mutants: table.py ``line`` without ``printable``, or giving rich a text with its markup."""
+    said = noted("a", "[/dev/nvidia0] :skull: [bold]GPU-1[/bold]\x1b[2J", "Run `x --at=[1]`.")
+    lines = shown(BOOK, [said], 200, colours=True)
+    assert lines[3:] == [
+        "\x1b[31ma: [/dev/nvidia0] :skull: [bold]GPU-1[/bold]\\x1b[2J\x1b[0m",
+        "  next: Run `x --at=[1]`.",
+    ]
+
+
+def test_without_a_terminal_every_line_is_whole_and_nothing_but_text(tmp_path):
+    """Mutants: command.py ``_console`` with the width of a terminal, or with its colours; ``_lines`` that keep blanks."""
+    name = "a" * 200
+    (tmp_path / "hosts.yaml").write_text(f"hosts:\n  {name}: {{transport: local}}\n")
+    said = runbook("monitor", "--once", "-i", str(tmp_path / "hosts.yaml"), FORCE_COLOR="1", COLUMNS="80")
+    head, row, *_ = said.out.splitlines()
+    assert head.split()[:2] == ["host", "memory"]
+    assert row.startswith(f"{name}  ")
+    assert "\x1b" not in said.out
+    assert not any(it.endswith(" ") or "…" in it for it in said.out.splitlines())
+
+
+def test_a_letter_of_two_columns_counts_as_two():
+    """Mutants: table.py that cuts by letters."""
+    assert shown(BOOK, [noted("a", "\u6ee1" * 30)], 20)[-1] == "a: " + "\u6ee1" * 8 + "\u2026"
+
+
+def test_without_a_terminal_a_host_is_told_again_only_once_it_was_seen_again(capsys):
+    """Mutants: command.py ``_appended`` that forgets what it was given last, or keeps the head."""
+    show = _appended(BOOK, Console(width=WIDEST))
+    one, two = sight("one", 20.0), sight("two", 30.0)
+    for sights in ((HostView(host="one"), two), (one, two), (one, two)):
+        show(sights)
+    rows = [it.split()[1:4] for it in capsys.readouterr().out.splitlines()]
+    assert rows == [["two", "30%", "of"], ["one", "20%", "of"]]
 
 
 def test_a_host_that_is_waited_for_keeps_what_was_seen_last():
-    (_, line, *_) = view(BOOK, [sight("a", 20.0, since=time.monotonic() - 9)], 80, 0, colours=False)
+    (_, line, *_) = shown(BOOK, [sight("a", 20.0, since=time.monotonic() - 9)], 80)
     assert "20%" in line
     assert "waiting 9 s" in line
 
@@ -174,16 +240,22 @@ def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
 
         return until(seen, f"{wanted} on a screen of {rows} rows")
 
-    line = f"{program} -m engine monitor -i {three.inventory} --every 1s --timeout 25s; echo the end $?; sleep 60"
+    size = "COLUMNS=120 LINES=40"  # of the time of the start: the terminal has another
+    line = (
+        f"{size} {program} -m engine monitor -i {three.inventory} --every 1s --timeout 25s; echo the end $?; sleep 60"
+    )
     tmux("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20", line)
     try:
         seen = screen("87%", "connection refused", "waiting")
         assert "gpu-02" in next(it for it in seen.splitlines() if "waiting" in it)
+        assert tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
         tmux("resize-window", "-x", "40", "-y", "8")
         small = until(lambda: "\n\ngpu-02" not in (shown := screen("gpu-01", rows=8)) and shown)
         assert "gpu-01" in small
         tmux("send-keys", "C-c")
-        screen("the end 0")
+        left = screen("the end 0")
+        assert "runbook monitor" not in left
+        assert tmux("display-message", "-p", "#{cursor_flag} #{alternate_on}").split() == ["1", "0"]
     finally:
         tmux("kill-server")
 

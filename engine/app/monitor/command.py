@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.live import Live
 
 from engine.actions import discover
 from engine.app.history.recording import hosts_in_records
@@ -17,8 +18,8 @@ from engine.app.input_files import (
     read_playbook,
 )
 from engine.app.inventory_files.host_sources import inventory_for
-from engine.app.monitor.table import HostView, view
-from engine.app.monitor.watch import Monitor
+from engine.app.monitor.table import WIDEST, HostView, line, view
+from engine.app.monitor.watch import Monitor, Show
 from engine.app.order import Order
 from engine.app.outputs import outputs_for
 from engine.app.run import Run
@@ -29,13 +30,12 @@ from engine.errors import ConfigError, Problem
 from engine.fleet import Cancellation
 from engine.inventory.host_patterns import select
 from engine.lang.includes import inputs_of_parts
+from engine.reporters.console.terminal import can_redraw, terminal_size
 from engine.values.playbook import Playbook
 from engine.values.types import plural
 from engine.values.units import duration
 
 PLAYBOOK = "monitor"
-CLEAR, HOME, HIDE, SHOW_CURSOR, TO_END = "\x1b[2J", "\x1b[H", "\x1b[?25l", "\x1b[?25h", "\x1b[J"
-ALTERNATE, BACK = "\x1b[?1049h", "\x1b[?1049l"
 
 
 def monitor_hosts(options: Options, person: Person) -> int:
@@ -78,48 +78,51 @@ def _once(order: Order, options: Options, stop: Cancellation, person: Person) ->
         with outputs_for(options["output"], sys.stdout, (), person.say, stop) as outputs:
             code = Run(order, (outputs,), stop).plan_only()
         return outputs.code(code)
-    run = Run(order, (), stop)
-    code, results = run.probed()
+    code, results = Run(order, (), stop).probed()
     sights = [HostView(host=result.host, result=result, at=time.monotonic()) for result in results]
-    tty = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if tty else 10_000
-    print("\n".join(view(order.playbook, sights, width, 0, colours=_colours())))
+    print("\n".join(_lines(order.playbook, sights, _console())))
     return code
 
 
 def _watch(book: Playbook, monitor: Monitor, every: float) -> None:
-    tty = sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)
-    began = time.strftime("%H:%M:%S")
-    try:
-        if tty:
-            _write(ALTERNATE + HIDE + CLEAR)
-        last: Sequence[HostView] = ()
+    console, began = _console(), time.strftime("%H:%M:%S")
+    if not console.is_terminal:
+        monitor.watch(_appended(book, console))
+        return
+    with Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
 
         def show(sights: Sequence[HostView]) -> None:
-            nonlocal last
-            if not tty:
-                fresh = [sight for sight in sights if sight.result is not None and sight not in last]
-                last = sights
-                lines = view(book, fresh, 10_000, 0, colours=False)[1:] if fresh else []
-                _write("".join(f"{time.strftime('%H:%M:%S')} {line}\n" for line in lines if line))
-                return
-            size = shutil.get_terminal_size()
-            title = (
-                f"runbook monitor: {plural(len(sights), 'host')}, each every {every:g} s, since {began} (Ctrl-C ends)"
-            )
-            lines = [title[: size.columns], *view(book, sights, size.columns, size.lines - 2, colours=_colours())]
-            _write(HOME + "".join(f"{line}\x1b[K\n" for line in lines[: size.lines - 1]) + TO_END)
+            console.size = _, height = terminal_size(sys.stdout)
+            hosts = plural(len(sights), "host")
+            title = line(f"runbook monitor: {hosts}, each every {every:g} s, since {began} (Ctrl-C ends)")
+            live.update(Group(title, view(book, sights, console, height - 2)), refresh=True)
 
         monitor.watch(show)
-    finally:
-        if tty:
-            _write(SHOW_CURSOR + BACK)
 
 
-def _colours() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def _appended(book: Playbook, console: Console) -> Show:
+    """A function that prints a line for each host that was seen since it was called last."""
+    last: Sequence[HostView] = ()
+
+    def show(sights: Sequence[HostView]) -> None:
+        nonlocal last
+        fresh = [sight for sight in sights if sight.result is not None and sight not in last]
+        last = sights
+        for row in _lines(book, fresh, console)[1:]:
+            if row:
+                print(time.strftime("%H:%M:%S"), row, flush=True)
+
+    return show
 
 
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def _console() -> Console:
+    """What is printed on; where it is no terminal, every line is whole."""
+    console = Console(force_terminal=can_redraw(sys.stdout))
+    console.size = terminal_size(sys.stdout) if console.is_terminal else (WIDEST, 1)
+    return console
+
+
+def _lines(book: Playbook, sights: Sequence[HostView], console: Console) -> list[str]:
+    with console.capture() as captured:
+        console.print(view(book, sights, console))
+    return [row.rstrip() for row in captured.get().splitlines()]

@@ -6,7 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
 from engine.codec import UNKNOWN
+from engine.reporters.console.terminal import SEVERITY_STYLES
 from engine.text.name_ranges import fold
 from engine.text.printable import printable
 from engine.values.plan import Presence
@@ -15,12 +20,10 @@ from engine.values.result import HostResult, Status, StepResult
 from engine.values.types import Json
 from engine.wording.summary import next_line
 
-COLOURS = {Severity.INFO: "36", Severity.WARNING: "33", Severity.ERROR: "31", Severity.CRITICAL: "1;31"}
-"""SGR codes: cyan, yellow, red, bold red."""
-
-GREY = "2"
 LATE = 3.0
 """Seconds after which a probe that has not ended is shown as waiting."""
+WIDEST = 10_000
+"""Columns of a line where no terminal limits them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,33 +37,34 @@ class HostView:
     """When a probe that has not ended yet was started; 0: none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A piece of text with its colour."""
-
-    text: str
-    colour: str = ""
-
-
-def view(book: Playbook, sights: Sequence[HostView], width: int, height: int, *, colours: bool) -> list[str]:
+def view(book: Playbook, sights: Sequence[HostView], console: Console, height: int = 0) -> Group:
     """The table, and below it what is found; as many lines as there is room for (*height* 0: all)."""
-    now = time.monotonic()
-    names = (step.id.removeprefix(f"{step.part}_") for step in _columns(book))
-    head = [Cell(name, "1") for name in ("host", *names, "seen")]
-    rows = [head, *([Cell(sight.host), *_cells(book, sight), _age(sight, now)] for sight in sights)]
-    widths = [max(len(row[column].text) for row in rows) for column in range(len(head))]
-    lines = [_line(row, widths, width, colours) for row in rows]
+    room = height - len(sights) - 2
+    if height and room < -1:
+        shown = sights[: max(0, height - 2)]
+        return Group(_table(book, shown, console), line(f"... and {len(sights) - len(shown)} more hosts"))
     found = _notes(book, sights)
-    room = height - len(lines) - 1
     whole = not height or sum(map(len, found)) <= room
-    notes = [_cut(cell, width, colours) for cells in found for cell in (cells if whole else cells[:1])]
-    if not height:
-        return [*lines, *([""] if notes else []), *notes]
-    if len(lines) > height:
-        return [*lines[: height - 1], f"... and {len(lines) - height + 1} more hosts"]
-    if len(notes) > room > 0:
-        notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
-    return [*lines, "", *notes[:room]] if room > 0 and notes else lines
+    notes = [text for texts in found for text in (texts if whole else texts[:1])]
+    if height and len(notes) > room:
+        notes = [*notes[: room - 1], line(f"... and {len(notes) - room + 1} more")] if room > 0 else []
+    return Group(_table(book, sights, console), *([Text(), *notes] if notes else []))
+
+
+def _table(book: Playbook, sights: Sequence[HostView], console: Console) -> Table:
+    """One row a host; what *console* has no room for is left out from the right when it is printed."""
+    table, now = Table(box=None, pad_edge=False), time.monotonic()
+    for name in ("host", *(step.id.removeprefix(f"{step.part}_") for step in _columns(book)), "seen"):
+        table.add_column(Text(name), no_wrap=True)
+    for sight in sights:
+        table.add_row(Text(sight.host), *_cells(book, sight), _age(sight, now))
+    table.width = console.measure(table, options=console.options.update(width=WIDEST)).maximum
+    return table
+
+
+def line(text: str, style: str = "") -> Text:
+    """*text* on one line, cut where it has no room."""
+    return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
 
 
 def _columns(book: Playbook) -> list[Step]:
@@ -68,61 +72,39 @@ def _columns(book: Playbook) -> list[Step]:
     return [step for step in book.diagnose if step.action in WORDS]
 
 
-def _line(row: Sequence[Cell], widths: Sequence[int], width: int, colours: bool) -> str:
-    """One row; what has no room is left out from the right."""
-    made, left = [], width
-    for cell, wide in zip(row, widths, strict=True):
-        text = printable(cell.text).ljust(wide)[: max(0, left)]
-        left -= wide + 2
-        if text:
-            made.append(f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour and text.strip() else text)
-    return "  ".join(made).rstrip()
-
-
-def _cut(cell: Cell, width: int, colours: bool) -> str:
-    text = printable(cell.text)
-    text = text if len(text) <= width else f"{text[: width - 1]}…"
-    return f"\x1b[{cell.colour}m{text}\x1b[0m" if colours and cell.colour else text
-
-
-def _age(sight: HostView, now: float) -> Cell:
+def _age(sight: HostView, now: float) -> Text:
     waits = now - sight.since if sight.since else 0.0
     if sight.result is None:
-        return Cell(f"waiting {waits:.0f} s" if waits >= LATE else "...", GREY)
+        return Text(f"waiting {waits:.0f} s" if waits >= LATE else "...", "dim")
     if waits >= LATE:
-        return Cell(f"{now - sight.at:.0f} s ago, waiting {waits:.0f} s", GREY)
-    return Cell(f"{now - sight.at:.0f} s ago", GREY)
+        return Text(f"{now - sight.at:.0f} s ago, waiting {waits:.0f} s", "dim")
+    return Text(f"{now - sight.at:.0f} s ago", "dim")
 
 
-def _cells(book: Playbook, sight: HostView) -> list[Cell]:
+def _cells(book: Playbook, sight: HostView) -> list[Text]:
     if sight.result is None:
-        return [Cell("") for _ in _columns(book)]
+        return [Text() for _ in _columns(book)]
     steps = {step.id: step for step in sight.result.steps}
-    colours = _colours(book, sight.result)
-    return [_cell(steps.get(column.id), colours.get(column.id, "")) for column in _columns(book)]
+    styles = _styles(book, sight.result)
+    return [_cell(steps.get(column.id), styles.get(column.id, "")) for column in _columns(book)]
 
 
-def _cell(step: StepResult | None, colour: str) -> Cell:
+def _cell(step: StepResult | None, style: str) -> Text:
     if step is None or step.status is Status.UNREACHABLE:
-        return Cell("down" if step else "?", COLOURS[Severity.ERROR])
+        return Text("down" if step else "?", SEVERITY_STYLES[Severity.ERROR])
     if step.status is Status.SKIPPED:
-        return Cell("-", GREY)
+        return Text("-", "dim")
     if step.status is not Status.OK:
-        return Cell("?", COLOURS[Severity.WARNING])
-    return Cell(WORDS[step.action](step.state), colour)
+        return Text("?", SEVERITY_STYLES[Severity.WARNING])
+    return Text(printable(WORDS[step.action](step.state)), style)
 
 
-def _colours(book: Playbook, result: HostResult) -> dict[str, str]:
-    """The colour of each probe: of the worst finding that is there and rests on it."""
-    there = {finding.id: finding.severity for finding in result.findings if finding.status is Presence.PRESENT}
-    order = list(Severity)
-    found: dict[str, Severity] = {}
-    for rule in book.findings:
-        severity = there.get(rule.id)
-        for probe in rule.probes if severity else ():
-            assert severity is not None
-            found[probe] = max(found.get(probe, severity), severity, key=order.index)
-    return {probe: COLOURS.get(severity, "") for probe, severity in found.items()}
+def _styles(book: Playbook, result: HostResult) -> dict[str, str]:
+    """The style of each probe: of the worst finding that is there and rests on it."""
+    probes, order = {rule.id: rule.probes for rule in book.findings}, list(Severity)
+    there = [finding for finding in result.findings if finding.status is Presence.PRESENT]
+    worst_last = sorted(there, key=lambda finding: order.index(finding.severity))
+    return {probe: SEVERITY_STYLES[finding.severity] for finding in worst_last for probe in probes.get(finding.id, ())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,29 +115,28 @@ class Note:
     """The smaller, the worse."""
     text: str
     action: str
-    colour: str
+    style: str
 
 
-def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Cell]]:
+def _notes(book: Playbook, sights: Sequence[HostView]) -> list[list[Text]]:
     """What is found, or not known, the worst first, each with what to do; hosts of which the same is said, together."""
     hosts: dict[Note, list[str]] = {}
     for sight in sights:
         for note in _of_host(book, sight.result) if sight.result else ():
             hosts.setdefault(note, []).append(sight.host)
-    reported = sorted(hosts, key=lambda note: note.rank)
     return [
         [
-            Cell(f"{fold(hosts[note])}: {note.text}", note.colour),
-            *([Cell(f"  next: {note.action}")] if note.action else []),
+            line(f"{fold(hosts[note])}: {note.text}", note.style),
+            *([line(f"  next: {note.action}")] if note.action else []),
         ]
-        for note in reported
+        for note in sorted(hosts, key=lambda note: note.rank)
     ]
 
 
 def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
     if result.error:
         action = next_line(result).removeprefix("next: ")
-        yield Note(-9, f"{result.verdict}: {result.error}", action, COLOURS[Severity.ERROR])
+        yield Note(-9, f"{result.verdict}: {result.error}", action, SEVERITY_STYLES[Severity.ERROR])
         return
     probes, order = {rule.id: set(rule.probes) for rule in book.findings}, list(Severity)
     there = [
@@ -172,12 +153,12 @@ def _of_host(book: Playbook, result: HostResult) -> Iterator[Note]:
                 -order.index(finding.severity),
                 str(finding.say),
                 next(iter(finding.advise), ""),
-                COLOURS[finding.severity],
+                SEVERITY_STYLES[finding.severity],
             )
     for step in blind:
         about = [each for each in there if probes.get(each.id) == {step.id}]
         action = next((each.advise[0] for each in about if each.advise), "")
-        yield Note(-1, f"{step.id} is unknown: {step.why}", action, COLOURS[Severity.WARNING])
+        yield Note(-1, f"{step.id} is unknown: {step.why}", action, SEVERITY_STYLES[Severity.WARNING])
 
 
 def _known(value: Json) -> Json:
