@@ -329,6 +329,33 @@ def test_a_fault_of_a_program_without_a_number_leaves_nothing_unknown():
     assert not evaluate(rule("gpu-xid", "application_gone").when, scope("gpu-xid", looks))
 
 
+def test_only_the_newest_holder_of_a_lock_that_is_not_in_state_d_is_ended():
+    """Mutants: gpu-hang without `rejectattr`; with the first of `owners`; with every process that hangs; without the
+    protected ones, who are then left alone without a word.
+    """
+    tasks = [
+        {"pid": 5, "owner": "old", "owner_pid": 40, "seconds": 1.0},
+        {"pid": 6, "owner": "holder", "owner_pid": 41, "seconds": 2.0},
+        {"pid": 7, "owner": "hangs", "owner_pid": 7, "seconds": 3.0},
+    ]
+    alive, spared = {"pid": 41, "start": 9, "command": "x"}, {"pid": 42, "start": 8, "command": "y"}
+    looks = {
+        "blocked": {"pids": [5, 6, 7], "in_driver": [{"pid": 5}, {"pid": 6}, {"pid": 7}]},
+        "kernel": {"hung_tasks": tasks},
+        "holder": {"alive": [alive], "protected": [{"pid": 42, "why": "w", "process": spared}]},
+    }
+    seen = scope("gpu-hang", looks, end_owner=True)
+    (holder,) = (it for it in book("gpu-hang").diagnose if it.id == "holder")
+    (step,) = book("gpu-hang").remediate
+    assert render(holder.args["xids"], seen) == [{"pid": 41, "name": "holder", "seconds": 2.0}]
+    assert evaluate(holder.when, seen)
+    assert evaluate(step.when, seen)
+    assert render(step.args["processes"], seen) == [alive, spared]
+    all_hang = {**looks, "blocked": {"pids": [7, 40, 41]}}
+    assert not evaluate(step.when, scope("gpu-hang", all_hang, end_owner=True))
+    assert not evaluate(step.when, scope("gpu-hang", looks))
+
+
 def words_of(name: str) -> list[str]:
     """What a person reads of a playbook: its own name, its inputs, its steps, and what it finds and advises."""
     made = book(name)

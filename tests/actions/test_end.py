@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def test_the_one_that_needs_the_second_signal_is_named(machine, stage):
 
 
 def test_what_starts_it_again_is_named(machine, stage):
-    """Mutants: ``started`` left out of what came back; ``_is_later`` without the user, or the command."""
+    """Mutants: ``started`` left out of what came back; ``_is_later`` without the user, or the command; ``may_restart``
+    not heeded.
+    """
     line = f"python worker_{stage.word}.py"
     loop = f"while :; do (exec -a '{line}' sleep 800) & wait; done"
     keeper = stage.start(["bash", "-c", f"echo up; {loop}"])
@@ -95,6 +98,7 @@ def test_what_starts_it_again_is_named(machine, stage):
     assert "respawned as pid" in words
     assert f"parent pid {keeper.pid})" in words
     assert str(namesake.pid) not in words
+    assert end.settled(replace(chosen, may_restart=True), before, after), "where that is what is wanted"
 
 
 def test_protected_ones_are_named_and_left_alone(machine, stage):

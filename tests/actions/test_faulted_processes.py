@@ -1,4 +1,4 @@
-"""The processes that a fault of a GPU names: found by pid, name and start, and ended as exactly these."""
+"""The processes that a fault of a GPU names: found by pid, name and start, and ended by `end` as exactly these."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.actions.processes import faulted_processes
+from engine.actions.processes import end, faulted_processes
+from engine.codec import to_json
 from engine.errors import ProbeError
 from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.command import Completed
-from engine.values.plan import Change, NoChange
+from engine.values.plan import Change
 from engine.values.types import Unknown
 from tests.probe_driver import Here, drive
 
@@ -23,7 +24,7 @@ def fault(pid: int, **keys) -> dict:
 
 
 def args(*xids: dict, **keys) -> faulted_processes.Args:
-    return build(faulted_processes.Args, {"xids": list(xids), "pids": "host", "grace": 2, **keys})
+    return build(faulted_processes.Args, {"xids": list(xids), "pids": "host", **keys})
 
 
 def look(*xids: dict, **keys):
@@ -70,25 +71,27 @@ def test_a_process_with_another_name_or_that_was_started_later_is_not_the_one(jo
 
 
 def test_exactly_the_named_process_is_ended_and_no_other_of_its_name(job, other):
-    chosen, state = args(fault(job.pid)), look(fault(job.pid))
-    change = faulted_processes.decide(chosen, state)
+    """What is found here is what `end` takes."""
+    chosen = build(end.Args, {"processes": to_json(look(fault(job.pid)).alive), "grace": 2})
+    before = drive(end.probe(chosen), Here())
+    change = end.decide(chosen, before)
     assert isinstance(change, Change)
     assert [it.pid for it in change.targets] == [job.pid]
     Here().run(*change.commands)
     job.wait(5)
-    after = look(fault(job.pid))
-    assert faulted_processes.settled(chosen, state, after)
-    assert isinstance(faulted_processes.decide(chosen, after), NoChange)
+    assert end.settled(chosen, before, drive(end.probe(chosen), Here()))
+    assert look(fault(job.pid)).alive == ()
     assert other.poll() is None
 
 
-def test_what_is_protected_is_named_and_left_alone():
+def test_what_is_protected_is_named_and_is_not_among_those_to_end():
     """This test's own ancestors are our way in; PID 1 is nobody's victim."""
     name = Path("/proc/1/comm").read_text().strip()
     state = look(fault(1, name=name))
     assert state.alive == ()
     assert [it.pid for it in state.protected] == [1]
-    assert "pid 1" in faulted_processes.decide(args(fault(1)), state).why
+    chosen = build(end.Args, {"processes": to_json(tuple(it.process for it in state.protected))})
+    assert "left alone: pid 1: " in end.decide(chosen, drive(end.probe(chosen), Here())).why
 
 
 def test_in_a_container_the_numbers_are_those_of_the_machine_outside(job):

@@ -472,7 +472,6 @@ HELD_ELSEWHERE = {
     "scheduler": "it asks the scheduler; its mark goes through SAFE to /var/lib/runbook (the same)",
     "fetch": "it reads by view.sh (tests/shell), and writes in a directory that it has made by SAFE",
     "end": "it ends processes",
-    "faulted_processes": "it ends processes",
     "fuser": "it ends processes",
     "pkill": "it ends processes",
 }

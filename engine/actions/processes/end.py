@@ -39,6 +39,10 @@ class Args(EndArguments):
     allow: tuple[str, ...] = field(
         default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
     )
+    may_restart: bool = field(
+        default=False,
+        metadata={"about": "One that is started again is no failure, as where a supervisor is to restart a job."},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +145,13 @@ def holds(args: Args, state: State) -> Holds | Fails:
 
 
 def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone, and none was started again."""
-    return gone(_seen(before), _after(after))
+    """Every victim is gone, and none was started again, unless it may be."""
+    return gone(_seen(args, before), _after(args, after))
 
 
 def explain(args: Args, before: State, after: State) -> str:
     """Who survived, and who was started again by what."""
-    return disagreement(_seen(before), _after(after), args.manner)
+    return disagreement(_seen(args, before), _after(args, after), args.manner)
 
 
 def outcome(summary: str, outputs: tuple[str, ...]) -> str:
@@ -175,11 +179,11 @@ def by_hand(args: Args) -> tuple[str, ...]:
     )
 
 
-def _seen(state: State) -> ProcessSnapshot:
-    alive = state.alive
-    return ProcessSnapshot(found=alive if isinstance(alive, Unknown) else (*alive, *state.started), victims=alive)
+def _seen(args: Args, state: State) -> ProcessSnapshot:
+    alive, started = state.alive, () if args.may_restart else state.started
+    return ProcessSnapshot(found=alive if isinstance(alive, Unknown) else (*alive, *started), victims=alive)
 
 
-def _after(state: State) -> ProcessSnapshot:
-    found = _seen(state).found
+def _after(args: Args, state: State) -> ProcessSnapshot:
+    found = _seen(args, state).found
     return ProcessSnapshot(found=found, victims=found)

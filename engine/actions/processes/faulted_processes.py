@@ -1,25 +1,22 @@
-"""Find the processes that GPU faults (Xids) name and that still run; as a change, end exactly these.
+"""Find the processes that GPU faults (Xids) name and that still run.
 
 A process is the named one only if it has the pid and the name in the kernel's message, and was running before the
-message: a pid alone may be another's by now. It is ended by pid and start time, read again right before each signal.
-PID 1, the processes of our own connection, and protected daemons are left alone.
+message: a pid alone may be another's by now. The result is what `end` takes: `end: {processes: "{{ named.alive }}"}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.errors import ProbeError
-from engine.facts.process_selection.arguments import EndArguments
+from engine.facts.process_selection.by_command_line import spared
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
-from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import ProcessSnapshot, decision, disagreement, gone, named, said
+from engine.facts.processes.victims import named, said
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
-from engine.values.plan import Decision
 from engine.values.types import Json, Unknown, plural
 
 KERNEL_NAME = 15
@@ -30,8 +27,8 @@ CLOCK = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Args(EndArguments):
-    """Which faults, and how their processes are ended."""
+class Args:
+    """Which faults."""
 
     xids: tuple[Mapping[str, Json], ...] = field(
         metadata={
@@ -49,7 +46,7 @@ class Args(EndArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What became of the processes that the faults name."""
+    """The processes that the faults name."""
 
     alive: tuple[Process, ...] | Unknown = field(
         metadata={"about": "Those that still run: pid, user, command, container, seconds (running) ..."}
@@ -94,13 +91,9 @@ def _state(args: Args, table: Table, now: float) -> State:
     split = split_by_protection(rows.values(), table, ())
     alive = tuple(shown(row) for row in split.free)
     blind = Unknown(why=table.hidden) if table.hidden else split.doubt
-    protected = tuple(
-        Protected(pid=row.process.pid, user=row.process.user, command=row.process.command, process=row.process, why=why)
-        for row, why in split.protected
-    )
     return State(
         alive=alive if alive or not blind else blind,
-        protected=protected,
+        protected=tuple(spared(row, why) for row, why in split.protected),
         faults=tuple(_words(process, codes[process.pid]) for process in alive),
     )
 
@@ -121,12 +114,6 @@ def _is_named(row: Row, xid: Mapping[str, Json], now: float) -> bool:
     return name[:KERNEL_NAME] == row.name[:KERNEL_NAME] and now - running <= seconds + CLOCK
 
 
-def decide(args: Args, state: State) -> Decision:
-    """End who is named."""
-    spared = [f"pid {protected.pid}: {protected.why}" for protected in state.protected]
-    return decision(state.alive, args.manner, "that a fault names still runs", spared)
-
-
 def holds(args: Args, state: State) -> Holds | Fails:
     """None of them runs any more."""
     if isinstance(state.alive, Unknown):
@@ -136,35 +123,6 @@ def holds(args: Args, state: State) -> Holds | Fails:
     return Fails(why=f"{plural(len(state.alive), 'process')} with a fault still run: {named(state.alive)}")
 
 
-def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone."""
-    return gone(_seen(before), _seen(after))
-
-
-def explain(args: Args, before: State, after: State) -> str:
-    """Who survived."""
-    return disagreement(_seen(before), _seen(after), args.manner)
-
-
-def outcome(summary: str, outputs: tuple[str, ...]) -> str:
-    """Who needed the second signal."""
-    return with_second_signal(summary, outputs)
-
-
-def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the processes of *keys*."""
-    if isinstance(state.alive, Unknown):
-        return state
-    return replace(state, alive=tuple(process for process in state.alive if process.key not in keys))
-
-
 def by_hand(args: Args) -> tuple[str, ...]:
-    """Check whether the pid of the message is still that process; then end it."""
-    return (
-        "ps -o pid,lstart,user,comm,args -p PID  # started before the Xid, and of the same name?",
-        f"kill -s {args.signal} PID",
-    )
-
-
-def _seen(state: State) -> ProcessSnapshot:
-    return ProcessSnapshot(found=state.alive, victims=state.alive)
+    """Check whether the pid of the message is still that process."""
+    return ("ps -o pid,lstart,user,comm,args -p PID  # started before the Xid, and of the same name?",)
