@@ -205,7 +205,7 @@ def test_one_unknown_hides_no_other_answer_and_who_has_just_started_is_at_work()
     every = {it.key for it in rows}
     blind = classify(rows, every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
     assert [it.pid for it in blind.leftover] == [10, 30]
-    assert [it.pid for it in blind.undecided] == [20]
+    assert [it.pid for it in blind.protected] == [20]
     assert isinstance(blind.at_work, Unknown)
     alone = classify(rows[1:2], every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
     assert isinstance(alone.leftover, Unknown)

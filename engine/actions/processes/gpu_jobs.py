@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
 from engine.facts.gpu_jobs.arguments import JobArguments
-from engine.facts.gpu_jobs.classification import GpuUse, classify, described, observe_gpu_use
+from engine.facts.gpu_jobs.classification import GpuUse, described, observe_gpu_use
 from engine.facts.process_selection import by_command_line, by_open_files
+from engine.facts.process_selection.by_open_files import HolderMatch
 from engine.facts.process_selection.path_rules import objection_to_paths
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected
 from engine.facts.processes.table import Process, Table
-from engine.facts.processes.victims import named
+from engine.facts.processes.victims import Processes, named
 from engine.protocols import Fails, Holds, Probe
 from engine.text.regexes import SearchPattern, compile_regex
 from engine.values.types import ProcessPattern, Unknown, plural
@@ -39,21 +40,12 @@ class Args(JobArguments):
     )
 
 
-Processes = tuple[Process, ...] | Unknown
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(HolderMatch):
     """The processes of GPU jobs."""
 
     all: Processes = field(
         default=(), metadata={"about": "Every one that is not protected: pid, user, command, why, devices, gpus ..."}
-    )
-    leftover: Processes = field(
-        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
-    )
-    at_work: Processes = field(
-        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
     )
     summary: str | Unknown = field(
         default="no process is left over", metadata={"about": "What is left over, in one sentence."}
@@ -62,36 +54,12 @@ class State:
         default=(),
         metadata={"about": "What has started those left over: containers, services, parents that are not among them."},
     )
-    protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Processes that are never ended, each with the reason."}
-    )
-    beyond_help: tuple[Protected, ...] = field(
-        default=(),
-        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
-    )
-    misplaced: tuple[Protected, ...] = field(
-        default=(),
-        metadata={
-            "about": "Protected programs of others that hold a GPU and have no use for it: a terminal, a client."
-        },
-    )
     unsearched: tuple[Protected, ...] = field(
         default=(),
         metadata={"about": "Processes left alone because the search of their command lines takes too long."},
     )
     zombies: tuple[Process, ...] = field(
         default=(), metadata={"about": "Defunct processes that match, or whose parent does: they hold only a pid."}
-    )
-    devices: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "The paths that leftover processes hold."}
-    )
-    gpus: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "The GPUs (UUIDs) that leftover processes hold, where that can be determined."}
-    )
-    unlisted: Processes = field(default=(), metadata={"about": "Holders of a GPU that nvidia-smi does not list."})
-    foreign: tuple[int, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."},
     )
 
 
@@ -108,15 +76,12 @@ def probe(args: Args) -> Probe[State]:
         yield from by_open_files.why_nothing_is_there(args.devices)  # raises where there should be something
     plain = _found(tests, walk, args)
     if isinstance(plain.all, Unknown):
-        return replace(
-            plain, leftover=plain.all, at_work=plain.all, summary=plain.all, devices=plain.all, gpus=plain.all
-        )
+        return _not_known(plain, plain.all)
     if not plain.all:
         return replace(plain, foreign=(yield from by_open_files.listed_elsewhere(walk))) if walk.present() else plain
     closer = yield from observe_gpu_use(args, *args.devices)
     if isinstance(closer.walk, Unknown):
-        why = closer.walk
-        return replace(plain, leftover=why, at_work=why, summary=why, devices=why, gpus=why, unlisted=why, foreign=why)
+        return replace(_not_known(plain, closer.walk), foreign=closer.walk)
     before = {process.key for process in plain.all}
     return _classified(_found(tests, closer.walk, args), before, closer, closer.walk)
 
@@ -143,29 +108,20 @@ def _found(tests: list[SearchPattern], walk: OpenFileScan, args: Args) -> State:
     )
 
 
+def _not_known(state: State, why: Unknown) -> State:
+    return replace(by_open_files.not_known(state, why), summary=why)
+
+
 def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan) -> State:
     """*now* with what the samples of the GPUs say of each process; those not *before* have just started."""
-    foreign = by_open_files.foreign(walk, closer.load.pids())
     if isinstance(now.all, Unknown):
-        return replace(now, leftover=now.all, at_work=now.all, summary=now.all, foreign=foreign)
+        return replace(_not_known(now, now.all), foreign=by_open_files.foreign(walk, closer.load.pids()))
     every = tuple(replace(described(one.pid, walk, closer.load), devices=one.devices, why=one.why) for one in now.all)
-    sides = classify(every, before, closer)
     blind = next((Unknown(why=f"pid {one.pid}: {one.why}") for one in now.unsearched), None)
-    leftover = sides.leftover or blind or ()
-    return replace(
-        now,
-        all=every,
-        leftover=leftover,
-        at_work=sides.at_work,
-        summary=leftover if isinstance(leftover, Unknown) else _summary(leftover),
-        starters=() if isinstance(leftover, Unknown) else _starters(leftover, walk.table),
-        beyond_help=sides.beyond_help,
-        protected=(*now.protected, *sides.undecided),
-        devices=by_open_files.devices_of(leftover, walk),
-        gpus=by_open_files.gpus_held(leftover, walk, closer.load),
-        unlisted=by_open_files.unlisted(every, walk),
-        foreign=foreign,
-    )
+    found = by_open_files.classify_holders_into(replace(now, all=every), every, before, closer, walk, blind)
+    if isinstance(found.leftover, Unknown):
+        return replace(found, summary=found.leftover)
+    return replace(found, summary=_summary(found.leftover), starters=_starters(found.leftover, walk.table))
 
 
 def _summary(leftover: tuple[Process, ...]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu, bus_id
@@ -40,27 +40,55 @@ def observe_gpu_use(job: JobArguments, *globs: str) -> Generator[tuple[Command, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Classification:
+class JobMatch:
     """Processes, classified by whether their jobs are at work."""
 
-    leftover: tuple[Process, ...] | Unknown
-    at_work: tuple[Process, ...] | Unknown
-    beyond_help: tuple[Protected, ...] = ()
-    """Those that hold nothing but lost GPUs."""
-    undecided: tuple[Protected, ...] = ()
-    """Those of which it is not known."""
+    leftover: tuple[Process, ...] | Unknown = field(
+        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
+    )
+    at_work: tuple[Process, ...] | Unknown = field(
+        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
+    )
+    protected: tuple[Protected, ...] = field(
+        default=(), metadata={"about": "Processes that are never ended, each with the reason."}
+    )
+    beyond_help: tuple[Protected, ...] = field(
+        default=(),
+        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
+    )
 
 
-def classify(processes: tuple[Process, ...], before: Collection[str], closer: GpuUse) -> Classification:
+Match = TypeVar("Match", bound=JobMatch)
+
+
+def classify_into(
+    match: Match,
+    processes: tuple[Process, ...],
+    before: Collection[str],
+    closer: GpuUse,
+    blind: Unknown | None = None,
+) -> Match:
+    """*match* with *processes* classified; *blind*: why none that is left over would not mean that there is none."""
+    sides = classify(processes, before, closer)
+    return replace(
+        match,
+        leftover=sides.leftover or blind or (),
+        at_work=sides.at_work,
+        protected=(*match.protected, *sides.protected),
+        beyond_help=sides.beyond_help,
+    )
+
+
+def classify(processes: tuple[Process, ...], before: Collection[str], closer: GpuUse) -> JobMatch:
     """*processes* by whether their jobs are at work, each by itself: a user's unknown does not hide another's leftover.
 
     One whose key is not in *before* has just started, and so is at work.  An answer is unknown where nothing is in it
-    but what might be, and where nvidia-smi did not answer.
+    but what might be, and where nvidia-smi did not answer; those of which it is not known are protected.
     """
     if not processes:
-        return Classification(leftover=(), at_work=())
+        return JobMatch()
     if isinstance(closer.walk, Unknown):
-        return Classification(leftover=closer.walk, at_work=closer.walk)
+        return JobMatch(leftover=closer.walk, at_work=closer.walk)
     work = at_work(closer.walk, closer.load)
     hopeless = beyond_help(closer.walk, closer.load)
     answers = [(process, True if process.key not in before else work[process.pid]) for process in processes]
@@ -70,7 +98,7 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     return replace(_by_answer(others, closer), beyond_help=lost)
 
 
-def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse) -> Classification:
+def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse) -> JobMatch:
     """Processes, each with whether it is at work."""
     undecided = tuple(
         _spared(process, f"whether it is left over is not known: {answer.why}")
@@ -79,11 +107,11 @@ def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse
     )
     unknown = Unknown(why=f"pid {undecided[0].pid}: {undecided[0].why}") if undecided else None
     if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
-        return Classification(leftover=unknown, at_work=unknown, undecided=undecided)
-    return Classification(
+        return JobMatch(leftover=unknown, at_work=unknown, protected=undecided)
+    return JobMatch(
         leftover=tuple(process for process, answer in answers if answer is False) or unknown or (),
         at_work=tuple(process for process, answer in answers if answer is True) or unknown or (),
-        undecided=undecided,
+        protected=undecided,
     )
 
 

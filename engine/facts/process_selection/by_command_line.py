@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.facts.gpu_jobs.arguments import JobArguments, wanted
-from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
+from engine.facts.gpu_jobs.classification import NOT_ASKED, JobMatch, classify_into, described, observe_gpu_use
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
@@ -22,24 +22,11 @@ STRIKES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLineMatch:
+class CommandLineMatch(JobMatch):
     """The processes that match."""
 
     matches: tuple[Process, ...] | Unknown = field(
         default=(), metadata={"about": "Every process that matches and is not protected: pid, user, command ..."}
-    )
-    leftover: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
-    )
-    at_work: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
-    )
-    protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Matching processes that are never ended, each with the reason."}
-    )
-    beyond_help: tuple[Protected, ...] = field(
-        default=(),
-        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
     )
     zombies: tuple[Process, ...] = field(
         default=(), metadata={"about": "Defunct processes that match, or whose parent does: they hold only a pid."}
@@ -79,20 +66,13 @@ def probe_by_command_line(
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
     walk = closer.walk
     again = chosen(tests, walk.table, allow, users, job)
-    now = () if isinstance(again.matches, Unknown) else again.matches
-    blind = next((Unknown(why=f"pid {protected.pid}: {protected.why}") for protected in again.unsearched), None)
-    matches = tuple(described(process.pid, walk, closer.load) for process in now)
-    sides = classify(matches, before, closer)
     stuck = {process.key for process in plain.unkillable}
-    return replace(
-        again,
-        matches=again.matches if isinstance(again.matches, Unknown) else matches,
-        leftover=again.leftover if isinstance(again.matches, Unknown) else sides.leftover or blind or (),
-        at_work=again.at_work if isinstance(again.matches, Unknown) else sides.at_work,
-        beyond_help=sides.beyond_help,
-        protected=(*again.protected, *sides.undecided),
-        unkillable=tuple(process for process in again.unkillable if process.key in stuck),
-    )
+    again = replace(again, unkillable=tuple(process for process in again.unkillable if process.key in stuck))
+    if isinstance(again.matches, Unknown):
+        return again
+    blind = next((Unknown(why=f"pid {protected.pid}: {protected.why}") for protected in again.unsearched), None)
+    matches = tuple(described(process.pid, walk, closer.load) for process in again.matches)
+    return classify_into(replace(again, matches=matches), matches, before, closer, blind)
 
 
 def chosen(

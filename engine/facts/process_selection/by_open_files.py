@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.errors import ProbeError
 from engine.facts.gpu.smi_query import ask_apps, ask_presence, read_apps, read_presence
 from engine.facts.gpu_jobs.arguments import JobArguments, wanted
-from engine.facts.gpu_jobs.classification import NOT_ASKED, classify, described, observe_gpu_use
+from engine.facts.gpu_jobs.classification import NOT_ASKED, GpuUse, JobMatch, classify_into, described, observe_gpu_use
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
 from engine.facts.process_selection.by_command_line import spared
 from engine.facts.processes.open_files import OpenFileScan, ask_holders, read_holders
@@ -21,34 +21,14 @@ from engine.values.types import Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFileMatch:
-    """The processes that hold something."""
+class HolderMatch(JobMatch):
+    """What those that are left over hold."""
 
-    processes: tuple[Process, ...] | Unknown = field(
-        default=(),
-        metadata={"about": "Every holder that is not protected; unknown if none is visible and some cannot be read."},
-    )
-    leftover: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep no GPU busy; unknown if the GPUs cannot be queried."}
-    )
-    at_work: tuple[Process, ...] | Unknown = field(
-        default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
-    )
-    protected: tuple[Protected, ...] = field(
-        default=(), metadata={"about": "Holders that are never ended, each with the reason."}
-    )
-    beyond_help: tuple[Protected, ...] = field(
-        default=(),
-        metadata={"about": "Those that hold only lost GPUs: left alone, because ending them brings no GPU back."},
-    )
     misplaced: tuple[Protected, ...] = field(
         default=(),
         metadata={
             "about": "Protected programs of others that hold a GPU and have no use for it: a terminal, a client."
         },
-    )
-    unkillable: tuple[Process, ...] = field(
-        default=(), metadata={"about": "Holders that every sample shows in state D: they hang in the kernel."}
     )
     devices: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "The paths that leftover processes hold."}
@@ -62,6 +42,19 @@ class OpenFileMatch:
     foreign: tuple[int, ...] | Unknown = field(
         default=(),
         metadata={"about": "Pids that nvidia-smi lists, and that hold no GPU here: of another pid namespace."},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFileMatch(HolderMatch):
+    """The processes that hold something."""
+
+    processes: tuple[Process, ...] | Unknown = field(
+        default=(),
+        metadata={"about": "Every holder that is not protected; unknown if none is visible and some cannot be read."},
+    )
+    unkillable: tuple[Process, ...] = field(
+        default=(), metadata={"about": "Holders that every sample shows in state D: they hang in the kernel."}
     )
     unseen: int = field(default=0, metadata={"about": "How many processes could not be read."})
     present: tuple[str, ...] = field(default=(), metadata={"about": "The given files that exist."})
@@ -84,8 +77,7 @@ def probe_by_open_files(
         return replace(plain, foreign=(yield from listed_elsewhere(walk)))
     closer = yield from observe_gpu_use(job, *paths)
     if isinstance(closer.walk, Unknown):
-        why = closer.walk
-        return replace(plain, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why, foreign=why)
+        return replace(not_known(plain, closer.walk), foreign=closer.walk)
     before = {process.key for process in plain.processes}
     now = chosen(closer.walk, allow, job)
     stuck = {each.key for each in plain.unkillable}
@@ -93,19 +85,34 @@ def probe_by_open_files(
     if isinstance(now.processes, Unknown) or not now.processes:
         return replace(now, foreign=foreign(closer.walk, closer.load.pids()))
     holders = tuple(described(process.pid, closer.walk, closer.load) for process in now.processes)
-    sides = classify(holders, before, closer)
+    return classify_holders_into(replace(now, processes=holders), holders, before, closer, closer.walk)
+
+
+Match = TypeVar("Match", bound=HolderMatch)
+
+
+def classify_holders_into(
+    match: Match,
+    holders: tuple[Process, ...],
+    before: Collection[str],
+    closer: GpuUse,
+    walk: OpenFileScan,
+    blind: Unknown | None = None,
+) -> Match:
+    """As `classify_into`, with what those of *holders* that are left over hold in *walk*."""
+    found = classify_into(match, holders, before, closer, blind)
     return replace(
-        now,
-        processes=holders,
-        leftover=sides.leftover,
-        at_work=sides.at_work,
-        beyond_help=sides.beyond_help,
-        protected=(*now.protected, *sides.undecided),
-        devices=devices_of(sides.leftover, closer.walk),
-        gpus=gpus_held(sides.leftover, closer.walk, closer.load),
-        unlisted=unlisted(holders, closer.walk),
-        foreign=foreign(closer.walk, closer.load.pids()),
+        found,
+        devices=_devices_of(found.leftover, walk),
+        gpus=_gpus_held(found.leftover, walk, closer.load),
+        unlisted=_unlisted(holders, walk),
+        foreign=foreign(walk, closer.load.pids()),
     )
+
+
+def not_known(match: Match, why: Unknown) -> Match:
+    """*match*, of which it is not known who is left over, and what they hold."""
+    return replace(match, leftover=why, at_work=why, devices=why, gpus=why, unlisted=why)
 
 
 def believable(walk: OpenFileScan) -> OpenFileScan:
@@ -166,7 +173,7 @@ def chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> Ope
     )
     blind = _blind(walk) or split.doubt
     if blind and not holders:
-        return replace(plain, processes=blind, leftover=blind, at_work=blind, devices=blind, gpus=blind, unlisted=blind)
+        return replace(not_known(plain, blind), processes=blind)
     return plain
 
 
@@ -192,7 +199,7 @@ def _no_view(plain: OpenFileMatch) -> Unknown | None:
     return plain.processes if isinstance(plain.processes, Unknown) else None
 
 
-def devices_of(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
+def _devices_of(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> tuple[str, ...] | Unknown:
     """The paths that *leftover* hold."""
     if isinstance(leftover, Unknown):
         return leftover
@@ -200,7 +207,7 @@ def devices_of(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan) -> t
     return tuple(word for word in walk.present() if word in held)
 
 
-def gpus_held(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:
+def _gpus_held(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load: Load) -> tuple[str, ...] | Unknown:
     """The GPUs that *leftover* hold."""
     if isinstance(leftover, Unknown):
         return leftover
@@ -213,7 +220,7 @@ def gpus_held(leftover: tuple[Process, ...] | Unknown, walk: OpenFileScan, load:
     return tuple(found)
 
 
-def unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
+def _unlisted(holders: Iterable[Process], walk: OpenFileScan) -> tuple[Process, ...] | Unknown:
     """Those of *holders* that hold a GPU and that nvidia-smi does not list."""
     found: list[Process] = []
     for holder in holders:
