@@ -11,6 +11,7 @@ from engine.actions.processes import end, processes
 from engine.codec import to_json
 from engine.errors import ConfigError, ProbeError
 from engine.facts.processes.table import table_of
+from engine.facts.processes.victims import named
 from engine.lang.arguments import build
 from engine.protocols import Fails, Holds
 from engine.values.plan import Blocked, Change, NoChange
@@ -150,7 +151,7 @@ def test_a_victim_that_a_person_was_not_shown_can_be_left_out(machine, stage):
     less = end.without(state, frozenset({state.alive[0].key}))
     assert [it.pid for it in less.alive] == [state.alive[1].pid]
     assert end.decide(args(given(machine, stage, *(it.pid for it in jobs)), max_victims=1), state) == Blocked(
-        why=f"2 processes would be ended, but max_victims is 1: {end.named(state.alive)}"
+        why=f"2 processes would be ended, but max_victims is 1: {named(state.alive)}"
     )
 
 

@@ -38,7 +38,7 @@ def holds(args: Args, state: State) -> Holds | Fails:
     if isinstance(state.processes, Unknown):
         raise ProbeError(state.processes.why)
     if state.misplaced:
-        held = "; ".join(f"pid {holder.pid}: {holder.why}" for holder in state.misplaced)
+        held = "; ".join(map(str, state.misplaced))
         return Fails(why=f"held without use: {held}")
     if not state.processes:
         return Holds(why=f"no process holds {' or '.join(args.paths)}")

@@ -10,15 +10,14 @@ command line by the same user, is named with what has started it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from engine.errors import ProbeError
 from engine.facts.process_selection.arguments import EndArguments
-from engine.facts.process_selection.by_command_line import spared
-from engine.facts.processes.protected import Protected, shown, split_by_protection
+from engine.facts.processes import victims
+from engine.facts.processes.protected import Protected, shown, spared, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import ProcessSnapshot, decision, disagreement, gone, named
+from engine.facts.processes.victims import ProcessSnapshot, absence, decision, disagreement, gone
 from engine.protocols import NARROWS, Fails, Holds, Probe
 from engine.values.plan import Decision
 from engine.values.types import Json, Unknown, plural
@@ -92,7 +91,7 @@ def _state(args: Args, table: Table) -> State:
     ours = tuple(_ours(one) for one in args.processes if one["pid"] in table.own)
     return State(
         alive=alive if alive or not blind else blind,
-        protected=(*(spared(row, why) for row, why in split.protected), *ours),
+        protected=(*split.protected, *ours),
         gone=0 if unseen else len(wanted) - len(rows) - len(ours),
         started=tuple(
             shown(row) for row in table.rows.values() if _is_later(row, args) and row.process.key not in wanted
@@ -114,7 +113,7 @@ def _ours(one: Mapping[str, Json]) -> Protected:
     start, ppid = int(str(one["start"])), int(str(one.get("ppid", 0)))
     seconds = Unknown(why="not read again")
     process = Process(pid=pid, start=start, ppid=ppid, user=user, state="S", command=command, seconds=seconds)
-    return Protected(pid=pid, user=user, command=command, process=process, why="it is one of our own connection")
+    return spared(process, "it is one of our own connection")
 
 
 def _is_later(row: Row, args: Args) -> bool:
@@ -128,7 +127,7 @@ def _is_later(row: Row, args: Args) -> bool:
 
 def decide(args: Args, state: State) -> Decision:
     """End those that still run."""
-    spared_ones = [f"pid {one.pid}: {one.why}" for one in state.protected]
+    spared_ones = [*map(str, state.protected)]
     rest = "that may be ended " if spared_ones else ""
     what = f"{rest}of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
     return decision(state.alive, args.manner, what, spared_ones, names_spared=True)
@@ -136,12 +135,9 @@ def decide(args: Args, state: State) -> Decision:
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """None of them runs any more."""
-    if isinstance(state.alive, Unknown):
-        raise ProbeError(state.alive.why)
-    left = (*state.alive, *(one.process for one in state.protected))
-    if not left:
-        return Holds(why=f"none of the {plural(len(args.processes), 'process')} given still runs")
-    return Fails(why=f"{plural(len(left), 'process')} still {'runs' if len(left) == 1 else 'run'}: {named(left)}")
+    alive, none = state.alive, f"none of the {plural(len(args.processes), 'process')} given still runs"
+    left = alive if isinstance(alive, Unknown) else (*alive, *(one.process for one in state.protected))
+    return absence(left, none, "still runs", "still run")
 
 
 def settled(args: Args, before: State, after: State) -> bool:
@@ -154,29 +150,12 @@ def explain(args: Args, before: State, after: State) -> str:
     return disagreement(_seen(args, before), _after(args, after), args.manner)
 
 
-def outcome(summary: str, outputs: tuple[str, ...]) -> str:
-    """Who needed the second signal."""
-    return with_second_signal(summary, outputs)
-
-
-def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the processes of *keys*."""
-    if isinstance(state.alive, Unknown):
-        return state
-    return replace(state, alive=tuple(process for process in state.alive if process.key not in keys))
+without, outcome = victims.without, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Check whether each pid is still that process; then end it."""
-    lines = (
-        "ps -o pid,lstart,user,args -p PID  # for each: still the process that the finding names?",
-        f"kill -s {args.signal} PID...",
-    )
-    return (
-        lines
-        if args.then == "nothing" or args.signal == "KILL"
-        else (*lines, f"sleep {args.grace:g}; kill -s KILL PID...")
-    )
+    return ("ps -o pid,lstart,user,args -p PID  # for each: still the process that the finding names?", *args.by_hand())
 
 
 def _seen(args: Args, state: State) -> ProcessSnapshot:

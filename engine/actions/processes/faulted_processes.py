@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.errors import ProbeError
-from engine.facts.process_selection.by_command_line import spared
 from engine.facts.processes.protected import Protected, shown, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
-from engine.facts.processes.victims import named, said
+from engine.facts.processes.victims import absence, said
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
-from engine.values.types import Json, Unknown, plural
+from engine.values.types import Json, Unknown
 
 KERNEL_NAME = 15
 """Characters that the kernel keeps of a process's name."""
@@ -93,7 +92,7 @@ def _state(args: Args, table: Table, now: float) -> State:
     blind = Unknown(why=table.hidden) if table.hidden else split.doubt
     return State(
         alive=alive if alive or not blind else blind,
-        protected=tuple(spared(row, why) for row, why in split.protected),
+        protected=split.protected,
         faults=tuple(_words(process, codes[process.pid]) for process in alive),
     )
 
@@ -116,11 +115,8 @@ def _is_named(row: Row, xid: Mapping[str, Json], now: float) -> bool:
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """None of them runs any more."""
-    if isinstance(state.alive, Unknown):
-        raise ProbeError(state.alive.why)
-    if not state.alive:
-        return Holds(why="no process that a fault names still runs")
-    return Fails(why=f"{plural(len(state.alive), 'process')} with a fault still run: {named(state.alive)}")
+    none = "no process that a fault names still runs"
+    return absence(state.alive, none, "with a fault still runs", "with a fault still run")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -9,23 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.facts.process_selection import by_open_files
+from engine.facts.process_selection import termination
 from engine.facts.process_selection.arguments import EndJobArguments
 from engine.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
 from engine.facts.process_selection.path_rules import objection_to_paths
+from engine.facts.processes import victims
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import (
-    AT_WORK_BY_HAND,
-    Processes,
-    ProcessSnapshot,
-    decision,
-    disagreement,
-    gone,
-    said,
-)
+from engine.facts.processes.victims import AT_WORK_BY_HAND
 from engine.protocols import Probe
 from engine.values.plan import Decision
-from engine.values.types import Unknown
 
 State = OpenFileMatch
 
@@ -54,46 +46,14 @@ def probe(args: Args) -> Probe[State]:
 
 def decide(args: Args, state: State) -> Decision:
     """End who holds them."""
-    spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
-    spared += [f"pid {protected.pid}: {protected.why}" for protected in (*state.beyond_help, *state.protected)]
-    what = f"{'that is left over ' if args.only == 'leftover' else ''}holds {' or '.join(args.paths)}"
-    return decision(_victims(args, state), args.manner, what, spared)
+    return termination.decide(args, state, f"holds {' or '.join(args.paths)}")
 
 
-def settled(args: Args, before: State, after: State) -> bool:
-    """Every victim is gone, and none has come back."""
-    return gone(_seen(args, before), _seen(args, after))
-
-
-def explain(args: Args, before: State, after: State) -> str:
-    """Who survived, and who came back."""
-    return disagreement(_seen(args, before), _seen(args, after), args.manner)
-
-
-def outcome(summary: str, outputs: tuple[str, ...]) -> str:
-    """Who needed the second signal."""
-    return with_second_signal(summary, outputs)
-
-
-def without(state: State, keys: frozenset[str]) -> State:
-    """*state* without the processes of *keys*."""
-    return by_open_files.without(state, keys)
+settled, explain = termination.settled, termination.explain
+without, outcome = victims.without, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:
     """Check first; `fuser -k` would end every holder, monitoring daemons too."""
     spared = (AT_WORK_BY_HAND,) if args.only == "leftover" else ()
-    lines = (f"fuser -v {' '.join(args.paths)} 2>&1", *spared, f"kill -s {args.signal} PID...")
-    return (
-        lines
-        if args.then == "nothing" or args.signal == "KILL"
-        else (*lines, f"sleep {args.grace:g}; kill -s KILL PID...")
-    )
-
-
-def _victims(args: Args, state: State) -> Processes:
-    return state.processes if args.only == "all" else state.leftover
-
-
-def _seen(args: Args, state: State) -> ProcessSnapshot:
-    return ProcessSnapshot(found=state.processes, victims=_victims(args, state))
+    return (f"fuser -v {' '.join(args.paths)} 2>&1", *spared, *args.by_hand())

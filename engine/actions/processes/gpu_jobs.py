@@ -117,7 +117,7 @@ def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan
     if isinstance(now.all, Unknown):
         return replace(_not_known(now, now.all), foreign=by_open_files.foreign(walk, closer.load.pids()))
     every = tuple(replace(described(one.pid, walk, closer.load), devices=one.devices, why=one.why) for one in now.all)
-    blind = next((Unknown(why=f"pid {one.pid}: {one.why}") for one in now.unsearched), None)
+    blind = next((Unknown(why=str(one)) for one in now.unsearched), None)
     found = by_open_files.classify_holders_into(replace(now, all=every), every, before, closer, walk, blind)
     if isinstance(found.leftover, Unknown):
         return replace(found, summary=found.leftover)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-from engine.errors import ProbeError
 from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
-from engine.facts.processes.victims import named
+from engine.facts.processes.victims import absence
 from engine.protocols import Fails, Holds, Probe
-from engine.values.types import ProcessPattern, Unknown, plural
+from engine.values.types import ProcessPattern
 
 State = CommandLineMatch
 
@@ -46,12 +45,7 @@ def probe(args: Args) -> Probe[State]:
 
 def holds(args: Args, state: State) -> Holds | Fails:
     """None matches."""
-    if isinstance(state.matches, Unknown):
-        raise ProbeError(state.matches.why)
-    if not state.matches:
-        return Holds(why=f"no process matches {' or '.join(args.patterns)}")
-    verb = "matches" if len(state.matches) == 1 else "match"
-    return Fails(why=f"{plural(len(state.matches), 'process')} {verb}: {named(state.matches)}")
+    return absence(state.matches, f"no process matches {' or '.join(args.patterns)}", "matches", "match")
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from engine.facts.gpu.model import Gpu, bus_id
 from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
-from engine.facts.processes.protected import Protected, shown
+from engine.facts.processes.protected import Protected, shown, spared
 from engine.facts.processes.table import Process
 from engine.values.command import Command
 from engine.values.types import Unknown
@@ -101,11 +101,11 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
 def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse) -> JobMatch:
     """Processes, each with whether it is at work."""
     undecided = tuple(
-        _spared(process, f"whether it is left over is not known: {answer.why}")
+        spared(process, f"whether it is left over is not known: {answer.why}")
         for process, answer in answers
         if isinstance(answer, Unknown)
     )
-    unknown = Unknown(why=f"pid {undecided[0].pid}: {undecided[0].why}") if undecided else None
+    unknown = Unknown(why=str(undecided[0])) if undecided else None
     if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
         return JobMatch(leftover=unknown, at_work=unknown, protected=undecided)
     return JobMatch(
@@ -116,14 +116,10 @@ def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse
 
 
 def _beyond(process: Process, buses: tuple[str, ...]) -> Protected:
-    return _spared(
+    return spared(
         process,
         f"it holds GPU {', '.join(buses)}, which is lost: only a reboot of the host brings the GPU back, not a kill",
     )
-
-
-def _spared(process: Process, why: str) -> Protected:
-    return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
 
 
 def described(pid: int, walk: OpenFileScan, load: Load) -> Process:

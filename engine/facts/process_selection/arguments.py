@@ -37,6 +37,11 @@ class EndArguments:
         """How, as a change needs it."""
         return Manner(signal=self.signal, grace=self.grace, then=self.then, most=self.max_victims)
 
+    def by_hand(self) -> tuple[str, ...]:
+        """The lines that a person would paste to do it, once the processes were inspected."""
+        first, second = f"kill -s {self.signal} PID...", f"sleep {self.grace:g}; kill -s {self.then} PID..."
+        return (first,) if self.manner.last == self.signal else (first, second)
+
 
 @dataclass(frozen=True, kw_only=True)
 class EndJobArguments(EndArguments, JobArguments):

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.facts.gpu_jobs.arguments import JobArguments, wanted
 from engine.facts.gpu_jobs.classification import NOT_ASKED, JobMatch, classify_into, described, observe_gpu_use
-from engine.facts.processes.protected import Protected, shown, split_by_protection
+from engine.facts.processes.protected import Protected, shown, spared, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
 from engine.values.command import Command
@@ -70,7 +70,7 @@ def probe_by_command_line(
     again = replace(again, unkillable=tuple(process for process in again.unkillable if process.key in stuck))
     if isinstance(again.matches, Unknown):
         return again
-    blind = next((Unknown(why=f"pid {protected.pid}: {protected.why}") for protected in again.unsearched), None)
+    blind = next((Unknown(why=str(protected)) for protected in again.unsearched), None)
     matches = tuple(described(process.pid, walk, closer.load) for process in again.matches)
     return classify_into(replace(again, matches=matches), matches, before, closer, blind)
 
@@ -89,7 +89,7 @@ def chosen(
         matches=blind or matches,
         leftover=blind or NOTHING,
         at_work=blind or NOTHING,
-        protected=tuple(spared(row, why) for row, why in split.protected),
+        protected=split.protected,
         zombies=_zombies(table, found, matches),
         unkillable=tuple(match for match in matches if match.state == "D"),
         shortened=table.shortened(),
@@ -122,14 +122,14 @@ def _search(tests: list[SearchPattern], rows: Iterable[Row]) -> tuple[list[Row],
         user = row.process.user
         if strikes[user] >= STRIKES:
             why = f"its command line was not searched: the searches of {STRIKES} others of {user} took too long"
-            unsearched.append(spared(row, why))
+            unsearched.append(spared(row.process, why))
             continue
         try:
             if _matches(row, tests, budget):
                 found.append(row)
         except SearchTimeout as error:
             strikes[user] += 1
-            unsearched.append(spared(row, f"its command line {error}"))
+            unsearched.append(spared(row.process, f"its command line {error}"))
     return found, tuple(unsearched)
 
 
@@ -140,20 +140,3 @@ def _matches(row: Row, tests: list[SearchPattern], budget: SearchBudget) -> bool
     """
     line = row.line or (row.name if row.process.state in "ZXx" else "")
     return bool(line) and budget.any_found(tests, line)
-
-
-def spared(row: Row, why: str) -> Protected:
-    """A process that is spared, with the reason."""
-    one = row.process
-    return Protected(pid=one.pid, user=one.user, command=one.command, process=one, why=why)
-
-
-def without(state: CommandLineMatch, keys: frozenset[str]) -> CommandLineMatch:
-    """*state* without the processes of *keys*."""
-
-    def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
-        if isinstance(processes, Unknown):
-            return processes
-        return tuple(process for process in processes if process.key not in keys)
-
-    return replace(state, matches=less(state.matches), leftover=less(state.leftover), at_work=less(state.at_work))

@@ -11,7 +11,6 @@ from engine.facts.gpu.smi_query import ask_apps, ask_presence, read_apps, read_p
 from engine.facts.gpu_jobs.arguments import JobArguments, wanted
 from engine.facts.gpu_jobs.classification import NOT_ASKED, GpuUse, JobMatch, classify_into, described, observe_gpu_use
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
-from engine.facts.process_selection.by_command_line import spared
 from engine.facts.processes.open_files import OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, misplaced, shown, split_by_protection
 from engine.facts.processes.table import Process, Row
@@ -163,9 +162,9 @@ def chosen(walk: OpenFileScan, allow: Collection[str], job: JobArguments) -> Ope
     holders = tuple(_holder(row, walk) for row in split.free)
     plain = OpenFileMatch(
         processes=holders,
-        protected=tuple(spared(row, why) for row, why in split.protected),
+        protected=split.protected,
         misplaced=tuple(
-            spared(row, why) for row, why in split.protected if misplaced(row) and _uses_gpu(walk, row.process.pid)
+            one for one in split.protected if misplaced(walk.table.rows[one.pid]) and _uses_gpu(walk, one.pid)
         ),
         unkillable=tuple(holder for holder in holders if holder.state == "D"),
         unseen=len(walk.unseen),
@@ -239,14 +238,3 @@ def foreign(walk: OpenFileScan, pids: frozenset[int] | Unknown) -> tuple[int, ..
         {pid for pid, nodes in walk.open.items() if any(node.driver for node in nodes)} | walk.unseen | walk.table.own
     )
     return tuple(sorted(pids - here))
-
-
-def without(state: OpenFileMatch, keys: frozenset[str]) -> OpenFileMatch:
-    """*state* without the processes of *keys*."""
-
-    def less(processes: tuple[Process, ...] | Unknown) -> tuple[Process, ...] | Unknown:
-        if isinstance(processes, Unknown):
-            return processes
-        return tuple(process for process in processes if process.key not in keys)
-
-    return replace(state, processes=less(state.processes), leftover=less(state.leftover), at_work=less(state.at_work))

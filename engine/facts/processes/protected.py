@@ -45,6 +45,14 @@ class Protected:
     why: str
     """Why it is spared, in words: `sshd is a remote access service`, `our own connection needs it` ..."""
 
+    def __str__(self) -> str:
+        return f"pid {self.pid}: {self.why}"
+
+
+def spared(process: Process, why: str) -> Protected:
+    """*process*, with the reason why it is spared."""
+    return Protected(pid=process.pid, user=process.user, command=process.command, process=process, why=why)
+
 
 def programs(row: Row) -> tuple[str, ...]:
     """What the process is called: by its first argument, and by the kernel."""
@@ -132,7 +140,7 @@ class ProtectionSplit:
     """Processes by whether they may be ended."""
 
     free: tuple[Row, ...]
-    protected: tuple[tuple[Row, str], ...]
+    protected: tuple[Protected, ...]
     """Those that must not be, each with why."""
     doubt: Unknown | None
     """Why it cannot be said of one of them, the first; None: there is none such."""
@@ -143,7 +151,7 @@ def split_by_protection(rows: Iterable[Row], table: Table, allow: Collection[str
     judged = [(row, protection(row, table, allow)) for row in rows]
     return ProtectionSplit(
         free=tuple(row for row, why in judged if why == ""),
-        protected=tuple((row, why) for row, why in judged if why and isinstance(why, str)),
+        protected=tuple(spared(row.process, why) for row, why in judged if why and isinstance(why, str)),
         doubt=next((why for _, why in judged if isinstance(why, Unknown)), None),
     )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
+from engine.errors import ProbeError
 from engine.facts.processes.table import Process
 from engine.facts.processes.terminate import end_processes, survival
+from engine.protocols import Fails, Holds
 from engine.text.shortened import first_few
 from engine.values.plan import Blocked, Change, Decision, NoChange, Risk, Target
 from engine.values.types import Unknown, plural, seconds
@@ -116,6 +119,29 @@ def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner
         if isinstance(processes, Unknown):
             return f"done, but the second probe could not verify it: {processes.why}"
     return survival(_left(before, after), _fresh(before, after), manner.last)
+
+
+State = TypeVar("State")
+
+
+def without(state: State, keys: frozenset[str]) -> State:
+    """*state*, of an action that ends processes, without those of *keys*."""
+    fewer: dict[str, Any] = {
+        name: tuple(process for process in found if process.key not in keys)
+        for name in ("alive", "matches", "processes", "leftover", "at_work")
+        if isinstance(found := getattr(state, name, None), tuple)
+    }
+    less: State = replace(cast(Any, state), **fewer)
+    return less
+
+
+def absence(found: Processes, none: str, one: str, more: str) -> Holds | Fails:
+    """Whether nobody is *found*, in words; *one* and *more* are the verbs of who is.  Raises ProbeError."""
+    if isinstance(found, Unknown):
+        raise ProbeError(found.why)
+    if not found:
+        return Holds(why=none)
+    return Fails(why=f"{plural(len(found), 'process')} {one if len(found) == 1 else more}: {named(found)}")
 
 
 def _left(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[Process, ...]:
