@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
-from engine.facts.gpu_jobs.classification import GpuUse, classify, described
+from engine.facts.gpu_jobs.classification import GpuUse, JobMatch, classify, classify_into, described
 from engine.facts.gpu_jobs.leftover import Load, at_work, gpus_of
+from engine.facts.process_selection.by_open_files import HolderMatch, not_known
 from engine.facts.processes.open_files import OpenFile, OpenFileScan
-from engine.facts.processes.protected import daemon, protection
+from engine.facts.processes.protected import daemon, protection, spared
 from engine.facts.processes.table import Process, Row, Table
 from engine.values.types import Unknown
 from tests.tables import every_row
@@ -214,6 +215,25 @@ def test_one_unknown_hides_no_other_answer_and_who_has_just_started_is_at_work()
     assert [it.pid for it in clear.at_work] == [20, 30]
 
 
+def test_where_nobody_is_left_over_and_not_all_could_be_searched_it_is_not_known_whether_anybody_is():
+    """Mutants: `classify_into` without *blind*; with *blind* for those that are left over; without who was protected before."""
+    seen = walk(row(10), row(20), holds={10: [0], 20: [1]})
+    rows = tuple(seen.table.rows[it].process for it in (10, 20))
+    every, why = {it.key for it in rows}, Unknown(why="pid 9: its command line was not searched")
+    before = JobMatch(protected=(spared(rows[0], "it is a daemon"),))
+    busy = classify_into(before, rows, every, GpuUse(load=load(90, 90), walk=seen), why)
+    assert (busy.leftover, pids(busy.at_work)) == (why, [10, 20])
+    idle = classify_into(before, rows, every, GpuUse(load=load(0, Unknown(why="MIG")), walk=seen), why)
+    assert (pids(idle.leftover), pids(idle.protected)) == ([20], [10, 10])
+
+
+def test_what_is_not_known_of_a_scan_leaves_nothing_of_it_known():
+    """Mutants: each of the fields left out of `not_known`."""
+    why = Unknown(why="/proc cannot be read")
+    found = not_known(HolderMatch(), why)
+    assert (found.leftover, found.at_work, found.devices, found.gpus, found.unlisted) == (why,) * 5
+
+
 def test_the_gpus_that_a_process_holds_are_those_of_its_nodes_and_of_nvidia_smi():
     seen = walk(row(10), row(20), row(30), holds={10: [0], 20: ["ctl"], 30: [0, 1]})
     known = load(0, 0, apps=[(20, 0)])
@@ -374,7 +394,7 @@ def test_asked_for_by_name_a_daemon_may_be_ended_but_never_pid_1_nor_our_way_in(
 
 def apart(seen, known):
     processes = tuple(it.process for pid, it in seen.table.rows.items() if pid != 1)
-    return classify(processes, {it.key for it in processes}, GpuUse(load=known, walk=seen))
+    return classify_into(JobMatch(), processes, {it.key for it in processes}, GpuUse(load=known, walk=seen))
 
 
 def pids(processes) -> list[int]:
