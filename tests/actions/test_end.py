@@ -49,6 +49,7 @@ def test_exactly_those_that_were_given_are_ended(machine, stage):
     before = look(chosen, machine)
     change = end.decide(chosen, before)
     assert [it.pid for it in change.targets] == [victim.pid]
+    assert end.holds(chosen, before).why.startswith(f"1 process still runs: pid {victim.pid} ")
     assert carry_out(change, machine) == "end 1 process (TERM, KILL after 1 s)"
     after = look(chosen, machine)
     assert end.settled(chosen, before, after)

@@ -65,14 +65,17 @@ def test_a_hang_is_named_without_a_word_to_the_driver_and_its_evidence_is_kept(p
 
 @pytest.mark.soak
 def test_the_holder_of_the_lock_is_ended_when_it_is_asked_for_and_not_in_state_d_itself(practice):
-    lab = practice("gpu-01=lock_held", "gpu-02=driver_hang")
+    lab = practice("gpu-01=lock_held", "gpu-02=driver_hang", "gpu-03=lock_held+pod")
+    outside = lab.run("gpu-hang", "--yes", "-e", "watch=1s", "-e", "end_owner=true", hosts="gpu-03")
+    assert (outside.host("gpu-03")["verdict"], outside.writes()) == ("unresolved", []), "its numbers are the machine's"
+    assert "machine outside" in outside.finding("gpu-03", "hangs")["evidence"]["to_be_ended"]
     words = ("-e", "watch=1s", "-e", "log_pids=host", "--yes")
-    held = lab.run("gpu-hang", *words)
+    held = lab.run("gpu-hang", *words, hosts="gpu-01,gpu-02")
     assert [it["verdict"] for it in held.document["hosts"]] == ["unresolved"] * 2, (
         "nothing is ended unless it is asked for"
     )
     assert held.writes() == []
-    said = lab.run("gpu-hang", *words, "-e", "end_owner=true")
+    said = lab.run("gpu-hang", *words, "-e", "end_owner=true", hosts="gpu-01,gpu-02")
     assert said.host("gpu-01")["verdict"] == "resolved", said.out
     assert [it["command"] for it in said.step("gpu-01", "end_owner")["victims"]] == ["./python3 holder --lock"]
     assert said.host("gpu-02")["verdict"] == "unresolved", "its holder is in state D itself"
