@@ -8,13 +8,18 @@ die() { # exit code, words: says these and ends the script
 }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
 
+read_stat() { # pid, or self: sets stat_text to the line of its stat; fails where there is no such process
+    stat_text=
+    { while IFS= read -r stat_part || [ -n "$stat_part" ]; do stat_text=$stat_text$stat_part; done </proc/"$1"/stat; } \
+        2>/dev/null || return 1
+    case $stat_text in *') '*) ;; *) return 1 ;; esac
+}
+
 stat_of() { # pid: sets state, parent, group, session, threads, start and called; fails where there is no such process
-    all=
-    { while IFS= read -r line || [ -n "$line" ]; do all=$all$line; done </proc/"$1"/stat; } 2>/dev/null || return 1
-    case $all in *') '*) ;; *) return 1 ;; esac
-    called=${all#*\(} called=${called%)*}
+    read_stat "$1" || return 1
+    called=${stat_text#*\(} called=${called%)*}
     # shellcheck disable=SC2086  # split into words
-    set -- ${all##*) } # the name before it may hold anything
+    set -- ${stat_text##*) } # the name before it may hold anything
     state=$1 parent=$2 group=$3 session=$4 threads=${18} start=${20}
 }
 

@@ -175,13 +175,10 @@ safe_make_all() { # directory, absolute, mode: makes what is missing of it, then
 }
 
 safe_process() { # pid, or self: sets safe_pid, _parent, _group and _start; fails where there is none, or only a dead one
-    safe_line=''
-    { while IFS= read -r safe_word || [ -n "$safe_word" ]; do safe_line=$safe_line$safe_word; done </proc/"$1"/stat; } \
-        2>/dev/null
-    case $safe_line in *') '*) ;; *) return 1 ;; esac
-    safe_pid=${safe_line%% *}
+    read_stat "$1" || return 1
+    safe_pid=${stat_text%% *}
     # shellcheck disable=SC2086 # the fields behind the name are a letter and numbers
-    set -- ${safe_line##*) }
+    set -- ${stat_text##*) }
     case $1 in [ZXx]) return 1 ;; esac
     # shellcheck disable=SC2034 # parent and group are for the scripts behind this
     safe_parent=$2 safe_group=$3 safe_start=${20}

@@ -34,9 +34,9 @@ earlier() { # NUMBER PID SECONDS of what an earlier call started and hangs in st
 }
 ask() { # NUMBER, path
     (
-        stat_of self && echo "shell $1 ${all%% *}:$start" >&3
+        stat_of self && echo "shell $1 ${stat_text%% *}:$start" >&3
         said=$(
-            stat_of self && echo "child $1 ${all%% *}:$start" >&3
+            stat_of self && echo "child $1 ${stat_text%% *}:$start" >&3
             exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
             exec env stat -f -c "runbook-mount $1 %S %b %f %a %c %d" -- "$2" 2>&1
         )
