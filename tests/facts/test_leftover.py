@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.gpu_jobs.classification import GpuUse, JobMatch, classify, classify_into, described
 from engine.facts.gpu_jobs.leftover import Load, at_work, gpus_of
-from engine.facts.process_selection.by_open_files import HolderMatch, not_known
+from engine.facts.process_selection.by_open_files import HolderMatch, chosen, not_known
 from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.facts.processes.protected import daemon, protection, spared
 from engine.facts.processes.table import Process, Row, Table
@@ -225,6 +226,18 @@ def test_where_nobody_is_left_over_and_not_all_could_be_searched_it_is_not_known
     assert (busy.leftover, pids(busy.at_work)) == (why, [10, 20])
     idle = classify_into(before, rows, every, GpuUse(load=load(0, Unknown(why="MIG")), walk=seen), why)
     assert (pids(idle.leftover), pids(idle.protected)) == ([20], [10, 10])
+
+
+def test_only_what_has_no_use_for_a_gpu_and_holds_one_is_misplaced():
+    """Mutants: every protected holder; those that hold no GPU; those of which it is not known what they run."""
+    vim, top, known = (replace(row(it), names=names) for it, names in ((10, ("vim",)), (20, ("nvtop",)), (30, None)))
+    idle = replace(row(40), names=("vim",))
+    seen = walk(vim, top, known, idle, row(50), holds={10: [0], 20: [0], 30: [0], 50: [0]})
+    log = OpenFile(path="/var/log/job.log", key="1:2", asked=True, file=(6, 9))
+    seen = replace(seen, open={**seen.open, 40: (log,)})
+    found = chosen(seen, (), JobArguments())
+    assert pids(found.misplaced) == [10]
+    assert (pids(found.protected), pids(found.processes)) == ([10, 20, 40], [30, 50])
 
 
 def test_what_is_not_known_of_a_scan_leaves_nothing_of_it_known():
