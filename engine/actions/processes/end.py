@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.facts.process_selection.arguments import EndArguments
-from engine.facts.processes import victims
 from engine.facts.processes.protected import Protected, shown, spared, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import ProcessSnapshot, absence, decision, disagreement, gone
+from engine.facts.processes.victims import ProcessSnapshot, absence, decision, disagreement, gone, without_processes
 from engine.protocols import NARROWS, Fails, Holds, Probe
 from engine.values.plan import Decision
 from engine.values.types import Json, Unknown, plural
@@ -150,7 +149,7 @@ def explain(args: Args, before: State, after: State) -> str:
     return disagreement(_seen(args, before), _after(args, after), args.manner)
 
 
-without, outcome = victims.without, with_second_signal
+without, outcome = without_processes, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from engine.facts.process_selection import termination
 from engine.facts.process_selection.arguments import EndJobArguments
 from engine.facts.process_selection.by_open_files import OpenFileMatch, probe_by_open_files
 from engine.facts.process_selection.path_rules import objection_to_paths
-from engine.facts.processes import victims
+from engine.facts.process_selection.termination import explanation, is_settled, termination_of
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import AT_WORK_BY_HAND
+from engine.facts.processes.victims import AT_WORK_BY_HAND, without_processes
 from engine.protocols import Probe
 from engine.values.plan import Decision
 
@@ -46,11 +45,11 @@ def probe(args: Args) -> Probe[State]:
 
 def decide(args: Args, state: State) -> Decision:
     """End who holds them."""
-    return termination.decide(args, state, f"holds {' or '.join(args.paths)}")
+    return termination_of(args, state, f"holds {' or '.join(args.paths)}")
 
 
-settled, explain = termination.settled, termination.explain
-without, outcome = victims.without, with_second_signal
+settled, explain = is_settled, explanation
+without, outcome = without_processes, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-from engine.facts.process_selection import termination
 from engine.facts.process_selection.arguments import EndJobArguments
 from engine.facts.process_selection.by_command_line import CommandLineMatch, probe_by_command_line
-from engine.facts.processes import victims
+from engine.facts.process_selection.termination import explanation, is_settled, termination_of
 from engine.facts.processes.terminate import with_second_signal
-from engine.facts.processes.victims import AT_WORK_BY_HAND
+from engine.facts.processes.victims import AT_WORK_BY_HAND, without_processes
 from engine.protocols import Probe
 from engine.values.plan import Decision
 from engine.values.types import ProcessPattern
@@ -43,11 +42,11 @@ def probe(args: Args) -> Probe[State]:
 def decide(args: Args, state: State) -> Decision:
     """End who matches."""
     unsearched = [f"pid {protected.pid} ({protected.user}): {protected.why}" for protected in state.unsearched]
-    return termination.decide(args, state, f"matches {' or '.join(args.patterns)}", unsearched)
+    return termination_of(args, state, f"matches {' or '.join(args.patterns)}", unsearched)
 
 
-settled, explain = termination.settled, termination.explain
-without, outcome = victims.without, with_second_signal
+settled, explain = is_settled, explanation
+without, outcome = without_processes, with_second_signal
 
 
 def by_hand(args: Args) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from engine.values.types import Unknown
 Selection = CommandLineMatch | OpenFileMatch
 
 
-def decide(args: EndJobArguments, state: Selection, what: str, doubts: Sequence[str] = ()) -> Decision:
+def termination_of(args: EndJobArguments, state: Selection, what: str, doubts: Sequence[str] = ()) -> Decision:
     """End those that were selected, or that are left over of them; *what* says what they were selected by."""
     spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
     spared += map(str, (*state.beyond_help, *state.protected))
@@ -22,12 +22,12 @@ def decide(args: EndJobArguments, state: Selection, what: str, doubts: Sequence[
     return decision(_seen(args, state).victims, args.manner, chosen_by, spared, doubts)
 
 
-def settled(args: EndJobArguments, before: Selection, after: Selection) -> bool:
+def is_settled(args: EndJobArguments, before: Selection, after: Selection) -> bool:
     """Every victim is gone, and none has come back."""
     return gone(_seen(args, before), _seen(args, after))
 
 
-def explain(args: EndJobArguments, before: Selection, after: Selection) -> str:
+def explanation(args: EndJobArguments, before: Selection, after: Selection) -> str:
     """Who survived, and who came back."""
     return disagreement(_seen(args, before), _seen(args, after), args.manner)
 

@@ -124,7 +124,7 @@ def disagreement(before: ProcessSnapshot, after: ProcessSnapshot, manner: Manner
 State = TypeVar("State")
 
 
-def without(state: State, keys: frozenset[str]) -> State:
+def without_processes(state: State, keys: frozenset[str]) -> State:
     """*state*, of an action that ends processes, without those of *keys*."""
     fewer: dict[str, Any] = {
         name: tuple(process for process in found if process.key not in keys)
