@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from engine.facts.processes.table import Process
 from engine.facts.processes.terminate import end_processes
+from engine.shell import SAFE
 from engine.values.command import Effect
 from tests.real_processes import NOBODY, Machine, lives, start_of
 from tests.waiting import state, until
@@ -145,3 +147,15 @@ def test_what_is_no_pid_and_start_time_is_refused_before_any_signal(stage, word)
     assert done.exit_code not in (0, 1)
     assert job.poll() is None
     assert lives(job.pid)
+
+
+def test_a_name_of_several_lines_hides_nothing_of_a_process():
+    """Mutants: `read_stat` that keeps the last line only, or the first; a name that ends at its first parenthesis."""
+    text = "printf 'a\n) Z 1 (b' >/proc/$$/comm; echo up; read -r _"
+    with subprocess.Popen(["sh", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        asks = 'stat_of "$1" && echo "$state $start"; safe_process "$1" && echo "$safe_pid $safe_start"'
+        said = subprocess.run(["sh", "-c", f"{SAFE}\n{asks}", "sh", str(process.pid)], capture_output=True, check=True)
+        assert said.stdout.decode().split() == ["S", start, str(process.pid), start]
+        process.stdin.close()
