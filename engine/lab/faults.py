@@ -15,7 +15,7 @@ from engine.text.suggestions import suggest
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "healthy": "Two idle GPUs.",
-        "leftovers": "A dead training job: four processes by their usual names still hold GPU 0; nvidia-smi lists two.",
+        "leftovers": "A dead training job: a launcher, and three processes that hold GPU 0; nvidia-smi lists two.",
         "nameless": "A process with an unknown name holds GPU 0.",
         "stubborn": "A leftover process that ignores TERM.",
         "respawner": "A leftover process that a supervisor restarts whenever it is ended.",

@@ -47,8 +47,8 @@ if has leftovers; then
   job "$gpu0 /dev/nvidiactl" '' '' ./python3 sglang/launch_server.py --model-path Qwen2.5 --port 30000; listed $A 21000
   job "$gpu0 /dev/nvidiactl" '' '' ./python3 ./torchrun --nproc_per_node=2 examples/gsm8k_grpo.py --config 'a b.yaml'
   listed $A 8000
-  job "$gpu0" '' '' ./python3 examples/gsm8k_grpo.py --rank 1
-  job '' '' '' ./python3 areal.launcher.local --config grpo.yaml
+  # a launcher, which holds nothing, and the rank that it has started
+  job "$gpu0" '' '' sh -c './python3 examples/gsm8k_grpo.py --rank 1 & HOLD= exec ./python3 areal.launcher.local --config grpo.yaml'
 fi
 if has stubborn; then job "$gpu0" '' 1 ./python3 sglang/launch_server.py --stubborn; fi
 if has nameless; then job "$gpu0 /dev/nvidiactl" '' '' ./python3 exporter --listen 9400; listed $A 900; fi

@@ -18,6 +18,7 @@ from engine.errors import ConfigError, ProbeError
 from engine.facts.gpu_jobs import classification, leftover
 from engine.facts.gpu_jobs.arguments import wanted
 from engine.facts.process_selection.by_command_line import CommandLineMatch
+from engine.facts.processes.open_files import ask_holders, read_holders
 from engine.facts.processes.table import Process, ask_processes, read_processes
 from engine.lang.arguments import build
 from engine.protocols import Absent, Fails, Holds
@@ -314,7 +315,7 @@ def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_onc
     machine = gpus(0, 97)
     both, matching = stage.job("/dev/nvidia0"), stage.job()
     holding, busy = stage.job("/dev/nvidia0", name="exporter"), stage.job("/dev/nvidia1", name="python other.py")
-    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,))), machine)
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(0))), machine)
     assert {it.pid: it.why for it in state.all} == {
         both.pid: "matches the patterns, holds /dev/nvidia0",
         matching.pid: "matches the patterns",
@@ -334,12 +335,30 @@ def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_onc
 
 def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage):
     job = stage.job()
-    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,))), machine)
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(0))), machine)
     assert ([it.pid for it in state.leftover], state.summary) == (
         [job.pid],
         "1 process of the job is left over, without a GPU",
     )
     assert all("pid" in it or "service" in it or "container" in it for it in state.starters)
+
+
+@LAB
+def test_a_job_that_holds_no_gpu_is_left_alone_for_a_while_after_its_start(stage, gpus):
+    """Mutants: ``_young_without_device`` by process instead of by job; an age that is not known taken for a long one."""
+    machine = gpus(0)
+    fresh, (launcher, (rank,)) = stage.job(), stage.family("/dev/nvidia0")
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(86400))), machine)
+    assert [it.pid for it in state.starting] == [fresh.pid]
+    assert {it.pid for it in state.leftover} == {launcher.pid, rank}
+    assert state.summary == "1 leftover process holds /dev/nvidia0, and 1 more of the job holds none"
+    walk = read_holders(machine.run(ask_holders("/dev/nvidia*"))[0])
+    ageless = tuple(replace(it, seconds=Unknown(why="no clock")) for it in state.starting)
+    assert gpu_jobs._young_without_device(ageless, walk, 0) == {fresh.pid}
+    alone = drive(
+        gpu_jobs.probe(gpu_jobs.Args(patterns=(f"train_{stage.word}",), devices=("/dev/nvidiactl",))), machine
+    )
+    assert (alone.leftover, alone.summary) == ((), "no process is left over")
 
 
 @LAB
