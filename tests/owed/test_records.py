@@ -164,9 +164,9 @@ def test_another_users_link_is_not_followed_and_another_users_record_is_not_beli
     link.symlink_to(mine)
     assert PrivateFolder(link).names() == [GOOD.name]
     os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
-    with pytest.raises(Unsafe, match="link of another user"):
+    with pytest.raises(Unsafe, match="symbolic link owned by"):
         PrivateFolder(link / "below").write("a.json", "1")
-    with pytest.raises(Unsafe, match="link of another user"):
+    with pytest.raises(Unsafe, match="symbolic link owned by"):
         PrivateFolder(link).names()
     os.chown(mine / GOOD.name, STRANGER, STRANGER)
     records, damaged = all_records(PrivateFolder(mine))
