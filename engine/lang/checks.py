@@ -42,8 +42,8 @@ def check(
 
 def faults_in_values(
     book: Playbook, document: Document, actions: Mapping[str, Action], brought: Mapping[str, Path]
-) -> dict[str, list[Problem]]:
-    """The mistakes in the values of ``let``, by name, and in the conditions of groups, by the place of each.
+) -> dict[Path, list[Problem]]:
+    """The mistakes in the values of ``let`` and in the conditions of groups, by the place of each.
 
     *document* is not written out yet.
     """

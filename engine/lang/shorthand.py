@@ -32,7 +32,7 @@ PROBING = ("diagnose", "verify")
 SECTIONS = ("diagnose", "findings", "remediate", "verify")
 
 
-def written_out(document: Document, without: Collection[str] = ()) -> Document:
+def written_out(document: Document, without: Collection[Path] = ()) -> Document:
     """*document* in full.
 
     The values of ``let`` and the conditions of groups (``guards_of``) that *without* names are left out: what is wrong
@@ -55,12 +55,15 @@ def written_out(document: Document, without: Collection[str] = ()) -> Document:
     return replace(document, value=tree, places=places)
 
 
-def values_of(document: Document, without: Collection[str] = ()) -> dict[str, str]:
-    """The expressions under ``let``, those named in them written out; each may name those before it."""
+def values_of(document: Document, without: Collection[Path] = ()) -> dict[str, str]:
+    """The expressions under ``let``, those named in them written out; each may name those before it.
+
+    One that *without* has stands for ``host``, whose value is never known in a check.
+    """
     found: dict[str, str] = {}
     for name, value in mapping(mapping(document.value).get("let")).items():
         if isinstance(name, str) and (one := expression(value)):
-            found[name] = "host" if name in without else " ".join(_Substitution(found).expression(one).split("\n"))
+            found[name] = "host" if ("let", name) in without else " ".join(_Substitution(found).expression(one).split("\n"))
     return found
 
 
@@ -160,16 +163,16 @@ def _with_defaults(step: Any, defaults: Mapping[str, Any], section: str) -> Any:
     return {**own, **step}
 
 
-def guards_of(document: Document) -> dict[str, str]:
-    """The condition of each group of findings, by the group's place: ``findings[3]``."""
+def guards_of(document: Document) -> dict[Path, str]:
+    """The condition of each group of findings, by its place: ``("findings", 3, "when")``."""
     listed = mapping(document.value).get("findings")
     groups = enumerate(listed if isinstance(listed, list) else [])
-    guards = {_place(number): expression(mapping(entry).get("when")) for number, entry in groups if _members(entry)}
+    guards = {_guard(number): expression(mapping(entry).get("when")) for number, entry in groups if _members(entry)}
     return {place: guard for place, guard in guards.items() if guard}
 
 
-def _place(number: int) -> str:
-    return f"findings[{number}]"
+def _guard(number: int) -> Path:
+    return ("findings", number, "when")
 
 
 def _members(entry: Any) -> list[Any] | None:
@@ -178,7 +181,7 @@ def _members(entry: Any) -> list[Any] | None:
     return inner if isinstance(inner, list) else None
 
 
-def _findings(listed: list[Any], places: dict[Path, tuple[int, int]], without: Collection[str]) -> list[Any]:
+def _findings(listed: list[Any], places: dict[Path, tuple[int, int]], without: Collection[Path]) -> list[Any]:
     """*listed* without groups, what is in these in its place; *places* follow."""
     moved: list[tuple[Path, Any]] = []
     for number, entry in enumerate(listed):
@@ -186,7 +189,7 @@ def _findings(listed: list[Any], places: dict[Path, tuple[int, int]], without: C
         if inner is None:
             moved.append((("findings", number), entry))
             continue
-        entry = {**entry, "when": ""} if _place(number) in without else entry
+        entry = {**entry, "when": ""} if _guard(number) in without else entry
         causes: list[str] = []
         for place, member in enumerate(inner):
             moved.append((("findings", number, "findings", place), _of_group(member, entry, causes)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from engine.inventory import hosts
+from engine.text import name_ranges
 from engine.values.inventory import Address
 from tests.inventory.parse_text import inventory, mistakes
 from tests.tables import every_row
@@ -112,7 +114,10 @@ def test_groups_name_hosts_by_ranges():
     assert "no host is called gpu-17" in mistakes(text.format("'gpu-[15-17]'"))[0]
 
 
-def test_as_many_hosts_as_may_be_are_read_and_no_more():
-    assert len(inventory("hosts:\n  n[00000-99999]: {ssh_host: '10.[0-9].[0-99].[0-99]'}").hosts) == 100_000
-    said = mistakes("hosts:\n  n[1-99999]:\n  m[1-99999]:\n")
-    assert said == ["a.yaml:3:3: the file names more than 100000 hosts up to here"]
+def test_as_many_hosts_as_may_be_are_read_and_no_more(monkeypatch):
+    assert hosts.MOST_NAMES == name_ranges.MOST_NAMES == 100_000
+    for module in (hosts, name_ranges):
+        monkeypatch.setattr(module, "MOST_NAMES", 1000)
+    assert len(inventory("hosts:\n  n[000-999]: {ssh_host: '10.0.[0-9].[0-99]'}").hosts) == 1000
+    said = mistakes("hosts:\n  n[1-999]:\n  m[1-999]:\n")
+    assert said == ["a.yaml:3:3: the file names more than 1000 hosts up to here"]
