@@ -42,7 +42,7 @@ def diagnose(site: HostContext) -> Diagnosis:
         for step in wave:
             match step_instances(step, site, states):
                 case StepResult() as refused:
-                    results[step.id], states[step.id] = refused, _unanswered(step, refused.why)
+                    results[step.id], states[step.id] = refused, _unanswered(step, refused)
                 case times:
                     taken[step.id] = times
                     ready.append(step)
@@ -122,7 +122,7 @@ def _outcome_of(step: Step, times: Sequence[tuple[StepInstance | SkippedInstance
     for taking, probed in times:
         match taking:
             case SkippedInstance(result=refused):
-                each.append((refused, _unanswered(step, refused.why)))
+                each.append((refused, _unanswered(step, refused)))
             case StepInstance():
                 assert probed is not None
                 each.append(reported(step, probed))
@@ -193,7 +193,7 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
                 seconds=probed.seconds,
                 commands=probed.commands,
             )
-            return result, _unanswered(step, why)
+            return result, _unanswered(step, result)
         case ProbeAnswer(state=state, absent=absent):
             seen = to_json(state)
             shown = shortened(state) if isinstance(state, Series) else seen
@@ -208,8 +208,9 @@ def reported(step: Step, probed: ProbeResult) -> tuple[StepResult, Json | Unknow
             return result, seen
 
 
-def _unanswered(step: Step, why: str) -> Unknown:
-    return Unknown(why=f"{step.id}: {why}", probe=step.id)
+def _unanswered(step: Step, result: StepResult) -> Unknown:
+    """What *step* has seen, whose *result* is no answer; the probe that it rests on itself is to blame."""
+    return Unknown(why=f"{step.id}: {result.why}", probe=next(iter(result.rests_on), step.id))
 
 
 def _waves(steps: Sequence[Step]) -> list[list[Step]]:

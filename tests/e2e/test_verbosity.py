@@ -76,10 +76,14 @@ def test_a_recorded_run_is_replayed_as_verbosely_as_asked(here, tmp_path):
 BLIND = """name: blind
 diagnose:
   - {id: gpus, command: {argv: [no-such-program]}}
+  - {id: more, when: gpus.exit_code == 0, command: {argv: [echo, x]}}
+  - {id: more, when: gpus.exit_code == 0, command: {argv: [echo, x]}}
   - {id: speed, scratch: true, disk_speed: {path: /}}
 findings:
   - {id: lost, when: gpus.exit_code == 1, severity: error, say: a GPU is lost}
   - {id: idle, when: true, unless: lost, severity: error, say: it is idle}
+  - {id: late, when: more.stdout == 'x', severity: error, say: it is late}
+  - {id: late, when: more.stdout == 'x', severity: error, say: it is late}
   - {id: cold, when: true, severity: warning, say: it is cold}
   - {id: slow, when: speed.slow, severity: error, say: the disk is slow}
 remediate:
@@ -99,7 +103,7 @@ def test_what_rests_on_a_probe_without_an_answer_is_named_with_the_probe(here, t
     assert lines[3:8] == [
         "  warning cold: it is cold",
         "  next: measure it, too: the same with --scratch",
-        "  not known, as gpus did not answer: lost, idle",
+        "  not known, as gpus did not answer: lost, idle, late",
         "  not measured in a dry run without --scratch: slow",
         "  not done, as that is not known: stop, restart, mend, warm, wipe",
     ]
@@ -107,6 +111,6 @@ def test_what_rests_on_a_probe_without_an_answer_is_named_with_the_probe(here, t
     (tmp_path / "mark.yaml").write_text(known.replace("blind", "mark"))
     assert here("--yes").out.splitlines()[3:6] == [
         "  warning cold: it is cold",
-        "  not known, as gpus did not answer: lost, idle",
+        "  not known, as gpus did not answer: lost, idle, late",
         "  not done, as that is not known: stop, restart, mend, warm",
     ]
