@@ -63,7 +63,8 @@ def values_of(document: Document, without: Collection[Path] = ()) -> dict[str, s
     found: dict[str, str] = {}
     for name, value in mapping(mapping(document.value).get("let")).items():
         if isinstance(name, str) and (one := expression(value)):
-            found[name] = "host" if ("let", name) in without else " ".join(_Substitution(found).expression(one).split("\n"))
+            whole = " ".join(_Substitution(found).expression(one).split("\n"))
+            found[name] = "host" if ("let", name) in without else whole
     return found
 
 

@@ -77,12 +77,10 @@ BLIND = """name: blind
 diagnose:
   - {id: gpus, command: {argv: [no-such-program]}}
   - {id: more, when: gpus.exit_code == 0, command: {argv: [echo, x]}}
-  - {id: more, when: gpus.exit_code == 0, command: {argv: [echo, x]}}
   - {id: speed, scratch: true, disk_speed: {path: /}}
 findings:
   - {id: lost, when: gpus.exit_code == 1, severity: error, say: a GPU is lost}
   - {id: idle, when: true, unless: lost, severity: error, say: it is idle}
-  - {id: late, when: more.stdout == 'x', severity: error, say: it is late}
   - {id: late, when: more.stdout == 'x', severity: error, say: it is late}
   - {id: cold, when: true, severity: warning, say: it is cold}
   - {id: slow, when: speed.slow, severity: error, say: the disk is slow}
