@@ -253,7 +253,9 @@ def test_the_job_at_work_is_spared_with_its_launcher_and_idle_rank_and_the_dead_
     launcher, ranks = stage.family("/dev/nvidia1", "/dev/nvidia2")
     dead = stage.job("/dev/nvidia0", "/dev/nvidiactl")
     holds_none = stage.job()
-    args = kill(stage, only="leftover")
+    fresh = drive(pkill.probe(kill(stage, only="leftover")), machine)
+    assert ([it.pid for it in fresh.leftover], [it.pid for it in fresh.starting]) == ([dead.pid], [holds_none.pid])
+    args = kill(stage, only="leftover", starting=Duration(0))
     state = drive(pkill.probe(args), machine)
     assert {it.pid for it in state.leftover} == {dead.pid, holds_none.pid}
     assert {it.pid for it in state.at_work} == {launcher.pid, *ranks}
@@ -345,7 +347,7 @@ def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage
 
 @LAB
 def test_a_job_that_holds_no_gpu_is_left_alone_for_a_while_after_its_start(stage, gpus):
-    """Mutants: ``_young_without_device`` by process instead of by job; an age that is not known taken for a long one."""
+    """Mutants: ``_young_without_gpu`` by process instead of by job; an age that is not known taken for a long one."""
     machine = gpus(0)
     fresh, (launcher, (rank,)) = stage.job(), stage.family("/dev/nvidia0")
     state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(86400))), machine)
@@ -354,7 +356,7 @@ def test_a_job_that_holds_no_gpu_is_left_alone_for_a_while_after_its_start(stage
     assert state.summary == "1 leftover process holds /dev/nvidia0, and 1 more of the job holds none"
     walk = read_holders(machine.run(ask_holders("/dev/nvidia*"))[0])
     ageless = tuple(replace(it, seconds=Unknown(why="no clock")) for it in state.starting)
-    assert gpu_jobs._young_without_device(ageless, walk, 0) == {fresh.pid}
+    assert classification._young_without_gpu(ageless, walk, 0) == {fresh.pid}
     alone = drive(
         gpu_jobs.probe(gpu_jobs.Args(patterns=(f"train_{stage.word}",), devices=("/dev/nvidiactl",))), machine
     )

@@ -14,7 +14,7 @@ defaults: {become: true}
 let:
   victims: kernels.leftover
 diagnose:
-  - {id: kernels, processes: {patterns: ['ipykernel_launcher']}}
+  - {id: kernels, processes: {patterns: ['ipykernel_launcher'], starting: 0}}
 findings:
   - id: idle
     when: victims

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from engine.errors import ProbeError
 from engine.facts.gpu_jobs.arguments import JobArguments
 from engine.facts.gpu_jobs.classification import GpuUse, described, observe_gpu_use
-from engine.facts.gpu_jobs.jobs import process_jobs
 from engine.facts.process_selection import by_command_line, by_open_files
 from engine.facts.process_selection.by_open_files import HolderMatch
 from engine.facts.process_selection.path_rules import objection_to_paths
@@ -24,7 +23,7 @@ from engine.facts.processes.table import Process, Table
 from engine.facts.processes.victims import Processes, named
 from engine.protocols import Fails, Holds, Probe
 from engine.text.regexes import SearchPattern, compile_regex
-from engine.values.types import Duration, ProcessPattern, Unknown, plural
+from engine.values.types import ProcessPattern, Unknown, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +38,6 @@ class Args(JobArguments):
         default=(GPUS,),
         metadata={"about": "Devices, as globs of absolute paths, whose holders count.", "min_items": 1},
     )
-    starting: Duration = field(
-        default=Duration(60),
-        metadata={
-            "about": "A job of which no process holds a device is not left over until it has been running for so long: "
-            "it may be about to open one.",
-            "minimum": 0,
-            "maximum": 86400,
-        },
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +46,6 @@ class State(HolderMatch):
 
     all: Processes = field(
         default=(), metadata={"about": "Every one that is not protected: pid, user, command, why, devices, gpus ..."}
-    )
-    starting: tuple[Process, ...] = field(
-        default=(),
-        metadata={"about": "Those whose jobs hold no device and were started less than `starting` ago: not left over."},
     )
     summary: str | Unknown = field(
         default="no process is left over", metadata={"about": "What is left over, in one sentence."}
@@ -97,7 +83,7 @@ def probe(args: Args) -> Probe[State]:
     if isinstance(closer.walk, Unknown):
         return replace(_not_known(plain, closer.walk), foreign=closer.walk)
     before = {process.key for process in plain.all}
-    return _classified(_found(tests, closer.walk, args), before, closer, closer.walk, args.starting)
+    return _classified(_found(tests, closer.walk, args), before, closer, closer.walk)
 
 
 def _found(tests: list[SearchPattern], walk: OpenFileScan, args: Args) -> State:
@@ -126,11 +112,8 @@ def _not_known(state: State, why: Unknown) -> State:
     return replace(by_open_files.not_known(state, why), summary=why)
 
 
-def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan, least: float) -> State:
-    """*now* with what the samples of the GPUs say of each process; those not *before* have just started.
-
-    Nor is a job left over that holds nothing, and has been running for less than *least* seconds.
-    """
+def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan) -> State:
+    """*now* with what the samples of the GPUs say of each process; those not *before* have just started."""
     if isinstance(now.all, Unknown):
         return replace(_not_known(now, now.all), foreign=by_open_files.foreign(walk, closer.load.pids()))
     every = tuple(replace(described(one.pid, walk, closer.load), devices=one.devices, why=one.why) for one in now.all)
@@ -138,24 +121,7 @@ def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan
     found = by_open_files.classify_holders_into(replace(now, all=every), every, before, closer, walk, blind)
     if isinstance(found.leftover, Unknown):
         return replace(found, summary=found.leftover)
-    young = _young_without_device(every, walk, least)
-    starting = tuple(process for process in found.leftover if process.pid in young)
-    leftover = tuple(process for process in found.leftover if process.pid not in young) or blind or ()
-    found = replace(found, leftover=leftover, starting=starting)
-    if isinstance(leftover, Unknown):
-        return replace(found, summary=leftover)
-    return replace(found, summary=_summary(leftover), starters=_starters(leftover, walk.table))
-
-
-def _young_without_device(every: tuple[Process, ...], walk: OpenFileScan, least: float) -> set[int]:
-    """Those of *every* in whose jobs none holds a device, and none is known to have run for *least* seconds."""
-    settled = {
-        process.pid: True
-        for process in every
-        if process.devices or (not isinstance(process.seconds, Unknown) and process.seconds >= least)
-    }
-    of_jobs = process_jobs(walk.table).share(settled)
-    return {process.pid for process in every if of_jobs.get(process.pid) is not True}
+    return replace(found, summary=_summary(found.leftover), starters=_starters(found.leftover, walk.table))
 
 
 def _summary(leftover: tuple[Process, ...]) -> str:

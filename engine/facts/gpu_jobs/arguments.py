@@ -31,6 +31,15 @@ class JobArguments:
             "maximum": 3600,
         },
     )
+    starting: Duration = field(
+        default=Duration(60),
+        metadata={
+            "about": "A job of which no process holds a GPU is not left over until it has been running for so long: it "
+            "may be about to use one.",
+            "minimum": 0,
+            "maximum": 86400,
+        },
+    )
     older_than: Duration = field(
         default=Duration(0),
         metadata={"about": "Only processes that have been running for longer.", "minimum": 0},

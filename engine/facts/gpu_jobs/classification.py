@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu, bus_id
 from engine.facts.gpu_jobs.arguments import JobArguments
+from engine.facts.gpu_jobs.jobs import process_jobs
 from engine.facts.gpu_jobs.leftover import Load, ask_load, at_work, beyond_help, gpus_of, read_load
 from engine.facts.processes.open_files import GPUS, OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, shown, spared
@@ -25,6 +26,8 @@ class GpuUse:
 
     load: Load
     walk: OpenFileScan | Unknown
+    starting: float = 0.0
+    """Seconds for which a job that holds nothing is not left over."""
 
 
 def observe_gpu_use(job: JobArguments, *globs: str) -> Generator[tuple[Command, ...], Any, GpuUse]:
@@ -36,7 +39,7 @@ def observe_gpu_use(job: JobArguments, *globs: str) -> Generator[tuple[Command, 
     except ProbeError as error:
         walk = Unknown(why=str(error))
     load = replace(read_load(presence, gpus, job.busy_above), lost=frozenset(filter(None, map(bus_id, job.lost))))
-    return GpuUse(load=load, walk=walk)
+    return GpuUse(load=load, walk=walk, starting=job.starting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,10 @@ class JobMatch:
     )
     at_work: tuple[Process, ...] | Unknown = field(
         default=(), metadata={"about": "Those whose jobs keep a GPU busy: workers, launchers and their helpers."}
+    )
+    starting: tuple[Process, ...] = field(
+        default=(),
+        metadata={"about": "Those whose jobs hold no GPU and were started less than `starting` ago: not left over."},
     )
     protected: tuple[Protected, ...] = field(
         default=(), metadata={"about": "Processes that are never ended, each with the reason."}
@@ -74,6 +81,7 @@ def classify_into(
         match,
         leftover=sides.leftover or blind or (),
         at_work=sides.at_work,
+        starting=sides.starting,
         protected=(*match.protected, *sides.protected),
         beyond_help=sides.beyond_help,
     )
@@ -95,11 +103,20 @@ def classify(processes: tuple[Process, ...], before: Collection[str], closer: Gp
     beyond = [process for process, answer in answers if process.pid in hopeless and answer is not True]
     others = [(process, answer) for process, answer in answers if process not in beyond]
     lost = tuple(_beyond(process, hopeless[process.pid]) for process in beyond)
-    return replace(_by_answer(others, closer), beyond_help=lost)
+    young = set() if closer.load.absent else _young_without_gpu(processes, closer.walk, closer.starting)
+    return replace(_by_answer(others, young, closer), beyond_help=lost)
 
 
-def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse) -> JobMatch:
-    """Processes, each with whether it is at work."""
+def _young_without_gpu(processes: Collection[Process], walk: OpenFileScan, least: float) -> set[int]:
+    """Those of *processes* in whose jobs none holds anything, and none is known to have run for *least* seconds."""
+    old = [one.pid for one in processes if not isinstance(one.seconds, Unknown) and one.seconds >= least]
+    holders = [pid for pid, files in walk.open.items() if files]
+    of_jobs = process_jobs(walk.table).share(dict.fromkeys([*old, *holders], True))
+    return {process.pid for process in processes if of_jobs.get(process.pid) is not True}
+
+
+def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], young: Collection[int], closer: GpuUse) -> JobMatch:
+    """Processes, each with whether it is at work; those that are not, and *young*, are starting."""
     undecided = tuple(
         spared(process, f"whether it is left over is not known: {answer.why}")
         for process, answer in answers
@@ -109,7 +126,8 @@ def _by_answer(answers: Sequence[tuple[Process, bool | Unknown]], closer: GpuUse
     if unknown and isinstance(closer.load.reading, Unknown):  # of no GPU is it known who uses it
         return JobMatch(leftover=unknown, at_work=unknown, protected=undecided)
     return JobMatch(
-        leftover=tuple(process for process, answer in answers if answer is False) or unknown or (),
+        leftover=tuple(one for one, answer in answers if answer is False and one.pid not in young) or unknown or (),
+        starting=tuple(one for one, answer in answers if answer is False and one.pid in young),
         at_work=tuple(process for process, answer in answers if answer is True) or unknown or (),
         protected=undecided,
     )
