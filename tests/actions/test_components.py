@@ -20,6 +20,7 @@ import pytest
 from engine.actions.processes import components
 from engine.actions.processes.components.discovery import with_found
 from engine.actions.processes.components.supervision import Remains, ask_components, end_components, read_components
+from engine.actions.processes.components.supervision import start_components as start
 from engine.codec import to_json
 from engine.diagnosis.probe_types import ProbeAnswer
 from engine.errors import ConfigError, ProbeError
@@ -633,7 +634,9 @@ def test_a_run_starts_them_once_and_they_outlive_its_connection(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_path):
+def test_a_start_that_is_ended_half_way_leaves_alone_what_it_has_started(tmp_path, monkeypatch):
+    at_once = partial(replace, waits=0.0)  # else its timeout begins after the delays
+    monkeypatch.setattr(components, "start_components", lambda *given, **named: at_once(start(*given, **named)))
     args = asked(tmp_path, "one", component(tmp_path, "two", delay="60s"))
     taken = take("components", args, timeout=15.0)  # in which one is started, and two is not
     assert (taken.status, "timed out" in taken.why) == ("failed", True), taken.why

@@ -265,9 +265,9 @@ def test_where_sudo_asks(where, good, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["", ">&2"])
-def test_the_shell_that_ends_commands(where, good, tmp_path):
+def test_the_shell_of_a_change(where, good, tmp_path):
     begun = f"2.0{secrets.randbelow(10**9):09}"  # no other sleep of this machine has it
-    script, book = tmp_path / "forced", LOOK.format(script=f"sleep {begun}; echo well", more=AGAIN)
+    script, book = tmp_path / "forced", LOOK.format(script="echo well", more=AGAIN.replace("sleep 2", f"sleep {begun}"))
     script.write_text(WATCHED.format(folder=tmp_path / "marks", where=where, begun=begun))
     (tmp_path / "marks").mkdir()
     script.chmod(0o755)

@@ -16,8 +16,8 @@ NEW = "./python3 sglang/launch_server.py --port 31000"
 
 
 def begin(practice, host: str) -> None:
-    """Start a further server on *host*, which outlives its connection."""
-    line = f"(exec -a '{NEW}' sleep 900) </dev/null >/dev/null 2>&1 &"
+    """Start a further server on *host*, which holds a GPU and outlives its connection."""
+    line = f"(exec -a '{NEW}' sleep 900) </dev/nvidia0 >/dev/null 2>&1 &"
     subprocess.run((*lab.shell_argv(practice.lab.directory, host), line), timeout=30, check=True)
     assert soon(lambda: any(it.startswith(NEW) for it in practice.commands(host)))
 
@@ -28,10 +28,11 @@ def test_a_host_that_has_changed_since_its_plan_is_left_alone_and_the_others_are
     hosts = practice("gpu-01=leftovers", "gpu-02=leftovers", "gpu-03=leftovers")
     file, state = str(tmp_path / "plan.json"), {"XDG_STATE_HOME": str(tmp_path / "state")}
     where = ("-i", str(hosts.lab.inventory), "--hosts", "all")
-    made = runbook("plan", "zombie-gpu", *where, "-o", file, **state)
+    made = runbook("plan", "zombie-gpu", *where, "-o", file, "-v", **state)
     assert made.code == 0, made.err
     shown = runbook("show", file, **state)
-    assert (shown.code, shown.out.startswith(made.out)) == (0, True), shown.err
+    below = [it.out.partition("\n")[2] for it in (shown, made)]  # the first line of a run has where its files lie
+    assert (shown.code, below[0].startswith(below[1])) == (0, True), shown.err
     begin(hosts, "gpu-02")
     before = hosts.commands("gpu-02")
     done = runbook("apply", file, "--yes", "--output", "json", **state)

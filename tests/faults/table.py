@@ -139,7 +139,7 @@ GPUS = (
           host="dies", verdict="unknown", step="gpus", status="failed", words=("exit code 137", "incomplete line"), by=gpu.liars),
     Fault(of="nvidia-smi dies in the middle", what="Whether a process is left over is not known, so it stays.", code=1,
           host="dies", verdict="unknown", step="stop_leftovers", status="blocked",
-          words=("whether pid", "is left over is not known"), by=gpu.liars),
+          words=("whether it is left over is not known",), by=gpu.liars),
     Fault(of="unknown fields", what="A field that this nvidia-smi does not know costs only itself.", code=1,
           host="fields", verdict="healthy", words=("left alone, because its GPU is at work",),
           by=gpu.liars),
