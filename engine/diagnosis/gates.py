@@ -43,7 +43,7 @@ def too_risky(decision: Decision) -> bool:
 def victims_of(targets: tuple[Target, ...]) -> tuple[Victim, ...]:
     """The processes among *targets*."""
     return tuple(
-        Victim(pid=target.pid, user=target.user, command=target.command)
+        Victim(pid=target.pid, user=target.user, command=target.command, owner=target.owner)
         for target in targets
         if target.kind == "process"
     )

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from engine.errors import ConfigError
 from engine.lab.docker_engine import OF_DOCKER
 from engine.lab.node import OF_NODES
+from engine.lab.owned import OF_OWNERS
 from engine.lab.pipeline import PIPELINES
 from engine.lab.system import OF_SYSTEM
 from engine.text.suggestions import suggest
@@ -76,6 +77,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         **OF_DOCKER,
         **PIPELINES,
         **OF_NODES,
+        **OF_OWNERS,
         **OF_SYSTEM,
         "down": "Nothing listens on the SSH port: the connection is refused.",
         "mute": "Connections are accepted, but no SSH banner is sent.",

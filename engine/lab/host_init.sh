@@ -89,6 +89,7 @@ if has leader; then
 fi
 [ ! -f /run/lab/pipeline ] || . /run/lab/pipeline
 [ ! -f /run/lab/node ] || . /run/lab/node
+[ ! -f /run/lab/owned-jobs ] || . /run/lab/owned-jobs
 . /run/lab/system
 export PATH=/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TMUX_TMPDIR=/run/lab
 [ ! -e /run/lab/docker ] || . /run/lab/docker

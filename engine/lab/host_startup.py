@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.lab import docker_engine, isolation, location, node, system
+from engine.lab import docker_engine, isolation, location, node, owned, system
 from engine.lab.cluster_leader import PORT
 from engine.lab.cluster_leader import node as cluster_node
 from engine.lab.host_scripts import INIT, JOB, OF_GPUS, SSHD
@@ -86,6 +86,7 @@ class Start:
             **docker_engine.engine_files(self.folder, name, faults),
             **files_for(faults),
             **node.files_for(faults),
+            **owned.files_for(faults),
             **system.FILES,
         }.items():
             (files / file).write_text(text)

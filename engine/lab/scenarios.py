@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from engine.lab.faults import DEFAULT
 from engine.lab.lab_host import LabHost
 from engine.values.types import Json
 
@@ -35,6 +36,10 @@ def _component(name: str, pattern: str, *argv: str) -> Mapping[str, Json]:
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
+        "zombie-gpu": Scenario(
+            hosts=tuple(f"{name}={'+'.join(faults)}" for name, faults in DEFAULT),
+            inputs={"older_than": "0s"},  # the jobs of a lab are seconds old, and would be spared as starting
+        ),
         "training-crash": Scenario(
             hosts=(
                 *("gpu-01=update_timeout", "gpu-02=executor_crash", "gpu-03=server_crash", "gpu-04=silent_stop"),

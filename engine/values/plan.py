@@ -44,6 +44,8 @@ class Target:
     pid: int = 0
     user: str = ""
     command: str = ""
+    owner: str = ""
+    """Of a process, whose it is, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,8 @@ class Victim:
     pid: int
     user: str
     command: str
+    owner: str = ""
+    """Whose it is, in words: a scheduler's job, a service, its launcher, nobody's any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

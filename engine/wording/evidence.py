@@ -146,7 +146,8 @@ def _process(value: Mapping[str, Json]) -> str:
     held = [*gpus, *(device for device in devices if not gpus or not _NODE_OF_GPU.fullmatch(str(device)))]
     holds = f" holds {', '.join(map(str, held))}" if held else ""
     when = f" at {value['at']}" if value.get("at") else ""
-    return f"pid {value['pid']}{name}{user}{size}{holds}{when}"
+    owner = f"; owner: {value['owner']}" if value.get("owner") else ""
+    return f"pid {value['pid']}{name}{user}{size}{holds}{when}{owner}"
 
 
 def _line(value: Mapping[str, Json]) -> str:

@@ -298,10 +298,17 @@ def _diff_lines(diff: str) -> list[str]:
 
 
 def _victims(victims: tuple[Victim, ...]) -> list[str]:
-    lines = [f"pid {victim.pid} ({victim.user}) {short(victim.command)}" for victim in victims[:SHOWN_VICTIMS]]
+    lines = [
+        f"pid {victim.pid} ({victim.user}) {short(victim.command)}{_owner(victim)}"
+        for victim in victims[:SHOWN_VICTIMS]
+    ]
     if len(victims) > SHOWN_VICTIMS:
         lines.append(f"... and {len(victims) - SHOWN_VICTIMS} more: see --output json")
     return lines
+
+
+def _owner(victim: Victim) -> str:
+    return f"  owner: {victim.owner}" if victim.owner else ""
 
 
 def plan_lines(plan: HostPlan) -> list[str]:

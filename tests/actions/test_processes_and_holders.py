@@ -18,7 +18,6 @@ from engine.errors import ConfigError, ProbeError
 from engine.facts.gpu_jobs import classification, leftover
 from engine.facts.gpu_jobs.arguments import wanted
 from engine.facts.process_selection.by_command_line import CommandLineMatch
-from engine.facts.processes.open_files import ask_holders, read_holders
 from engine.facts.processes.table import Process, ask_processes, read_processes
 from engine.lang.arguments import build
 from engine.protocols import Absent, Fails, Holds
@@ -40,8 +39,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(classification, "ask_load", lambda idle_for: leftover.ask_load(idle_for / 10))
 
 
+ANYBODYS = {"spare_owned": False, "starting": Duration(0)}
+"""Whose the processes are, and how old, is not what these tests are about: they are those of whoever runs them."""
+
+
 def kill(stage, **keys) -> pkill.Args:
-    return pkill.Args(patterns=(stage.word,), **{"grace": GRACE, **keys})
+    return pkill.Args(patterns=(stage.word,), **{"grace": GRACE, **ANYBODYS, **keys})
 
 
 def carry_out(change, machine):
@@ -71,7 +74,7 @@ def test_who_makes_himself_too_slow_to_search_is_left_alone_and_named_and_the_jo
     monkeypatch.setattr(regexes, "SECONDS_OF_TEXT", 0.05)
     job = stage.job()
     hostile = stage.job(name="a" * 60 + "!")
-    args = pkill.Args(patterns=(stage.word, "^(a|aa)+$"), grace=GRACE)
+    args = pkill.Args(patterns=(stage.word, "^(a|aa)+$"), grace=GRACE, **ANYBODYS)
     before = drive(pkill.probe(args), machine)
     change = pkill.decide(args, before)
     assert isinstance(change, Change)
@@ -102,7 +105,7 @@ def test_everybody_who_matches_is_ended_and_a_second_look_finds_nobody(machine, 
     assert pkill.settled(args, before, after)
     assert isinstance(pkill.decide(args, after), NoChange)
     assert other.poll() is None
-    assert [it.effect for it in machine.sent] == [Effect.READ, Effect.WRITE, Effect.READ]
+    assert [it.effect for it in machine.sent] == [Effect.READ, Effect.READ, Effect.WRITE, Effect.READ]
 
 
 def test_no_pattern_ever_stands_on_the_host_s_command_line(machine, stage):
@@ -121,7 +124,7 @@ def test_no_pattern_ever_stands_on_the_host_s_command_line(machine, stage):
 def test_a_pattern_that_our_own_line_would_contain_finds_only_others(machine, stage):
     """Whatever our own shells and their helpers look like: they are not there."""
     job = stage.job(name=f"LC_ALL=C {stage.word} awk BEGIN cmdline")
-    state = drive(processes.probe(processes.Args(patterns=("awk.*BEGIN", "LC_ALL=C"))), machine)
+    state = drive(processes.probe(processes.Args(patterns=("awk.*BEGIN", "LC_ALL=C"), **ANYBODYS)), machine)
     assert job.pid in [it.pid for it in state.matches]
     own = {it.pid for it in state.matches} - {job.pid}
     assert all(os.getpgid(it) != os.getpid() for it in own if lives(it))
@@ -130,7 +133,7 @@ def test_a_pattern_that_our_own_line_would_contain_finds_only_others(machine, st
 
 def test_our_own_ancestors_are_protected_and_said_to_be(machine, stage):
     ours = " ".join(Path("/proc/self/cmdline").read_text().rstrip("\0").split("\0"))
-    state = drive(pkill.probe(pkill.Args(patterns=(re.escape(ours),), grace=GRACE)), machine)
+    state = drive(pkill.probe(pkill.Args(patterns=(re.escape(ours),), grace=GRACE, **ANYBODYS)), machine)
     spared = {it.pid: it.why for it in state.protected}
     assert "our own connection" in spared[os.getpid()]
     assert os.getpid() not in [it.pid for it in state.matches]
@@ -165,7 +168,7 @@ def test_who_comes_back_is_no_success_and_named_with_the_new_pid(machine, stage)
     keeper = stage.start(["bash", "-c", loop.replace(stage.word, "'$0'"), stage.word])
     begun = f"python_{stage.word}"
     until(lambda: called(begun))
-    args = pkill.Args(patterns=(f"^python_.*{stage.word}",), grace=GRACE)
+    args = pkill.Args(patterns=(f"^python_.*{stage.word}",), grace=GRACE, **ANYBODYS)
     before = drive(pkill.probe(args), machine)
     first = [it.pid for it in before.matches]
     carry_out(pkill.decide(args, before), machine)
@@ -192,7 +195,7 @@ def test_zombies_are_no_victims(machine, stage):
     late = "until read -r called </proc/$PPID/comm && [ $called = sleep ]; do :; done"  # a bash would bury it
     parent = stage.start(["bash", "-c", f"bash -c '{late}; exec -a {stage.word} sleep 0.1' & echo up; exec sleep 600"])
     until(lambda: children_in(parent.pid, "Z"))
-    state = drive(pkill.probe(pkill.Args(patterns=("^sleep$",))), machine)
+    state = drive(pkill.probe(pkill.Args(patterns=("^sleep$",), **ANYBODYS)), machine)
     assert parent.pid not in [it.ppid for it in state.matches]
     assert parent.pid in [it.ppid for it in state.zombies]
 
@@ -209,7 +212,7 @@ def test_a_victim_that_a_person_was_not_shown_can_be_left_out(machine, stage):
 
 def test_a_process_that_was_at_work_and_is_left_over_now_does_not_unsettle_the_change():
     one, two = (Process(pid=it, start=it, ppid=1, user="u", state="S", command="x", seconds=1.0) for it in (5, 6))
-    args = pkill.Args(patterns=("xx",), only="leftover")
+    args = pkill.Args(patterns=("xx",), only="leftover", **ANYBODYS)
     before = CommandLineMatch(matches=(one, two), leftover=(one,), at_work=(two,))
     assert pkill.settled(args, before, CommandLineMatch(matches=(two,), leftover=(two,)))
     assert not pkill.settled(args, before, CommandLineMatch(matches=(one, two), leftover=(), at_work=(one, two)))
@@ -253,9 +256,9 @@ def test_the_job_at_work_is_spared_with_its_launcher_and_idle_rank_and_the_dead_
     launcher, ranks = stage.family("/dev/nvidia1", "/dev/nvidia2")
     dead = stage.job("/dev/nvidia0", "/dev/nvidiactl")
     holds_none = stage.job()
-    fresh = drive(pkill.probe(kill(stage, only="leftover")), machine)
-    assert ([it.pid for it in fresh.leftover], [it.pid for it in fresh.starting]) == ([dead.pid], [holds_none.pid])
-    args = kill(stage, only="leftover", starting=Duration(0))
+    fresh = drive(pkill.probe(kill(stage, only="leftover", starting=Duration(300))), machine)
+    assert (fresh.leftover, {it.pid for it in fresh.starting}) == ((), {dead.pid, holds_none.pid})
+    args = kill(stage, only="leftover")
     state = drive(pkill.probe(args), machine)
     assert {it.pid for it in state.leftover} == {dead.pid, holds_none.pid}
     assert {it.pid for it in state.at_work} == {launcher.pid, *ranks}
@@ -277,7 +280,7 @@ def test_a_job_that_is_idle_now_and_then_is_at_work(stage, gpus, monkeypatch):
     machine = gpus(0, later=busy, later_from=4)
     job = stage.job("/dev/nvidia0")
     for idle_for, pids in ((4, [job.pid]), (8, [])):  # a tenth of it here: two samples after the first, and four
-        args = processes.Args(patterns=(stage.word,), idle_for=Duration(idle_for))
+        args = processes.Args(patterns=(stage.word,), idle_for=Duration(idle_for), **ANYBODYS)
         state = drive(processes.probe(args), machine)
         assert [it.pid for it in state.leftover] == pids
         (machine.path / "calls").unlink()
@@ -294,8 +297,8 @@ def test_only_the_processes_of_a_user_and_only_old_ones_are_chosen(stage, gpus):
         ({"user": "nobody"}, []),
         ({"older_than": Duration(3600)}, []),
     ):
-        found = drive(processes.probe(processes.Args(patterns=(stage.word,), **keys)), machine)
-        held = drive(device_holders.probe(device_holders.Args(paths=("/dev/nvidia0",), **keys)), machine)
+        found = drive(processes.probe(processes.Args(patterns=(stage.word,), **ANYBODYS, **keys)), machine)
+        held = drive(device_holders.probe(device_holders.Args(paths=("/dev/nvidia0",), **keys, **ANYBODYS)), machine)
         assert ([it.pid for it in found.matches], [it.pid for it in held.processes]) == (pids, pids), keys
 
 
@@ -303,7 +306,7 @@ def test_only_the_processes_of_a_user_and_only_old_ones_are_chosen(stage, gpus):
 def test_without_an_uptime_nobody_is_taken_for_old(machine, seconds, old):
     (row, *_) = read_processes(machine.run(ask_processes())[0]).rows.values()
     aged = replace(row, process=replace(row.process, seconds=seconds))
-    asked = processes.Args(patterns=("x",), older_than=Duration(7))
+    asked = processes.Args(patterns=("x",), older_than=Duration(7), **ANYBODYS)
     if old is None:
         with pytest.raises(ProbeError, match="not known how old processes are: no uptime"):
             wanted([aged], asked)
@@ -317,7 +320,7 @@ def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_onc
     machine = gpus(0, 97)
     both, matching = stage.job("/dev/nvidia0"), stage.job()
     holding, busy = stage.job("/dev/nvidia0", name="exporter"), stage.job("/dev/nvidia1", name="python other.py")
-    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(0))), machine)
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), **ANYBODYS)), machine)
     assert {it.pid: it.why for it in state.all} == {
         both.pid: "matches the patterns, holds /dev/nvidia0",
         matching.pid: "matches the patterns",
@@ -329,15 +332,15 @@ def test_the_processes_of_jobs_are_those_that_match_and_those_that_hold_each_onc
     assert state.summary == "2 leftover processes hold /dev/nvidia0, and 1 more of the job holds none"
     assert (state.devices, state.gpus) == (("/dev/nvidia0",), (uuid(0),))
     assert {it.pid for it in state.unlisted} == {both.pid, holding.pid, busy.pid}
-    assert isinstance(gpu_jobs.holds(gpu_jobs.Args(), state), Fails)
-    alone = drive(gpu_jobs.probe(gpu_jobs.Args(devices=("/dev/nvidia1",))), machine)
+    assert isinstance(gpu_jobs.holds(gpu_jobs.Args(**ANYBODYS), state), Fails)
+    alone = drive(gpu_jobs.probe(gpu_jobs.Args(devices=("/dev/nvidia1",), **ANYBODYS)), machine)
     assert ([it.pid for it in alone.all], alone.leftover, alone.summary) == ([busy.pid], (), "no process is left over")
-    assert isinstance(gpu_jobs.holds(gpu_jobs.Args(), alone), Holds)
+    assert isinstance(gpu_jobs.holds(gpu_jobs.Args(**ANYBODYS), alone), Holds)
 
 
 def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage):
     job = stage.job()
-    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(0))), machine)
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), **ANYBODYS)), machine)
     assert ([it.pid for it in state.leftover], state.summary) == (
         [job.pid],
         "1 process of the job is left over, without a GPU",
@@ -347,18 +350,18 @@ def test_without_a_gpu_the_processes_of_jobs_are_those_that_match(machine, stage
 
 @LAB
 def test_a_job_that_holds_no_gpu_is_left_alone_for_a_while_after_its_start(stage, gpus):
-    """Mutants: ``_young_without_gpu`` by process instead of by job; an age that is not known taken for a long one."""
+    """Mutants: ``_young`` that takes jobs with a GPU, or without one, for old."""
     machine = gpus(0)
     fresh, (launcher, (rank,)) = stage.job(), stage.family("/dev/nvidia0")
-    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), starting=Duration(86400))), machine)
-    assert [it.pid for it in state.starting] == [fresh.pid]
-    assert {it.pid for it in state.leftover} == {launcher.pid, rank}
-    assert state.summary == "1 leftover process holds /dev/nvidia0, and 1 more of the job holds none"
-    walk = read_holders(machine.run(ask_holders("/dev/nvidia*"))[0])
-    ageless = tuple(replace(it, seconds=Unknown(why="no clock")) for it in state.starting)
-    assert classification._young_without_gpu(ageless, walk, 0) == {fresh.pid}
+    long = {**ANYBODYS, "starting": Duration(86400)}
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), **long)), machine)
+    assert ({it.pid for it in state.starting}, state.leftover) == ({fresh.pid, launcher.pid, rank}, ())
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(patterns=(stage.word,), **ANYBODYS)), machine)
+    assert {it.pid for it in state.leftover} == {fresh.pid, launcher.pid, rank}
+    assert state.summary == "1 leftover process holds /dev/nvidia0, and 2 more of the job hold none"
     alone = drive(
-        gpu_jobs.probe(gpu_jobs.Args(patterns=(f"train_{stage.word}",), devices=("/dev/nvidiactl",))), machine
+        gpu_jobs.probe(gpu_jobs.Args(patterns=(f"train_{stage.word}",), devices=("/dev/nvidiactl",), **ANYBODYS)),
+        machine,
     )
     assert (alone.leftover, alone.summary) == ((), "no process is left over")
 
@@ -368,13 +371,15 @@ def test_of_jobs_whose_gpus_are_not_known_nothing_is_left_over(stage, gpus, tmp_
     """A hung driver; and device nodes that a GPU should have."""
     machine = gpus(0, exit_code=9, instead="driver")
     job = stage.job("/dev/nvidia0")
-    state = drive(gpu_jobs.probe(gpu_jobs.Args()), machine)
+    state = drive(gpu_jobs.probe(gpu_jobs.Args(**ANYBODYS)), machine)
     assert isinstance(state.leftover, Unknown)
     assert isinstance(state.summary, Unknown)
     assert [it.pid for it in state.all] == [job.pid]
     bare = Machine(path=Pretended().install(tmp_path / "smi"))
     with pytest.raises(ProbeError, match="an NVIDIA GPU seems to be present"):
-        drive(gpu_jobs.probe(gpu_jobs.Args(patterns=("nobody_at_all",), devices=("/dev/nvidia-none*",))), bare)
+        drive(
+            gpu_jobs.probe(gpu_jobs.Args(patterns=("nobody_at_all",), devices=("/dev/nvidia-none*",), **ANYBODYS)), bare
+        )
 
 
 @LAB
@@ -382,7 +387,7 @@ def test_holders_are_joined_with_what_nvidia_smi_lists(stage, gpus):
     machine = gpus(0, 0, apps=f"{uuid(0)}, 999999, python, 100\n")
     one, two = stage.job("/dev/nvidia0", "/dev/nvidiactl"), stage.job("/dev/nvidia-uvm")
     stage.job()
-    state = drive(device_holders.probe(device_holders.Args()), machine)
+    state = drive(device_holders.probe(device_holders.Args(**ANYBODYS)), machine)
     assert {it.pid for it in state.processes} == {one.pid, two.pid}
     assert {it.pid for it in state.leftover} == {one.pid, two.pid}
     assert [it.pid for it in state.unlisted] == [one.pid]
@@ -391,7 +396,7 @@ def test_holders_are_joined_with_what_nvidia_smi_lists(stage, gpus):
     assert state.gpus == (uuid(0),)
     assert state.present == ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl")
     assert state.unseen == 0
-    assert isinstance(device_holders.holds(device_holders.Args(), state), Fails)
+    assert isinstance(device_holders.holds(device_holders.Args(**ANYBODYS), state), Fails)
     assert to_json(state)["processes"][0]["devices"]
 
 
@@ -400,7 +405,7 @@ def test_a_listed_holder_is_not_unlisted(stage, gpus, tmp_path):
     machine = gpus(0)
     one = stage.job("/dev/nvidia0")
     Pretended(gpus=[gpu(0)], apps=f"{uuid(0)}, {one.pid}, python, 100\n").install(tmp_path / "bin")
-    state = drive(device_holders.probe(device_holders.Args()), machine)
+    state = drive(device_holders.probe(device_holders.Args(**ANYBODYS)), machine)
     assert state.unlisted == ()
     assert state.foreign == ()
     assert state.processes[0].listed is True
@@ -413,7 +418,7 @@ def test_beside_a_job_at_work_one_who_cannot_be_searched_may_be_left_over(stage,
     machine = gpus(90)
     at_work = stage.job("/dev/nvidia0")
     hostile = stage.job(name="a" * 60 + "!")
-    args = pkill.Args(patterns=(stage.word, "^(a|aa)+$"), grace=GRACE, only="leftover")
+    args = pkill.Args(patterns=(stage.word, "^(a|aa)+$"), grace=GRACE, only="leftover", **ANYBODYS)
     state = drive(pkill.probe(args), machine)
     assert [it.pid for it in state.at_work] == [at_work.pid]
     assert isinstance(state.leftover, Unknown)
@@ -425,7 +430,7 @@ def test_beside_a_job_at_work_one_who_cannot_be_searched_may_be_left_over(stage,
 def test_holders_are_ended_without_fuser_and_the_one_at_work_is_not(stage, gpus):
     machine = gpus(0, 90)
     dead, busy = stage.job("/dev/nvidia0"), stage.job("/dev/nvidia1")
-    args = fuser.Args(paths=("/dev/nvidia*",), only="leftover", grace=GRACE)
+    args = fuser.Args(paths=("/dev/nvidia*",), only="leftover", grace=GRACE, **ANYBODYS)
     before = drive(fuser.probe(args), machine)
     change = fuser.decide(args, before)
     assert isinstance(change, Change)
@@ -434,10 +439,10 @@ def test_holders_are_ended_without_fuser_and_the_one_at_work_is_not(stage, gpus)
     assert dead.wait() == -9
     assert busy.poll() is None
     assert fuser.settled(args, before, drive(fuser.probe(args), machine))
-    everybody = fuser.Args(paths=("/dev/nvidia*",), grace=GRACE)
+    everybody = fuser.Args(paths=("/dev/nvidia*",), grace=GRACE, **ANYBODYS)
     asked = len(machine.sent)
     state = drive(fuser.probe(everybody), machine)
-    assert len(machine.sent) == asked + 1, "who is at work does not matter, so the GPUs are not asked"
+    assert len(machine.sent) == asked + 2, "who is at work does not matter, so the GPUs are not asked"
     assert [it.pid for it in state.processes] == [busy.pid]
     carry_out(fuser.decide(everybody, state), machine)
     assert busy.wait() == -9
@@ -462,17 +467,17 @@ def test_a_driver_that_hangs_makes_holders_unknown_and_nobody_is_ended(stage, gp
 def test_a_daemon_of_the_driver_is_protected_unless_asked_for_by_name(stage, gpus):
     machine = gpus(0)
     keeper = stage.job("/dev/nvidia0", name="nvidia-persistenced")
-    state = drive(device_holders.probe(device_holders.Args()), machine)
+    state = drive(device_holders.probe(device_holders.Args(**ANYBODYS)), machine)
     assert state.processes == ()
     assert [(it.pid, it.why) for it in state.protected] == [
         (keeper.pid, "nvidia-persistenced is a daemon of the GPU driver")
     ]
-    assert isinstance(device_holders.holds(device_holders.Args(), state), Holds)
-    args = fuser.Args(paths=("/dev/nvidia0",), grace=GRACE)
+    assert isinstance(device_holders.holds(device_holders.Args(**ANYBODYS), state), Holds)
+    args = fuser.Args(paths=("/dev/nvidia0",), grace=GRACE, **ANYBODYS)
     decision = fuser.decide(args, drive(fuser.probe(args), machine))
     assert isinstance(decision, NoChange)
     assert f"pid {keeper.pid}: nvidia-persistenced is a daemon of the GPU driver" in decision.why
-    named = fuser.Args(paths=("/dev/nvidia0",), allow=("nvidia-persistenced",), grace=GRACE)
+    named = fuser.Args(paths=("/dev/nvidia0",), allow=("nvidia-persistenced",), grace=GRACE, **ANYBODYS)
     assert isinstance(fuser.decide(named, drive(fuser.probe(named), machine)), Change)
 
 
@@ -481,20 +486,20 @@ def test_without_root_nobody_seen_is_not_nobody(stage, gpus):
     machine = gpus(0)
     machine.before = (*machine.before, *NOBODY)
     stage.job("/dev/nvidia0")
-    state = drive(device_holders.probe(device_holders.Args()), machine)
+    state = drive(device_holders.probe(device_holders.Args(**ANYBODYS)), machine)
     assert isinstance(state.processes, Unknown)
     assert isinstance(state.leftover, Unknown)
     assert state.unseen > 0
-    args = fuser.Args(paths=("/dev/nvidia*",))
+    args = fuser.Args(paths=("/dev/nvidia*",), **ANYBODYS)
     assert isinstance(fuser.decide(args, drive(fuser.probe(args), machine)), Blocked)
     with pytest.raises(ProbeError, match="become"):
-        device_holders.holds(device_holders.Args(), state)
+        device_holders.holds(device_holders.Args(**ANYBODYS), state)
 
 
 @LAB
 def test_no_match_asks_nvidia_smi_nothing(stage, gpus, tmp_path):
     machine = gpus(0)
-    assert drive(processes.probe(processes.Args(patterns=(stage.word,))), machine) == CommandLineMatch()
+    assert drive(processes.probe(processes.Args(patterns=(stage.word,), **ANYBODYS)), machine) == CommandLineMatch()
     assert calls(tmp_path / "bin") == []
     assert len(machine.sent) == 1
 
@@ -503,7 +508,7 @@ def test_no_match_asks_nvidia_smi_nothing(stage, gpus, tmp_path):
 
 
 def test_no_gpu_is_an_answer(machine):
-    state = drive(device_holders.probe(device_holders.Args()), machine)
+    state = drive(device_holders.probe(device_holders.Args(**ANYBODYS)), machine)
     assert isinstance(state, Absent)
     assert state.why == "no NVIDIA GPU"
 
@@ -511,29 +516,29 @@ def test_no_gpu_is_an_answer(machine):
 def test_a_gpu_without_its_nodes_is_no_answer(machine, tmp_path):
     path = Pretended().install(tmp_path / "bin")
     with pytest.raises(ProbeError, match="driver is not loaded"):
-        drive(device_holders.probe(device_holders.Args()), Machine(path=path))
+        drive(device_holders.probe(device_holders.Args(**ANYBODYS)), Machine(path=path))
 
 
 def test_a_file_that_is_not_there_has_no_holders(machine, tmp_path):
-    assert isinstance(drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/none",))), machine), Absent)
+    assert isinstance(drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/none",), **ANYBODYS)), machine), Absent)
 
 
 def test_a_plain_file_s_holders_are_ended(machine, stage, tmp_path):
     (tmp_path / "lock").write_text("x")
     holder = stage.job(f"{tmp_path}/lock")
-    args = fuser.Args(paths=(f"{tmp_path}/lo*",), signal="TERM", grace=GRACE)
+    args = fuser.Args(paths=(f"{tmp_path}/lo*",), signal="TERM", grace=GRACE, **ANYBODYS)
     assert carry_out(fuser.decide(args, drive(fuser.probe(args), machine)), machine).exit_code == 0
     assert holder.wait() == -15
 
 
 @every_row("path", ["dev/nvidia0", "/dev/*", "/dev/null", "/dev/n*", "/*/sh", "/proc/1/fd/0", "/dev/pts/*"])
 def test_paths_that_everybody_holds_are_refused(path):
-    assert fuser.objection(fuser.Args(paths=(path,)))
-    assert not fuser.objection(fuser.Args(paths=("/dev/nvidia*", "/data/run.lock")))
+    assert fuser.objection(fuser.Args(paths=(path,), **ANYBODYS))
+    assert not fuser.objection(fuser.Args(paths=("/dev/nvidia*", "/data/run.lock"), **ANYBODYS))
 
 
 def test_processes_say_whether_somebody_matches(machine, stage):
-    args = processes.Args(patterns=(stage.word,))
+    args = processes.Args(patterns=(stage.word,), **ANYBODYS)
     assert isinstance(processes.holds(args, drive(processes.probe(args), machine)), Holds)
     job = stage.job()
     answer = processes.holds(args, drive(processes.probe(args), machine))
@@ -555,10 +560,12 @@ def test_each_is_an_action_whose_words_are_there():
 
 
 def test_by_hand_is_what_a_person_would_paste(stage):
-    lines = pkill.by_hand(pkill.Args(patterns=("a b", "it's")))
+    lines = pkill.by_hand(pkill.Args(patterns=("a b", "it's"), **ANYBODYS))
     assert lines[:2] == ("pgrep -af -- 'a b'", "pgrep -af -- 'it'\"'\"'s'")
     assert lines[2:] == ("kill -s TERM PID...", "sleep 10; kill -s KILL PID...")
-    assert pkill.by_hand(pkill.Args(patterns=("a",), signal="KILL"))[1:] == ("kill -s KILL PID...",), "nothing is worse"
+    assert pkill.by_hand(pkill.Args(patterns=("a",), signal="KILL", **ANYBODYS))[1:] == ("kill -s KILL PID...",), (
+        "nothing is worse"
+    )
     subprocess.run(["sh", "-n", "-c", "\n".join(lines)], check=True)
     assert isinstance(Command(argv=lines, effect=Effect.READ), Command)
 
@@ -583,7 +590,7 @@ def test_a_link_that_another_user_has_put_there_ends_nobody(machine, stage, tmp_
     stage.start([*NOBODY, "ln", "-s", "/dev", f"{theirs}/folder"], up=False).wait()
     for path in (f"{theirs}/job.lock", f"{theirs}/job*", f"{theirs}/folder/null"):
         with pytest.raises(ProbeError, match="become: OWNER"):
-            drive(fuser.probe(fuser.Args(paths=(path,))), machine)
+            drive(fuser.probe(fuser.Args(paths=(path,), **ANYBODYS)), machine)
 
 
 @pytest.mark.real("root")
@@ -594,7 +601,7 @@ def test_a_device_that_everybody_holds_is_refused_under_any_name(machine, tmp_pa
         subprocess.run(["mknod", str(tmp_path / name), "c", "1", number], check=True)
     for path in ("job.lock", "a", "b"):
         with pytest.raises(ProbeError, match="any process has open"):
-            drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/{path}",))), machine)
+            drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/{path}",), **ANYBODYS)), machine)
 
 
 @pytest.mark.real("root")
@@ -602,5 +609,5 @@ def test_a_link_of_our_own_is_followed(machine, stage, tmp_path):
     (tmp_path / "real").write_text("x")
     (tmp_path / "lock").symlink_to("real")
     holder = stage.job(f"{tmp_path}/real")
-    state = drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/lock",))), machine)
+    state = drive(fuser.probe(fuser.Args(paths=(f"{tmp_path}/lock",), **ANYBODYS)), machine)
     assert [it.pid for it in state.processes] == [holder.pid]

@@ -28,7 +28,7 @@ def test_a_host_that_has_changed_since_its_plan_is_left_alone_and_the_others_are
     hosts = practice("gpu-01=leftovers", "gpu-02=leftovers", "gpu-03=leftovers")
     file, state = str(tmp_path / "plan.json"), {"XDG_STATE_HOME": str(tmp_path / "state")}
     where = ("-i", str(hosts.lab.inventory), "--hosts", "all")
-    made = runbook("plan", "zombie-gpu", *where, "-o", file, "-v", **state)
+    made = runbook("plan", "zombie-gpu", "-e", "older_than=0s", *where, "-o", file, "-v", **state)
     assert made.code == 0, made.err
     shown = runbook("show", file, **state)
     below = [it.out.partition("\n")[2] for it in (shown, made)]  # the first line of a run has where its files lie

@@ -24,7 +24,12 @@ LIVE = ("torchrun --nproc_per_node=2 train.py --live", "train.py --rank 0", "tra
 def quick(tmp_path) -> str:
     """The playbook with shorter waits, for runs of which they are not the point."""
     text = (library() / "zombie-gpu.yaml").read_text()
-    for long, short in (("settle: 10s", "settle: 2s"), ("gone_for: 3s", "gone_for: 1s"), ("within: 30s", "within: 5s")):
+    for long, short in (
+        ("settle: 10s", "settle: 2s"),
+        ("default: 5m", "default: 0s"),
+        ("gone_for: 3s", "gone_for: 1s"),
+        ("within: 30s", "within: 5s"),
+    ):
         assert long in text
         text = text.replace(long, short)
     (tmp_path / "zombie-gpu.yaml").write_text(text)
@@ -38,7 +43,7 @@ def there(lines: set[str], parts: tuple[str, ...]) -> list[bool]:
 def test_a_dry_run_shows_who_would_die_and_changes_nothing(practice):
     lab = practice("gpu-01=leftovers", "gpu-02=leftovers+busy", "gpu-03=nameless")
     before = {it: lab.commands(it) for it in ("gpu-01", "gpu-02", "gpu-03")}
-    said = lab.run("zombie-gpu", "--dry-run")
+    said = lab.run("zombie-gpu", "-e", "older_than=0s", "--dry-run")
     assert said.code == 0, said.err
     assert said.document["mode"] == "plan"
     assert said.document["totals"] == {"planned": 3}
@@ -59,7 +64,7 @@ def test_a_dry_run_shows_who_would_die_and_changes_nothing(practice):
 def test_in_a_pod_a_gpu_at_work_for_another_is_named_and_nothing_is_planned(practice):
     """Mutant: `elsewhere` of zombie-gpu without `used_by_unseen`."""
     lab = practice("gpu-01=pod")
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run("zombie-gpu", "-e", "older_than=0s", "--yes")
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     assert said.finding("gpu-01", "elsewhere")["say"].startswith(
         "in use by a process that cannot be seen from here: GPU"
@@ -77,7 +82,7 @@ def test_what_holds_a_gpu_that_the_kernel_has_lost_is_not_ended_in_the_belief_th
         lost = f"[100.000000] NVRM: Xid (PCI:0000:{bus}:00): 79, pid=1, name=x, GPU has fallen off the bus."
         lab.exec("gpu-01", f"echo '{lost}' >>/run/lab/kernel")
     before = there(lab.commands("gpu-01"), DEAD[:3])
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run("zombie-gpu", "-e", "older_than=0s", "--yes")
     assert there(lab.commands("gpu-01"), DEAD[:3]) == before == [True] * 3
     assert said.host("gpu-01")["verdict"] == "unresolved", said.out
     found = said.finding("gpu-01", "beyond_help")
@@ -92,7 +97,7 @@ def test_what_holds_a_gpu_that_the_kernel_has_lost_is_not_ended_in_the_belief_th
 @pytest.mark.soak
 def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     lab = practice("gpu-01=leftovers", "gpu-02=leftovers+busy+daemon", "gpu-03=stubborn+nameless", "cpu-01=no_gpu")
-    said = lab.run("zombie-gpu", "--yes")
+    said = lab.run("zombie-gpu", "-e", "older_than=0s", "--yes")
     assert said.code == 0, said.out + said.err
     assert said.document["totals"] == {"resolved": 3, "healthy": 1}
     assert there(lab.commands("gpu-01"), DEAD) == [False] * 4
@@ -101,7 +106,7 @@ def test_a_run_ends_what_is_left_over_spares_what_works_and_proves_it(practice):
     assert not any("--stubborn" in it or "exporter" in it for it in lab.commands("gpu-03"))
     assert said.finding("gpu-01", "held")["status"] == "gone"
     assert said.step("gpu-01", "stop_leftovers")["verified"] is True
-    again = lab.run("zombie-gpu", "--yes")
+    again = lab.run("zombie-gpu", "-e", "older_than=0s", "--yes")
     assert again.code == 0
     assert again.document["totals"] == {"healthy": 4}
     assert again.writes() == []
@@ -244,7 +249,7 @@ def test_a_bad_gpu_is_taken_out_of_the_allocation_when_asked_and_the_batch_must_
 @pytest.mark.soak
 def test_the_console_says_the_same_to_people(practice):
     lab = practice("gpu-01=leftovers", "gpu-02=healthy", "gpu-03=healthy", "gpu-04=down")
-    said = lab.run("zombie-gpu", "--dry-run", output="console")
+    said = lab.run("zombie-gpu", "-e", "older_than=0s", "--dry-run", output="console")
     assert "gpu-[02-03]: healthy" in said.out
     assert "would change stop_leftovers" in said.out
     assert "connection refused" in said.out
@@ -276,7 +281,7 @@ def test_a_recording_of_every_process_of_a_dry_run_shows_nothing_that_writes(pra
         argv = ["strace", "-f", "-e", calls, "-o", str(tmp_path / "trace"), "-p", children[0]]
         tracer = subprocess.Popen(argv, stderr=told)
     until(lambda: "attached" in (tmp_path / "attached").read_text(), "strace to attach itself")
-    assert lab.run("zombie-gpu", "--dry-run").code == 0
+    assert lab.run("zombie-gpu", "-e", "older_than=0s", "--dry-run").code == 0
     tracer.terminate()
     tracer.wait()
     trace = (tmp_path / "trace").read_text()

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
 from engine.facts.gpu_jobs.arguments import JobArguments
-from engine.facts.gpu_jobs.classification import GpuUse, JobMatch, classify, classify_into, described
+from engine.facts.gpu_jobs.classification import GpuUse, JobMatch, classify, classify_into, described, owners_in
 from engine.facts.gpu_jobs.leftover import Load, at_work, gpus_of
+from engine.facts.owners.evidence import OwnerEvidence
 from engine.facts.process_selection.by_open_files import HolderMatch, chosen, not_known
 from engine.facts.processes.open_files import OpenFile, OpenFileScan
 from engine.facts.processes.protected import daemon, protection, spared
@@ -74,6 +75,14 @@ def load(*percents, apps=(), minors=True, later=None, reading=None, absent=False
         presence=GpuPresence(pci=there, nodes=(), tool=bool(there), minors=numbers),
         above=5,
     )
+
+
+def use(known: Load, seen: OpenFileScan, evidence: OwnerEvidence | None = None, **job) -> GpuUse:
+    """What a closer probe sees, where the host was asked about every process; no age is asked for unless *job* does."""
+    rows = seen.table.rows
+    said = evidence or OwnerEvidence(keys={it.process.key for it in rows.values()})
+    args = JobArguments(**{"starting": 0, **job})
+    return GpuUse(load=known, walk=seen, job=args, owners=owners_in(seen.table, rows.keys(), said), ports=said.ports)
 
 
 def works(seen: OpenFileScan, known: Load) -> dict[int, object]:
@@ -205,13 +214,13 @@ def test_one_unknown_hides_no_other_answer_and_who_has_just_started_is_at_work()
     seen = walk(row(10), row(20), row(30), holds={10: [0], 20: [1]})
     rows = tuple(seen.table.rows[it].process for it in (10, 20, 30))
     every = {it.key for it in rows}
-    blind = classify(rows, every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
+    blind = classify(rows, every, use(load(Unknown(why="MIG"), 0), seen))
     assert [it.pid for it in blind.leftover] == [10, 30]
     assert [it.pid for it in blind.protected] == [20]
     assert isinstance(blind.at_work, Unknown)
-    alone = classify(rows[1:2], every, GpuUse(load=load(Unknown(why="MIG"), 0), walk=seen))
+    alone = classify(rows[1:2], every, use(load(Unknown(why="MIG"), 0), seen))
     assert isinstance(alone.leftover, Unknown)
-    clear = classify(rows, every - {rows[2].key}, GpuUse(load=load(90, 0), walk=seen))
+    clear = classify(rows, every - {rows[2].key}, use(load(90, 0), seen))
     assert [it.pid for it in clear.leftover] == [10]
     assert [it.pid for it in clear.at_work] == [20, 30]
 
@@ -222,9 +231,9 @@ def test_where_nobody_is_left_over_and_not_all_could_be_searched_it_is_not_known
     rows = tuple(seen.table.rows[it].process for it in (10, 20))
     every, why = {it.key for it in rows}, Unknown(why="pid 9: its command line was not searched")
     before = JobMatch(protected=(spared(rows[0], "it is a daemon"),))
-    busy = classify_into(before, rows, every, GpuUse(load=load(90, 90), walk=seen), why)
+    busy = classify_into(before, rows, every, use(load(90, 90), seen), why)
     assert (busy.leftover, pids(busy.at_work)) == (why, [10, 20])
-    idle = classify_into(before, rows, every, GpuUse(load=load(0, Unknown(why="MIG")), walk=seen), why)
+    idle = classify_into(before, rows, every, use(load(0, Unknown(why="MIG")), seen), why)
     assert (pids(idle.leftover), pids(idle.protected)) == ([20], [10, 10])
 
 
@@ -264,12 +273,12 @@ def test_a_process_is_described_with_its_gpus_by_index_and_with_its_memory_there
     """Mutants: classification.py that takes the memory of another process, or the order of the nodes."""
     seen = walk(row(10), row(11), row(12), holds={10: [0, 1], 11: [1]})
     known = load(0, 0, apps=[(10, 0)])
-    assert described(10, seen, known).gpus == ("GPU 0 (5 MiB)", "GPU 1")
-    assert described(10, seen, load(0, 0)).gpus == ("GPU 0", "GPU 1")  # its nodes are in the other order
-    assert described(11, seen, known).gpus == ("GPU 0",)
-    assert described(12, seen, known).gpus == ()
-    assert described(10, seen, load(0, 0, reading=Unknown(why="no answer"))).gpus == ()
-    assert described(11, seen, load(0, 0, apps=Unknown(why="not listed"))).gpus == ("GPU 0",)
+    assert described(10, seen, use(known, seen)).gpus == ("GPU 0 (5 MiB)", "GPU 1")
+    assert described(10, seen, use(load(0, 0), seen)).gpus == ("GPU 0", "GPU 1")  # its nodes are in the other order
+    assert described(11, seen, use(known, seen)).gpus == ("GPU 0",)
+    assert described(12, seen, use(known, seen)).gpus == ()
+    assert described(10, seen, use(load(0, 0, reading=Unknown(why="no answer")), seen)).gpus == ()
+    assert described(11, seen, use(load(0, 0, apps=Unknown(why="not listed")), seen)).gpus == ("GPU 0",)
 
 
 @st.composite
@@ -407,7 +416,7 @@ def test_asked_for_by_name_a_daemon_may_be_ended_but_never_pid_1_nor_our_way_in(
 
 def apart(seen, known):
     processes = tuple(it.process for pid, it in seen.table.rows.items() if pid != 1)
-    return classify_into(JobMatch(), processes, {it.key for it in processes}, GpuUse(load=known, walk=seen))
+    return classify_into(JobMatch(), processes, {it.key for it in processes}, use(known, seen))
 
 
 def pids(processes) -> list[int]:

@@ -25,7 +25,7 @@ def liars(place: Place) -> Told:
         put = f"cat >nvidia-smi <<'EOF'\n#!/bin/sh\n{text}\nEOF\nchmod 755 nvidia-smi && echo put"
         assert lab.exec(host, f"cd /run/lab/bin && mv nvidia-smi smi && {put}") == "put\n"
     assert lab.exec("gone", "rm /run/lab/bin/nvidia-smi && echo put") == "put\n"
-    said = place.run("zombie-gpu", "--timeout", "5s", inventory=lab.lab.inventory)
+    said = place.run("zombie-gpu", "-e", "older_than=0s", "--timeout", "5s", inventory=lab.lab.inventory)
     assert said.writes() == []
     return said
 
@@ -33,7 +33,7 @@ def liars(place: Place) -> Told:
 def unasked(place: Place) -> Told:
     """A host whose GPU asks for a reset, in a run that nobody says yes to."""
     lab = place.lab("reset=resettable")
-    said = place.run("zombie-gpu", "--timeout", "5s", inventory=lab.lab.inventory, yes=False)
+    said = place.run("zombie-gpu", "-e", "older_than=0s", "--timeout", "5s", inventory=lab.lab.inventory, yes=False)
     assert said.writes() == []
     assert not any(it.startswith("reset") for it in lab.calls("reset"))
     return said

@@ -3,15 +3,17 @@
 The expression is one of the lists that `processes`, `device_holders` and other probes give, or part of one. Each of its
 processes is known by its pid and start time, and is read again on the host right before each signal: what is gone is
 left out, what has been started since is left alone, and another process with the same pid is never touched.
-PID 1, the processes of our own connection, and protected daemons are left alone. What is started again, with the same
-command line by the same user, is named with what has started it.
+PID 1, the processes of our own connection, and protected daemons are left alone, and so is what has an owner that lives
+(a job of the scheduler, an active service, a running container, a session) or one that is not known. What is started
+again, with the same command line by the same user, is named with what has started it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from engine.facts.gpu_jobs.classification import without_owned
 from engine.facts.process_selection.arguments import EndArguments
 from engine.facts.processes.protected import Protected, shown, spared, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
@@ -37,6 +39,13 @@ class Args(EndArguments):
     allow: tuple[str, ...] = field(
         default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
     )
+    spare_owned: bool = field(
+        default=True,
+        metadata={
+            "about": "Leave alone what has an owner that lives (a job of the scheduler, a service, a container, a "
+            "session), or one that is not known."
+        },
+    )
     may_restart: bool = field(
         default=False,
         metadata={"about": "One that is started again is no failure, as where a supervisor is to restart a job."},
@@ -52,6 +61,9 @@ class State:
     )
     protected: tuple[Protected, ...] = field(
         default=(), metadata={"about": "Those that still run and are never ended, each with the reason."}
+    )
+    owned: tuple[Process, ...] = field(
+        default=(), metadata={"about": "Those that still run and whose owner lives (`owner`, `ownership`)."}
     )
     gone: int = field(default=0, metadata={"about": "How many of them have ended, or are zombies."})
     started: tuple[Process, ...] = field(
@@ -74,10 +86,15 @@ def objection(args: Args) -> str:
 
 
 def probe(args: Args) -> Probe[State]:
-    """Read /proc; nothing where no process is given."""
+    """Read /proc, and ask whose they are; nothing where no process is given."""
     if not args.processes:
         return State(alive=())
-    return _state(args, read_processes((yield ask_processes())))
+    table = read_processes((yield ask_processes()))
+    plain = _state(args, table)
+    if isinstance(plain.alive, Unknown):
+        return plain
+    free, state = yield from without_owned(plain, plain.alive, table, spare=args.spare_owned)
+    return replace(state, alive=free)
 
 
 def _state(args: Args, table: Table) -> State:
@@ -126,7 +143,7 @@ def _is_later(row: Row, args: Args) -> bool:
 
 def decide(args: Args, state: State) -> Decision:
     """End those that still run."""
-    spared_ones = [*map(str, state.protected)]
+    spared_ones = [*map(str, state.protected), *(f"pid {one.pid} has an owner: {one.owner}" for one in state.owned)]
     rest = "that may be ended " if spared_ones else ""
     what = f"{rest}of the {plural(len(args.processes), 'process')} given still runs" if args.processes else "was given"
     return decision(state.alive, args.manner, what, spared_ones, names_spared=True)
@@ -135,7 +152,7 @@ def decide(args: Args, state: State) -> Decision:
 def holds(args: Args, state: State) -> Holds | Fails:
     """None of them runs any more."""
     alive, none = state.alive, f"none of the {plural(len(args.processes), 'process')} given still runs"
-    left = alive if isinstance(alive, Unknown) else (*alive, *(one.process for one in state.protected))
+    left = alive if isinstance(alive, Unknown) else (*alive, *state.owned, *(one.process for one in state.protected))
     return absence(left, none, "still runs", "still run")
 
 

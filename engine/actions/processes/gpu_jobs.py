@@ -79,7 +79,7 @@ def probe(args: Args) -> Probe[State]:
         return _not_known(plain, plain.all)
     if not plain.all:
         return replace(plain, foreign=(yield from by_open_files.listed_elsewhere(walk))) if walk.present() else plain
-    closer = yield from observe_gpu_use(args, *args.devices)
+    closer = yield from observe_gpu_use(args, walk.table, [each.pid for each in plain.all], *args.devices)
     if isinstance(closer.walk, Unknown):
         return replace(_not_known(plain, closer.walk), foreign=closer.walk)
     before = {process.key for process in plain.all}
@@ -116,7 +116,7 @@ def _classified(now: State, before: set[str], closer: GpuUse, walk: OpenFileScan
     """*now* with what the samples of the GPUs say of each process; those not *before* have just started."""
     if isinstance(now.all, Unknown):
         return replace(_not_known(now, now.all), foreign=by_open_files.foreign(walk, closer.load.pids()))
-    every = tuple(replace(described(one.pid, walk, closer.load), devices=one.devices, why=one.why) for one in now.all)
+    every = tuple(replace(described(one.pid, walk, closer), devices=one.devices, why=one.why) for one in now.all)
     blind = next((Unknown(why=str(one)) for one in now.unsearched), None)
     found = by_open_files.classify_holders_into(replace(now, all=every), every, before, closer, walk, blind)
     if isinstance(found.leftover, Unknown):

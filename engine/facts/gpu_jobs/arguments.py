@@ -32,12 +32,26 @@ class JobArguments:
         },
     )
     starting: Duration = field(
-        default=Duration(60),
+        default=Duration(300),
         metadata={
-            "about": "A job of which no process holds a GPU is not left over until it has been running for so long: it "
-            "may be about to use one.",
+            "about": "A job that has been running for less is starting, not left over: it may load weights, or be "
+            "about to use a GPU. Where what started it has gone, a minute is enough. 0: no age is asked for.",
             "minimum": 0,
             "maximum": 86400,
+        },
+    )
+    spare_owned: bool = field(
+        default=True,
+        metadata={
+            "about": "Spare every process whose owner lives: a job of the scheduler, a service, a container, a "
+            "session; and one whose owner is not known. With false they are treated as if nobody owned them."
+        },
+    )
+    incident: bool = field(
+        default=False,
+        metadata={
+            "about": "Whether a log shows that a GPU was found busy. Without that, an idle job that listens on a port "
+            "may be a server at rest: it is left over only if `idle_for` is 10 minutes or more."
         },
     )
     older_than: Duration = field(

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.facts.gpu_jobs.arguments import JobArguments, wanted
-from engine.facts.gpu_jobs.classification import NOT_ASKED, JobMatch, classify_into, described, observe_gpu_use
+from engine.facts.gpu_jobs.classification import (
+    NOT_ASKED,
+    JobMatch,
+    classify_into,
+    described,
+    observe_gpu_use,
+    without_owned,
+)
 from engine.facts.processes.protected import Protected, shown, spared, split_by_protection
 from engine.facts.processes.table import Process, Row, Table, ask_processes, read_processes
 from engine.text.regexes import SearchBudget, SearchPattern, SearchTimeout, compile_regex
@@ -56,12 +63,15 @@ def probe_by_command_line(
     tests = [compile_regex(pattern) for pattern in patterns]
     table = read_processes((yield ask_processes()))
     plain = chosen(tests, table, allow, users, job)
-    if isinstance(plain.matches, Unknown) or not plain.matches:
+    found = plain.matches
+    if isinstance(found, Unknown) or not found:
         return plain
     if not classified:
-        return replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
-    closer = yield from observe_gpu_use(job)
-    before = {match.key for match in plain.matches}
+        asked = replace(plain, leftover=NOT_ASKED, at_work=NOT_ASKED)
+        free, match = yield from without_owned(asked, found, table, spare=job.spare_owned)
+        return replace(match, matches=free)
+    closer = yield from observe_gpu_use(job, table, [match.pid for match in found])
+    before = {match.key for match in found}
     if isinstance(closer.walk, Unknown):
         return replace(plain, leftover=closer.walk, at_work=closer.walk)
     walk = closer.walk
@@ -71,7 +81,7 @@ def probe_by_command_line(
     if isinstance(again.matches, Unknown):
         return again
     blind = next((Unknown(why=str(protected)) for protected in again.unsearched), None)
-    matches = tuple(described(process.pid, walk, closer.load) for process in again.matches)
+    matches = tuple(described(process.pid, walk, closer) for process in again.matches)
     return classify_into(replace(again, matches=matches), matches, before, closer, blind)
 
 

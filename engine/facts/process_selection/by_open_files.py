@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 from engine.errors import ProbeError
 from engine.facts.gpu.smi_query import ask_apps, ask_presence, read_apps, read_presence
 from engine.facts.gpu_jobs.arguments import JobArguments, wanted
-from engine.facts.gpu_jobs.classification import NOT_ASKED, GpuUse, JobMatch, classify_into, described, observe_gpu_use
+from engine.facts.gpu_jobs.classification import (
+    NOT_ASKED,
+    GpuUse,
+    JobMatch,
+    classify_into,
+    described,
+    observe_gpu_use,
+    without_owned,
+)
 from engine.facts.gpu_jobs.leftover import Load, gpus_of
 from engine.facts.processes.open_files import OpenFileScan, ask_holders, read_holders
 from engine.facts.processes.protected import Protected, misplaced, shown, split_by_protection
@@ -71,10 +79,14 @@ def probe_by_open_files(
         return Absent(why=(yield from why_nothing_is_there(paths)), state=OpenFileMatch())
     plain = chosen(walk, allow, job)
     if not classified:
-        return replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
+        plain = replace(plain, leftover=_no_view(plain) or NOT_ASKED, at_work=_no_view(plain) or NOT_ASKED)
+        if isinstance(plain.processes, Unknown):
+            return plain
+        free, match = yield from without_owned(plain, plain.processes, walk.table, spare=job.spare_owned)
+        return replace(match, processes=free)
     if isinstance(plain.processes, Unknown) or not plain.processes:
         return replace(plain, foreign=(yield from listed_elsewhere(walk)))
-    closer = yield from observe_gpu_use(job, *paths)
+    closer = yield from observe_gpu_use(job, walk.table, [each.pid for each in plain.processes], *paths)
     if isinstance(closer.walk, Unknown):
         return replace(not_known(plain, closer.walk), foreign=closer.walk)
     before = {process.key for process in plain.processes}
@@ -83,7 +95,7 @@ def probe_by_open_files(
     now = replace(now, unkillable=tuple(each for each in now.unkillable if each.key in stuck))
     if isinstance(now.processes, Unknown) or not now.processes:
         return replace(now, foreign=foreign(closer.walk, closer.load.pids()))
-    holders = tuple(described(process.pid, closer.walk, closer.load) for process in now.processes)
+    holders = tuple(described(process.pid, closer.walk, closer) for process in now.processes)
     return classify_holders_into(replace(now, processes=holders), holders, before, closer, closer.walk)
 
 

@@ -17,7 +17,11 @@ Selection = CommandLineMatch | OpenFileMatch
 def termination_of(args: EndJobArguments, state: Selection, what: str, doubts: Sequence[str] = ()) -> Decision:
     """End those that were selected, or that are left over of them; *what* says what they were selected by."""
     spared = [] if isinstance(state.at_work, Unknown) else [f"{said(process)} is at work" for process in state.at_work]
-    spared += [f"{said(process)} has just started, and holds no GPU yet" for process in state.starting]
+    spared += [
+        f"{said(process)} is not left over: its owner lives (`spare_owned: false` ends it)" for process in state.owned
+    ]
+    spared += [f"{said(process)} has just started (`starting: 0` ends it)" for process in state.starting]
+    spared += [f"{said(process)} listens on a port: a server at rest? (`idle_for: 10m`)" for process in state.listening]
     spared += map(str, (*state.beyond_help, *state.protected))
     chosen_by = f"{'that is left over ' if args.only == 'leftover' else ''}{what}"
     return decision(_seen(args, state).victims, args.manner, chosen_by, spared, doubts)

@@ -24,7 +24,7 @@ walk() { printf '%s\n' /proc/[0-9]* | awk '{
     close(f)
     used[u]
     a = index(s, "(")
-    print "p", substr(d, 7), v[1], v[2], v[3], v[5], v[18], v[20], u, c, substr(s, a + 1, cut - a - 2)
+    print "p", substr(d, 7), v[1], v[2], v[3], v[5] ? v[4] "." v[5] : 0, v[18], v[20], u, c, substr(s, a + 1, cut - a - 2)
 }
 END {
     while ((getline l < "/etc/passwd") > 0) {

@@ -59,6 +59,10 @@ class Process:
     """The GPUs that it holds, those that are known, with the memory that nvidia-smi lists: ``GPU 0 (81234 MiB)``."""
     why: str = ""
     """Why it was chosen, where there are several reasons for that: ``holds /dev/nvidia0``, ``matches torchrun``."""
+    owner: str = ""
+    """Whose it is, where that was asked: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``."""
+    ownership: str = ""
+    """allocated, service, container, session, supervised, orphan or unknown; empty: not asked."""
     disguise: str = ""
     """``calls itself sshd, runs /tmp/x``: it has the name of a protected program, and is another."""
 
@@ -80,6 +84,12 @@ class Row:
     terminal: bool
     """Whether it has one."""
     threads: int
+    leader: int = 0
+    """The pid of the process whose terminal it has: the leader of its session, which lives as long as that is so."""
+    tty: int = 0
+    """The number of that terminal, as the kernel has it (tty_nr of proc(5))."""
+    cgroup: str = ""
+    """The end of its path among the control groups, where it names a service, a container or a job."""
     read: bool = True
     """Whether its arguments could be read."""
     uid: str = "0"
@@ -254,6 +264,7 @@ def _rows(
 ) -> Iterator[tuple[int, Row]]:
     for line in reported:
         pid, state, ppid, group, terminal, threads, start, uid, cgroup, name = line.split(" ", 9)
+        leader, _, tty = terminal.partition(".")
         argv = tuple(arguments.get(pid, ()))
         name = name.replace("\x01", "\n")
         age = uptime - int(start) / TICKS
@@ -281,6 +292,9 @@ def _rows(
                 group=int(group),
                 terminal=terminal != "0",
                 threads=int(threads),
+                leader=int(leader),
+                tty=int(tty or 0),
+                cgroup="" if cgroup == "-" else cgroup,
                 read=read,
                 cut=pid in cut,
                 uid=uid,

@@ -91,6 +91,7 @@ def target(process: Process) -> Target:
         pid=process.pid,
         user=process.user,
         command=process.command,
+        owner=process.owner,
     )
 
 
@@ -128,7 +129,7 @@ def without_processes(state: State, keys: frozenset[str]) -> State:
     """*state*, of an action that ends processes, without those of *keys*."""
     fewer: dict[str, Any] = {
         name: tuple(process for process in found if process.key not in keys)
-        for name in ("alive", "matches", "processes", "leftover", "at_work")
+        for name in ("alive", "matches", "processes", "leftover", "at_work", "owned")
         if isinstance(found := getattr(state, name, None), tuple)
     }
     less: State = replace(cast(Any, state), **fewer)
@@ -166,7 +167,8 @@ def said(process: Process) -> str:
     command = " ".join(process.command.split())
     short = command if len(command) <= 80 else f"{command[:79]}…"
     hides = f" [{process.disguise}]" if process.disguise else ""
-    return f"pid {process.pid} ({process.user}) {short}{hides}"
+    owner = f" [owner: {process.owner}]" if process.owner else ""
+    return f"pid {process.pid} ({process.user}) {short}{hides}{owner}"
 
 
 def named(processes: Sequence[Process]) -> str:

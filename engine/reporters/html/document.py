@@ -13,7 +13,7 @@ from engine.text.printable import printable
 from engine.values.excerpts import excerpt, kept
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase, written_id
-from engine.values.result import HostResult, RunResult, SentCommand, StepResult
+from engine.values.result import HostResult, RunResult, SentCommand, StepResult, Victim
 from engine.values.types import seconds
 from engine.wording.evidence import evidence_lines, inside
 from engine.wording.exit_codes import exit_line
@@ -216,9 +216,14 @@ def _step_record(step: StepResult, page: Document, texts: Texts) -> dict[str, An
         x=texts.number("; ".join(filter(None, notes))),
         t=_seconds(step.seconds),
         d=texts.number(excerpt(step.diff or "", most=LONGEST)),
-        v=[texts.number(f"pid {victim.pid} ({victim.user}) {victim.command[:LONGEST]}") for victim in step.victims],
+        v=[texts.number(_victim(victim)) for victim in step.victims],
         c=[_command_record(command, texts) for command in step.commands],
     )
+
+
+def _victim(victim: Victim) -> str:
+    owner = f" [owner: {victim.owner}]" if victim.owner else ""
+    return f"pid {victim.pid} ({victim.user}) {victim.command[:LONGEST]}{owner}"
 
 
 def _notes(step: StepResult) -> list[str]:

@@ -1,0 +1,31 @@
+"""What an owner of a process is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["allocated", "service", "container", "session", "supervised", "orphan", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose a process is."""
+
+    kind: Kind
+    """allocated: a scheduler's job that has not ended; unknown: it could not be asked; orphan: nobody's any more."""
+    name: str
+    """In words: ``slurm job 4711 (RUNNING)``, ``service ollama.service (active)``, ``none: its launcher has gone``."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether somebody answers for the process, so that it is not left over however idle it is."""
+        return self.kind in ("allocated", "service", "container", "session")
+
+    @property
+    def why(self) -> str:
+        """Why it is unknown."""
+        return self.name.removeprefix("unknown: ")
+
+    def __str__(self) -> str:
+        return self.name

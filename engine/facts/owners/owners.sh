@@ -1,0 +1,148 @@
+# What owners of processes can be asked on the host; changes nothing. Each argument is one question: `pid:N` (its Slurm
+# job by its environment, and its listening ports), `job:N`, `unit:NAME`, `user:UID:NAME` (a unit of a user's manager) and
+# `box:ID` (a container). Lines: `env PID JOB`, `dark PID`, `listen PID PORT`, `tty NUMBER SECONDS`, `listed PID JOB`,
+# `job N STATE`, `unit ARGUMENT STATE`, `box ID STATE NAME POD`, `failed ARGUMENT WHY`, and `asked` at the end.
+LC_ALL=C; export LC_ALL
+xargs=$(command -v xargs) || { echo 'xargs was not found' >&2; exit 3; }
+limited() { if command -v timeout >/dev/null; then timeout 10 "$@" </dev/null; else "$@" </dev/null; fi; }
+first_line() { printf '%s\n' "$1" | sed -n 's/[[:cntrl:]]//g; /./{p;q;}' | cut -c 1-200; }
+failed() { # argument, program, exit code, what it printed
+    [ "$3" != 124 ] || { echo "failed $1 $2 gave no answer within 10 s"; return; }
+    words=$(first_line "$4")
+    echo "failed $1 $2 failed (exit code $3)${words:+: $words}"
+}
+pids='' jobs=' '
+for one; do case $one in pid:*) pids="$pids ${one#pid:}" ;; job:*) jobs="$jobs${one#job:} " ;; esac; done
+places() { for pid in $pids; do printf '/proc/%s/%s\n' "$pid" "$1"; done; }
+of_slurm() { # whether this host, or this container, has anything to do with Slurm
+    command -v squeue >/dev/null || [ -e /etc/slurm/slurm.conf ] || [ -e /run/slurm/conf ] || [ -e /etc/slurm-llnl/slurm.conf ]
+}
+for pid in $pids; do [ -r "/proc/$pid/environ" ] || [ ! -d "/proc/$pid" ] || echo "dark $pid"; done
+pattern='SLURM_JOB_\{0,1\}ID=[0-9]\{1,10\}'
+claimed() { # what processes have in their environment, as grep prints it: FILE:SLURM_JOB_ID=N
+    [ -n "$pids" ] || return 0
+    if printf 'a\0b=1\n' | grep -qa 'b=1'; then
+        places environ | "$xargs" -n 500 grep -saoH "$pattern" 2>/dev/null
+    else # this grep reads no further than the first variable
+        for pid in $pids; do
+            { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -o "$pattern" | sed "s|^|/proc/$pid/environ:|"
+        done
+    fi
+}
+claims=$(claimed | sed -n 's|^/proc/\([0-9]*\)/environ:SLURM_JOB_\{0,1\}ID=\([0-9]*\)$|env \1 \2|p' | sort -u)
+[ -z "$claims" ] || printf '%s\n' "$claims"
+for job in $(printf '%s\n' "$claims" | cut -d ' ' -f 3 | sort -un); do
+    case $jobs in *" $job "*) ;; *) jobs="$jobs$job " ;; esac
+done
+
+listening() { # the ports that processes listen on, but those that the kernel chose for them
+    IFS=' 	' read -r low high </proc/sys/net/ipv4/ip_local_port_range 2>/dev/null || low=32768 high=60999
+    q=q; ls -q / >/dev/null 2>&1 || q=
+    {
+        places ns/net | "$xargs" -n 500 ls -ln$q 2>/dev/null | sed -n 's|.* /proc/\([0-9]*\)/ns/net -> \(.*\)|net \1 \2|p'
+        places fd | "$xargs" -n 500 ls -ln$q /proc/self/fd 2>/dev/null
+    } | awk -v low="$low" -v high="$high" '
+        function hex(text,    i, n) { for (i = 1; i <= length(text); i++) n = n * 16 + index("0123456789ABCDEF", substr(text, i, 1)) - 1; return n }
+        function sockets(file, net,    l, w, p) {
+            while ((getline l < file) > 0) {
+                split(l, w); if (w[4] != "0A") continue
+                p = hex(substr(w[2], length(w[2]) - 3))
+                if (p < low || p > high) port[net, w[10]] = p
+            }
+            close(file)
+        }
+        $1 == "net" {
+            of[$2] = $3
+            if (!($3 in read)) { read[$3]; sockets("/proc/" $2 "/net/tcp", $3); sockets("/proc/" $2 "/net/tcp6", $3) }
+            next
+        }
+        /^\/proc\/[0-9]+\/fd:$/ { split($0, w, "/"); at = w[3]; next }
+        /^\/proc\// { at = ""; next }
+        at != "" && / -> socket:\[[0-9]+\]$/ {
+            inode = $0; sub(/.*\[/, "", inode); sub(/\]$/, "", inode)
+            if ((of[at], inode) in port && !((at, port[of[at], inode]) in said)) {
+                said[at, port[of[at], inode]]; print "listen", at, port[of[at], inode]
+            }
+        }'
+}
+[ -z "$pids" ] || listening
+
+terminals() { # for how many seconds nobody has typed into each terminal
+    now=$(date +%s) || return 0
+    for each in /dev/pts/[0-9]*; do
+        at=$(stat -c %X "$each" 2>/dev/null) && echo "tty $each $((now - at))"
+    done
+}
+case " $* " in *' ttys '*) terminals ;; esac
+
+if command -v scontrol >/dev/null && [ -n "$pids" ]; then
+    code=0
+    said=$(limited scontrol listpids 2>&1) || code=$?
+    if [ "$code" = 0 ]; then
+        printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && $1 > 1 { print "listed", $1, $2 }'
+        for job in $(printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && $1 > 1 { print $2 }' | sort -u); do
+            case $jobs in *" $job "*) ;; *) jobs="$jobs$job " ;; esac
+        done
+    else
+        case $said in *'No job steps exist'* | *'No steps'*) ;; *) failed slurmd 'scontrol listpids' "$code" "$said" ;; esac
+    fi
+fi
+count=0
+for job in $jobs; do
+    count=$((count + 1))
+    if [ "$count" -gt 32 ]; then echo "failed job:$job more than 32 jobs would have to be asked for"; continue; fi
+    command -v squeue >/dev/null || { echo "failed job:$job there is no squeue here to ask whether it still runs"; continue; }
+    code=0
+    said=$(limited squeue -h -a -t all -j "$job" -o '%A %T' 2>&1) || code=$?
+    case $code:$said in
+        0:*) # a job that has ended may be listed for some minutes, or not at all; those of an array have other numbers
+            state=$(printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[A-Z_]+$/ { print $2 }' | sort -u | tr '\n' ' ')
+            [ -n "$state" ] || [ -z "$said" ] || { failed "job:$job" squeue 0 "$said"; continue; }
+            echo "job $job ${state:-GONE}" ;;
+        *'Invalid job id'*) echo "job $job GONE" ;;
+        *) failed "job:$job" squeue "$code" "$said" ;;
+    esac
+done
+! of_slurm || echo slurm
+
+manager() { # arguments of systemctl before `show`; the unit; the argument that asks for it
+    unit=$1 argument=$2; shift 2
+    command -v systemctl >/dev/null || { echo "failed $argument there is no systemctl here to ask for it"; return; }
+    code=0
+    said=$(limited systemctl "$@" show -p ActiveState -- "$unit" 2>&1) || code=$?
+    case $code:$said in
+        0:ActiveState=[a-z]*) echo "unit $argument ${said#ActiveState=}" ;;
+        *) failed "$argument" systemctl "$code" "$said" ;;
+    esac
+}
+box() { # a container, by whichever engine knows it
+    why="no container engine here knows it"
+    for engine in docker podman; do
+        command -v $engine >/dev/null && [ -s "$(command -v $engine)" ] || continue
+        code=0
+        said=$(limited $engine inspect --type container -f '{{.State.Status}} {{.Name}} {{index .Config.Labels "io.kubernetes.pod.name"}}' "$1" 2>&1) || code=$?
+        case $code:$said in
+            0:[a-z]*) echo "box $1 $said"; return ;;
+            *[Nn]'o such '*) ;;
+            *) why=$(failed x $engine "$code" "$said"); why=${why#failed x } ;;
+        esac
+    done
+    if command -v crictl >/dev/null; then
+        code=0
+        said=$(limited crictl inspect -o go-template --template '{{.status.state}} {{.status.metadata.name}} {{index .status.labels "io.kubernetes.pod.name"}}' "$1" 2>&1) || code=$?
+        case $code:$said in
+            0:CONTAINER_*) echo "box $1 $said"; return ;;
+            *[Nn]'ot found'*) ;;
+            *) why=$(failed x crictl "$code" "$said"); why=${why#failed x } ;;
+        esac
+    fi
+    echo "failed box:$1 $why"
+}
+for one; do
+    case $one in
+        unit:*) manager "${one#unit:}" "$one" ;;
+        user:*) rest=${one#user:}; manager "${rest#*:}" "$one" --user "--machine=${rest%%:*}@.host" ;;
+        box:*) box "${one#box:}" ;;
+    esac
+done
+echo asked
