@@ -103,8 +103,8 @@ class JobMatch:
     listening: tuple[Process, ...] = field(
         default=(),
         metadata={
-            "about": "Idle ones whose jobs listen on a port, and were not seen idle for 10 minutes: servers at rest, or "
-            "left over."
+            "about": "Idle ones whose jobs listen on a port, and were not seen idle for 10 minutes: servers at rest, "
+            "or left over."
         },
     )
     protected: tuple[Protected, ...] = field(

@@ -175,7 +175,7 @@ def _session(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
 
 
 def _notebook(row: Row) -> str:
-    """The notebook server, or editor with kernels, that *row* calls itself: a wrong name only spares what it started."""
+    """The notebook server, or editor with kernels, that *row* calls itself; a lie spares only what the liar started."""
     for word in row.argv[:3]:
         name = word.rpartition("/")[2]
         if _NOTEBOOK.match(name) or "/.vscode-server/" in word or "/.cursor-server/" in word:

@@ -13,7 +13,7 @@ OF_OWNERS: Mapping[str, str] = MappingProxyType(
         "slurm_adopted": "An idle process holds GPU 0, in the control group of a job that Slurm has running.",
         "slurm_ended": "An idle process holds GPU 0; its environment names a job that Slurm does not know any more.",
         "slurm_cancelled": "An idle process holds GPU 0; its environment names a job that Slurm has cancelled.",
-        "slurm_silent": "An idle process holds GPU 0; its environment names a job, and Slurm's controller does not answer.",
+        "slurm_silent": "An idle process holds GPU 0; its environment names a job, and Slurm does not answer.",
         "idle_service": "An idle server holds GPU 0: a process of an active systemd service.",
         "left_by_service": "An idle process holds GPU 0: a service that has failed has left it behind.",
         "idle_container": "An idle process holds GPU 0, in a container that runs.",

@@ -1,0 +1,118 @@
+"""Whose a process is decides whether it is left over; how old and how idle it must be depends on that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.facts.gpu_jobs.classification import JobMatch, classify
+from engine.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
+from engine.facts.owners.owners import owners_of
+from engine.values.command import Completed
+from engine.values.types import Unknown
+from tests.facts.test_leftover import load, row, use, walk
+from tests.tables import every_row
+
+SITUATIONS = yaml.safe_load((Path(__file__).parents[1] / "data" / "owners" / "situations.yaml").read_text())[
+    "situations"
+]
+BOX = "ab" * 6
+GROUPS = {
+    "service": "/system.slice/ollama.service",
+    "user service": "/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service",
+    "ssh": "/system.slice/ssh.service",
+    "container": f"/system.slice/docker-{BOX * 5}abab.scope",
+    "pod": f"/kubepods.slice/kubepods-pod8f.slice/cri-containerd-{BOX * 5}abab.scope",
+    "job": "/slurm/uid_1000/job_4711/step_0",
+}
+UNITS = {"service": "ollama.service", "user service": "vllm.service", "ssh": "ssh.service"}
+
+
+def played(given: dict):
+    """The process of a situation as a second look classifies it: the name of the list that it is in, and its owner."""
+    group, inside = given.get("group", ""), given.get("inside", False)
+    parent = {"launcher": 5, "shell": 6, "notebook": 7, "tmux": 8, "sshd": 9, "manager": 4}.get(
+        given.get("under", ""), 1
+    )
+    made = row(10, parent, terminal=bool(given.get("terminal")))
+    container = {"container": BOX, "pod": BOX, "job": "job_4711"}.get(group, "")
+    process = replace(made.process, seconds=given.get("age", 7200.0), container=container, unit=UNITS.get(group, ""))
+    leader = {"living": 6, "pid 1": 1, None: 0}[given.get("terminal")]
+    made = replace(made, process=process, cgroup=GROUPS.get(group, ""), leader=leader)
+    others = (
+        row(4, argv=("/lib/systemd/systemd", "--user"), name="systemd"),
+        row(5, argv=("python", "torchrun")),
+        row(6, argv=("-bash",), terminal=True, name="bash"),
+        row(7, argv=("python", "/opt/venv/bin/jupyter-lab")),
+        row(8, argv=("tmux", "new"), name="tmux: server"),
+        row(9, argv=("sshd: u@notty",), name="sshd"),
+    )
+    seen = walk(*others, made, holds={10: [0]})
+    if inside:
+        first = replace(seen.table.rows[1], process=replace(seen.table.rows[1].process, container=container))
+        seen = replace(seen, table=replace(seen.table, rows={**seen.table.rows, 1: first}))
+    keys = {it.process.key for it in seen.table.rows.values()}
+    answer = Unknown(why="it gave no answer") if given.get("silent") else None
+    evidence = OwnerEvidence(
+        keys=keys,
+        jobs_of={10: frozenset(["4711"])} if given.get("claims") else {},
+        jobs={"4711": answer or tuple(given.get("job", "").split())},
+        units={f"unit:{UNITS.get(group)}": answer or given.get("state", "active"),
+               "user:1000:vllm.service": answer or given.get("state", "active")},
+        containers={BOX: answer or (given.get("state", "running"), "/vllm")},
+        ports={given.get("port_of", 10): (8000,)} if given.get("listens") else {},
+        dark={10: "it may not be inspected"} if given.get("dark") else {},
+        slurmd="slurmd gave no answer" if given.get("slurmd") == "silent" else "",
+    )  # fmt: skip
+    busy = 90 if given.get("busy") else 0
+    job = {"starting": 300, **given.get("options", {})}
+    closer = use(load(0, busy), seen, evidence, **job)
+    match = classify((process,), keys, closer)
+    return next((name for name in LISTS if getattr(match, name) and _has(match, name)), "nothing"), closer.owners[10]
+
+
+LISTS = ("at_work", "owned", "starting", "listening", "protected", "leftover")
+
+
+def _has(match: JobMatch, name: str) -> bool:
+    found = getattr(match, name)
+    return not isinstance(found, Unknown) and any(it.pid == 10 for it in found)
+
+
+@every_row("number", range(len(SITUATIONS)))
+def test_each_situation_comes_to_what_stands_in_the_table(number):
+    """Mutants: classification.py without each of its lists; ORPHANED or LISTENING of 0; owners.py without an owner."""
+    given = SITUATIONS[number]
+    found, owner = played(given)
+    assert (found, owner.kind) == (given["then"], given["owner"]), f"{given}: {owner.name}"
+
+
+def test_there_are_enough_situations():
+    assert len(SITUATIONS) >= 24
+
+
+def test_what_does_not_answer_makes_every_owner_unknown():
+    """Mutant: `read_owners` that takes a script that was cut off for one that found nothing."""
+    seen = walk(row(10))
+    done = ask_owners([10], seen.table)
+    assert "pid:10" in done.argv
+    for cut in (
+        Completed(stdout="listen 10 8000\n", stderr="", exit_code=0, seconds=1.0),
+        Completed(stdout="asked\n", stderr="sh: xargs", exit_code=3, seconds=1.0),
+        Completed(stdout="", stderr="", exit_code=None, seconds=90.0, timed_out=True),
+    ):
+        (owner,) = owners_of([10], seen.table, read_owners(cut, [10], seen.table)).values()
+        assert owner.kind == "unknown"
+    good = Completed(stdout="asked\n", stderr="", exit_code=0, seconds=1.0)
+    (owner,) = owners_of([10], seen.table, read_owners(good, [10], seen.table)).values()
+    assert owner.kind == "orphan"
+
+
+@pytest.mark.parametrize(
+    "state", ["PENDING", "REQUEUED", "COMPLETING", "SUSPENDED", "SOME_NEW_STATE", "RUNNING COMPLETED"]
+)
+def test_only_a_state_that_is_known_as_an_end_is_one(state):
+    assert played({"claims": True, "job": state})[1].kind == "allocated"
