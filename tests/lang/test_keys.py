@@ -491,6 +491,25 @@ def test_a_rung_of_an_included_playbook_is_for_the_findings_of_that_playbook():
     assert steps["b_stop"].status is Status.CHANGED
 
 
+HANDLER = """\
+name: inner
+diagnose:
+  - {id: seen, procs: {word: zombie}}
+findings:
+  - {id: held, when: seen.matches, severity: error}
+remediate:
+  - {id: stop, for: held, end: {word: zombie}}
+  - {id: again, if_changed: [stop], restart: {}}
+"""
+
+
+def test_a_step_that_follows_another_does_so_in_an_included_playbook_too():
+    """Its finding is gone by then, or unknown.  Mutants: includes.py giving every step the findings."""
+    for text in (HANDLER.replace("inner", "toy"), "name: toy\nremediate:\n  - {id: a, include: inner}\n"):
+        steps, _, _ = run(text, ToyHost(procs={4: (1, "zombie")}), inner=HANDLER)
+        assert [it.status for it in steps.values() if it.phase == "remediate"] == [Status.CHANGED, Status.CHANGED]
+
+
 def test_an_include_under_diagnose_brings_looks_and_findings_only():
     text = "name: toy\ndiagnose:\n  - {id: a, include: inner}\nfindings:\n  - {id: x, when: a_seen.matches, severity: info}\n"
     host = ToyHost(procs={5: (1, "zombie")})

@@ -20,9 +20,10 @@ from engine.executor.host_lock import Lock
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Completed, Effect
+from engine.values.earlier_change import EarlierChange
 from engine.values.inventory import Host
-from engine.values.owed import NotRecorded
-from engine.values.plan import Change, Presence, Risk, Skip
+from engine.values.owed import NotRecorded, OwedCleanup
+from engine.values.plan import Blocked, Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, StepResult, Verdict
 from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
@@ -370,6 +371,38 @@ def test_law_4_no_later_step_overtakes_one_that_did_not_get_the_lock(steps, wait
     assert len([it for it in events if isinstance(it, event.Waiting)]) == bool(wait)
 
 
+class Owed:
+    """Where clean-up is recorded, as far as *why* is empty; *owed* is there to be settled."""
+
+    def __init__(self, why=lambda: "", owed=()) -> None:
+        self.why, self.owed = why, owed
+
+    def settled_here(self, host):
+        return self.owed
+
+    def is_open(self, cleanup):
+        return True
+
+    def keep(self, cleanup):
+        why = self.why()
+        return NotRecorded(why=why) if why else cleanup
+
+    def drop(self, cleanup):
+        pass
+
+
+def test_clean_up_that_is_settled_is_tried_whatever_was_held_up_before_it():
+    """What earlier runs owe is owed by each of them.  Mutants: host_steps.py ``_owes`` without OwedSettlement."""
+    steps = (paint("one", always=True), restart("two", always=True))
+    cleanup = OwedCleanup(run="R", playbook="toy", host="h", by="ann", since="T", steps=())
+    host = HeldUp(procs={}, wanted="blue")
+    host.asks = 1
+    where = replace(site(book(*steps), host), lock_wait=0.0, owed=Owed(owed=(cleanup,)))
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.status for it in outcome.steps] == [Status.BLOCKED, Status.CHANGED]
+
+
 def test_a_host_is_waited_for_once_whoever_asks():
     """What is owed still asks, without a wait.  Mutants: host_lock.py without ``_waits_until``, or one for all hosts."""
     other = HeldUp(procs={5: (1, "serve")})
@@ -404,24 +437,13 @@ def test_law_4_no_later_step_overtakes_one_that_could_not_be_written_down(fault,
             raise RecordLost(why)
         events.append(said)
 
-    class Owed:
-        def settled_here(self, host):
-            return ()
-
-        def keep(self, cleanup):
-            why = next(failing)
-            return NotRecorded(why=why) if why else cleanup
-
-        def drop(self, cleanup):
-            pass
-
     where = replace(site(book(*steps), host), emit=emit)
     if fault == "a limit":
         where = replace(where, begin_change=lambda: next(failing))
     if fault == "the record of what is owed":
         if changed:
             return  # it is written once, before the first change
-        where = replace(where, owed=Owed())
+        where = replace(where, owed=Owed(lambda: next(failing)))
     plan, seen = make_plan(where)
     outcome = execute(where, plan, seen, Consent.YES)
     gentle, harsh, clean = outcome.steps[-3:]
@@ -716,6 +738,25 @@ def test_law_6_a_step_that_has_nothing_to_do_says_so_also_where_its_finding_is_u
     assert (plan.results[0].status, outcome.steps[1].status) == (Status.OK, Status.OK)
 
 
+def test_law_6_a_step_that_cannot_be_done_now_names_its_finding_and_one_in_doubt_names_its_run():
+    """Mutants: gates.py ``within`` for changes alone; for what is in doubt, too."""
+    made = book(paint("one", for_=("held",)), restart("two"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    dry = replace(ACTIONS["paint"], decide=lambda args, state: Blocked(why="no brush"))
+    host = ToyHost(procs={}, blind=True, wanted="blue")
+    where = replace(site(made, host), actions={**ACTIONS, "paint": dry})
+    plan, seen = make_plan(where)
+    for result in (plan.results[0], execute(where, plan, seen, Consent.YES).steps[1]):
+        assert (result.status, result.why[:15]) == (Status.BLOCKED, "held is unknown")
+
+    doubtful = EarlierChange(run="R", at="T", step="one", item=None, done=False, verifiable=False)
+    where = replace(site(made, host), earlier=(doubtful,))
+    plan, seen = make_plan(where)
+    one, two = execute(where, plan, seen, Consent.YES).steps[1:]
+    assert plan.results[0].why.startswith("run R sent it at T, and nobody knows")
+    assert (one.status, two.status) == (Status.UNKNOWN, Status.BLOCKED)
+    assert host.writes() == []
+
+
 class Blinded(ToyHost):
     """It does not answer any more once it has been painted, or something there was ended."""
 
@@ -737,6 +778,23 @@ def test_law_6_what_follows_a_change_is_done_although_the_finding_becomes_unknow
     _, _, outcome = planned_and_run(made, host, consent=consent)
     assert outcome.findings[0].status is Presence.UNKNOWN
     assert outcome.steps[-1].status is (Status.BLOCKED if second.for_ else Status.CHANGED)
+
+
+@every_row("consent", [Consent.YES, Consent.SHOWN])
+@every_row("second", [restart("two", if_changed=("one",)), restart("two", always=True), restart("two")])
+def test_law_6_what_an_earlier_run_began_is_finished_although_the_finding_is_unknown(second, consent):
+    """The run that this one goes on with has made the first step.
+
+    Mutants: gates.py ``within`` for every decision; planner.py without ``owed``; host_steps.py ``_owes`` without
+    ``earlier``.
+    """
+    made = book(paint("one", for_=("held",)), second, findings=(rule(),), diagnose=(look_at("zombie"),))
+    done = EarlierChange(run="R", at="T", step="one", item=None, done=True, verifiable=True)
+    where = replace(site(made, ToyHost(procs={}, blind=True)), earlier=(done,))
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, consent)
+    follows = second.if_changed or second.always
+    assert [it.status for it in outcome.steps[1:]] == [Status.OK, Status.CHANGED if follows else Status.BLOCKED]
 
 
 @every_row("consent", [Consent.YES, Consent.SHOWN])
