@@ -9,7 +9,7 @@ from engine.codec import to_json
 from engine.diagnosis.diagnose import Diagnosis, diagnose
 from engine.diagnosis.earlier_runs import changed_earlier, continued, follows_again, permitted
 from engine.diagnosis.findings import evaluate_findings
-from engine.diagnosis.gates import gate_of, is_cleanup, too_risky, victims_of
+from engine.diagnosis.gates import gate_of, is_cleanup, victims_of, within
 from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.items import SkippedInstance, StepInstance, skipped_result, step_instances
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
@@ -75,8 +75,8 @@ class _Draft:
     ready: bool = False
     dormant: str = ""
     """Why it would do nothing now although it might at its turn; it is inspected only for its reach."""
-    doubt: Blocked | None = None
-    """What it must not do anything risky on: a finding that is unknown."""
+    gate: Blocked | None = None
+    """A finding that it is for is unknown: it changes nothing, unless it is clean-up that will be owed by then."""
     fault: Fault = Fault.NONE
     inapplicable: bool = False
     """Whether the host has not got what the step is about."""
@@ -109,18 +109,23 @@ class _Draft:
                 if isinstance(self.decision, NoChange) and action.latent:
                     self.would = action.latent(args)
                 self.inapplicable = bool(absent)
-        if self.doubt and (too_risky(self.decision) or isinstance(self.decision, Blocked)):
-            self.decision, self.fault = self.doubt, Fault.PROBE
         if self.dormant:
             self.would = self.decision if isinstance(self.decision, Change) else self.would
             self.decision, self.fault = Skip(why=self.dormant), Fault.NONE
-        if self.doubt or self.dormant:
+        if self.gate or self.dormant:
             self.if_repeated = None
+
+    def decide_within_gate(self) -> None:
+        """Take back what a finding that is unknown does not permit."""
+        decision = self.decision if self.dormant else within(self.gate, self.decision)
+        if decision is not self.decision:
+            self.decision, self.fault = decision, Fault.PROBE
 
 
 def _drafts(step: Step, site: HostContext, seen: Diagnosis, findings: tuple[Finding, ...], force: bool) -> list[_Draft]:
     """What is to be planned of *step*: once, or once for each of its items."""
-    gate = None if is_cleanup(step) else gate_of(step, findings, force=force)
+    owed = step.always and bool(site.earlier)  # runs with which this one goes on have changed the host
+    gate = None if is_cleanup(step) else gate_of(step, findings, force=force or owed)
     if isinstance(gate, Skip) and not step.after:
         return [_Draft(step=step, decision=gate)]
     times = step_instances(step, site, seen.states)
@@ -144,15 +149,15 @@ def _draft(
         return _refused(step, taking.result, gate)
     draft = _Draft(step=step, args=taking.args, item=taking.item, ready=True)
     draft.dormant = gate.why if isinstance(gate, Skip) else ""
-    draft.doubt = gate if isinstance(gate, Blocked) else None
+    draft.gate = gate if isinstance(gate, Blocked) else None
     if step.if_failed:
         draft.dormant = f"only if {' or '.join(step.if_failed)} fails"
     action = site.action(step)
     if action.decide is None:
         words = _words(step, site, taking.args)
-        draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.doubt or words
-        unknown = draft.doubt or isinstance(words, Blocked)
-        draft.fault = Fault.PROBE if unknown and not draft.dormant else Fault.NONE
+        draft.decision = Skip(why=draft.dormant) if draft.dormant else draft.gate or words
+        unknown = isinstance(draft.decision, Blocked)
+        draft.fault = Fault.PROBE if unknown else Fault.NONE
     else:
         draft.request = ProbeRequest(step=step, args=taking.args)
     return draft
@@ -190,6 +195,8 @@ def _with_conditions(drafts: list[_Draft], site: HostContext) -> tuple[PlannedSt
     earlier = {written_id(each.step.id) for each in drafts if changed_earlier(site, each.step)}
     doubtful = ""
     for draft in drafts:
+        if not (draft.step.always and rivals):  # else it is owed by then
+            draft.decide_within_gate()
         if draft.if_repeated is not None and follows_again(draft.step, {written_id(step.id) for step in restless}):
             draft.decision = draft.if_repeated
         if doubtful and isinstance(draft.decision, Change) and not draft.step.always:
@@ -265,6 +272,9 @@ def _condition(draft: _Draft, restless: list[Step], rivals: list[Step], playbook
         return f"only if {' or '.join(moving)} changes something" if moving else None
     if step.always:  # also where there is nothing to clean up as things stand: an earlier step may leave something
         comes = isinstance(draft.decision, Change) or draft.would is not None
+        if draft.gate and comes and rivals:
+            names = dict.fromkeys(written_id(rival.id) for rival in rivals)
+            return f"only if {' or '.join(names)} changes something, as {draft.gate.why}"
         return "whatever happened before" if comes and before else None
     return _condition_of_findings(step, rivals, before, playbook)
 

@@ -213,7 +213,7 @@ choice_options = shared(
     click.option(
         "--force",
         is_flag=True,
-        help="Run steps that end processes, or do worse, even if their finding is unknown. Dangerous.",
+        help="Run steps even if their finding is unknown. Dangerous.",
     ),
 )
 plan_options = shared(
@@ -293,7 +293,7 @@ resume_options = shared(
     changed_inventory_option,
     click.option("--changed-playbook", is_flag=True, help="Go on although the playbook has changed since."),
     click.option("--undone", is_flag=True, help="Also take hosts on which that run was undone."),
-    click.option("--force", is_flag=True, help="Run risky steps even if their finding is unknown. Dangerous."),
+    click.option("--force", is_flag=True, help="Run steps even if their finding is unknown. Dangerous."),
     changing_options,
     fleet_options,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.values.plan import Blocked, Change, Decision, Finding, Presence, Risk, Skip, Target
+from engine.values.plan import Blocked, Change, Decision, Finding, Presence, Skip, Target
 from engine.values.playbook import Step
 from engine.values.result import Victim
 
@@ -10,8 +10,7 @@ from engine.values.result import Victim
 def gate_of(step: Step, findings: tuple[Finding, ...], *, force: bool) -> Skip | Blocked | None:
     """Why the findings keep *step* from running now; None when they do not.
 
-    Blocked is for what could kill or worse (``too_risky``): a finding that is not known lets gentle changes pass, such
-    as the installation of what the probe lacks.
+    A finding that is unknown permits no change, however gentle (law 6); *force* lets it pass.
     """
     if not findings:
         return None
@@ -35,9 +34,13 @@ def is_cleanup(step: Step) -> bool:
     return bool(step.if_failed or step.if_changed) and not step.for_
 
 
-def too_risky(decision: Decision) -> bool:
-    """Whether *decision* may not be carried out on a finding that is unknown: it kills processes, or does worse."""
-    return isinstance(decision, Change) and decision.risk.at_least(Risk.KILLS_PROCESSES)
+def within(gate: Skip | Blocked | None, decision: Decision) -> Decision:
+    """*decision* as far as *gate* permits it.
+
+    Where there is nothing to do, or an earlier run left the step in doubt, that is said all the same.
+    """
+    wants = isinstance(decision, Change) or (isinstance(decision, Blocked) and not decision.in_doubt)
+    return gate if gate is not None and wants else decision
 
 
 def victims_of(targets: tuple[Target, ...]) -> tuple[Victim, ...]:

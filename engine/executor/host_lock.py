@@ -30,6 +30,8 @@ class Lock:
         self._taken: dict[tuple[str, str], LockHeld | LockUnavailable] = {}
         """By the host that a step names (empty: this one) and the user to become (empty: who logged in)."""
         self._untold: dict[str, str] = {}
+        self._waits_until: dict[str, float] = {}
+        """By the host: another run's lock is waited for once, however many steps are held up by it."""
         self.waited = False
         """Another run has been at work since this one has probed the host."""
 
@@ -38,16 +40,18 @@ class Lock:
 
         Raises TransportError and Cancelled: then nothing was changed.
         """
-        clock, began = self._site.clock, self._site.clock.now()
-        reported = False
-        while (busy := self._ask_all(place, become)) and clock.now() - began < self._site.lock_wait:
+        clock = self._site.clock
+        while busy := self._ask_all(place, become):
+            if place not in self._waits_until:
+                self._waits_until[place] = clock.now() + self._site.lock_wait
+                if self._site.lock_wait > 0:
+                    why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.lock_wait)}"
+                    self._site.emit(Waiting(host=self._site.host.name, why=why))
+            if clock.now() >= self._waits_until[place]:
+                return busy
             self.waited = True
-            if not reported:
-                why = f"{busy.why.removesuffix(AGAIN)}; waiting up to {seconds(self._site.lock_wait)}"
-                self._site.emit(Waiting(host=self._site.host.name, why=why))
-                reported = True
             clock.sleep(POLL)
-        return busy
+        return None
 
     def renew(self, become: str) -> LockBusy | None:
         """Take the locks of this host again after a reboot, which has removed them.
@@ -56,6 +60,7 @@ class Lock:
         """
         for key in [key for key in self._taken if not key[0]]:
             del self._taken[key]
+        self._waits_until.pop("", None)
         return self.take("", become)
 
     def has(self, place: str, become: str) -> bool:

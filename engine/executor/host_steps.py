@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.diagnosis.diagnose import Diagnosis
 from engine.diagnosis.earlier_runs import continued
-from engine.diagnosis.gates import gate_of, is_cleanup, too_risky, victims_of
+from engine.diagnosis.gates import is_cleanup, victims_of, within
 from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest
 from engine.diagnosis.probing import run_probes
@@ -108,6 +108,8 @@ class _Run:
     results: list[StepResult] = field(default_factory=list)
     broken: str = ""
     """The step that stopped the host, and its outcome."""
+    held_up: bool = False
+    """That step was not begun: where nothing was changed before it, there is nothing to clean up."""
     lost: str = ""
     """Why the host cannot be asked any more."""
     dead: bool = False
@@ -115,8 +117,6 @@ class _Run:
     wrote: bool = False
     needless: bool = False
     """A change that was planned turned out to be needed no more: what called for it may be gone."""
-    doubt: Blocked | None = None
-    """Why the step at hand must do nothing risky: a finding that calls for it is unknown."""
     sending: bool = False
     """The step at hand has sent something."""
     args: Mapping[str, Json] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class _Run:
         """Do one step, as far as it may be done."""
         began = self.site.clock.now()
         plain = plain_result(self.site, step, planned)
-        self.doubt, self.sending, self.args, self.dropped = None, False, planned.args, ""
+        self.sending, self.args, self.dropped = False, planned.args, ""
         try:
             result = self._take(step, planned, plain)
         except Cancelled as error:
@@ -159,7 +159,7 @@ class _Run:
         if ended := self._held_back(step, planned, plain):
             return ended
         if isinstance(planned.decision, Change) and self.consent is not Consent.NONE and (busy := self._lock(step)):
-            return replace(plain, status=Status.BLOCKED, why=busy.why)
+            return self._held_up(step, plain, busy.why)
         while True:
             due = self._decided(step, planned, plain)
             if isinstance(due, StepResult):
@@ -169,7 +169,18 @@ class _Run:
             if self.lock.has(step.on, step.become):
                 return self._change(step, due)
             if busy := self._lock(step):  # the plan did not show a change here
-                return replace(due.plain, status=Status.BLOCKED, why=busy.why)
+                return self._held_up(step, due.plain, busy.why)
+
+    def _held_up(self, step: Step, plain: StepResult, why: str) -> StepResult:
+        """The end of a step that is due and may not begin: no later step overtakes it, whatever is possible by then."""
+        self.broken = self.broken or f"{step.id} was blocked"
+        self.held_up = True
+        return replace(plain, status=Status.BLOCKED, why=why)
+
+    def _owes(self, step: Step) -> bool:
+        """Whether *step* is clean-up after a change: of this run, or of one that it goes on with or settles."""
+        changed = self.wrote or bool(self.site.earlier) or isinstance(self.owed, OwedSettlement)
+        return step.always and changed
 
     def _unconfirmed(self, step: Step, change: Change) -> str:
         """Why what a person has agreed to does not do for *change*, or nothing."""
@@ -195,7 +206,8 @@ class _Run:
             return owing(planned, plain, self.lost)
         if self.lost and not step.always:
             return replace(plain, status=Status.BLOCKED, why=f"no more commands can be sent to the host: {self.lost}")
-        if self.broken and not (step.always or step.if_failed):
+        follows = self._owes(step) if step.always and self.held_up else step.always or step.if_failed
+        if self.broken and not follows:
             return replace(plain, status=Status.BLOCKED, why=f"{self.broken}; no later step runs")
         if stands := unmet_dependency(step, self.results):
             return held_back(plain, stands)
@@ -240,31 +252,16 @@ class _Run:
             return None if planned.ready else as_planned(planned)
         if (self.wrote or self.lock.waited) and self.site.playbook.findings and not step.always:
             self.watch.recheck(named_findings)
-        gate = gate_of(step, self._calling(step, planned), force=self.force)
+        gate = self.called.gate(step, planned, wrote=self.wrote, owes=self._owes(step))
         if isinstance(gate, Skip):
             return gate
         if gate is not None and (not planned.ready or self.site.action(step).decide is None):
             return gate
-        self.doubt = gate
         if planned.ready:
             return None
-        if late := self._appeared(named_findings):
+        if late := self.called.appeared(named_findings):
             return Skip(why=f"{late} appeared during the run; a step without `after` does not act on that")
         return as_planned(planned)
-
-    def _calling(self, step: Step, planned: PlannedStep) -> tuple[Finding, ...]:
-        """The findings that may call for *step*."""
-        if step.always and self.wrote:  # as the plan was made: it cleans up, also where the finding is gone
-            return self.plan.findings
-        return self.watch.findings if self.wrote or not planned.ready else self.called.findings()
-
-    def _appeared(self, named: tuple[str, ...]) -> str:
-        """The findings of *named* that are there now, when none of them was when the plan was made."""
-        now = [
-            finding.id for finding in self.watch.findings if finding.id in named and finding.status is Presence.PRESENT
-        ]
-        then = {finding.id for finding in self.plan.findings if finding.status in (Presence.PRESENT, Presence.UNKNOWN)}
-        return "" if then & set(now) or not now else ", ".join(now)
 
     def _decide(self, step: Step, planned: PlannedStep, fresh: ProbeAnswer, plain: StepResult) -> StepResult | _Due:
         action = self.site.action(step)
@@ -285,8 +282,9 @@ class _Run:
         decision = action.decide(fresh.args, fresh.state)
         decision = continued(self.site, step, planned.item, decision, self.results, equal)
         self.needless = self.needless or (planned_change and isinstance(decision, NoChange))
-        if self.doubt and too_risky(decision):
-            return replace(held_back(plain, self.doubt), fault=Fault.PROBE)
+        gate = self.called.gate(step, planned, wrote=self.wrote, owes=self._owes(step))
+        if gate is not None and within(gate, decision) is gate:
+            return replace(held_back(plain, gate), fault=Fault.PROBE)
         left_alone: frozenset[str] = frozenset()
         spared = ""
         if isinstance(decision, Change) and self.consent is Consent.SHOWN:
@@ -308,13 +306,13 @@ class _Run:
     def _change(self, step: Step, due: _Due) -> StepResult:
         """Send the change, and probe a second time; before the first one, what it will be owed is written down."""
         if why := self.site.begin_change() or self.owed.keep(step.id, {step_result.id for step_result in self.results}):
-            return replace(due.plain, status=Status.BLOCKED, why=why)
+            return self._held_up(step, due.plain, why)
         try:
             self.site.emit(change_started(self.site, step, self._planned(step).item, due.fresh, due.change))
         except RecordLost as error:
             if not step.always:  # what is owed is done all the same
                 why = f"not sent, because the run cannot be recorded: {error}"
-                return replace(due.plain, status=Status.BLOCKED, why=why)
+                return self._held_up(step, due.plain, why)
         result = self._changed(step, due)
         note = f"; left alone, because the plan did not show it: {due.spared}" if due.spared else ""
         return replace(result, why=result.why + note + self.dropped + self.lock.untold(step.on) + self.owed.untold())

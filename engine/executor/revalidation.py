@@ -9,7 +9,7 @@ from engine.diagnosis.gates import gate_of, is_cleanup
 from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.items import skipped_now
 from engine.executor.finding_watch import FindingWatch
-from engine.values.plan import Blocked, Change, Finding, Presence, Skip
+from engine.values.plan import Blocked, Change, Finding, PlannedStep, Presence, Skip
 from engine.values.playbook import FindingRule, Step, written_step
 from engine.values.result import HostPlan, Status
 
@@ -64,6 +64,26 @@ class Revalidation:
         if isinstance(then, Skip) and now is None:
             return Skip(why=f"{then.why} in the plan that was shown; what has appeared since is left alone")
         return None
+
+    def gate(self, step: Step, planned: PlannedStep, *, wrote: bool, owes: bool) -> Skip | Blocked | None:
+        """Why the findings of this moment keep *step* from changing anything.
+
+        *owes*: it is clean-up after a change, which is done also where its finding is unknown.
+        """
+        if is_cleanup(step):
+            return None
+        if step.always and wrote:  # as the plan was made: it cleans up, also where the finding is gone
+            calling = self._plan.findings
+        else:
+            calling = self._watch.findings if wrote or not planned.ready else self.findings()
+        return gate_of(step, calling, force=self._force or owes)
+
+    def appeared(self, named_findings: tuple[str, ...]) -> str:
+        """The findings of *named_findings* that are there now, when none of them was when the plan was made."""
+        present = [finding.id for finding in self._watch.findings if finding.status is Presence.PRESENT]
+        now = [name for name in present if name in named_findings]
+        then = {finding.id for finding in self._plan.findings if finding.status in (Presence.PRESENT, Presence.UNKNOWN)}
+        return "" if then & set(now) or not now else ", ".join(now)
 
     def findings(self) -> tuple[Finding, ...]:
         """The findings as they may call for a step: where a plan was shown, what has appeared since does not."""

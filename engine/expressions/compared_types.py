@@ -58,14 +58,9 @@ class _Side:
 
 def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, str]]:
     """What is wrong with the comparisons in *template*, and what was meant; *names* are those that have a type."""
-    if not MAY_COMPARE.search(template):
+    if not MAY_COMPARE.search(template) or (tree := tree_of(template)) is None:
         return
-    try:
-        tree = _tree_of(template)
-    except (TemplateError, RecursionError):  # reported elsewhere
-        return
-    bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
-    names = {name: own for name, own in names.items() if name not in bound}
+    names = unbound(tree, names)
     found = {}
     for sign, left, right in _comparisons(tree, names):
         if fault := _fault(sign, left, right):
@@ -75,9 +70,18 @@ def mistakes_in_comparisons(template: str, names: Types) -> Iterator[tuple[str, 
 
 
 @lru_cache(maxsize=4096)
-def _tree_of(template: str) -> nodes.Template:
-    """*template* parsed.  Raises TemplateError or RecursionError."""
-    return _PARSER.parse(template)
+def tree_of(template: str) -> nodes.Template | None:
+    """*template* parsed; None where it cannot be, which is reported elsewhere."""
+    try:
+        return _PARSER.parse(template)
+    except (TemplateError, RecursionError):
+        return None
+
+
+def unbound(tree: nodes.Template, names: Types) -> Types:
+    """Those of *names* that *tree* does not give a value of its own."""
+    bound = {node.name for node in tree.find_all(nodes.Name) if node.ctx != "load"}
+    return {name: own for name, own in names.items() if name not in bound}
 
 
 def _comparisons(tree: Any, names: Types) -> Iterator[tuple[str, _Side, _Side]]:
@@ -131,12 +135,21 @@ def _fault_in_search(sign: str, left: _Side, right: _Side) -> str:
         return f"always fails: {right.said('right')}, and nothing is in it"
     if left.kind is Kind.ANY:
         return ""
+    if isinstance(left.constant, str) and (known := _names_in(right)) and left.constant not in known:
+        return (
+            f"{ALWAYS[sign]}: {right.written or 'what it is searched in'} can have only {', '.join(map(repr, known))}"
+        )
     if right.kind is Kind.TEXT and left.kind is not Kind.TEXT:
         return f"always fails: {left.said('left')}, and only text can be in {right.written or 'text'}"
     element = (right.type.element or ANY).kind if right.kind is Kind.LIST else Kind.ANY
     if element in (Kind.ANY, Kind.NONE) or left.kind is Kind.NONE or _alike(left.kind, element):
         return ""
     return f"{ALWAYS[sign]}: {left.said('left')}, each element of {right.written or 'the list'} is {element.value}"
+
+
+def _names_in(side: _Side) -> tuple[str, ...]:
+    """The only texts that can be found in *side*; none: any."""
+    return (side.type.keys or ()) if side.kind is Kind.MAPPING else (side.type.element or ANY).choices
 
 
 def _alike(one: Kind, other: Kind) -> bool:
@@ -154,6 +167,8 @@ def _not_a_choice(side: _Side, other: _Side, sign: str) -> str:
 def _meant(sign: str, left: _Side, right: _Side) -> str:
     """What the author most likely meant."""
     for side, other in ((left, right), (right, left)):
+        if isinstance(other.constant, str) and (known := _names_in(side)):
+            return suggest(other.constant, known, "")
         if isinstance(other.constant, str) and side.type.choices:
             return suggest(other.constant, side.type.choices, "")
         if side.is_number_in_quotes() and other.kind is Kind.NUMBER:

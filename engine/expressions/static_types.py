@@ -32,6 +32,10 @@ class Type:
     """Of a list, or of every value of a mapping; None where that is not known."""
     choices: tuple[str, ...] = ()
     """The only texts that it can be; none: any."""
+    keys: tuple[str, ...] | None = None
+    """The only keys that a mapping can have; None: any."""
+    named_by: tuple[str, ...] = ()
+    """The arguments of its probe that give it its keys or choices."""
 
 
 ANY = Type(Kind.ANY)

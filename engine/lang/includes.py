@@ -87,11 +87,12 @@ def _step(step: Step, part: str, errors: tuple[str, ...]) -> Step:
     def ids(given: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_joined(part, word) for word in given)
 
+    follows = step.if_changed or step.if_failed  # what happened to another step, not a finding: as in its own file
     return replace(
         step,
         id=_joined(part, step.id),
         part=_joined(part, step.part),
-        for_=ids(step.for_) or errors,
+        for_=ids(step.for_) or (() if follows else errors),
         after=ids(step.after),
         if_changed=ids(step.if_changed),
         if_failed=ids(step.if_failed),

@@ -27,7 +27,7 @@ ABOUT_STEP: Mapping[str, str] = {
     "when": "An expression, without {{ }}; if it is false, the step is skipped.",
     "for": (
         "The findings that the step is for; it runs only while one of them is present. Default: any error or critical "
-        "finding. If that is unknown, steps that end processes, or do worse, are blocked (--force: run them)."
+        "finding. While it is unknown, the step is blocked (--force: run it)."
     ),
     "after": "Steps that this one depends on; its probe runs again when they are done.",
     "if_changed": "The step runs only if one of these steps changed something.",

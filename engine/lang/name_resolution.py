@@ -10,6 +10,7 @@ from engine.errors import Problem
 from engine.expressions.compared_types import mistakes_in_comparisons
 from engine.expressions.comparison import ACROSS
 from engine.expressions.history import HISTORY
+from engine.expressions.named_keys import mistakes_in_keys
 from engine.expressions.parsed_template import SampleFilter
 from engine.expressions.series import fault_in_filter
 from engine.expressions.static_types import ANY, Types
@@ -128,8 +129,7 @@ class Naming:
             if known and element.attribute not in known:
                 words = f"the elements of {element.probe}.{element.field} have no {element.attribute!r}"
                 yield self.document.problem(path, words, self.hints.near(element.attribute, known))
-        for message, hint in mistakes_in_comparisons(as_template(text), allowed.types):
-            yield self.document.problem(path, message, hint)
+        yield from self._typed(text, path, allowed)
         for use in over_samples(text):
             yield from self._over_samples(use, path, allowed)
 
@@ -156,7 +156,15 @@ class Naming:
                 yield from self._name(root, attribute, path, allowed)
             elif root not in (*known, "at"):
                 yield self.document.problem(path, f"a sample has no field {root!r}", self.hints.near(root, known))
-        for message, hint in mistakes_in_comparisons(as_template(text), allowed.types):
+        yield from self._typed(text, path, allowed)
+
+    def _typed(self, text: str, path: Path, allowed: Allowed) -> Iterator[Problem]:
+        """The mistakes that the types of what *text* names show."""
+        template = as_template(text)
+        for message, hint in (
+            *mistakes_in_keys(template, allowed.types),
+            *mistakes_in_comparisons(template, allowed.types),
+        ):
             yield self.document.problem(path, message, hint)
 
     def _name(self, root: str, attribute: str, path: Path, allowed: Allowed) -> Iterator[Problem]:

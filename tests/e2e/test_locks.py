@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,10 @@ about: A change that takes a while.
 remediate:
   - {{id: nap, command: {{do: {{script: 'echo >{begun}; while [ ! -e {go} ]; do sleep 0.1; done'}}}}, timeout: 250s}}
 """
+
+
+ORDER = ("gentle", "harsh")
+"""The steps of a second run, of which the later one is never done without the first."""
 
 
 @pytest.fixture
@@ -76,6 +81,27 @@ def test_a_second_run_does_not_wait_longer_than_it_is_told(at_work, given, tmp_p
     assert runbook(*again, "--wait-lock", "soon", **env).code == 2
     (tmp_path / "go").touch()
     assert runbook(*again, **env).step("here", "nap")["status"] == "changed"
+
+
+def test_no_later_step_overtakes_one_that_did_not_get_the_lock(at_work, given, tmp_path):
+    """Mutants: host_steps.py ``_held_up`` without ``broken``; host_lock.py with a wait for each step."""
+    words, env = given
+    done = tmp_path / "done"
+    steps = "".join(f"  - {{id: {name}, command: {{do: {{script: 'echo {name} >>{done}'}}}}}}\n" for name in ORDER)
+    (tmp_path / "ladder.yaml").write_text(f"name: ladder\nabout: Two steps in an order.\nremediate:\n{steps}")
+    again = ("run", str(tmp_path / "ladder.yaml"), *words, "--hosts", "all", "--yes", "--wait-lock", "5s")
+    argv = (*PROGRAM, *again, "--output", "jsonl")
+    with subprocess.Popen(argv, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True) as second:
+        told = []
+        for line in second.stdout or ():
+            told.append(json.loads(line))
+            if told[-1]["kind"] == "step_finished" and told[-1]["result"]["id"] == ORDER[0]:
+                (tmp_path / "go").touch()  # the lock becomes free once the first step was given up
+    results = {it["result"]["id"]: it["result"] for it in told if it["kind"] == "step_finished"}
+    assert [results[name]["status"] for name in ORDER] == ["blocked", "blocked"]
+    assert results["harsh"]["why"] == "gentle was blocked; no later step runs"
+    assert sum(it["kind"] == "waiting" for it in told) == 1
+    assert not done.exists()
 
 
 @pytest.mark.slow

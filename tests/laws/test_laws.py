@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 
 from engine.codec import from_json, to_json
 from engine.diagnosis import verdict
-from engine.errors import ReadOnlyViolation
+from engine.errors import ReadOnlyViolation, RecordLost
 from engine.executor import Consent, execute
+from engine.executor.host_lock import Lock
 from engine.planner import make_plan
 from engine.values import event
 from engine.values.command import Completed, Effect
+from engine.values.earlier_change import EarlierChange
 from engine.values.inventory import Host
-from engine.values.plan import Change, Presence, Risk, Skip
+from engine.values.owed import NotRecorded, OwedCleanup
+from engine.values.plan import Blocked, Change, Presence, Risk, Skip
 from engine.values.playbook import Phase, Playbook, Step
 from engine.values.result import HostPlan, Status, StepResult, Verdict
-from tests.laws.toy_actions import ACTIONS, ToyHost, book, end, look_at, paint, probe, restart, rule, site
+from tests.laws.toy_actions import ACTIONS, ToyHost, blue, book, end, look_at, paint, probe, restart, rule, site
 from tests.laws.toy_playbooks import playbooks, tables, words
 from tests.tables import every_row
 
@@ -325,6 +328,131 @@ def test_a_host_that_another_run_is_changing_is_left_alone():
     assert host.writes() == []
 
 
+class HeldUp(ToyHost):
+    """A host whose lock another run has until it was asked for *asks* times."""
+
+    asks = 0
+
+    def _run(self, command):
+        self.lock = "busy run 7" if len(self.locks) < self.asks else "held - /locks"
+        return super()._run(command)
+
+
+ORDERED = {
+    "a ladder": (end("zombie", "gentle", for_=("held",)), restart("harsh", for_=("held",))),
+    "an order": (paint("gentle"), restart("harsh")),
+    "what is ignored": (paint("gentle", ignore_failure=True), restart("harsh")),
+    "clean-up": (paint("gentle"), restart("harsh", always=True)),
+    "what no plan shows": (blue("gentle"), restart("harsh")),
+}
+
+
+@every_row("steps", ORDERED.values(), ids=ORDERED)
+@every_row("wait", [0.0, 30.0])
+def test_law_4_no_later_step_overtakes_one_that_did_not_get_the_lock(steps, wait):
+    """Mutants: host_steps.py ``_held_up`` without ``broken``, not called for a change that no plan shows, or heeding
+    ``ignore_failure``; ``_held_back`` without ``held_up``; host_lock.py with a wait for each step.
+    """
+    made = book(*steps, findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = HeldUp(procs={4: (1, "zombie")}, wanted="blue", colour="blue" if steps[0].action == "blue" else "grey")
+    host.asks = 1 + int(wait)
+    events: list = []
+    where = replace(site(made, host, events), lock_wait=wait)
+    plan, seen = make_plan(where)
+    host.colour = "grey"
+    began = where.clock.now()
+    outcome = execute(where, plan, seen, Consent.YES)
+    first, then = outcome.steps[1:]
+    assert (first.status, then.status) == (Status.BLOCKED, Status.BLOCKED)
+    assert "another run is changing this host" in first.why
+    assert then.why == "gentle was blocked; no later step runs"
+    assert host.writes() == []
+    assert where.clock.now() - began <= wait
+    assert len([it for it in events if isinstance(it, event.Waiting)]) == bool(wait)
+
+
+class Owed:
+    """Where clean-up is recorded, as far as *why* is empty; *owed* is there to be settled."""
+
+    def __init__(self, why=lambda: "", owed=()) -> None:
+        self.why, self.owed = why, owed
+
+    def settled_here(self, host):
+        return self.owed
+
+    def is_open(self, cleanup):
+        return True
+
+    def keep(self, cleanup):
+        why = self.why()
+        return NotRecorded(why=why) if why else cleanup
+
+    def drop(self, cleanup):
+        pass
+
+
+def test_clean_up_that_is_settled_is_tried_whatever_was_held_up_before_it():
+    """What earlier runs owe is owed by each of them.  Mutants: host_steps.py ``_owes`` without OwedSettlement."""
+    steps = (paint("one", always=True), restart("two", always=True))
+    cleanup = OwedCleanup(run="R", playbook="toy", host="h", by="ann", since="T", steps=())
+    host = HeldUp(procs={}, wanted="blue")
+    host.asks = 1
+    where = replace(site(book(*steps), host), lock_wait=0.0, owed=Owed(owed=(cleanup,)))
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.status for it in outcome.steps] == [Status.BLOCKED, Status.CHANGED]
+
+
+def test_a_host_is_waited_for_once_whoever_asks():
+    """What is owed still asks, without a wait.  Mutants: host_lock.py without ``_waits_until``, or one for all hosts."""
+    other = HeldUp(procs={5: (1, "serve")})
+    other.asks = 1000
+    host = ToyHost(procs={4: (1, "zombie")})
+    cleaning = [
+        end("serve", name, on=on, always=True) for name, on in (("two", "leader"), ("three", "leader"), ("four", "b"))
+    ]
+    events: list = []
+    where = site(book(end("zombie", "one"), *cleaning), host, events)
+    where = replace(where, lock_wait=30.0, elsewhere={"leader": other, "b": other}.__getitem__)
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    assert [it.status for it in outcome.steps] == [Status.CHANGED, *[Status.BLOCKED] * 3]
+    assert "another run is changing this host" in outcome.steps[-1].why, "it is tried, as it is owed"
+    assert where.clock.now() == 60.0, "for the leader, and for b"
+    assert len([it for it in events if isinstance(it, event.Waiting)]) == 2
+
+
+@every_row("fault", ["the journal", "the record of what is owed", "a limit"])
+@every_row("changed", [False, True])
+def test_law_4_no_later_step_overtakes_one_that_could_not_be_written_down(fault, changed):
+    """The fault heals at once.  Mutants: host_steps.py ``_change`` without ``_held_up``, in each of its two places."""
+    steps = (*([end("zombie", "zero")] if changed else []), paint("gentle"), restart("harsh"), blue("z", always=True))
+    host = ToyHost(procs={4: (1, "zombie")}, wanted="red")
+    events: list = []
+    at = len(steps) - 3
+    failing = iter([*[""] * at, "disk full", *[""] * 9])
+
+    def emit(said):
+        if isinstance(said, event.ChangeStarted) and fault == "the journal" and (why := next(failing)):
+            raise RecordLost(why)
+        events.append(said)
+
+    where = replace(site(book(*steps), host), emit=emit)
+    if fault == "a limit":
+        where = replace(where, begin_change=lambda: next(failing))
+    if fault == "the record of what is owed":
+        if changed:
+            return  # it is written once, before the first change
+        where = replace(where, owed=Owed(lambda: next(failing)))
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, Consent.YES)
+    gentle, harsh, clean = outcome.steps[-3:]
+    assert (gentle.status, "disk full" in gentle.why) == (Status.BLOCKED, True)
+    assert (harsh.status, harsh.why) == (Status.BLOCKED, "gentle was blocked; no later step runs")
+    assert clean.status is (Status.CHANGED if changed else Status.BLOCKED), "clean-up of what was done, and only that"
+    assert [it.argv[0] for it in host.writes()] == (["kill", "paint"] if changed else [])
+
+
 def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     """Mutants: host_steps.py going on with what it saw before the wait."""
 
@@ -346,6 +474,17 @@ def test_who_had_to_wait_for_another_run_looks_again_before_anything_is_sent():
     assert [it.why for it in events if isinstance(it, event.Waiting)] == [
         "another run is changing this host: run 7; waiting up to 60 s"
     ]
+
+
+def test_after_a_reboot_the_locks_are_waited_for_anew():
+    """Mutants: host_lock.py ``renew`` that keeps the end of the first wait."""
+    host = HeldUp(procs={})
+    where = replace(site(book(), host), lock_wait=30.0)
+    lock = Lock(where, make_plan(where)[0])
+    for asks in (10, 10):
+        host.asks = len(host.locks) + asks
+        assert lock.renew("") is None
+        where.clock.sleep(100)
 
 
 @every_row(("idle", "again"), [("-", False), ("600", False), ("0", True), ("1", True), ("?", True)])
@@ -560,6 +699,123 @@ def test_law_6_a_plan_does_not_act_on_a_finding_that_is_not_known_or_not_there()
     assert plan.results[0].status is Status.BLOCKED
     forced, _ = make_plan(site(made, host), force=True)
     assert forced.results[0].status is Status.WOULD_CHANGE
+
+
+LADDERS = {
+    "edits a file": (paint("one", for_=("held",)),),
+    "restarts": (restart("one", for_=("held",)),),
+    "for any error": (paint("one"), restart("two")),
+    "if_changed": (paint("one", for_=("held",)), restart("two", if_changed=("one",))),
+    "after": (paint("one", for_=("held",)), restart("two", for_=("held",), after=("one",))),
+    "if_changed and for": (paint("one", for_=("held",)), restart("two", for_=("held",), if_changed=("one",))),
+    "always": (paint("one", for_=("held",)), restart("two", always=True), end("zombie", "three", always=True)),
+}
+
+
+@every_row("steps", LADDERS.values(), ids=LADDERS)
+@every_row("consent", [Consent.YES, Consent.SHOWN])
+def test_law_6_an_unknown_finding_permits_no_change_however_gentle(steps, consent):
+    """Mutants: gates.py ``within`` for some risks only; planner.py or host_steps.py without it, or lifting it for
+    `always` steps whether or not anything was changed; gate_of without ``force``.
+    """
+    made = book(*steps, findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = ToyHost(procs={4: (1, "zombie")}, blind=True, wanted="blue")
+    plan, _, outcome = planned_and_run(made, host, consent=consent)
+    assert not any(isinstance(it.decision, Change) for it in plan.steps)
+    assert host.writes() == []
+    assert outcome.steps[1].status is Status.BLOCKED
+    assert outcome.steps[1].why.startswith("held is unknown")
+    assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
+    plan, seen = make_plan(site(made, host), force=True)
+    execute(site(made, host), plan, seen, consent, force=True)
+    assert host.writes()
+
+
+def test_law_6_a_step_that_has_nothing_to_do_says_so_also_where_its_finding_is_unknown():
+    """Mutants: gates.py ``within`` for every decision."""
+    made = book(paint("p", for_=("held",)), findings=(rule(),), diagnose=(look_at("zombie"),))
+    plan, _, outcome = planned_and_run(made, ToyHost(procs={}, blind=True), consent=Consent.YES)
+    assert (plan.results[0].status, outcome.steps[1].status) == (Status.OK, Status.OK)
+
+
+def test_law_6_a_step_that_cannot_be_done_now_names_its_finding_and_one_in_doubt_names_its_run():
+    """Mutants: gates.py ``within`` for changes alone; for what is in doubt, too."""
+    made = book(paint("one", for_=("held",)), restart("two"), findings=(rule(),), diagnose=(look_at("zombie"),))
+    dry = replace(ACTIONS["paint"], decide=lambda args, state: Blocked(why="no brush"))
+    host = ToyHost(procs={}, blind=True, wanted="blue")
+    where = replace(site(made, host), actions={**ACTIONS, "paint": dry})
+    plan, seen = make_plan(where)
+    for result in (plan.results[0], execute(where, plan, seen, Consent.YES).steps[1]):
+        assert (result.status, result.why[:15]) == (Status.BLOCKED, "held is unknown")
+
+    doubtful = EarlierChange(run="R", at="T", step="one", item=None, done=False, verifiable=False)
+    where = replace(site(made, host), earlier=(doubtful,))
+    plan, seen = make_plan(where)
+    one, two = execute(where, plan, seen, Consent.YES).steps[1:]
+    assert plan.results[0].why.startswith("run R sent it at T, and nobody knows")
+    assert (one.status, two.status) == (Status.UNKNOWN, Status.BLOCKED)
+    assert host.writes() == []
+
+
+class Blinded(ToyHost):
+    """It does not answer any more once it has been painted, or something there was ended."""
+
+    def _run(self, command):
+        answer = super()._run(command)
+        self.blind = self.blind or command.argv[0] in ("paint", "kill")
+        return answer
+
+
+@every_row("consent", [Consent.YES, Consent.SHOWN])
+@every_row("second", [restart("two", if_changed=("one",)), restart("two", always=True), restart("two", for_=("held",))])
+def test_law_6_what_follows_a_change_is_done_although_the_finding_becomes_unknown(second, consent):
+    """A change of which the second half is left out is none.  The next rung is no such half.
+
+    Mutants: gates.py ``is_cleanup`` never; host_steps.py ``_owes`` never, or for every step.
+    """
+    made = book(paint("one", for_=("held",)), second, findings=(rule(),), diagnose=(look_at("zombie"),))
+    host = Blinded(procs={4: (1, "zombie")}, wanted="blue")
+    _, _, outcome = planned_and_run(made, host, consent=consent)
+    assert outcome.findings[0].status is Presence.UNKNOWN
+    assert outcome.steps[-1].status is (Status.BLOCKED if second.for_ else Status.CHANGED)
+
+
+@every_row("consent", [Consent.YES, Consent.SHOWN])
+@every_row("second", [restart("two", if_changed=("one",)), restart("two", always=True), restart("two")])
+def test_law_6_what_an_earlier_run_began_is_finished_although_the_finding_is_unknown(second, consent):
+    """The run that this one goes on with has made the first step.
+
+    Mutants: gates.py ``within`` for every decision; planner.py without ``owed``; host_steps.py ``_owes`` without
+    ``earlier``.
+    """
+    made = book(paint("one", for_=("held",)), second, findings=(rule(),), diagnose=(look_at("zombie"),))
+    done = EarlierChange(run="R", at="T", step="one", item=None, done=True, verifiable=True)
+    where = replace(site(made, ToyHost(procs={}, blind=True)), earlier=(done,))
+    plan, seen = make_plan(where)
+    outcome = execute(where, plan, seen, consent)
+    follows = second.if_changed or second.always
+    assert [it.status for it in outcome.steps[1:]] == [Status.OK, Status.CHANGED if follows else Status.BLOCKED]
+
+
+@every_row("consent", [Consent.YES, Consent.SHOWN])
+@every_row("stubborn", [False, True])
+def test_law_6_clean_up_whose_finding_is_unknown_is_owed_once_the_host_was_changed(consent, stubborn):
+    """Mutants: planner.py without ``rivals``; host_steps.py ``_owes`` without ``wrote``, or always; gates.py
+    ``is_cleanup`` with ``for``; planner.py ``_condition`` with the words of every `always` step.
+    """
+    mute = Step(id="dumb", phase=Phase.DIAGNOSE, action="mute")
+    findings = (rule(), rule("odd", "dumb.matches", probes=("dumb",)))
+    first = end("zombie", "one", for_=("held",))
+    follows = restart("more", for_=("odd",), if_changed=("one",))
+    last = restart("two", for_=("odd",), always=True)
+    made = book(first, follows, last, findings=findings, diagnose=(look_at("zombie"), mute))
+    host = ToyHost(procs={4: (1, "zombie")})
+    plan, _ = make_plan(site(made, host))
+    assert (plan.steps[-1].condition or "").startswith("only if one changes something, as odd is unknown: ")
+    _, _, outcome = planned_and_run(made, host, consent=consent, moved={} if stubborn else None)
+    assert outcome.steps[-1].status is (Status.BLOCKED if stubborn else Status.CHANGED)
+    assert outcome.steps[-2].status is (Status.SKIPPED if stubborn else Status.BLOCKED), "its own finding is unknown"
+    assert bool(host.writes()) is not stubborn
 
 
 @every_row("when", ["seen.matches[0].pid / 0", "seen.matches < 3", "seen.matches[7].pid"])

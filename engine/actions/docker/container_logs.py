@@ -53,7 +53,7 @@ class Args:
 class ContainerLogMatch:
     """A line with a signature in it."""
 
-    signature: str
+    signature: str = field(metadata={"named_by": ("signatures",)})
     """The name of the signature that the line has: a key of `signatures`."""
     line: int
     """The number of the line from the end of what was read: -1 is the last line."""
@@ -72,9 +72,11 @@ class State:
     matches: tuple[ContainerLogMatch, ...] | Unknown = field(
         default=(), metadata={"about": "Lines with a signature (signature, line, text)."}
     )
-    found: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "Names of the signatures that were found."})
+    found: tuple[str, ...] | Unknown = field(
+        default=(), metadata={"about": "Names of the signatures that were found.", "named_by": ("signatures",)}
+    )
     counts: Mapping[str, int | Unknown] = field(
-        default_factory=dict, metadata={"about": "How many lines have each signature."}
+        default_factory=dict, metadata={"about": "How many lines have each signature.", "named_by": ("signatures",)}
     )
     last_age: float | Unknown = field(
         default_factory=lambda: Unknown(why="there is no line"),

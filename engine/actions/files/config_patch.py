@@ -116,11 +116,17 @@ class State:
     target: str = field(metadata={"about": "The file that would be changed, where the path is a symbolic link."})
     exists: bool = field(metadata={"about": "Whether the file exists."})
     format: str = field(metadata={"about": "yaml, toml or json."})
-    values: Mapping[str, Json] = field(metadata={"about": "The present values, by the keys as given."})
-    missing: tuple[str, ...] = field(metadata={"about": "Keys to set that are absent."})
-    differing: tuple[str, ...] = field(metadata={"about": "Keys with another value, or with too low a number."})
-    surplus: tuple[str, ...] = field(metadata={"about": "Keys to remove that are present."})
-    needs: tuple[str, ...] = field(metadata={"about": "All keys to change."})
+    values: Mapping[str, Json] = field(
+        metadata={"about": "The present values, by the keys as given.", "named_by": ("set", "at_least", "unset")}
+    )
+    missing: tuple[str, ...] = field(
+        metadata={"about": "Keys to set that are absent.", "named_by": ("set", "at_least")}
+    )
+    differing: tuple[str, ...] = field(
+        metadata={"about": "Keys with another value, or with too low a number.", "named_by": ("set", "at_least")}
+    )
+    surplus: tuple[str, ...] = field(metadata={"about": "Keys to remove that are present.", "named_by": ("unset",)})
+    needs: tuple[str, ...] = field(metadata={"about": "All keys to change.", "named_by": ("set", "at_least", "unset")})
     conflict: str = field(metadata={"about": "Why the change cannot be made; empty: it can, or none is needed."})
     diff: str = field(metadata={"about": "The change, as `diff -u` shows it."})
     mode: str = field(metadata={"about": "The file's mode: 644."})

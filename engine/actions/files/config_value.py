@@ -77,11 +77,13 @@ class Args:
 class State:
     """The values."""
 
-    values: Mapping[str, Json | Unknown] = field(metadata={"about": "Each value, by its name."})
+    values: Mapping[str, Json | Unknown] = field(metadata={"about": "Each value, by its name.", "named_by": ("read",)})
     missing: tuple[str, ...] = field(
-        default=(), metadata={"about": "Names whose key is absent, and that have no default."}
+        default=(), metadata={"about": "Names whose key is absent, and that have no default.", "named_by": ("read",)}
     )
-    defaulted: tuple[str, ...] = field(default=(), metadata={"about": "Names whose default was used."})
+    defaulted: tuple[str, ...] = field(
+        default=(), metadata={"about": "Names whose default was used.", "named_by": ("read",)}
+    )
     missing_files: tuple[str, ...] = field(default=(), metadata={"about": "Files that do not exist."})
     problems: Mapping[str, str] = field(
         default_factory=dict, metadata={"about": "Path of a file to why it could not be read, or parsed."}
@@ -89,7 +91,10 @@ class State:
     consistent: bool | Unknown = field(metadata={"about": "Whether the values under `same` are all equal."})
     differing: tuple[str, ...] = field(
         default=(),
-        metadata={"about": "Names whose value is not the one under `expect`, or not the first under `same`."},
+        metadata={
+            "about": "Names whose value is not the one under `expect`, or not the first under `same`.",
+            "named_by": ("read",),
+        },
     )
 
 

@@ -73,7 +73,7 @@ class Args:
 class LogFileMatch:
     """A line with a signature in it."""
 
-    signature: str
+    signature: str = field(metadata={"named_by": ("signatures",)})
     """The name of the signature that the line has: a key of `signatures`."""
     file: str
     """The path of the log; ``text`` where `text` was searched."""
@@ -111,8 +111,12 @@ class State:
             "about": "Lines with a signature (signature, file, line, text), the last 200; unknown if no file was read."
         }
     )
-    counts: Mapping[str, int | Unknown] = field(metadata={"about": "How many lines have each signature."})
-    found: tuple[str, ...] | Unknown = field(metadata={"about": "Names of the signatures that were found."})
+    counts: Mapping[str, int | Unknown] = field(
+        metadata={"about": "How many lines have each signature.", "named_by": ("signatures",)}
+    )
+    found: tuple[str, ...] | Unknown = field(
+        metadata={"about": "Names of the signatures that were found.", "named_by": ("signatures",)}
+    )
     last: tuple[LastLine, ...] = field(default=(), metadata={"about": "Each file's last line (file, text, age)."})
     stalled: tuple[LastLine, ...] | Unknown = field(
         default=(), metadata={"about": "The last lines (file, text, age) of stalled logs."}

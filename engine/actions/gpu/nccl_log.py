@@ -94,7 +94,7 @@ class Rank:
 class JobError:
     """A line with one of ``errors``."""
 
-    name: str
+    name: str = field(metadata={"named_by": ("errors",)})
     """The name of the error that the line has: a key of `errors`."""
     file: str
     """The path of the log."""

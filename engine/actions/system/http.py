@@ -138,7 +138,8 @@ class State:
     body: str = field(default="", metadata={"about": "The body's first 10000 characters."})
     json: Json | Unknown = field(default=None, metadata={"about": "The body, read as JSON."})
     values: Mapping[str, Json | Unknown] = field(
-        default_factory=dict, metadata={"about": "The values at the paths under `values`, by name."}
+        default_factory=dict,
+        metadata={"about": "The values at the paths under `values`, by name.", "named_by": ("values",)},
     )
     seconds: float | Unknown = field(metadata={"about": "How long the answer took."})
     location: str = field(default="", metadata={"about": "The target of a redirect that was not followed."})

@@ -78,7 +78,11 @@ class State:
         default=(), metadata={"about": "Missing packages that apt's present lists do not offer."}
     )
     lacking: tuple[str, ...] = field(
-        default=(), metadata={"about": "Programs that are not on PATH although their package is installed."}
+        default=(),
+        metadata={
+            "about": "Programs that are not on PATH although their package is installed.",
+            "named_by": ("programs",),
+        },
     )
     root: bool = field(default=False, metadata={"about": "Whether the step runs as root, and so may install."})
 

@@ -18,7 +18,7 @@ from engine.values.types import Unknown
 class KernelLogMatch:
     """A message with a signature in it."""
 
-    signature: str
+    signature: str = field(metadata={"named_by": ("signatures",)})
     """The name of the signature that the message has: a key of `signatures`."""
     at: str | Unknown
     """When the kernel wrote the message: ISO 8601, UTC; unknown where the log does not say."""
@@ -156,8 +156,12 @@ class KernelLogState:
     matches: tuple[KernelLogMatch, ...] | Unknown = field(
         metadata={"about": "Messages with one of `signatures`: signature, at, seconds, text."}
     )
-    counts: Mapping[str, int | Unknown] = field(metadata={"about": "How many messages have each signature."})
-    found: tuple[str, ...] | Unknown = field(metadata={"about": "Names of the signatures that were found."})
+    counts: Mapping[str, int | Unknown] = field(
+        metadata={"about": "How many messages have each signature.", "named_by": ("signatures",)}
+    )
+    found: tuple[str, ...] | Unknown = field(
+        metadata={"about": "Names of the signatures that were found.", "named_by": ("signatures",)}
+    )
     sources: tuple[str, ...] = field(metadata={"about": "What was read: journal, dmesg, a file, or text."})
     begins: str | Unknown = field(metadata={"about": "The time since which the log is complete (UTC)."})
     ends: str | Unknown = field(metadata={"about": "The time of the last message (UTC)."})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from engine.expressions.comparison import ACROSS, Compared
 from engine.expressions.static_types import ANY, BOOLEAN, NUMBER, TEXT, Kind, Type, Types, common
+from engine.expressions.templates import is_template
 from engine.lang.arguments import hints_of
 from engine.protocols import Action
 from engine.values.playbook import Playbook, Step
@@ -37,16 +38,47 @@ OF_SCHEMA: Mapping[str, Type] = {
 def types_of_names(book: Playbook, actions: Mapping[str, Action]) -> Types:
     """The types of what the expressions of *book* may name."""
     inputs = Type(Kind.ANY, {each.name: _of_schema(each.schema) for each in book.inputs})
-    probes = {step.id: _of_probe(step, actions[step.action].State) for step in book.diagnose}
+    probes = {step.id: _of_probe(step, actions[step.action]) for step in book.diagnose}
     return {**probes, "inputs": inputs, "host": HOST, "run": RUN, ACROSS: _of_hint(Compared, DEEPEST)}
 
 
-def _of_probe(step: Step, state: type[Any]) -> Type:
-    made = _of_hint(state, DEEPEST)  # type: ignore[arg-type] # classes are hashable
+def _of_probe(step: Step, action: Action) -> Type:
+    made = _with_names(_of_hint(action.State, DEEPEST), step, action)  # type: ignore[arg-type] # classes are hashable
     if step.samples:
         series = _of_hint(Series, DEEPEST)
         made = replace(series, fields={**series.fields, "samples": _list_of(made)})
     return _list_of(made) if step.each else made
+
+
+def _with_names(made: Type, step: Step, action: Action) -> Type:
+    """*made* with the keys and choices that are names in the arguments of *step* (``named_by`` of a field)."""
+    inner = {name: _with_names(each, step, action) for name, each in made.fields.items()}
+    element = _with_names(made.element, step, action) if made.element else None
+    made = replace(made, fields=inner, element=element) if inner or element else made
+    names = _names_given(step, action, made.named_by) if made.named_by else None
+    match made.kind:
+        case _ if names is None:
+            return made
+        case Kind.MAPPING:
+            return replace(made, keys=names)
+        case Kind.LIST:
+            return replace(made, element=replace(made.element or TEXT, choices=names))
+    return replace(made, choices=names)
+
+
+def _names_given(step: Step, action: Action, arguments: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The names in *arguments* of *step*; None where one of them is known only once it is filled in."""
+    defaults = {
+        each.name: each.default_factory() if each.default_factory is not MISSING else each.default
+        for each in fields(action.Args)
+    }
+    names: list[Any] = []
+    for argument in arguments:
+        given = step.args.get(argument, defaults[argument])
+        if not isinstance(given, Mapping | list | tuple):
+            return None
+        names += given
+    return None if any(not isinstance(name, str) or is_template(name) for name in names) else tuple(names)
 
 
 def _list_of(element: Type) -> Type:
@@ -73,7 +105,10 @@ def _of_hint(hint: Any, deepest: int) -> Type:
     if deepest == 0:
         return ANY
     if is_dataclass(hint) and isinstance(hint, type):
-        return Type(Kind.MAPPING, {name: _of_hint(inner, deepest - 1) for name, inner in hints_of(hint).items()})
+        named = {each.name: each.metadata.get("named_by", ()) for each in fields(hint)}
+        inner = {name: _of_hint(inner, deepest - 1) for name, inner in hints_of(hint).items()}
+        marked = {name: replace(inner[name], named_by=by) for name, by in named.items() if by}
+        return Type(Kind.MAPPING, {**inner, **marked})
     if origin in (Union, UnionType):
         return common(_of_hint(each, deepest) for each in given if each not in (Unknown, NoneType))
     if origin is Literal:
