@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
 
 from engine.actions.files import disk, log_scan
+from engine.actions.gpu import gpu_health as gpu_health_action
 from engine.actions.gpu import nccl_log as nccl
 from engine.actions.system import kernel_log, memory
 from engine.actions.system.infiniband import read_state as infiniband_state
@@ -23,7 +25,7 @@ from engine.facts.docker.containers import container
 from engine.facts.docker.daemon_options import conflicts, refusals
 from engine.facts.docker.engine import read_docker
 from engine.facts.files.log_reading import LogFile, LogReading
-from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, read_health
+from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS, read_health
 from engine.facts.gpu.model import SmiReading
 from engine.facts.gpu.nvlink import read_links
 from engine.facts.gpu.pci import read_pci
@@ -44,7 +46,8 @@ from engine.secrets.masking import masking
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Unknown
 from tests import fabric_readers
-from tests.actions.fake_nvidia_smi import KNOWN
+from tests.actions.fake_nvidia_smi import KNOWN, Pretended, plant
+from tests.actions.fake_nvidia_smi import gpu as smi_row
 from tests.data_cases import Case
 from tests.probe_driver import Here, drive
 
@@ -148,6 +151,7 @@ def gpu_health(case: Case) -> Conclusions:
     told = {column: str(value) for column, value in row.items() if value is not None}
     answer = smi_answer([{**KNOWN, **told}])
     columns = [column for group in GROUPS for column in group.replace("/", ",").split(",") if column in row]
+    columns += [OLD_REASONS] if REASONS not in told and OLD_REASONS not in row else []
     parts = [
         f"{FRAME} begin part index,{it}\n{told['index']}, {told[it]}\n\n{FRAME} end 0\n"
         if it in told
@@ -161,6 +165,42 @@ def gpu_health(case: Case) -> Conclusions:
     whole = Completed(exit_code=0, stdout="".join((answer.stdout, *parts)))
     (one,) = verdicts(Seen(devices={}, gpus=read_gpus(whole).gpus, health=read_health(whole)))
     return {key: value for key, value in to_json(one).items() if key != "uuid"}
+
+
+def gpu_hosts(case: Case) -> Conclusions:
+    """The State of gpu_health on a host with these `gpus` (what a healthy H100 says otherwise); nvidia-smi ends with `exit_code`.
+
+    `warns` is what it prints above the rows, `unknown` are columns that it does not know.  The bus has `on_bus` GPUs,
+    `nodes` are the numbers of their device nodes, and `minors` names the number of each GPU in the driver's table.
+    """
+    assert isinstance(case.says, Mapping)
+    says = {"exit_code": 0, "warns": "", "unknown": (), "on_bus": 0, "nodes": (), "minors": {}, "container": False}
+    assert set(case.says) <= {*says, "gpus"}, set(case.says)
+    says |= case.says
+    pretended = Pretended(
+        gpus=[{**smi_row(at), **row} for at, row in enumerate(says["gpus"])],
+        between={0: says["warns"]} if says["warns"] else {},
+        fields=frozenset(KNOWN) - {*says["unknown"]},
+        exit_code=says["exit_code"],
+    )
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        on_bus = [(f"0000:{0x90 + at:02x}:00.0", "0x10de", "0x030200") for at in range(says["on_bus"])]
+        nodes = [f"nvidia{number}" for number in says["nodes"]]
+        root = plant(folder / "root", pci=on_bus, nodes=nodes, minors=says["minors"].items())
+        if says["container"]:
+            (root / ".dockerenv").touch()
+        here = LoadedDriver(path=pretended.install(folder / "bin"), root=root)
+        return {**to_json(drive(gpu_health_action.probe(gpu_health_action.Args()), here))}
+
+
+class LoadedDriver(Here):
+    """This machine, whose kernel has the driver loaded."""
+
+    def _run(self, command: Command) -> Completed:
+        if command.argv[1:2] == ("nvidia",):
+            return Completed(exit_code=0, stdout="loaded\nversion 570.1\nmodule nvidia 0\ndriver x\nuser 0\n")
+        return super()._run(command)
 
 
 def pci(case: Case) -> Conclusions:
@@ -376,6 +416,7 @@ READERS: Mapping[str, Reader] = {
     "gpu": Reader(gpu),
     "driver_version": Reader(driver_version),
     "gpu_health": Reader(gpu_health, frozenset({"license"})),
+    "gpu_hosts": Reader(gpu_hosts),
     "infiniband": Reader(infiniband, frozenset({"later"})),
     "pci": Reader(pci),
     "smi_condition": Reader(smi_condition, frozenset({"exit_code"})),
