@@ -12,13 +12,17 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 
+from engine.actions import discover
 from engine.actions.files import disk, log_scan
 from engine.actions.gpu import gpu_health as gpu_health_action
 from engine.actions.gpu import nccl_log as nccl
 from engine.actions.system import kernel_log, memory
 from engine.actions.system.infiniband import read_state as infiniband_state
+from engine.app.input_files import read_playbook
 from engine.codec import to_json
+from engine.diagnosis.findings import evaluated
 from engine.errors import ProbeError
+from engine.expressions.templates import Scope
 from engine.facts.config_edit.config_text import Unparsable
 from engine.facts.config_edit.patch import text_of
 from engine.facts.docker.containers import container
@@ -44,6 +48,7 @@ from engine.facts.system.systemd_units import condition, is_up, read_unit
 from engine.lang.arguments import build
 from engine.secrets.masking import masking
 from engine.values.command import Command, Completed, Effect
+from engine.values.plan import Finding, Presence
 from engine.values.types import Unknown
 from tests import fabric_readers
 from tests.actions.fake_nvidia_smi import KNOWN, Pretended, plant
@@ -260,6 +265,48 @@ def nccl_log(case: Case) -> Conclusions:
     return {**to_json(nccl.read_state(args, reading))}
 
 
+BOOTED, READ = 1_790_000_000, 1_790_864_000
+"""The host's boot and the moment of the question, ten days later (seconds since 1970)."""
+
+
+def kernel_window(case: Case) -> Conclusions:
+    """The findings of a `playbook`, by the ring buffer of a kernel that was booted ten days ago: which are `present`, which `unknown`.
+
+    `taint` is what /proc/sys/kernel/tainted has; `driver` are fields of gpu_health's State; `placed: false` is a pid
+    namespace, where nobody knows which processes the log names; `inputs` are the playbook's.
+    """
+    given = {"taint": 0, "driver": {}, "placed": True, "inputs": {}, **case.given}
+    lines = case.text.splitlines()
+    said = "".join(f" {line}\n" for line in lines)
+    said = f"source dmesg\nend 0\nlines {len(lines)}\nfirst {lines[0]}\nlast {lines[-1]}\n{said}"
+    book = read_playbook(PLAYBOOKS / f"{given['playbook']}.yaml", discover())
+    step = next(step for step in book.diagnose if step.id == "kernel")
+    args = build(kernel_log.Args, {**step.args, "since": given["inputs"].get("faults_since", "")})
+    answer = f"clock {READ} {BOOTED} +0000\ntaint {given['taint']}\n{said}"
+    state = drive(kernel_log.probe(args), Canned(answer))
+    asked = [] if isinstance(state.xids, Unknown) else [xid for xid in state.xids if xid.names_process]
+    driver = {**to_json(gpu_health_action.State()), **given["driver"]}
+    placed = given["placed"] or not asked
+    states = {
+        "kernel": to_json(state),
+        "health": driver,
+        "driver": driver,
+        "named": {"alive": [] if placed else Unknown(why="a container"), "protected": [], "faults": []},
+    }
+    inputs = {it.name: it.default for it in book.inputs} | given["inputs"]
+    scope = Scope(inputs=inputs, host={"name": "h"}, states=states)
+    found: dict[str, Finding] = {}
+    for rule in book.findings:
+        found[rule.id] = evaluated(rule, scope, found)
+    by_status = {status: [it.id for it in found.values() if it.status is status] for status in Presence}
+    return {
+        "present": by_status[Presence.PRESENT],
+        "unknown": by_status[Presence.UNKNOWN],
+        "says": [f"{it.id}: {it.say}" for it in found.values() if it.status is Presence.PRESENT],
+        "gap": to_json(state.gap),
+    }
+
+
 def driver_version(case: Case) -> Conclusions:
     """The `version` of the loaded driver, by its file in /proc/driver."""
     text = f"loaded\nversion \ndriver {case.text.splitlines()[0]}\nmodule nvidia 0\nuser 0\n"
@@ -417,6 +464,7 @@ READERS: Mapping[str, Reader] = {
     "driver_version": Reader(driver_version),
     "gpu_health": Reader(gpu_health, frozenset({"license"})),
     "gpu_hosts": Reader(gpu_hosts),
+    "kernel_window": Reader(kernel_window, frozenset({"playbook", "taint", "driver", "placed", "inputs"})),
     "infiniband": Reader(infiniband, frozenset({"later"})),
     "pci": Reader(pci),
     "smi_condition": Reader(smi_condition, frozenset({"exit_code"})),
