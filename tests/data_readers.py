@@ -280,7 +280,7 @@ def kernel_window(case: Case) -> Conclusions:
     said = "".join(f" {line}\n" for line in lines)
     said = f"source dmesg\nend 0\nlines {len(lines)}\nfirst {lines[0]}\nlast {lines[-1]}\n{said}"
     book = read_playbook(PLAYBOOKS / f"{given['playbook']}.yaml", discover())
-    step = next(step for step in book.diagnose if step.id == "kernel")
+    step = next(step for step in book.diagnose if step.id in ("kernel", "gpu_kernel"))
     args = build(kernel_log.Args, {**step.args, "since": given["inputs"].get("faults_since", "")})
     answer = f"clock {READ} {BOOTED} +0000\ntaint {given['taint']}\n{said}"
     state = drive(kernel_log.probe(args), Canned(answer))
@@ -288,7 +288,7 @@ def kernel_window(case: Case) -> Conclusions:
     driver = {**to_json(gpu_health_action.State()), **given["driver"]}
     placed = given["placed"] or not asked
     states = {
-        "kernel": to_json(state),
+        step.id: to_json(state),
         "health": driver,
         "driver": driver,
         "named": {"alive": [] if placed else Unknown(why="a container"), "protected": [], "faults": []},
