@@ -43,6 +43,7 @@ KNOWN = {
     "clocks.current.sm": "345",
     "clocks.max.sm": "1980",
     "temperature.memory": "48",
+    "fan.speed": "[N/A]",
     "temperature.gpu.tlimit": "46",
     "mig.mode.pending": "Disabled",
     "fabric.state": "Completed",

@@ -117,6 +117,12 @@ class State:
     limited: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs whose power limit is set below the default."}
     )
+    held_back: tuple[str, ...] | Unknown = field(
+        default=(),
+        metadata={
+            "about": "GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."
+        },
+    )
     not_in_fabric: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs whose registration with the NVLink fabric is not complete."}
     )
@@ -244,6 +250,7 @@ def _state(
         braked=_slow(rows, health, "hardware power brake"),
         capped=_slow(rows, health, "software power cap"),
         limited=_limited(rows, health),
+        held_back=_held_back(rows, health),
         **_lists(found, pci, rows),
     )
 
@@ -318,6 +325,25 @@ def _limited(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -
         limit, usual = one.power_limit, one.power_default
         if isinstance(limit, float) and isinstance(usual, float) and limit < usual:
             found.append(f"GPU {gpu.index} ({gpu.bus_id}): {limit:.0f} W of {usual:.0f} W")
+    return tuple(found)
+
+
+HELD_BACK = 0.75
+"""Of the usual power limit: a GPU with less is named, as a job over several GPUs waits for the slowest."""
+
+
+def _held_back(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -> tuple[str, ...] | Unknown:
+    if isinstance(rows, Unknown):
+        return rows
+    limits = {gpu.index: health.get(str(gpu.index), GpuHealth()).power_limit for gpu in rows}
+    found = []
+    for gpu in rows:
+        equals = [limits[other.index] for other in rows if gpu.name and other.name == gpu.name]
+        usual = [health.get(str(gpu.index), GpuHealth()).power_default, *equals]
+        most = max((watts for watts in usual if isinstance(watts, float)), default=0.0)
+        limit = limits[gpu.index]
+        if isinstance(limit, float) and limit < HELD_BACK * most:
+            found.append(f"GPU {gpu.index} ({gpu.bus_id}): {limit:.0f} W of {most:.0f} W")
     return tuple(found)
 
 

@@ -27,6 +27,7 @@ GROUPS = (
     f"{REASONS}/{OLD_REASONS}",
     "power.draw,enforced.power.limit,power.default_limit,clocks.current.sm,clocks.max.sm",
     "temperature.memory",
+    "fan.speed",
     "temperature.gpu.tlimit",
     "mig.mode.pending",
     "fabric.state,fabric.status",

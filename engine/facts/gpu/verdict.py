@@ -159,6 +159,9 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
     found = dict(_on_the_bus(bus, device, gpu, seen))
     if gpu:
         found |= dict(_of_row(gpu)) | dict(_of_health(gpu, health))
+    if gpu and health and (lacking := _only_here(gpu, health, seen)):
+        also = f"{found[Condition.ONE_VALUE]}; " if Condition.ONE_VALUE in found else ""
+        found[Condition.ONE_VALUE] = f"{also}{', '.join(lacking)}: [N/A], unlike equal GPUs of this host"
     if bus in seen.bad_inforom:
         found.setdefault(Condition.BROKEN, "its infoROM, the board's own record, is corrupted")
     if device and device.narrow is True:
@@ -194,6 +197,17 @@ def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen)
             yield Condition.NOT_STARTED, "it is on the PCI bus, and the driver does not have it"
         else:
             yield Condition.NOT_STARTED, "it is on the PCI bus, and nvidia-smi does not list it"
+
+
+def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
+    """Readings that this GPU is said not to have, and that an equal one has: they are no matter of the product."""
+    rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
+    equals = [seen.health.get(str(other.index)) for other in rows if (other.name, other.mig) == (gpu.name, gpu.mig)]
+    return tuple(
+        column
+        for column in health.not_applicable
+        if column.startswith(_READINGS) and any(other and column not in other.not_applicable for other in equals)
+    )
 
 
 def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
@@ -252,7 +266,7 @@ def in_fabric(health: GpuHealth) -> bool | Unknown:
     return status if isinstance(status, Unknown) else status == "Success"
 
 
-_READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory")
+_READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory", "fan.")
 """Columns from which no verdict follows; one alone that cannot be read is often over a minute later."""
 
 _CHECKS = {
