@@ -7,23 +7,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
 
+from engine.actions import discover
 from engine.actions.files import disk, log_scan
+from engine.actions.gpu import gpu_health as gpu_health_action
 from engine.actions.gpu import nccl_log as nccl
 from engine.actions.system import kernel_log, memory
 from engine.actions.system.infiniband import read_state as infiniband_state
+from engine.app.input_files import read_playbook
 from engine.codec import to_json
+from engine.diagnosis.findings import evaluated
 from engine.errors import ProbeError
+from engine.expressions.templates import Scope
 from engine.facts.config_edit.config_text import Unparsable
 from engine.facts.config_edit.patch import text_of
 from engine.facts.docker.containers import container
 from engine.facts.docker.daemon_options import conflicts, refusals
 from engine.facts.docker.engine import read_docker
 from engine.facts.files.log_reading import LogFile, LogReading
-from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, read_health
+from engine.facts.gpu.health_query import GROUPS, OLD_REASONS, REASONS, read_health
 from engine.facts.gpu.model import SmiReading
 from engine.facts.gpu.nvlink import read_links
 from engine.facts.gpu.pci import read_pci
@@ -42,9 +48,11 @@ from engine.facts.system.systemd_units import condition, is_up, read_unit
 from engine.lang.arguments import build
 from engine.secrets.masking import masking
 from engine.values.command import Command, Completed, Effect
+from engine.values.plan import Finding, Presence
 from engine.values.types import Unknown
 from tests import fabric_readers
-from tests.actions.fake_nvidia_smi import KNOWN
+from tests.actions.fake_nvidia_smi import KNOWN, Pretended, plant
+from tests.actions.fake_nvidia_smi import gpu as smi_row
 from tests.data_cases import Case
 from tests.probe_driver import Here, drive
 
@@ -148,6 +156,7 @@ def gpu_health(case: Case) -> Conclusions:
     told = {column: str(value) for column, value in row.items() if value is not None}
     answer = smi_answer([{**KNOWN, **told}])
     columns = [column for group in GROUPS for column in group.replace("/", ",").split(",") if column in row]
+    columns += [OLD_REASONS] if REASONS not in told and OLD_REASONS not in row else []
     parts = [
         f"{FRAME} begin part index,{it}\n{told['index']}, {told[it]}\n\n{FRAME} end 0\n"
         if it in told
@@ -161,6 +170,42 @@ def gpu_health(case: Case) -> Conclusions:
     whole = Completed(exit_code=0, stdout="".join((answer.stdout, *parts)))
     (one,) = verdicts(Seen(devices={}, gpus=read_gpus(whole).gpus, health=read_health(whole)))
     return {key: value for key, value in to_json(one).items() if key != "uuid"}
+
+
+def gpu_hosts(case: Case) -> Conclusions:
+    """The State of gpu_health on a host with these `gpus` (what a healthy H100 says otherwise); nvidia-smi ends with `exit_code`.
+
+    `warns` is what it prints above the rows, `unknown` are columns that it does not know.  The bus has `on_bus` GPUs,
+    `nodes` are the numbers of their device nodes, and `minors` names the number of each GPU in the driver's table.
+    """
+    assert isinstance(case.says, Mapping)
+    says = {"exit_code": 0, "warns": "", "unknown": (), "on_bus": 0, "nodes": (), "minors": {}, "container": False}
+    assert set(case.says) <= {*says, "gpus"}, set(case.says)
+    says |= case.says
+    pretended = Pretended(
+        gpus=[{**smi_row(at), **row} for at, row in enumerate(says["gpus"])],
+        between={0: says["warns"]} if says["warns"] else {},
+        fields=frozenset(KNOWN) - {*says["unknown"]},
+        exit_code=says["exit_code"],
+    )
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        on_bus = [(f"0000:{0x90 + at:02x}:00.0", "0x10de", "0x030200") for at in range(says["on_bus"])]
+        nodes = [f"nvidia{number}" for number in says["nodes"]]
+        root = plant(folder / "root", pci=on_bus, nodes=nodes, minors=says["minors"].items())
+        if says["container"]:
+            (root / ".dockerenv").touch()
+        here = LoadedDriver(path=pretended.install(folder / "bin"), root=root)
+        return {**to_json(drive(gpu_health_action.probe(gpu_health_action.Args()), here))}
+
+
+class LoadedDriver(Here):
+    """This machine, whose kernel has the driver loaded."""
+
+    def _run(self, command: Command) -> Completed:
+        if command.argv[1:2] == ("nvidia",):
+            return Completed(exit_code=0, stdout="loaded\nversion 570.1\nmodule nvidia 0\ndriver x\nuser 0\n")
+        return super()._run(command)
 
 
 def pci(case: Case) -> Conclusions:
@@ -218,6 +263,48 @@ def nccl_log(case: Case) -> Conclusions:
     args = nccl.Args(files=("job.log",), errors={"disk": "No space left on device"})
     reading = LogReading(files=(LogFile(path="job.log", whole=True, lines=tuple(case.text.splitlines()), age=60.0),))
     return {**to_json(nccl.read_state(args, reading))}
+
+
+BOOTED, READ = 1_790_000_000, 1_790_864_000
+"""The host's boot and the moment of the question, ten days later (seconds since 1970)."""
+
+
+def kernel_window(case: Case) -> Conclusions:
+    """The findings of a `playbook`, by the ring buffer of a kernel that was booted ten days ago: which are `present`, which `unknown`.
+
+    `taint` is what /proc/sys/kernel/tainted has; `driver` are fields of gpu_health's State; `placed: false` is a pid
+    namespace, where nobody knows which processes the log names; `inputs` are the playbook's.
+    """
+    given = {"taint": 0, "driver": {}, "placed": True, "inputs": {}, **case.given}
+    lines = case.text.splitlines()
+    said = "".join(f" {line}\n" for line in lines)
+    said = f"source dmesg\nend 0\nlines {len(lines)}\nfirst {lines[0]}\nlast {lines[-1]}\n{said}"
+    book = read_playbook(PLAYBOOKS / f"{given['playbook']}.yaml", discover())
+    step = next(step for step in book.diagnose if step.id in ("kernel", "gpu_kernel"))
+    args = build(kernel_log.Args, {**step.args, "since": given["inputs"].get("faults_since", "")})
+    answer = f"clock {READ} {BOOTED} +0000\ntaint {given['taint']}\n{said}"
+    state = drive(kernel_log.probe(args), Canned(answer))
+    asked = [] if isinstance(state.xids, Unknown) else [xid for xid in state.xids if xid.names_process]
+    driver = {**to_json(gpu_health_action.State()), **given["driver"]}
+    placed = given["placed"] or not asked
+    states = {
+        step.id: to_json(state),
+        "health": driver,
+        "driver": driver,
+        "named": {"alive": [] if placed else Unknown(why="a container"), "protected": [], "faults": []},
+    }
+    inputs = {it.name: it.default for it in book.inputs} | given["inputs"]
+    scope = Scope(inputs=inputs, host={"name": "h"}, states=states)
+    found: dict[str, Finding] = {}
+    for rule in book.findings:
+        found[rule.id] = evaluated(rule, scope, found)
+    by_status = {status: [it.id for it in found.values() if it.status is status] for status in Presence}
+    return {
+        "present": by_status[Presence.PRESENT],
+        "unknown": by_status[Presence.UNKNOWN],
+        "says": [f"{it.id}: {it.say}" for it in found.values() if it.status is Presence.PRESENT],
+        "gap": to_json(state.gap),
+    }
 
 
 def driver_version(case: Case) -> Conclusions:
@@ -376,6 +463,8 @@ READERS: Mapping[str, Reader] = {
     "gpu": Reader(gpu),
     "driver_version": Reader(driver_version),
     "gpu_health": Reader(gpu_health, frozenset({"license"})),
+    "gpu_hosts": Reader(gpu_hosts),
+    "kernel_window": Reader(kernel_window, frozenset({"playbook", "taint", "driver", "placed", "inputs"})),
     "infiniband": Reader(infiniband, frozenset({"later"})),
     "pci": Reader(pci),
     "smi_condition": Reader(smi_condition, frozenset({"exit_code"})),

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from engine.actions import discover
+from engine.actions.gpu import gpu_health
 from engine.app.input_files import read_playbook
 from engine.expressions.templates import Scope, evaluate
+from engine.facts.gpu.verdict import Condition
 from engine.facts.kernel.patterns import worth_sending
 from engine.values.playbook import Severity
 from tests.data_cases import Case, CaseError, Contains, Includes, UnknownFor, cases, differences, load, subjects
@@ -61,9 +63,21 @@ def test_the_health_of_gpus_has_a_finding_for_every_fault_of_a_gpu_or_of_the_mac
     for case in held:
         scope = Scope(
             inputs={"need_kernel": True},
-            states={"kernel": kernel_conclusions(case.text), "health": {"off_the_bus": []}},
+            states={
+                "kernel": kernel_conclusions(case.text),
+                "health": {"off_the_bus": [], "smi": "answers", "unknown": []},
+            },
         )
         assert any(evaluate(rule, scope) is True for rule in rules), case.name
+
+
+def test_the_health_of_gpus_has_a_finding_for_every_condition_that_costs_a_gpu_its_health():
+    """Mutant: a condition without a finding, such as `warm`."""
+    rules = [rule.when for rule in read_playbook(PLAYBOOKS / "gpu-health.yaml", discover()).findings]
+    assert set(gpu_health._LISTS.values()) == set(Condition)
+    assert [
+        name for name in (*gpu_health._LISTS, "unknown") if not any(f"health.{name}" in rule for rule in rules)
+    ] == []
 
 
 def test_there_are_as_many_cases_as_there_were():

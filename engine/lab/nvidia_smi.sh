@@ -65,7 +65,7 @@ common() { # $1 GPU, $2 field: sets v where that needs no program: most fields d
     retired_pages.pending) v='[N/A]';; power.draw) v='70.12 W';; ecc.errors.uncorrected.volatile.total) v=0;;
     ecc.errors.uncorrected.aggregate.sram.thresholdExceeded) v=No;;
     pcie.link.gen.current|pcie.link.gen.max) v=5;; pcie.link.width.max) v=16;;
-    power.default_limit|power.max_limit) v='700.00 W';; clocks.max.sm) v='1980 MHz';; temperature.memory) v=48;;
+    power.default_limit|power.max_limit) v='700.00 W';; clocks.max.sm) v='1980 MHz';; temperature.memory) v=48;; fan.speed) v="[N/A]";;
     clocks.applications.memory|clocks.default_applications.memory) v='2619 MHz';;
     clocks.applications.graphics|clocks.default_applications.graphics) v='1980 MHz';;
     mig.mode.current|mig.mode.pending) v=Disabled; if in_mig "$1"; then v=Enabled; fi;;

@@ -43,6 +43,7 @@ KNOWN = {
     "clocks.current.sm": "345",
     "clocks.max.sm": "1980",
     "temperature.memory": "48",
+    "fan.speed": "[N/A]",
     "temperature.gpu.tlimit": "46",
     "mig.mode.pending": "Disabled",
     "fabric.state": "Completed",
@@ -83,6 +84,8 @@ class Pretended:
     """Lines on stdout before the row with that number."""
     stderr: str = ""
     exit_code: int = 0
+    codes: dict[int, int] = field(default_factory=dict)
+    """Exit codes of single calls, by their number."""
     instead: str | None = None
     """Said instead of everything."""
     hangs_at: int = 0
@@ -126,7 +129,10 @@ class Pretended:
         return f"""#!/bin/sh
 log={q(str(folder / "calls"))}
 echo "$*" >>"$log"
-[ "$(wc -l <"$log")" = {self.hangs_at} ] && exec sleep 1000
+call=$(wc -l <"$log")
+[ "$call" = {self.hangs_at} ] && exec sleep 1000
+code={self.exit_code}
+case $call in {"".join(f"{at}) code={code} ;; " for at, code in self.codes.items())} esac
 {instead}
 row() {{
     line= IFS=,
@@ -156,11 +162,11 @@ case "$1" in
     {queries}
     }} {kill}
     printf '%s' {q(self.stderr)} >&2
-    exit {self.exit_code} ;;
---query-compute-apps=*process_name*) printf '%s' {q(self._listed(names=True))}; exit 0 ;;
---query-compute-apps=*) printf '%s' {q(self._listed(names=False))}; exit 0 ;;
--q) printf '%s' {q(self.status)}; exit 0 ;;
-nvlink) printf '%s' {q(self.links)}; exit 0 ;;
+    exit "$code" ;;
+--query-compute-apps=*process_name*) printf '%s' {q(self._listed(names=True))}; exit "$code" ;;
+--query-compute-apps=*) printf '%s' {q(self._listed(names=False))}; exit "$code" ;;
+-q) printf '%s' {q(self.status)}; exit "$code" ;;
+nvlink) printf '%s' {q(self.links)}; exit "$code" ;;
 esac
 exit 2
 """

@@ -87,7 +87,7 @@ def test_what_a_driver_does_not_report_is_said(host):
 
 READINGS = (
     *("power.draw", "power.default_limit", "enforced.power.limit", "clocks.current.sm", "clocks.max.sm"),
-    "temperature.memory",
+    *("temperature.memory", "fan.speed"),
 )
 """Columns from which no verdict follows: one alone that fails is a warning."""
 
@@ -154,6 +154,7 @@ def test_a_gpu_without_a_row_is_not_started_and_in_a_container_it_is_somebody_el
     assert [it.verdict for it in state.gpus] == ["healthy", "not started by the driver"]
     assert "nvidia-smi does not list it" in state.not_started[0]
     (tmp_path / "root/.dockerenv").touch()
+    (tmp_path / "root/dev/nvidia1").unlink()
     state = look(here)
     assert ([it.verdict for it in state.gpus], state.not_started) == (["healthy"], ())
 

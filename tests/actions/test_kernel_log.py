@@ -528,6 +528,33 @@ def test_servers_and_links_are_what_is_known_of_them_also_in_a_log_that_begins_l
     assert (quiet.file_servers, quiet.links_down) == ((), ())
 
 
+def test_a_log_with_a_gap_is_taken_as_far_as_it_is_kept_only_where_that_is_asked_for():
+    """Mutants: a gap accepted without being asked; `complete` that is True in spite of it."""
+    state = told("[9.0] usb 1-1: new device", this_boot=True)
+    assert isinstance(state.xids, Unknown)
+    assert isinstance(state.complete, Unknown)
+    kept = told("[9.0] usb 1-1: new device", this_boot=True, accept_gap=True)
+    assert (kept.xids, kept.oom, kept.sick_gpus, kept.hung_tasks) == ((), (), (), ())
+    assert kept.gap == "it is not known whether the log goes back to the last boot"
+    assert isinstance(kept.complete, Unknown)
+    assert (told("[9.0] usb 1-1: new device").gap, told("[9.0] usb 1-1: new device").complete) == ("", True)
+
+
+def test_a_gap_is_accepted_and_messages_that_cannot_be_placed_are_not():
+    """Mutants: `accept_gap` for messages whose time is not known, or for a text of no known form."""
+    text = "nvme nvme0: resetting"
+    asked = {"since": "2025-02-22T00:00:00Z", "accept_gap": True}
+    assert isinstance(told(text, **asked).xids, Unknown)
+    assert isinstance(told(NEW, **asked).xids, tuple)
+    assert isinstance(told("a text about something else", accept_gap=True).xids, Unknown)
+
+
+def test_a_log_that_cannot_be_read_has_neither_a_known_gap_nor_known_faults():
+    """Mutant: _unread without what is new in the State."""
+    state = kernel_log._unread(build(kernel_log.Args, {"accept_gap": True}), Unknown(why="no permission"))
+    assert all(isinstance(each, Unknown) for each in (state.gap, state.complete, state.taints, state.xids))
+
+
 def test_an_empty_text_is_searched_too_and_not_the_hosts_log():
     """A playbook may hand on what another step printed, which was nothing.  Mutant: ``if args.text``."""
     asked = kernel_log.probe(build(kernel_log.Args, {"text": ""}))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import ProbeError
 from engine.facts.gpu.health_query import OLD_REASONS, REASONS, GpuHealth, ask_health, read_health
-from engine.facts.gpu.model import Gpu, SmiReading
+from engine.facts.gpu.model import Gpu, GpuPresence, SmiReading
 from engine.facts.gpu.pci import PciReading, ask_pci, read_pci
 from engine.facts.gpu.smi_answer import SmiAnswer, SmiCondition
 from engine.facts.gpu.smi_answer import condition as smi_condition
@@ -72,13 +72,15 @@ class State:
     healthy: int = field(default=0, metadata={"about": "How many GPUs are healthy."})
     lost: tuple[str, ...] | Unknown = field(default=(), metadata={"about": "GPUs that have fallen off the bus."})
     not_started: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs on the bus that the driver or nvidia-smi does not have."}
+        default=(),
+        metadata={"about": "GPUs on the bus, or with a device node, that the driver or nvidia-smi does not have."},
     )
     need_reboot: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs for which the driver asks for something else than a reset."}
     )
     need_service: tuple[str, ...] | Unknown = field(
-        default=(), metadata={"about": "GPUs that go to the vendor: remapping failed, or too many SRAM errors."}
+        default=(),
+        metadata={"about": "GPUs that go to the vendor: remapping failed, too many SRAM errors, a corrupted infoROM."},
     )
     need_reset: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs that require a reset according to the driver."}
@@ -114,6 +116,12 @@ class State:
     )
     limited: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs whose power limit is set below the default."}
+    )
+    held_back: tuple[str, ...] | Unknown = field(
+        default=(),
+        metadata={
+            "about": "GPUs whose power limit is more than a quarter below the default, or below that of an equal GPU."
+        },
     )
     not_in_fabric: tuple[str, ...] | Unknown = field(
         default=(), metadata={"about": "GPUs whose registration with the NVLink fabric is not complete."}
@@ -155,18 +163,19 @@ def probe(args: Args) -> Probe[State]:
     bus, versions, present = yield ask_pci(), ask_module("nvidia", LIBRARY), ask_presence()
     pci = read_pci(bus)
     module = _module(versions)
-    if read_presence(present).absent and not (isinstance(module, KernelModule) and module.loaded):
+    presence = read_presence(present)
+    if presence.absent and not (isinstance(module, KernelModule) and module.loaded):
         return Absent(why="no NVIDIA GPU", state=State(missing=args.expect_gpus, boot_id=pci.boot_id))
     unloaded = isinstance(module, KernelModule) and not module.loaded and isinstance(pci.cards, Unknown)
     if unloaded and pci.devices and not pci.nodes:
         said = "the NVIDIA driver is not loaded; nvidia-smi, which would load it, was not run"
-        return _state(args, pci, module, SmiAnswer(condition=SmiCondition.NO_DRIVER, why=said), None, {})
+        return _state(args, pci, presence, module, SmiAnswer(condition=SmiCondition.NO_DRIVER, why=said), None, {})
     done: Completed = yield ask_health()
     try:
         reading, health = read_gpus(done), read_health(done)
-        return _state(args, pci, module, smi_condition(done), reading, health)
+        return _state(args, pci, presence, module, smi_condition(done), reading, health)
     except ProbeError as error:
-        return _state(args, pci, module, smi_condition(done, str(error)), None, {})
+        return _state(args, pci, presence, module, smi_condition(done, str(error)), None, {})
 
 
 def _module(done: Completed) -> KernelModule | Unknown:
@@ -188,6 +197,7 @@ def _buses(verdicts: Iterable[GpuVerdict], counts: Callable[[GpuVerdict], bool])
 def _state(
     args: Args,
     pci: PciReading,
+    presence: GpuPresence,
     module: KernelModule | Unknown,
     smi: SmiAnswer,
     reading: SmiReading | None,
@@ -205,8 +215,10 @@ def _state(
             health=health,
             lost=reading.lost if reading else (),
             lost_in_log=args.lost,
+            bad_inforom=reading.bad_inforom if reading else (),
             cards=pci.cards,
-            container=pci.container,
+            other_drivers=sum(device.kind == "gpu" for device in pci.devices) - len(devices),
+            presence=presence,
         )
     )
     listed = rows if isinstance(rows, Unknown) else len(rows)
@@ -238,6 +250,7 @@ def _state(
         braked=_slow(rows, health, "hardware power brake"),
         capped=_slow(rows, health, "software power cap"),
         limited=_limited(rows, health),
+        held_back=_held_back(rows, health),
         **_lists(found, pci, rows),
     )
 
@@ -315,8 +328,31 @@ def _limited(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -
     return tuple(found)
 
 
+HELD_BACK = 0.75
+"""Of the usual power limit: a GPU with less is named, as a job over several GPUs waits for the slowest."""
+
+
+def _held_back(rows: tuple[Gpu, ...] | Unknown, health: Mapping[str, GpuHealth]) -> tuple[str, ...] | Unknown:
+    if isinstance(rows, Unknown):
+        return rows
+    limits = {gpu.index: health.get(str(gpu.index), GpuHealth()).power_limit for gpu in rows}
+    found = []
+    for gpu in rows:
+        equals = [limits[other.index] for other in rows if gpu.name and other.name == gpu.name]
+        usual = [health.get(str(gpu.index), GpuHealth()).power_default, *equals]
+        most = max((watts for watts in usual if isinstance(watts, float)), default=0.0)
+        limit = limits[gpu.index]
+        if isinstance(limit, float) and limit < HELD_BACK * most:
+            found.append(f"GPU {gpu.index} ({gpu.bus_id}): {limit:.0f} W of {most:.0f} W")
+    return tuple(found)
+
+
 def _short(gpu: GpuVerdict) -> str:
-    return f"GPU {gpu.index} ({gpu.bus_id})" if not isinstance(gpu.index, Unknown) else f"GPU {gpu.bus_id or gpu.uuid}"
+    return (
+        f"GPU {gpu.index} ({gpu.bus_id})"
+        if not isinstance(gpu.index, Unknown)
+        else f"GPU {gpu.bus_id or gpu.uuid or gpu.name}"
+    )
 
 
 def _missing(args: Args, on_bus: int, listed: int | Unknown, *, container: bool) -> int | Unknown:

@@ -183,7 +183,9 @@ def _no_links(found: Mapping[str, QuerySection]) -> Unknown:
 
 def _with_links(gpus: Sequence[GpuLinks], section: QuerySection) -> tuple[GpuLinks, ...] | Unknown:
     """*gpus* with their links; Unknown where nvidia-smi does not say which there are."""
-    if section.exit_code != 0 and not _NONE.search(" ".join((*section.lines, *section.stderr))):
+    named = {match[1] for line in section.lines if (match := _GPU.match(line))}
+    whole = section.exit_code == 0 or (section.answered and named >= {gpu.index for gpu in gpus})
+    if not whole and not _NONE.search(" ".join((*section.lines, *section.stderr))):
         return Unknown(why=reason(section.exit_code, (*section.lines, *section.stderr)))
     up: dict[str, list[int]] = {}
     down: dict[str, list[int]] = {}

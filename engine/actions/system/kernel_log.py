@@ -75,6 +75,13 @@ class Args:
             "later is not."
         },
     )
+    accept_gap: bool = field(
+        default=False,
+        metadata={
+            "about": "Take a log that does not cover the whole period for all there is: what it lacks is absent "
+            "instead of unknown, and `gap` says what is not covered. For where the present state tells the rest."
+        },
+    )
     signatures: Mapping[str, Json] = field(
         default_factory=dict,
         metadata={
@@ -171,8 +178,9 @@ def _state(args: Args, reading: KernelLog) -> State:
     inside = _inside(reading.messages, low, high) if bounded else reading.messages
     current = since_boot(inside, reading.clock.boot)
     inside = current if args.this_boot else inside
-    blind = _blind(args, reading, low, bounded=bounded)
-    current_blind = _blind(replace(args, this_boot=True), reading, low, bounded=True) if bounded else blind
+    unusable, gap = _unusable(reading, bounded=bounded), _gap(args, reading, low, bounded=bounded)
+    current_gap = _gap(replace(args, this_boot=True), reading, low, bounded=True) if bounded else gap
+    blind, current_blind = (unusable or (None if args.accept_gap else each) for each in (gap, current_gap))
     kills = oom_kills(inside)
     whose = sort_kills(kills, args.victims)
     matches, counts, found = _signatures(args, inside, blind)
@@ -215,6 +223,9 @@ def _state(args: Args, reading: KernelLog) -> State:
         counts=counts,
         found=found,
         sources=reading.sources,
+        gap=gap.why if gap else "",
+        complete=unusable or gap or True,
+        taints=_taints(reading.taint),
         begins=_moment(reading.begins),
         ends=_moment(reading.ends),
         read_at=Unknown(why="this host does not report the time") if reading.clock.now is None else reading.clock.now,
@@ -261,16 +272,31 @@ def _booted_ago(clock: HostClock) -> float | Unknown:
     return max(0.0, clock.now - clock.boot)
 
 
-def _blind(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknown | None:
-    """Why finding nothing would not mean that there was nothing."""
+_TAINTS = {4: "machine check", 5: "bad page", 7: "oops", 14: "soft lockup"}
+"""Bits of /proc/sys/kernel/tainted that the kernel sets for a fault (Documentation/admin-guide/tainted-kernels.rst)."""
+
+
+def _taints(bits: int | None) -> tuple[str, ...] | Unknown:
+    if bits is None:
+        return Unknown(why="/proc/sys/kernel/tainted cannot be read")
+    return tuple(word for bit, word in _TAINTS.items() if bits >> bit & 1)
+
+
+def _unusable(reading: KernelLog, *, bounded: bool) -> Unknown | None:
+    """Why it is not even known what the log has of the period."""
     if not reading.understood:
         return Unknown(why="no line of the text is in a form of the kernel's log that is known")
+    if bounded and any(message.at is None for message in reading.messages):
+        return Unknown(why="the time of some messages cannot be determined")
+    return None
+
+
+def _gap(args: Args, reading: KernelLog, low: float, *, bounded: bool) -> Unknown | None:
+    """Why finding nothing would not mean that there was nothing: what is present in the log is present all the same."""
     if reading.missed:
         return Unknown(why=f"the journal missed {plural(reading.missed, 'message')} of the kernel")
     if not bounded:
         return _not_since_boot(reading) if args.this_boot else None
-    if any(message.at is None for message in reading.messages):
-        return Unknown(why="the time of some messages cannot be determined")
     if reading.begins is None:
         return Unknown(why="it is not known since when the log is complete")
     whole = args.this_boot and reaches_boot(reading)

@@ -10,8 +10,9 @@ for device in "$1"/sys/bus/pci/devices/*; do
 done
 case $(readlink "$1/proc/self/ns/pid") in 'pid:[4026531836]') echo machine ;; esac # PROC_PID_INIT_INO of linux/proc_ns.h: the first one
 for mark in /.dockerenv /run/.containerenv /run/systemd/container; do [ ! -e "$1$mark" ] || echo container; done
+# a directory is what Docker makes of a node that the machine does not have
 for node in "$1"/dev/nvidia[0-9]*; do
-    [ -e "$node" ] && echo "node ${node#"$1"}"
+    [ -e "$node" ] && [ ! -d "$node" ] && echo "node ${node#"$1"}"
 done
 PATH="$PATH:/usr/bin:/usr/local/nvidia/bin:/usr/lib/wsl/lib"
 if command -v nvidia-smi >/dev/null; then echo tool; fi

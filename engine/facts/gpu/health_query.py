@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.facts.gpu.clock_reasons import reasons_in
 from engine.facts.gpu.smi_markers import says_nothing
-from engine.facts.gpu.smi_output import missing, number, reason, row, sections, word
+from engine.facts.gpu.smi_output import REFUSED, QuerySection, missing, not_answered, number, row, sections, word
 from engine.facts.gpu.smi_parser import by_bus
 from engine.facts.gpu.smi_query import ask_gpus, bus_id
 from engine.values.command import Command, Completed
@@ -27,6 +27,7 @@ GROUPS = (
     f"{REASONS}/{OLD_REASONS}",
     "power.draw,enforced.power.limit,power.default_limit,clocks.current.sm,clocks.max.sm",
     "temperature.memory",
+    "fan.speed",
     "temperature.gpu.tlimit",
     "mig.mode.pending",
     "fabric.state,fabric.status",
@@ -97,10 +98,10 @@ def read_health(done: Completed) -> Mapping[str, GpuHealth]:
     """The index of each GPU to its health.  Raises ProbeError where nvidia-smi was not asked at all."""
     values: dict[str, dict[str, str]] = {}
     refused: set[str] = set()
-    failed: dict[str, str] = {}
     buses: dict[str, str] = {}
     licenses: dict[str, str] = {}
-    for section in sections(done):
+    found = sections(done)
+    for section in found:
         if section.name == "gpus":
             for line in section.lines:
                 if cells := row(line, section.fields, "name"):
@@ -111,26 +112,23 @@ def read_health(done: Completed) -> Mapping[str, GpuHealth]:
         if section.name != "part":
             continue
         columns = section.fields[1:]
-        if section.exit_code == 2:
+        if section.exit_code == REFUSED:
             refused |= {*columns} if len(columns) == 1 else set()
-        elif section.exit_code != 0:
-            failed |= dict.fromkeys(columns, reason(section.exit_code, ()))
         for cells in (row(line, section.fields, "") for line in section.lines):
             if cells and cells[0] in values:
                 values[cells[0]] |= dict(zip(columns, cells[1:], strict=True))
-    refused -= {REASONS} if any(OLD_REASONS in value for value in values.values()) else set()
     if len(values) == len(licenses) == 1:  # in some guests the columns have no bus id
         licenses = dict.fromkeys(buses.values(), *licenses.values())
     for index, asked in values.items():
         asked |= {"license": licenses[buses[index]]} if buses[index] in licenses else {}
-    return {index: _health(found, refused, failed) for index, found in values.items()}
+    return {index: _health(asked, refused, found) for index, asked in values.items()}
 
 
-def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, str]) -> GpuHealth:
+def _health(values: Mapping[str, str], refused: set[str], found: Sequence[QuerySection]) -> GpuHealth:
     def read(column: str, convert: Callable[[str], T | Unknown]) -> T | Unknown:
         if column in values:
             return convert(values[column])
-        return Unknown(why=failed[column]) if column in failed else NOT_REPORTED
+        return not_answered(found, column, refused=NOT_REPORTED)
 
     return GpuHealth(
         ecc_volatile=read("ecc.errors.uncorrected.volatile.total", number),
@@ -142,7 +140,7 @@ def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, s
         link_gen_max=read("pcie.link.gen.max", number),
         link_width=read("pcie.link.width.current", number),
         link_width_max=read("pcie.link.width.max", number),
-        reasons=read(REASONS if REASONS in values else OLD_REASONS, reasons_in),
+        reasons=read(OLD_REASONS if REASONS in refused or OLD_REASONS in values else REASONS, reasons_in),
         power_draw=read("power.draw", number),
         power_limit=read("enforced.power.limit", number),
         power_default=read("power.default_limit", number),
@@ -153,9 +151,9 @@ def _health(values: Mapping[str, str], refused: set[str], failed: Mapping[str, s
         mig_pending=read("mig.mode.pending", word),
         fabric_state=read("fabric.state", word),
         fabric_status=read("fabric.status", word),
-        license=read("license", word),
+        license=word(values["license"]) if "license" in values else NOT_REPORTED,
         not_applicable=tuple(column for column, value in values.items() if value and says_nothing(value)),
-        not_reported=tuple(sorted(refused)),
+        not_reported=tuple(sorted(refused - ({REASONS} if OLD_REASONS in values else set()))),
     )
 
 

@@ -111,6 +111,8 @@ class SmiReading:
     """What it complained about beside the rows that it did print."""
     lost: tuple[str, ...] = ()
     """Bus ids of GPUs that it calls lost or fallen off the bus."""
+    bad_inforom: tuple[str, ...] = ()
+    """Bus ids of GPUs whose infoROM, the board's own record, is corrupted."""
     apps: tuple[ComputeProcess, ...] | Unknown = NOT_ASKED
 
 
@@ -135,20 +137,27 @@ class GpuPresence:
     all_processes: bool = True
     """Whether /proc shows every process of the machine; in another pid namespace than the first it does not."""
 
-    def unlisted(self, listed: Iterable[str]) -> tuple[str, ...]:
-        """Bus ids of GPUs on the bus that are not in *listed*, the bus ids of all rows (empty where a row has none).
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Bus ids of GPUs that are this host's: all on the bus; of a container those whose device node it has."""
+        if not self.container:
+            return self.on_bus
+        return tuple(bus for bus, minor in self.minors.items() if node_path(minor) in self.nodes)
 
-        None in a container, which may be given a part of the GPUs.
-        """
+    def unlisted(self, listed: Iterable[str]) -> tuple[str, ...]:
+        """Bus ids of ``given`` that are not in *listed*, the bus ids of all rows (empty where a row has none)."""
         rows = tuple(listed)
-        if self.container or len(rows) >= len(self.on_bus):
-            return ()
-        return tuple(sorted({*self.on_bus} - {*rows}))
+        return () if len(rows) >= len(self.given) else tuple(sorted({*self.given} - {*rows}))
 
     @property
     def absent(self) -> bool:
         """Whether it is proven that there is no NVIDIA GPU."""
         return self.probed and not self.pci and not self.nodes and not self.tool
+
+
+def node_path(minor: int) -> str:
+    """The device node of the GPU with this number in the driver, which is not its index in nvidia-smi."""
+    return f"/dev/nvidia{minor}"
 
 
 def bus_id(value: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from engine.errors import ProbeError
 from engine.facts.gpu.model import Gpu
-from engine.facts.gpu.smi_output import SCRIPT_HEAD, SMI, hung, number, row, sections
+from engine.facts.gpu.smi_output import SCRIPT_HEAD, SMI, QuerySection, hung, number, row, sections
 from engine.shell import script
 from engine.values.command import Command, Completed, read_script
 from engine.values.types import Unknown
@@ -52,7 +52,8 @@ def read_links(done: Completed) -> Links:
     kinds, links, fabric = found.get("kinds"), found.get("links"), found.get("fabric")
     rows = [row(line, _FIELDS, "") for line in kinds.lines] if kinds else []
     linked: tuple[str, ...] | Unknown = Unknown(why="nvidia-smi does not say which NVLinks are active")
-    if links and (links.exit_code == 0 or _NO_LINKS.search(" ".join((*links.lines, *links.stderr)))):
+    uuids = {item[1] for item in rows if item}
+    if links and (_every_gpu_said(links, uuids) or _NO_LINKS.search(" ".join((*links.lines, *links.stderr)))):
         linked = _linked(links.lines)
     return Links(
         linked=linked,
@@ -60,6 +61,12 @@ def read_links(done: Completed) -> Links:
         switches=bool(fabric and "switch" in fabric.lines),
         fabric_manager=bool(fabric and "manager" in fabric.lines),
     )
+
+
+def _every_gpu_said(links: QuerySection, uuids: set[str]) -> bool:
+    """Whether no GPU is left out: with a warning, or a GPU that is lost, the answer may end early."""
+    named = {match[1] for line in links.lines if (match := _GPU.match(line))}
+    return links.exit_code == 0 or (links.answered and bool(named) and named >= uuids)
 
 
 def _linked(lines: Iterable[str]) -> tuple[str, ...]:

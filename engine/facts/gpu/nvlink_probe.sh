@@ -1,5 +1,5 @@
 gpus kinds "$1"
-case $rc in 0|2|6|14|15) ask links '' nvlink -s ;; esac
+! usable || ask links '' nvlink -s
 echo "$frame begin fabric"
 for device in /proc/driver/nvidia-nvswitch/devices/*; do [ -e "$device" ] && echo switch; done
 for file in /proc/[0-9]*/comm; do

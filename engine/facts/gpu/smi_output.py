@@ -24,8 +24,20 @@ _FENCE = re.compile(r"\A#: runbook( [0-9a-f-]{36})? begin ")
 SMI = "nvidia-smi"
 """What hangs with a driver that hangs (``Command.hangs``)."""
 
-SCRIPT_HEAD = REALLY + script(__package__, "smi_run")
-"""Each query runs once, with nothing on stdin; the frame lines let both streams be separated afterwards."""
+REFUSED = 2
+"""nvidia-smi's exit code for a query that it does not know, such as one for a field of newer drivers."""
+
+USABLE = (0, REFUSED, 6, 14, 15)
+"""Exit codes of an nvidia-smi that works: what is wrong is the query, or one GPU, and more queries may follow."""
+
+SCRIPT_HEAD = (
+    REALLY
+    + f"usable() {{ case $rc in {'|'.join(map(str, USABLE))}) ;; *) return 1 ;; esac; }}\n"
+    + script(__package__, "smi_run")
+)
+"""Each query runs once, with nothing on stdin; the frame lines let both streams be separated afterwards.
+
+``usable`` says whether the last query's exit code, in rc, is one of USABLE."""
 
 _MARKER = re.compile(
     r"\[.*\]?|.*\]|n/?a|err!?|unknown|unknown error|not supported|not found|not available|gpu (requires reset|is lost)"
@@ -66,6 +78,11 @@ class QuerySection:
     stderr: tuple[str, ...] = ()
     exit_code: int | None = None
     """None: the query did not come to its end."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the query was taken and its rows count, also where some GPU has none or a warning."""
+        return self.exit_code in USABLE and self.exit_code != REFUSED
 
 
 def sections(done: Completed) -> tuple[QuerySection, ...]:
@@ -128,6 +145,17 @@ def reason(exit_code: int | None, said: Sequence[str]) -> str:
     elif not plain:
         plain = f"exit code {exit_code}"
     return f"nvidia-smi: {plain}" + (f": {'; '.join(said[:3])}" if said else "")
+
+
+def not_answered(found: Sequence[QuerySection], column: str, *, refused: Unknown) -> Unknown:
+    """Why *column* has no value: *refused* where nvidia-smi does not know it; else a query failed, or was not made."""
+    asked = [section for section in found if column in section.fields]
+    if any(section.exit_code == REFUSED and len(section.fields) <= 2 for section in asked):  # the index, and itself
+        return refused
+    if failed := [section for section in asked if section.exit_code != REFUSED]:
+        return Unknown(why=reason(failed[-1].exit_code, ()))
+    broken = [reason(section.exit_code, ()) for section in found if section.exit_code not in USABLE]
+    return Unknown(why="nvidia-smi was not asked for it" + (f", as a query failed ({broken[0]})" if broken else ""))
 
 
 def row(line: str, fields: Sequence[str], free: str) -> tuple[str, ...] | None:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from engine.errors import ProbeError
 from engine.facts.gpu.model import NOT_ASKED, ComputeProcess, Gpu, SmiReading, bus_id, bus_ids
 from engine.facts.gpu.smi_markers import faults, lists_no_processes, says_nothing, unfilled_columns
-from engine.facts.gpu.smi_output import QuerySection, hung, marker, missing, number, reason, row, sections, word
+from engine.facts.gpu.smi_output import (
+    USABLE,
+    QuerySection,
+    hung,
+    marker,
+    missing,
+    not_answered,
+    number,
+    reason,
+    row,
+    sections,
+    word,
+)
 from engine.values.command import Completed
 from engine.values.types import Unknown
 
 T = TypeVar("T")
 
 _LOST = re.compile(r"is lost|fallen off the bus|reboot the system", re.IGNORECASE)
+_INFOROM = re.compile(r"infoROM is corrupted", re.IGNORECASE)
 _NEEDS_RESET = re.compile(r"requires reset", re.IGNORECASE)
 _IS_GPU = re.compile(r"[0-9]{1,4} ?, ?(?:GPU-|\[|N/A|ERR!|Unknown)", re.ASCII)
 _IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
@@ -38,7 +51,7 @@ def read_gpus(done: Completed) -> SmiReading:
     rows, errors = _gpu_rows(done, found)
     for part in (section for section in found if section.name == "part"):
         rows = _joined(rows, part)
-    gpus = tuple(map(_gpu, rows))
+    gpus = tuple(_gpu(values, found) for values in rows)
     for section in found:
         if section.name == "status":
             gpus = _with_status(gpus, section)
@@ -47,7 +60,9 @@ def read_gpus(done: Completed) -> SmiReading:
             gpus, errors = tuple(_seen_again(gpu, again) for gpu in gpus), (*errors, *more)
     listed, more = _listed(found, tuple(gpu.uuid for gpu in gpus if gpu.uuid and lists_no_processes(gpu.name)))
     errors = tuple(dict.fromkeys((*errors, *more)))
-    return SmiReading(gpus=gpus, errors=errors, lost=_lost(errors), apps=listed)
+    return SmiReading(
+        gpus=gpus, errors=errors, lost=_named(errors, _LOST), bad_inforom=_bad_inforom(gpus, errors), apps=listed
+    )
 
 
 def _gpu_rows(done: Completed, found: Iterable[QuerySection]) -> tuple[list[dict[str, str]], tuple[str, ...]]:
@@ -114,9 +129,12 @@ def _joined(rows: list[dict[str, str]], part: QuerySection) -> list[dict[str, st
     return [{**each, **by_index.get(each["index"], {})} for each in rows]
 
 
-def _gpu(values: Mapping[str, str]) -> Gpu:
+def _gpu(values: Mapping[str, str], found: Sequence[QuerySection]) -> Gpu:
+    def maybe(column: str, read: Callable[[str], T | Unknown]) -> T | Unknown:
+        return read(values[column]) if column in values else not_answered(found, column, refused=NOT_ASKED)
+
     uuid = values["uuid"]
-    mig = _maybe(values, "mig.mode.current", word)
+    mig = maybe("mig.mode.current", word)
     busy = number(values["utilization.gpu"], most=100)
     never = unfilled_columns(values)
     if "utilization.gpu" in never:
@@ -130,29 +148,25 @@ def _gpu(values: Mapping[str, str]) -> Gpu:
         uuid=uuid if uuid.startswith("GPU-") else "",
         bus_id=bus_id(values.get("pci.bus_id", "")),
         name="" if marker(values["name"]) else values["name"],
-        driver=_maybe(values, "driver_version", word),
-        persistence=_maybe(values, "persistence_mode", _yes),
-        memory_used=_maybe(values, "memory.used", number),
-        memory_total=_maybe(values, "memory.total", number),
+        driver=maybe("driver_version", word),
+        persistence=maybe("persistence_mode", _yes),
+        memory_used=maybe("memory.used", number),
+        memory_total=maybe("memory.total", number),
         utilization=busy,
         samples=(busy,),
-        temperature=_maybe(values, "temperature.gpu", number),
-        pstate=_maybe(values, "pstate", word),
-        compute_mode=_maybe(values, "compute_mode", word),
+        temperature=maybe("temperature.gpu", number),
+        pstate=maybe("pstate", word),
+        compute_mode=maybe("compute_mode", word),
         mig=mig,
-        ecc=_maybe(values, "ecc.mode.current", word),
-        recovery_action=_maybe(values, "gpu_recovery_action", word),
-        requires_reset=_needs_reset(values),
-        remap_pending=_maybe(values, "remapped_rows.pending", _yes),
-        remap_failed=_maybe(values, "remapped_rows.failure", _yes),
-        retire_pending=_maybe(values, "retired_pages.pending", _yes),
+        ecc=maybe("ecc.mode.current", word),
+        recovery_action=maybe("gpu_recovery_action", word),
+        requires_reset=_needs_reset(values, found),
+        remap_pending=maybe("remapped_rows.pending", _yes),
+        remap_failed=maybe("remapped_rows.failure", _yes),
+        retire_pending=maybe("retired_pages.pending", _yes),
         untold=never,
         faults=faults(values),
     )
-
-
-def _maybe(values: Mapping[str, str], field: str, read: Callable[[str], T | Unknown]) -> T | Unknown:
-    return read(values[field]) if field in values else NOT_ASKED
 
 
 def _yes(value: str) -> bool | Unknown:
@@ -165,11 +179,15 @@ def _yes(value: str) -> bool | Unknown:
     return missing(value)
 
 
-def _needs_reset(values: Mapping[str, str]) -> bool | Unknown:
+def _needs_reset(values: Mapping[str, str], found: Sequence[QuerySection]) -> bool | Unknown:
     """The driver's own word: its marker in any column, else the recovery action that it asks for."""
     if any(_NEEDS_RESET.search(value) for value in values.values()):
         return True
-    action = values.get("gpu_recovery_action", "")
+    action = values.get("gpu_recovery_action")
+    if action is None:
+        status = [section for section in found if section.name == "status" and section.exit_code in USABLE]
+        not_known = SILENT if status else Unknown(why="nvidia-smi -q was not asked, or failed")
+        return not_answered(found, "gpu_recovery_action", refused=not_known)
     if marker(action):
         return SILENT
     return "reset" in action.lower()
@@ -232,7 +250,7 @@ def _listed(
     if silent:
         rows = [values for values in rows if not says_nothing(", ".join(values.values()))]
         errors = tuple(error for error in errors if not says_nothing(error))
-    if errors and not rows:
+    if not rows and not all(map(_INFOROM.search, errors)):
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
     unlisted = (ComputeProcess(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
     lines = [line.split(" ", 2) for section in found if section.name == "names" for line in section.lines]
@@ -252,5 +270,12 @@ def _app(values: Mapping[str, str], names: Mapping[str, tuple[str, str]]) -> Com
     )
 
 
-def _lost(errors: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for line in errors if _LOST.search(line) for text in bus_ids(line)))
+def _named(errors: tuple[str, ...], pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """The bus ids in those of *errors* that *pattern* finds."""
+    return tuple(dict.fromkeys(bus for line in errors if pattern.search(line) for bus in bus_ids(line)))
+
+
+def _bad_inforom(gpus: Sequence[Gpu], errors: tuple[str, ...]) -> tuple[str, ...]:
+    """The bus ids of GPUs whose infoROM is corrupted; an only GPU is meant also where the warning names none."""
+    only = tuple(gpu.bus_id for gpu in gpus if gpu.bus_id and len(gpus) == 1)
+    return _named(errors, _INFOROM) or (only if any(map(_INFOROM.search, errors)) else ())

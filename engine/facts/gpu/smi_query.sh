@@ -3,7 +3,7 @@ shift 5
 each() {  # fields with commas between them: asked for one by one
     left=$1
     while [ -n "$left" ]; do
-        case $rc in 0|2|6|14|15) ;; *) return ;; esac
+        usable || return 0
         gpus part "index,${left%%,*}"
         case $left in *,*) left=${left#*,} ;; *) left= ;; esac
     done
@@ -14,7 +14,7 @@ grouped() {  # groups of fields, one a parameter; behind a slash what an older n
     gpus part "index$whole"
     [ "$rc" = 2 ] || return
     for group in "$@"; do
-        case $rc in 0|2|6|14|15) ;; *) return ;; esac
+        usable || return 0
         gpus part "index,${group%%/*}"
         [ "$rc" = 2 ] || continue
         case $group in
@@ -37,29 +37,25 @@ if [ $rc = 2 ]; then  # a field that this nvidia-smi does not know: ask for the 
         IFS=,
         for one in $others; do
             case ",index,$small," in *",$one,"*) continue ;; esac
-            case $rc in 0|2) gpus part "index,$one" ;; esac
+            ! usable || gpus part "index,$one"
         done
         unset IFS
-        case $rc in 0|2) whole status -q; asked=1 ;; esac
+        if usable; then whole status -q; asked=1; fi
     fi
 fi
-case $rc in
-    0|2|6|14|15) ;;
-    *)  # it does not work, and is not asked again: what a second probe was to tell is not known
-        [ -z "$interval" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
-        exit 0 ;;
-esac
+if ! usable; then  # it is not asked again: what a second probe was to tell is not known
+    [ -z "$interval" ] || printf '%s begin again index,uuid,utilization.gpu\n\n%s end %s\n' "$frame" "$frame" "$rc"
+    exit 0
+fi
 if [ $# -gt 0 ]; then
     grouped "$@"
-    if [ -z "$asked" ] && virtual; then
-        case $rc in 0|2) whole status -q ;; esac
-    fi
+    if [ -z "$asked" ] && usable && virtual; then whole status -q; fi
 fi
 times=${interval#* } interval=${interval% *}
 while [ -n "$interval" ] && [ "$times" -gt 0 ]; do
     sleep "$interval"
     gpus again index,uuid,utilization.gpu
-    case $rc in 0|2|6|14|15) ;; *) break ;; esac
+    usable || break
     times=$((times - 1))
 done
 if [ -n "$apps" ]; then listed "$apps"; fi

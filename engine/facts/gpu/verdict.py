@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.facts.gpu.clock_reasons import HARDWARE, WARM
 from engine.facts.gpu.health_query import NOT_REPORTED, GpuHealth
-from engine.facts.gpu.model import NOT_ASKED, Gpu
+from engine.facts.gpu.model import NOT_ASKED, Gpu, GpuPresence, node_path
 from engine.facts.gpu.pci import PciDevice
 from engine.facts.gpu.smi_parser import SILENT
-from engine.values.types import Unknown
+from engine.values.types import Unknown, plural
 
 
 class Condition(StrEnum):
@@ -61,7 +61,7 @@ class GpuVerdict:
 
     def __str__(self) -> str:
         label = f"GPU {self.index}" if not isinstance(self.index, Unknown) else "GPU"
-        return f"{label} ({self.bus_id or self.uuid}): {self.verdict}" + (
+        return f"{label} ({self.bus_id or self.uuid or self.name}): {self.verdict}" + (
             f" ({'; '.join(self.why)})" if self.why else ""
         )
 
@@ -80,31 +80,77 @@ class Seen:
     """Bus ids that nvidia-smi calls lost."""
     lost_in_log: Collection[str] = ()
     """Bus ids that the kernel's messages call lost."""
+    bad_inforom: Collection[str] = ()
+    """Bus ids whose infoROM nvidia-smi calls corrupted."""
     cards: Collection[str] | Unknown = ()
     """Bus ids in the driver's own table."""
-    container: bool = False
+    other_drivers: int = 0
+    """GPUs on the bus that a driver of another kind has, whose device nodes may still be there."""
+    presence: GpuPresence = field(default_factory=lambda: GpuPresence(pci=0))
+    """The device nodes, and which GPU has which."""
+
+    @property
+    def container(self) -> bool:
+        """Whether the host is a container, which sees the whole bus."""
+        return self.presence.container
 
 
 def verdicts(seen: Seen) -> tuple[GpuVerdict, ...]:
-    """A verdict for each GPU that the bus or nvidia-smi shows, in the order of bus ids."""
+    """A verdict for each GPU that the bus, a device node or nvidia-smi shows, in the order of bus ids."""
     rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
     by_bus = {gpu.bus_id: gpu for gpu in rows if gpu.bus_id}
-    of_bus = [_of(bus, by_bus.get(bus), seen) for bus in sorted({*by_bus, *seen.lost, *_expected(seen)})]
-    return (*of_bus, *(_of("", gpu, seen) for gpu in rows if not gpu.bus_id))
+    nameless = [gpu for gpu in rows if not gpu.bus_id]
+    buses = {*by_bus, *seen.lost, *_expected(seen)}
+    without_row = [bus for bus in buses - {*by_bus} if not _is_lost(bus, seen)]
+    if nameless and len(nameless) >= len(without_row):  # they are the same GPUs
+        buses -= {*without_row}
+    of_bus = (_of(bus, by_bus.get(bus), seen) for bus in sorted(buses))
+    return (*of_bus, *(_of("", gpu, seen) for gpu in nameless), *_only_nodes(seen, buses - {*by_bus}))
 
 
 def _expected(seen: Seen) -> Collection[str]:
     """Bus ids of GPUs that the host has.
 
-    A container sees the whole bus, and the messages of the whole host; of GPUs without a row those count that the
-    driver's table has there and that are lost, or all of that table where nvidia-smi gave no row at all.
+    A container sees the whole bus, and the messages of the whole host; of GPUs without a row those count whose device
+    node it has, those that the driver's table has there and that are lost, or all of that table where nvidia-smi gave
+    no row at all.
     """
     if not seen.container:
         return {*seen.devices, *seen.lost_in_log}
     own = {bus for bus in seen.devices if isinstance(seen.cards, Unknown) or bus in seen.cards}
     if isinstance(seen.gpus, Unknown):
         return own
-    return {bus for bus in own if seen.devices[bus].gone is True or bus in seen.lost_in_log}
+    lost = {bus for bus in own if seen.devices[bus].gone is True or bus in seen.lost_in_log}
+    return {*lost, *seen.presence.given}
+
+
+def _is_lost(bus: str, seen: Seen) -> bool:
+    device = seen.devices.get(bus)
+    return (device is not None and device.gone is True) or bus in seen.lost or bus in seen.lost_in_log
+
+
+def _only_nodes(seen: Seen, without_row: Collection[str]) -> Iterator[GpuVerdict]:
+    """GPUs of which nothing but a device node shows; nodes are counted where the driver does not say whose they are."""
+    if isinstance(seen.gpus, Unknown):
+        return
+    minors = seen.presence.minors
+    loose = [node for node in seen.presence.nodes if node not in map(node_path, minors.values())]
+    theirs = sum(gpu.bus_id not in minors for gpu in seen.gpus) + sum(bus not in minors for bus in without_row)
+    why = f"nvidia-smi lists {len(seen.gpus)} of {plural(len(seen.presence.nodes), 'GPU')} that have a device node"
+    for node in loose[theirs + seen.other_drivers :]:
+        yield GpuVerdict(
+            bus_id="",
+            index=_UNLISTED,
+            uuid="",
+            name=node if not theirs else "with a device node",
+            verdict=str(Condition.NOT_STARTED),
+            conditions=(str(Condition.NOT_STARTED),),
+            why=(f"{why} ({', '.join(seen.presence.nodes)})",),
+            not_checked=(),
+        )
+
+
+_UNLISTED = Unknown(why="nvidia-smi does not list it")
 
 
 def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
@@ -113,6 +159,11 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
     found = dict(_on_the_bus(bus, device, gpu, seen))
     if gpu:
         found |= dict(_of_row(gpu)) | dict(_of_health(gpu, health))
+    if gpu and health and (lacking := _only_here(gpu, health, seen)):
+        also = f"{found[Condition.ONE_VALUE]}; " if Condition.ONE_VALUE in found else ""
+        found[Condition.ONE_VALUE] = f"{also}{', '.join(lacking)}: [N/A], unlike equal GPUs of this host"
+    if bus in seen.bad_inforom:
+        found.setdefault(Condition.BROKEN, "its infoROM, the board's own record, is corrupted")
     if device and device.narrow is True:
         found.setdefault(Condition.NARROW, f"{device.width} lanes of {device.width_max}")
     conditions = tuple(condition for condition in Condition if condition in found)
@@ -120,7 +171,7 @@ def _of(bus: str, gpu: Gpu | None, seen: Seen) -> GpuVerdict:
     unknown = gpu is None or any(not _normally_missing(gpu, value) for _, value in missing)
     return GpuVerdict(
         bus_id=bus,
-        index=gpu.index if gpu else Unknown(why="nvidia-smi does not list it"),
+        index=gpu.index if gpu else _UNLISTED,
         uuid=gpu.uuid if gpu else "",
         name=(gpu.name if gpu else "") or (device.model if device else ""),
         verdict=str(conditions[0]) if conditions else "unknown" if unknown else "healthy",
@@ -138,11 +189,25 @@ def _on_the_bus(bus: str, device: PciDevice | None, gpu: Gpu | None, seen: Seen)
         yield Condition.LOST, "nvidia-smi calls it lost"
     elif bus in seen.lost_in_log and gpu is None:
         yield Condition.LOST, "the kernel's messages call it lost"
-    elif gpu is None and not seen.container and not isinstance(seen.gpus, Unknown):
-        if not isinstance(seen.cards, Unknown) and bus not in seen.cards:
+    elif gpu is None and not isinstance(seen.gpus, Unknown):
+        if seen.container:
+            node = node_path(seen.presence.minors[bus])
+            yield Condition.NOT_STARTED, f"its device node {node} is here, and nvidia-smi does not list it"
+        elif not isinstance(seen.cards, Unknown) and bus not in seen.cards:
             yield Condition.NOT_STARTED, "it is on the PCI bus, and the driver does not have it"
         else:
             yield Condition.NOT_STARTED, "it is on the PCI bus, and nvidia-smi does not list it"
+
+
+def _only_here(gpu: Gpu, health: GpuHealth, seen: Seen) -> tuple[str, ...]:
+    """Readings that this GPU is said not to have, and that an equal one has: they are no matter of the product."""
+    rows = () if isinstance(seen.gpus, Unknown) else seen.gpus
+    equals = [seen.health.get(str(other.index)) for other in rows if (other.name, other.mig) == (gpu.name, gpu.mig)]
+    return tuple(
+        column
+        for column in health.not_applicable
+        if column.startswith(_READINGS) and any(other and column not in other.not_applicable for other in equals)
+    )
 
 
 def _of_row(gpu: Gpu) -> Iterator[tuple[Condition, str]]:
@@ -201,7 +266,7 @@ def in_fabric(health: GpuHealth) -> bool | Unknown:
     return status if isinstance(status, Unknown) else status == "Success"
 
 
-_READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory")
+_READINGS = ("power.", "enforced.power.", "clocks.current.", "clocks.max.", "temperature.memory", "fan.")
 """Columns from which no verdict follows; one alone that cannot be read is often over a minute later."""
 
 _CHECKS = {

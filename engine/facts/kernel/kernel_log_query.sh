@@ -2,6 +2,7 @@ LC_ALL=C; export LC_ALL
 worth=$1 since=$2 kept=$3
 now=$(date +%s)
 printf 'clock %s %s %s\n' "$now" "$(awk '$1 == "btime" { print $2 }' /proc/stat 2>/dev/null || echo -)" "$(date +%z)"
+taint=; { IFS= read -r taint </proc/sys/kernel/tainted; } 2>/dev/null; printf 'taint %s\n' "$taint"
 case $since in
     ago*) from=$((now - ${since#ago })) ;;
     at*) from=${since#at } ;;

@@ -66,6 +66,8 @@ class KernelLog:
     """The last ones that the kernel calls errors, or worse (``dmesg -x``)."""
     understood: bool = True
     """Whether at least one line is of a form that is known: else nothing can be said of the log."""
+    taint: int | None = None
+    """The bits that the kernel has set itself since the boot (/proc/sys/kernel/tainted)."""
 
 
 @dataclass(slots=True)
@@ -77,13 +79,15 @@ class _Told:
 
 def read_kernel(output: str) -> KernelLog:
     """What the script of ``ask_kernel`` printed."""
-    clock, reported, errors = HostClock(), list[_Told](), list[str]()
+    clock, taint, reported, errors = HostClock(), "", list[_Told](), list[str]()
     for line in output.split("\n"):
         word, _, rest = line.partition(" ")
         if line.startswith(" ") and reported:
             reported[-1].lines.append(line[1:])
         elif word == "clock":
             clock = _clock(rest)
+        elif word == "taint":
+            taint = rest
         elif word == "error":
             errors.append(rest)
         elif word == "source":
@@ -91,7 +95,8 @@ def read_kernel(output: str) -> KernelLog:
         elif reported and line:
             reported[-1].facts.setdefault(word, rest)
     merged = _merged([_source(answer, clock) for answer in reported], clock)
-    return replace(merged, errors=messages(errors, clock))
+    bits = int(taint) if taint.isascii() and taint.isdigit() and len(taint) < 20 else None
+    return replace(merged, errors=messages(errors, clock), taint=bits)
 
 
 def read_text(text: str) -> KernelLog:

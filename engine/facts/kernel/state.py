@@ -163,6 +163,23 @@ class KernelLogState:
         metadata={"about": "Names of the signatures that were found.", "named_by": ("signatures",)}
     )
     sources: tuple[str, ...] = field(metadata={"about": "What was read: journal, dmesg, a file, or text."})
+    gap: str | Unknown = field(
+        default="",
+        metadata={
+            "about": "Why the log may lack messages of the period, such as `the log begins at ..., 9 days after the "
+            "boot`; empty: it lacks none."
+        },
+    )
+    complete: bool | Unknown = field(
+        default=True, metadata={"about": "True where there is no `gap`, and else unknown: `not kernel.complete`."}
+    )
+    taints: tuple[str, ...] | Unknown = field(
+        default=(),
+        metadata={
+            "about": "What the kernel has marked itself with since the boot, whatever its log still holds: oops, soft "
+            "lockup, machine check, bad page."
+        },
+    )
     begins: str | Unknown = field(metadata={"about": "The time since which the log is complete (UTC)."})
     ends: str | Unknown = field(metadata={"about": "The time of the last message (UTC)."})
     read_at: float | Unknown = field(

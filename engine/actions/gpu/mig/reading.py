@@ -132,33 +132,38 @@ def _gpus(section: QuerySection) -> list[MigGpu]:
 
 
 def _divided(gpu: MigGpu, found: Mapping[str, QuerySection]) -> MigGpu:
-    instances = _tables(found, "lgi", _GI)
-    compute = _tables(found, "lci", _CI)
+    instances = _tables(found, "lgi", _GI, gpu.index)
+    compute = _tables(found, "lci", _CI, gpu.index)
     if isinstance(instances, Unknown):
         return replace(gpu, instances=instances)
     if isinstance(compute, Unknown):
         return replace(gpu, instances=compute)
-    own = [instance for instance in instances if int(instance[0]) == gpu.index]
-    having = Counter(int(item[1]) for item in compute if int(item[0]) == gpu.index)
+    having = Counter(int(item[1]) for item in compute)
     listed = found.get("list")
     return replace(
         gpu,
-        instances=tuple(GpuInstance(id=int(item[3]), profile=item[1], compute=having[int(item[3])]) for item in own),
+        instances=tuple(
+            GpuInstance(id=int(item[3]), profile=item[1], compute=having[int(item[3])]) for item in instances
+        ),
         devices=_devices(listed.lines if listed else (), gpu.index),
         offers=_offers(found, gpu.index),
     )
 
 
 def _tables(
-    found: Mapping[str, QuerySection], name: str, pattern: re.Pattern[str]
+    found: Mapping[str, QuerySection], name: str, pattern: re.Pattern[str], index: int
 ) -> tuple[tuple[str, ...], ...] | Unknown:
-    """The rows of a table; Unknown where nvidia-smi neither prints one nor says that there is nothing."""
+    """The rows of a table about GPU *index*; Unknown where nvidia-smi prints none, and does not say that there is none.
+
+    With a warning of some GPU the table may lack others, so that rows count and their absence does not.
+    """
     section = found.get(name)
     if section is None:
         return Unknown(why="nvidia-smi was not asked for the instances")
     rows = tuple(match.groups() for line in section.lines if (match := pattern.match(line)))
-    if rows and section.exit_code == 0:
-        return rows
+    own = tuple(cells for cells in rows if int(cells[0]) == index)
+    if (rows and section.exit_code == 0) or (own and section.answered):
+        return own
     if _NONE.search(" ".join((*section.lines, *section.stderr))):
         return ()
     return Unknown(why=f"`nvidia-smi mig -{name}`: {reason(section.exit_code, (*section.lines, *section.stderr))}")

@@ -1,7 +1,7 @@
 n=0
 while :; do
     gpus sample "$3"
-    case $rc in 0|14|15) ;; *) exit 0 ;; esac
+    usable || exit 0
     n=$((n + 1))
     [ $n -lt "$1" ] || exit 0
     sleep "$2"
