@@ -40,6 +40,13 @@ def host_variables(host: Host) -> dict[str, Json]:
     }
 
 
+@dataclass(slots=True)
+class Changes:
+    """Whether this run has sent a change to the host."""
+
+    made: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostContext:
     """One host, the playbook held against it, and the way there."""
@@ -91,6 +98,7 @@ class HostContext:
     """The programs that have just not answered."""
     recent: RecentAnswers = field(init=False, repr=False, compare=False)
     """What the host has answered while its plan is made."""
+    changes: Changes = field(default_factory=Changes, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hangs", HangingPrograms(self.clock))
@@ -113,7 +121,7 @@ class HostContext:
         return Scope(
             inputs=inputs,
             host=host_variables(self.host),
-            run=self.planned_in or self.run,
+            run={**(self.planned_in or self.run), "changed": self.changes.made},
             states=own,
             item=item,
             history=HistoryScope(past=self.past, host=self.host.name, part=part),

@@ -324,7 +324,7 @@ class _Run:
         self.sending = True
         done = send(self.site, step, change, self.lock.held(step.on, step.become))
         if done.sent and not change.only_reads:
-            self.wrote = True
+            self.wrote = self.site.changes.made = True
             self.watch.changed()
         plain = replace(due.plain, commands=(*due.plain.commands, *done.commands), kept=done.kept)
         if change.restart and may_have_begun(done):

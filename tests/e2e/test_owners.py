@@ -11,7 +11,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.real("lab", "sshd")
 
-TABLE = yaml.safe_load((Path(__file__).parents[1] / "data" / "owners" / "played.yaml").read_text())
+TABLE = yaml.safe_load((Path(__file__).parent / "owners_played.yaml").read_text())
 HOSTS = {fault.replace("_", "-"): wanted for fault, wanted in TABLE["hosts"].items()}
 SPARED = ("owned", "starting", "serving")
 INCIDENT = "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"

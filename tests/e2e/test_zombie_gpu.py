@@ -299,3 +299,35 @@ def test_a_recording_of_every_process_of_a_dry_run_shows_nothing_that_writes(pra
     }  # fmt: skip
     assert started - harmless == set()
     assert not [it for it in trace.splitlines() if " kill(" in it and "SIGKILL" in it]
+
+
+INCIDENT = "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"
+LADDER = ("cuda-context", "whole pod", "reallocate-gpus", "another machine or GPU instance type", "support")
+
+
+def test_the_incident_in_a_log_is_never_called_healthy_and_has_the_ladder_of_the_document(practice):
+    """Mutants: `unexplained` without `refused`; `explained` with what is spared; `explained` without `run.changed`."""
+    hosts = {"idle": "healthy", "pod": "pod", "alone": "exclusive", "server": "idle_service", "left": "leftovers"}
+    lab = practice(*(f"{name}={fault}" for name, fault in hosts.items()))
+    for name in hosts:
+        lab.exec(name, f"echo '{INCIDENT}' >/root/job.log")
+    options = ("-e", "older_than=0s", "-e", 'logs=["/root/job.log"]')
+    said = lab.run("zombie-gpu", *options, "--dry-run")
+    assert {name: said.host(name)["verdict"] for name in hosts} == {
+        **dict.fromkeys(hosts, "unresolved"),
+        "left": "planned",
+    }, said.out
+    for name, finding in (
+        ("idle", "unexplained"),
+        ("alone", "unexplained"),
+        ("server", "unexplained"),
+        ("pod", "elsewhere"),
+    ):
+        found = said.finding(name, finding)
+        assert found["status"] == "present"
+        wanted = LADDER if finding == "unexplained" else LADDER[1:]
+        assert [word for word in wanted if not any(word in it for it in found["advise"])] == []
+    assert any("-c DEFAULT" in it for it in said.finding("alone", "unexplained")["advise"])
+    assert not any("-c DEFAULT" in it for it in said.finding("idle", "unexplained")["advise"])
+    cured = lab.run("zombie-gpu", *options, "--yes", hosts="left")
+    assert cured.host("left")["verdict"] == "resolved", "what was ended explains the old line in the log"

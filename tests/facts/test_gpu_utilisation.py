@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.facts.gpu.device_users import User, Users, ask_users, read_users
-from engine.facts.gpu.model import ComputeProcess, GpuPresence, SmiReading
+from engine.facts.gpu.model import UNLISTED, ComputeProcess, GpuPresence, SmiReading
 from engine.facts.gpu.nvlink import Links, obstacle, together
 from engine.facts.gpu.smi_query import ask_presence, read_presence
-from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, wedged
+from engine.facts.gpu.utilisation import busy, complaints, idle, listed_on, selected, used_by_unseen, wedged
 from engine.values.command import Completed
 from engine.values.types import Unknown
 from tests.actions.fake_nvidia_smi import uuid
@@ -82,6 +82,23 @@ def test_a_process_listed_on_no_gpu_may_be_on_any():
     assert listed_on(seen(0.0), ()) is False
     assert listed_on(seen(0.0), (ComputeProcess(gpu_uuid=uuid(0), pid=7, name="x", memory_mib=1.0),)) is True
     assert listed_on(seen(0.0), (ComputeProcess(gpu_uuid=uuid(5), pid=7, name="x", memory_mib=1.0),)) is False
+
+
+def test_a_process_whose_pid_is_hidden_makes_it_unknown_who_uses_a_gpu():
+    """Mutants: ``used_by_unseen`` without the hidden pid; with that of a model of which none are listed."""
+    hidden = Unknown(why="[Insufficient Permissions]")
+
+    def app(pid: object, name: str = "") -> ComputeProcess:
+        return ComputeProcess(gpu_uuid=uuid(0), pid=pid, name=name, memory_mib=hidden)
+
+    for held, pid, answer in (
+        (False, hidden, None),
+        (True, hidden, False),
+        (False, UNLISTED, False),
+        (False, 4711, True),
+    ):
+        seen_use = used_by_unseen(seen(0.0, memory_used=4.0), held, (app(pid),), all_processes=True)
+        assert (None if isinstance(seen_use, Unknown) else seen_use) is answer
 
 
 def test_a_list_names_what_is_known_and_is_unknown_only_when_it_would_be_empty():

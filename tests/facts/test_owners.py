@@ -13,12 +13,10 @@ from engine.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
 from engine.facts.owners.owners import owners_of
 from engine.values.command import Completed
 from engine.values.types import Unknown
-from tests.facts.test_leftover import load, row, use, walk
+from tests.facts.made_up_hosts import load, row, use, walk
 from tests.tables import every_row
 
-SITUATIONS = yaml.safe_load((Path(__file__).parents[1] / "data" / "owners" / "situations.yaml").read_text())[
-    "situations"
-]
+SITUATIONS = yaml.safe_load((Path(__file__).parent / "owner_situations.yaml").read_text())["situations"]
 BOX = "ab" * 6
 GROUPS = {
     "service": "/system.slice/ollama.service",

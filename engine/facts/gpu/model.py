@@ -13,6 +13,9 @@ _BUS_ID = re.compile(r"(?:([0-9A-Fa-f]{4,8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})
 _BUS_ID_WITHIN = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?(?![0-9A-Fa-f])")
 
 
+UNLISTED = Unknown(why="the driver lists no processes on GPUs of this model")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU; what nvidia-smi could not say is Unknown, never zero."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from engine.errors import ProbeError
-from engine.facts.gpu.model import NOT_ASKED, ComputeProcess, Gpu, SmiReading, bus_id, bus_ids
+from engine.facts.gpu.model import NOT_ASKED, UNLISTED, ComputeProcess, Gpu, SmiReading, bus_id, bus_ids
 from engine.facts.gpu.smi_markers import faults, lists_no_processes, says_nothing, unfilled_columns
 from engine.facts.gpu.smi_output import (
     USABLE,
@@ -36,7 +36,6 @@ _IS_PART = re.compile(r"[0-9]{1,4} ?,", re.ASCII)
 _IS_APP = re.compile(r"GPU-|MIG-|\[")
 _KEYS = frozenset({"index", "uuid", "name", "utilization.gpu"})
 """Columns that every question has."""
-_UNLISTED = Unknown(why="the driver lists no processes on GPUs of this model")
 _NO_SECOND = Unknown(why="nvidia-smi gave no second sample of this GPU")
 SILENT = Unknown(why="this driver does not report whether a reset is needed")
 _NOBODY = ("no running processes found", "no running compute processes found")
@@ -252,7 +251,7 @@ def _listed(
         errors = tuple(error for error in errors if not says_nothing(error))
     if not rows and not all(map(_INFOROM.search, errors)):
         return Unknown(why=reason(asked[-1].exit_code, errors)), errors
-    unlisted = (ComputeProcess(gpu_uuid=uuid, pid=_UNLISTED, name="", memory_mib=_UNLISTED) for uuid in silent)
+    unlisted = (ComputeProcess(gpu_uuid=uuid, pid=UNLISTED, name="", memory_mib=UNLISTED) for uuid in silent)
     lines = [line.split(" ", 2) for section in found if section.name == "names" for line in section.lines]
     names = {line[0]: (line[1], line[2]) for line in lines if len(line) == 3}
     return (*(_app(values, names) for values in rows), *unlisted), errors

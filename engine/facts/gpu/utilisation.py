@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from engine.facts.gpu.model import ComputeProcess, Gpu, GpuPresence, SmiReading
+from engine.facts.gpu.model import UNLISTED, ComputeProcess, Gpu, GpuPresence, SmiReading
 from engine.values.types import Unknown, plural
 
 EMPTY = 1024.0
@@ -74,8 +74,9 @@ def used_by_unseen(
 ) -> bool | Unknown:
     """Whether somebody uses it whom this /proc does not show: memory is taken, and no process that holds it is visible.
 
-    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough.  *all_processes*:
-    this /proc shows the machine; then it is not known whose the memory is where it is not known who holds the GPU.
+    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough; where it hides the pid
+    of somebody, it is not known.  *all_processes*: this /proc shows the machine; then it is not known whose the memory is
+    where it is not known who holds the GPU.
     """
     listed = () if isinstance(apps, Unknown) else tuple(app for app in apps if gpu.uuid and app.gpu_uuid == gpu.uuid)
     if held is True or not gpu.uuid:
@@ -83,7 +84,9 @@ def used_by_unseen(
     if any(not app.name and not isinstance(app.pid, Unknown) for app in listed):
         return True
     if isinstance(gpu.memory_used, Unknown) or gpu.memory_used < EMPTY or any(app.name for app in listed):
-        return False
+        hidden = (app.pid for app in listed if isinstance(app.pid, Unknown) and app.pid != UNLISTED)
+        why = f"nvidia-smi hides which process uses GPU {gpu.index}"
+        return next((Unknown(why=f"{why}: {pid.why}") for pid in hidden), False)
     return held if isinstance(held, Unknown) and all_processes else True
 
 
