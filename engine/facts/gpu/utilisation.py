@@ -74,9 +74,9 @@ def used_by_unseen(
 ) -> bool | Unknown:
     """Whether somebody uses it whom this /proc does not show: memory is taken, and no process that holds it is visible.
 
-    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough; where it hides the pid
-    of somebody, it is not known.  *all_processes*: this /proc shows the machine; then it is not known whose the memory is
-    where it is not known who holds the GPU.
+    Where nvidia-smi lists a pid that is none of here, its driver's own share of memory is enough; where it hides the
+    pid of somebody, it is not known.  *all_processes*: this /proc shows the machine; then it is not known whose the
+    memory is where it is not known who holds the GPU.
     """
     listed = () if isinstance(apps, Unknown) else tuple(app for app in apps if gpu.uuid and app.gpu_uuid == gpu.uuid)
     if held is True or not gpu.uuid:
