@@ -74,7 +74,8 @@ class SessionConnection:
             else:
                 with _nothing_sent():
                     session, believed = self._probe_session(first, user)
-                done += [replace(it, unconfined=believed) for it in self._run_batch(together, session, user)]
+                answers = zip(together, self._run_batch(together, session, user), strict=False)
+                done += [replace(it, unconfined=believed) if command.confined else it for command, it in answers]
         return tuple(done)
 
     def close(self) -> None:

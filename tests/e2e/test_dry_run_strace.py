@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from engine import lab
+from engine.lab import LabHost
 from tests.program import Practice, Said, runbook, scene
 from tests.strace import Traced, traced
 
@@ -107,14 +109,37 @@ def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *op
     leader = next((it.address for it in practice.lab.hosts if it.name == "leader"), "")
     inputs = scene(playbook) if playbook in lab.SCENARIOS else ()
     inputs = tuple(it.replace("ADDRESS_OF_LEADER", leader) for it in inputs)
+    hosts = [it for it in practice.lab.hosts if it.name in names]
     with watched(practice, names, into) as (seen, inventory):
         where = ("-i", str(inventory), "--hosts", ",".join(names), "--output", "json")
+        before = files_of(hosts)
         said = runbook("run", playbook, "--dry-run", *where, *inputs, *options)
+        after = files_of(hosts)
     assert said.code in (0, 1), said.err
     assert {it["host"]: it["error"] for it in said.document["hosts"]} == dict.fromkeys(names)
     assert seen.lines > 50, "strace saw the commands of the probes"
     assert seen.lasting(LAB, allowed) == []
+    if allowed == LAB:
+        assert sorted(before ^ after) == []
     return said
+
+
+LIST = (
+    "find / /tmp /run /var -xdev \\( -path /run/lab -o -path /proc -o -path /sys -o -path /dev \\) -prune -o "
+    "-printf '%p %i %y %m %U:%G %s %T@ %C@\\n'"
+)
+"""Every file that a dry run may not change: its inode, kind, mode, owner, size and times; not what the lab notes."""
+
+
+def files_of(hosts: Sequence[LabHost]) -> set[str]:
+    """What stands on the disks of *hosts*, as somebody sees it who looks from outside."""
+    found = set[str]()
+    for host in hosts:
+        inside = ("nsenter", "-t", str(host.pid), "-m", "--", "sh", "-c", LIST)
+        done = subprocess.run(inside, capture_output=True, text=True, check=False)
+        assert done.stdout.count("\n") > 100, done.stderr
+        found |= {f"{host.name} {line}" for line in done.stdout.splitlines()}
+    return found
 
 
 IN_THE_GATE = {"zombie-gpu", "raise-timeouts", "docker-prune"}

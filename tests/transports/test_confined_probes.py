@@ -41,8 +41,8 @@ def test_a_program_of_the_authors_writes_nothing(connection, tmp_path):
     for text, done in zip(texts, connection.run(*map(confined, texts)), strict=True):
         assert done.unconfined == "", done.unconfined
         assert any(word in done.stderr for word in SAYS) or "not found" in done.stderr, (text, done)
-    assert os.listdir(tmp_path) == []
     assert os.stat(tmp_path) == before
+    assert os.listdir(tmp_path) == []
     assert not Path("/var/tmp/runbook-confined-x").exists()
     assert not Path("/run/runbook-confined-x").exists()
 
