@@ -73,7 +73,8 @@ class SessionConnection:
                 done.append(self._run_change(first, user))
             else:
                 with _nothing_sent():
-                    session, believed = self._probe_session(first, user)
+                    session = self._probe_session(first, user)
+                believed = self._unconfined.get(user, "")
                 answers = zip(together, self._run_batch(together, session, user), strict=False)
                 done += [replace(it, unconfined=believed) if command.confined else it for command, it in answers]
         return tuple(done)
@@ -142,15 +143,15 @@ class SessionConnection:
             self._unconfined[user] = "only root can be kept from writing"
         return session
 
-    def _probe_session(self, command: Command, user: str) -> tuple[ShellSession, str]:
-        """The session for *command*, and why it is not confined there although it is to be."""
+    def _probe_session(self, command: Command, user: str) -> ShellSession:
+        """The session for *command*: the plain one where it need not, or cannot, be confined (``_unconfined``)."""
         if command.confined and user not in self._unconfined:
             try:
-                return self._session(user, command, confined=True), ""
+                return self._session(user, command, confined=True)
             except ShellRefused as error:
                 require_open_connection(self._opener)
                 self._unconfined[user] = str(error)
-        return self._sessions[user, False], self._unconfined[user] if command.confined else ""
+        return self._sessions[user, False]
 
     def _leave_namespaces(self) -> None:
         """End the confined sessions: they would keep mounts busy, and not see what a change mounts."""

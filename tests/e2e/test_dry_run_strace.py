@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -125,17 +126,21 @@ def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *op
 
 
 LIST = (
-    "find / /tmp /run /var -xdev \\( -path /run/lab -o -path /proc -o -path /sys -o -path /dev \\) -prune -o "
+    "find / /tmp /run /var -xdev \\( -path /run/lab -o -path /proc -o -path /sys -o -path /dev -o -path /run/docker -o "
+    "-path /var/lib/docker \\) -prune -o "
     "-printf '%p %i %y %m %U:%G %s %T@ %C@\\n'"
 )
-"""Every file that a dry run may not change: its inode, kind, mode, owner, size and times; not what the lab notes."""
+"""Every file that a dry run may not change: its inode, kind, mode, owner, size and times; not what the lab notes,
+nor what the Docker engine does with its own files when it is asked."""
 
 
 def files_of(hosts: Sequence[LabHost]) -> set[str]:
     """What stands on the disks of *hosts*, as somebody sees it who looks from outside."""
     found = set[str]()
     for host in hosts:
-        inside = ("nsenter", "-t", str(host.pid), "-m", "--", "sh", "-c", LIST)
+        ours = str(Path(__file__).resolve().parents[3])  # a lab host has the files of this machine below its own
+        text = LIST.replace("-path /proc ", f"-path {shlex.quote(ours)} -o -path /proc ")
+        inside = ("nsenter", "-t", str(host.pid), "-m", "--", "sh", "-c", text)
         done = subprocess.run(inside, capture_output=True, text=True, check=False)
         assert done.stdout.count("\n") > 100, done.stderr
         found |= {f"{host.name} {line}" for line in done.stdout.splitlines()}

@@ -129,7 +129,7 @@ def test_kill_9_of_our_side(host, tmp_path, mark):
 def test_without_root_nothing_is_claimed(sshd, account, interrupt):
     """Mutants: ``unconfined`` left empty; ``root`` of a greeting always yes."""
     there = connected(sshd.host(user=account()), interrupt)
-    done, plain = there.run(confined("echo hi >$HOME/x; cat $HOME/x"), look("true"))
+    _, done, plain = there.run(look("true"), confined("echo hi >$HOME/x; cat $HOME/x"), look("true"))
     assert (done.stdout, done.unconfined, plain.unconfined) == ("hi\n", "only root can be kept from writing", "")
     there.close()
 
