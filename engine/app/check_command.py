@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.actions import discover
+from engine.app.believed_probes import believed_note
 from engine.app.input_files import ENDINGS, find_playbook, read_playbook, read_text
 from engine.app.secret_masking import masked_by, secrets_in_playbook_file
 from engine.errors import ConfigError
@@ -38,7 +39,9 @@ def checked(names: Sequence[str]) -> Iterator[Checked]:
         warnings = warnings_in(book, text, actions)
         count = f"{plural(len(book.steps), 'step')}, {plural(len(book.findings), 'finding')}"
         said = f"{path}: good ({count}{', ' + plural(len(warnings), 'warning') if warnings else ''})"
-        warned = masked_by(secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said]))
+        warned = masked_by(
+            secrets_in_playbook_file(name), "\n".join([*map(str, warnings), said, *filter(None, [believed_note(book)])])
+        )
         yield Checked(warned, good=True, warned=bool(warnings))
 
 

@@ -12,7 +12,7 @@ from engine.protocols import Interrupt, Password
 from engine.sessions.channel import Opener, ShellRefused
 from engine.sessions.command_run import CommandRun, require_open_connection
 from engine.sessions.programs import batch, needed
-from engine.sessions.session import Check, GroupKiller, SharedGroup, ShellSession
+from engine.sessions.session import Check, ConfinedSession, GroupKiller, SharedGroup, ShellSession
 from engine.sessions.shell import Access, PasswordRefused
 from engine.values.command import Command, Completed, Effect
 
@@ -45,7 +45,10 @@ class SessionConnection:
         self._shell_within = shell_within
         self._password, self._asking = password, set[str]()
         self._own_group = False
-        self._sessions: dict[str, ShellSession] = {}
+        self._sessions: dict[tuple[str, bool], ShellSession] = {}
+        """By the user, and whether it is confined."""
+        self._unconfined: dict[str, str] = {}
+        """Why the user's commands cannot be confined."""
         self._killers: dict[str, GroupKiller] = {}
         self._refused: dict[str, str] = {}
         self._login = ""
@@ -59,17 +62,21 @@ class SessionConnection:
         while len(done) < len(commands):
             first = commands[len(done)]
             self._may_send(first)
-            together = self._next_batch(commands[len(done) :])
             user, why = "", first.objection()
             if not why:
                 with _nothing_sent():
                     user, why = self._user_or_refusal(first)
+            together = self._next_batch(commands[len(done) :], split=user not in self._unconfined)
             if why:
                 done += [Completed(exit_code=None, refused=why) for _ in together]
             elif _is_change(first):
                 done.append(self._run_change(first, user))
             else:
-                done += self._run_batch(together, user)
+                with _nothing_sent():
+                    session = self._probe_session(first, user)
+                believed = self._unconfined.get(user, "")
+                answers = zip(together, self._run_batch(together, session, user), strict=False)
+                done += [replace(it, unconfined=believed) if command.confined else it for command, it in answers]
         return tuple(done)
 
     def close(self) -> None:
@@ -85,13 +92,15 @@ class SessionConnection:
             raise Cancelled(f"asked to stop before this command was sent: {command.meant()}")
 
     @staticmethod
-    def _next_batch(commands: Sequence[Command]) -> list[Command]:
-        """The commands from the first on that can share a session."""
+    def _next_batch(commands: Sequence[Command], *, split: bool) -> list[Command]:
+        """The commands from the first on that can share a session; *split*: the confined ones have one of their own."""
         together = [commands[0]]
         if _is_change(commands[0]) or commands[0].objection():
             return together
         for command in commands[1:]:
             if _is_change(command) or command.become != together[0].become or command.objection():
+                break
+            if split and command.confined != together[0].confined:
                 break
             together.append(command)
         return together
@@ -119,17 +128,36 @@ class SessionConnection:
         wants = "password is required" in said and not self._password
         return f"sudo to {user} is refused: {said}" + (" (--ask-become-pass asks you for it)" if wants else "")
 
-    def _session(self, user: str, command: Command) -> ShellSession:
-        """The session in which the probes of *user* run.  Raises ShellRefused."""
-        if session := self._sessions.get(user):
+    def _session(self, user: str, command: Command, *, confined: bool = False) -> ShellSession:
+        """The session in which the probes of *user* run, or the *confined* ones of them.  Raises ShellRefused."""
+        if session := self._sessions.get((user, confined)):
             session.pump(0)
             if not session.ended:
                 return session
-            self._sessions.pop(user).close()
+            self._sessions.pop((user, confined)).close()
         if user in self._refused:
             raise ShellRefused(self._refused[user])
-        session = self._sessions[user] = self._opened(user, command, ShellSession)
+        kind = ConfinedSession if confined else ShellSession
+        session = self._sessions[user, confined] = self._opened(user, command, kind)
+        if not session.root:
+            self._unconfined[user] = "only root can be kept from writing"
         return session
+
+    def _probe_session(self, command: Command, user: str) -> ShellSession:
+        """The session for *command*: the plain one where it need not, or cannot, be confined (``_unconfined``)."""
+        if command.confined and user not in self._unconfined:
+            try:
+                return self._session(user, command, confined=True)
+            except ShellRefused as error:
+                require_open_connection(self._opener)
+                self._unconfined[user] = str(error)
+        return self._sessions[user, False]
+
+    def _leave_namespaces(self) -> None:
+        """End the confined sessions: they would keep mounts busy, and not see what a change mounts."""
+        for user, confined in tuple(self._sessions):
+            if confined:
+                self._sessions.pop((user, confined)).close()
 
     def _opened(self, user: str, command: Command, kind: Callable[[Opener, Access], S]) -> S:
         """A new shell of *user*, for *command*."""
@@ -186,9 +214,8 @@ class SessionConnection:
 
     # ---- commands --------------------------------------------------------------------------------------------------
 
-    def _run_batch(self, commands: Sequence[Command], user: str) -> list[Completed]:
-        """Probes, one after the other in the session of *user*; only the first of *commands*, where they are many."""
-        session = self._sessions[user]
+    def _run_batch(self, commands: Sequence[Command], session: ShellSession, user: str) -> list[Completed]:
+        """Probes, one after the other in *session*; only the first of *commands*, where they are many."""
         several = [(command, session.token()) for command in _at_once(commands)]
         session.give(session.teach(needed(command for command, _ in several)), batch(several))
         done: list[Completed] = []
@@ -204,6 +231,7 @@ class SessionConnection:
 
     def _run_change(self, command: Command, user: str) -> Completed:
         """A change, in a session of its own that is given up afterwards."""
+        self._leave_namespaces()
         try:
             with _nothing_sent():
                 session = self._opened(user, command, lambda *words: ShellSession(*words, alone=not command.unkillable))

@@ -57,6 +57,9 @@ LEFTOVERS = script(__package__, "leftovers")
 A process is known by its session, or by the session's mark in its environment where it has left that (``setsid``); one
 that did both, and cleared its environment, is not."""
 
+_CONFINE, _CONFINEMENT = script(__package__, "confine"), script(__package__, "confinement")
+"""Where no file system can be written: against mistakes of an author, not against one who means to write."""
+
 HARMED = "harmed"
 """Stands in the mark on stderr where a command's leftovers could not be ended, so that its session is given up."""
 
@@ -73,16 +76,21 @@ def control_group(session: str) -> str:
 def greeting(session: str, *, alone: bool = False) -> str:
     """The first text of the session with that name; *alone*: in a control group of its own, where that can be had.
 
-    It says its process group, whether that is its own, and its control group, behind whatever the login shell, or sudo,
-    has printed on either stream.  Behind sudo the leader is sudo itself, which the shell before it became: ``$1``.
+    It says its process group, whether that is its own, whether it is root's, and its control group, behind whatever the
+    login shell, or sudo, has printed.  Behind sudo the leader is sudo itself, which the shell before it became: ``$1``.
     """
     enter = f"runbook_name={control_group(session)}\n{_CONTROL_GROUP}" if alone else ""
     return (
         f"{PATH_GUARD}RUNBOOK_SESSION={session}\n{AGENT}runbook_kill_group={shlex.quote(KILL_GROUP)}\n{enter}"
-        f"printf '\\nsession {session} %s %s:%s %s\\n'"
-        ' "$runbook_line" "$runbook_group" "$runbook_started" "$runbook_cgroup"\n'
+        f"printf '\\nsession {session} %s %s:%s %s %s\\n'"
+        ' "$runbook_line" "$runbook_group" "$runbook_started" "${runbook_root:-no}" "$runbook_cgroup"\n'
         f"printf '\\nsession {session}\\n' >&2\n"
     )
+
+
+def confine(session: str) -> str:
+    """The text that has the shell of that session go on, as a fresh one, where no file system can be written."""
+    return f"runbook_name={session} runbook_confinement={shlex.quote(_CONFINEMENT)}\n{_CONFINE}"
 
 
 def killer() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from secrets import token_hex
 
 from engine.sessions.channel import Opener, ShellRefused
-from engine.sessions.programs import control_group, end_group, greeting, killer
+from engine.sessions.programs import confine, control_group, end_group, greeting, killer
 from engine.sessions.shell import PATIENCE, Access, UserShell
 
 Check = Callable[[], None]
@@ -41,6 +41,8 @@ class ShellSession(UserShell):
         """Its process group, and when its leader was started: ``123:4567``."""
         self.cgroup = ""
         """The directory of its control group; empty: it has none of its own."""
+        self.root = False
+        """Whether it is root's."""
         self.used = 0
         self.harmed = False
         """A command has left something behind that could not be ended from here."""
@@ -51,8 +53,9 @@ class ShellSession(UserShell):
 
     def wait_until_ready(self, check: Check) -> None:
         """Read the greeting.  Raises ShellRefused where it cannot be a session, and what *check* raises."""
-        words = (*self.await_line(f"session {self.name} ", check).split(" ", 4), *("",) * 4)
-        _, _, whose, self.group, cgroup = words[:5]
+        words = (*self.await_line(f"session {self.name} ", check).split(" ", 5), *("",) * 5)
+        _, _, whose, self.group, root, cgroup = words[:6]
+        self.root = root == "yes"
         self.cgroup = cgroup if cgroup.endswith(f"/{control_group(self.name)}") else ""
         self.await_line(f"session {self.name}", check, self.err)
         if whose in GROUPS:
@@ -86,6 +89,20 @@ class ShellSession(UserShell):
         fresh = [text for text in texts if text not in self._taught]
         self._taught.update(fresh)
         return "".join(fresh)
+
+
+class ConfinedSession(ShellSession):
+    """A session of root's in a mount namespace of its own, where no file system can be written (``confinement.sh``)."""
+
+    def wait_until_ready(self, check: Check) -> None:
+        """Enter the namespace, and begin again there.  Raises ShellRefused where the host does not have it so."""
+        super().wait_until_ready(check)
+        self.give(confine(self.name))
+        answer = self.await_line(f"confined {self.name} ", check).split(" ", 2)[2]
+        if answer != "yes":
+            raise ShellRefused(answer.removeprefix("no "))
+        self.give(greeting(self.name))
+        super().wait_until_ready(check)
 
 
 class GroupKiller(UserShell):

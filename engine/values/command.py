@@ -52,6 +52,9 @@ class Command:
     """Exit codes that are answers, not faults."""
     foreign: bool = False
     """Text from a playbook's author or a command line: it may leave processes behind that go on writing."""
+    confined: bool = False
+    """Of a probe of an author's whose programs are not known to only read: as root, it runs where no file system can be
+    written."""
     runs: tuple[tuple[str, ...], ...] = ()
     """Of a script of our own: the programs that an author has it run, each behind the directory that it runs in (or
     nothing) and before its arguments."""
@@ -163,6 +166,8 @@ class Completed:
     """Processes that would not die when the command was ended, each as ``pid N (state) name``."""
     refused: str = ""
     """Why it was certainly not started: sudo said no, no shell started for it, or no host can be sent it."""
+    unconfined: str = ""
+    """Why nothing kept it from writing, where it is a probe that was to be kept from that (``Command.confined``)."""
     missing: tuple[int, int] = (0, 0)
     """Bytes of the middle of stdout and of stderr that were too much to be kept."""
 

@@ -80,6 +80,8 @@ class SentCommand:
     stderr: str = ""
     seconds: float = 0.0
     timed_out: bool = False
+    unconfined: str = ""
+    """Why nothing kept a probe of an author's from writing; empty: it was kept from that, or is known to only read."""
     shown: str = ""
     """``$`` and a line that a person could paste, or the name and the arguments of a script of ours."""
     script: str = ""
@@ -106,6 +108,7 @@ class SentCommand:
             stderr=excerpt(reported(completed.stderr), completed.missing[1]),
             seconds=round(completed.seconds, 3),
             timed_out=completed.timed_out,
+            unconfined=completed.unconfined,
             shown=command.shown(),
         )
 

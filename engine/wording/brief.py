@@ -14,6 +14,7 @@ from engine.wording.host_lines import (
     BROKEN,
     HELD_UP,
     advised,
+    believed_lines,
     cancelled_lines,
     driving,
     grouped,
@@ -63,7 +64,7 @@ def brief_lines(host: HostResult, *, declined: bool = False) -> list[str]:
         *_next(host),
         *(short(line, MOST_BELOW) for line in blind),
     ]
-    return [*_with_gpus_by_index(lines, host), *owed_lines(host)]
+    return [*_with_gpus_by_index(lines, host), *believed_lines(host), *owed_lines(host)]
 
 
 def _with_gpus_by_index(lines: Sequence[str], host: HostResult) -> list[str]:

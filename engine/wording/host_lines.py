@@ -62,7 +62,16 @@ def host_lines(host: HostResult) -> list[str]:
     unknown = [finding for finding in host.findings if finding.status is Presence.UNKNOWN]
     for why, ids in grouped((in_short(finding, failed), finding.id) for finding in unknown).items():
         lines.append(f"unknown: {', '.join(ids)}: {why}")
-    return [*lines, *_other_steps(host, failed), *owed_lines(host)]
+    return [*lines, *_other_steps(host, failed), *believed_lines(host), *owed_lines(host)]
+
+
+def believed_lines(host: HostResult) -> list[str]:
+    """That probes of authors could have written, in one line; the reason is the same for all of them on a host."""
+    believed = [(command.unconfined, step.id) for step in host.steps for command in step.commands if command.unconfined]
+    if not believed:
+        return []
+    probes = ", ".join(dict.fromkeys(id for _, id in believed))
+    return [f"believed, not enforced, to only read: {probes} ({believed[0][0]})"]
 
 
 def sampled_lines(host: HostResult, steps: Iterable[StepResult]) -> Iterator[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from engine import lab
+from engine.lab import LabHost
 from tests.program import Practice, Said, runbook, scene
 from tests.strace import Traced, traced
 
@@ -107,14 +111,64 @@ def dry_run(practice: Practice, playbook: str, names: list[str], into: Path, *op
     leader = next((it.address for it in practice.lab.hosts if it.name == "leader"), "")
     inputs = scene(playbook) if playbook in lab.SCENARIOS else ()
     inputs = tuple(it.replace("ADDRESS_OF_LEADER", leader) for it in inputs)
+    hosts = [it for it in practice.lab.hosts if it.name in names]
     with watched(practice, names, into) as (seen, inventory):
         where = ("-i", str(inventory), "--hosts", ",".join(names), "--output", "json")
+        began = f"{time.time():.9f}"
+        before = files_of(hosts)
         said = runbook("run", playbook, "--dry-run", *where, *inputs, *options)
+        after = files_of(hosts)
     assert said.code in (0, 1), said.err
     assert {it["host"]: it["error"] for it in said.document["hosts"]} == dict.fromkeys(names)
     assert seen.lines > 50, "strace saw the commands of the probes"
     assert seen.lasting(LAB, allowed) == []
+    if allowed == LAB:
+        assert own_changes(before, after, began) == []
     return said
+
+
+LIST = (
+    "find / /tmp /run /var -xdev \\( -path /run/lab -o -path /proc -o -path /sys -o -path /dev -o -path /run/docker -o "
+    "-path /var/lib/docker \\) -prune -o "
+    "-printf '%p\\t%i %y %m %U:%G %s %T@ %C@\\n'"
+)
+"""Every file that a dry run may not change: its inode, kind, mode, owner, size and times; not what the lab notes,
+nor what the Docker engine does with its own files when it is asked."""
+
+
+def files_of(hosts: Sequence[LabHost]) -> dict[tuple[str, str], str]:
+    """What stands on the disks of *hosts*, by host and path, as somebody sees it who looks from outside."""
+    found = {}
+    for host in hosts:
+        inside = ("nsenter", "-t", str(host.pid), "-m", "--", "sh", "-c", LIST)
+        done = subprocess.run(inside, capture_output=True, text=True, check=False)
+        assert done.stdout.count("\n") > 100, done.stderr
+        for line in done.stdout.splitlines():
+            path, _, rest = line.partition("\t")
+            found[host.name, path] = rest
+    return found
+
+
+def own_changes(before: dict[tuple[str, str], str], after: dict[tuple[str, str], str], began: str) -> list[str]:
+    """What has changed, but for files of this machine that a lab host shows below its own, and that others change."""
+    changed = []
+    for name, path in sorted({*before, *after}):
+        was, is_now = before.get((name, path)), after.get((name, path))
+        if was != is_now and _changed_here(path) != _changed_at(is_now) and _changed_here(path) < began:
+            changed.append(f"{name} {path}: {was} {is_now}")
+    return changed
+
+
+def _changed_at(line: str | None) -> str:
+    return line.rpartition(" ")[2][:20] if line else ""
+
+
+def _changed_here(path: str) -> str:
+    try:
+        nanoseconds = os.lstat(path).st_ctime_ns
+    except OSError:
+        return ""
+    return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"[:20]
 
 
 IN_THE_GATE = {"zombie-gpu", "raise-timeouts", "docker-prune"}

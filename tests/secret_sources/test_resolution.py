@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import uuid
+from pathlib import Path
 
 import pytest
 
@@ -290,15 +292,16 @@ def test_a_run_reads_each_once_whatever_the_number_of_hosts_and_the_command_gets
 
 def test_nothing_is_sent_to_any_host_where_a_secret_cannot_be_had(witness):
     folder, _ = witness
-    (folder / "probe.py").write_text(f"open({str(folder / 'probed')!r}, 'w')")
+    probed = Path("/dev/shm", f"runbook-{uuid.uuid4()}")  # where a probe of an author's can write, also as root
+    (folder / "probe.py").write_text(f"open({str(probed)!r}, 'w')")
     text = (folder / "main.yaml").read_text().replace("script: 'echo here'", f"argv: [python3, {folder / 'probe.py'}]")
     (folder / "main.yaml").write_text(text)
     argv = ("run", "main.yaml", "-i", "hosts.yaml", "--hosts", "all", "--yes")
     assert runbook(*argv, cwd=folder).code == 0
-    (folder / "probed").unlink()
+    probed.unlink()
     (folder / "main.yaml").write_text(text.replace("echo canary-4711", "exit 7"))
     said = runbook(*argv, cwd=folder)
     assert said.code == 2
     assert "main.yaml:3:11: secret one: the program sh exited with 7: what it says may" in said.err
     assert "(used at main.yaml:8:5)" in said.err
-    assert not (folder / "probed").exists()
+    assert not probed.exists()

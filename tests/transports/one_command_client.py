@@ -16,7 +16,9 @@ class Never:
         return 0
 
 
-told, effect, script, timeout = json.loads(sys.argv[1]), Effect(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+told, kind, script, timeout = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
+confined = kind == "confined"
+effect = Effect.READ if confined else Effect(kind)
 host = Host(
     name="h",
     transport=told["transport"],
@@ -27,4 +29,7 @@ host = Host(
 )
 connection = transports.load(host.transport).connect(host, ConnectOptions(), Never())
 print("connected", flush=True)
-print(connection.run(Command(script=script, effect=effect, timeout=timeout)), flush=True)
+print(
+    connection.run(Command(script=script, effect=effect, timeout=timeout, foreign=confined, confined=confined)),
+    flush=True,
+)

@@ -14,6 +14,7 @@ from engine.facts.commands.author_commands import (
 )
 from engine.facts.commands.mutating_programs import mutating_command
 from engine.facts.commands.output_parsing import problem_with
+from engine.facts.commands.reading_programs import is_to_be_confined
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
 from engine.values.plan import Change, Decision, NoChange, Risk
@@ -44,7 +45,8 @@ class Program:
     def command(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
         """This, as a command."""
         argv = self.params if self.script else self.argv
-        return Command(argv=argv, script=self.script, effect=effect, accepts=accepts, foreign=True)
+        confined = effect is Effect.READ and is_to_be_confined(argv, self.script)
+        return Command(argv=argv, script=self.script, effect=effect, accepts=accepts, foreign=True, confined=confined)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

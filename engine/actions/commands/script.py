@@ -19,6 +19,7 @@ from engine.facts.commands.author_commands import (
 )
 from engine.facts.commands.mutating_programs import mutating_command
 from engine.facts.commands.output_parsing import problem_with
+from engine.facts.commands.reading_programs import is_to_be_confined
 from engine.protocols import Fails, Holds, Probe
 from engine.values.command import Command, Effect
 from engine.values.plan import Change, Decision, NoChange, Risk
@@ -58,14 +59,16 @@ class Script:
 
     def command(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
         """This, as a command."""
+        made = replace(self._whole(effect, accepts), called=(self.file, *self.args))
+        return replace(made, confined=effect is Effect.READ and is_to_be_confined((), self.text))
+
+    def _whole(self, effect: Effect, accepts: tuple[int, ...]) -> Command:
         shell, flags = _first_line(self.text)
         if shell == "bash":
             argv = (*([flags] if flags else ()), "/dev/fd/3", *self.args)
-            made = Command(argv=argv, script=_BASH, stdin=self.text, effect=effect, accepts=accepts, foreign=True)
-            return replace(made, called=(self.file, *self.args))
+            return Command(argv=argv, script=_BASH, stdin=self.text, effect=effect, accepts=accepts, foreign=True)
         text = f"set {flags}\n{self.text}" if flags else self.text
-        made = Command(argv=self.args, script=text, effect=effect, accepts=accepts, foreign=True)
-        return replace(made, called=(self.file, *self.args))
+        return Command(argv=self.args, script=text, effect=effect, accepts=accepts, foreign=True)
 
 
 def _first_line(text: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from engine.errors import ProbeError
 from engine.facts.commands.mutating_programs import mutating_command
+from engine.facts.commands.reading_programs import is_to_be_confined
 from engine.facts.files.fetched_output import ask_file, ask_programs, fetch_command, fetch_file
 from engine.facts.files.path_safety import unread
 from engine.protocols import Probe
@@ -151,7 +152,8 @@ def _command(args: Args) -> Command:
     keep = Keep(name=args.name, most=args.most, end=args.part == "end")
     if args.file:
         return fetch_file(args.file, keep)
-    return fetch_command(args.argv, keep, limit=args.at_most_for, own_directory=args.own_directory)
+    confined = is_to_be_confined(args.argv)
+    return fetch_command(args.argv, keep, limit=args.at_most_for, own_directory=args.own_directory, confined=confined)
 
 
 def refused(command: Command, completed: Completed) -> str:

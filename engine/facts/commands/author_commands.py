@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -12,6 +13,8 @@ from engine.protocols import Fails, Holds
 from engine.values.command import Command, Completed
 from engine.values.excerpts import excerpt
 from engine.values.types import Json, Unknown, seconds
+
+_READ_ONLY = re.compile(r"Read-only file system|Errno 30\b|EROFS")
 
 _STATUS: dict[int, str] = {126: "the program cannot be executed", 127: "the program was not found"}
 
@@ -38,7 +41,7 @@ UNASKED = CommandAnswer(exit_code=Unknown(why="a change without a check probes n
 
 def answered(command: Command, done: Completed, parse: Json, *, checking: bool) -> CommandAnswer:
     """What *done* says; *checking*: it is the check of a change.  Raises ProbeError where it is no answer."""
-    if not done.answers(command):
+    if not done.answers(command) or _was_kept_from_writing(command, done):
         raise ProbeError(_fault(command, done, checking=checking))
     assert done.exit_code is not None
     whole = not done.missing[0] and len(done.stdout) <= MOST
@@ -47,8 +50,16 @@ def answered(command: Command, done: Completed, parse: Json, *, checking: bool) 
     return CommandAnswer(exit_code=done.exit_code, stdout=stdout, stderr=stderr, value=value)
 
 
+def _was_kept_from_writing(command: Command, done: Completed) -> bool:
+    """Whether *done* is no answer because of what we have done to the command: its exit code may say something else."""
+    kept = command.confined and not done.unconfined and bool(done.exit_code)
+    return kept and bool(_READ_ONLY.search(done.stderr))
+
+
 def _fault(command: Command, done: Completed, *, checking: bool) -> str:
     what = "the check" if checking else "the command"
+    if _was_kept_from_writing(command, done):
+        return f"{what} wanted to write, and a probe cannot: {done.why_not()}"
     if done.timed_out:
         return f"{what} did not end within {seconds(done.seconds)}"
     if done.exit_code is None:

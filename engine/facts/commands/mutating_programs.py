@@ -113,7 +113,7 @@ def mutating_command(argv: Sequence[str], script: str = "") -> MutatingCommand |
 
 
 def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
-    argv = list(_unwrapped(argv))
+    argv = list(unwrapped(argv))
     if not argv:
         return
     program, rest = argv[0].rpartition("/")[2], argv[1:]
@@ -197,7 +197,7 @@ def _inside(rest: list[str]) -> Iterator[MutatingCommand]:
     yield from _in_argv([word for word in after[1:] if word != "--"])
 
 
-def _unwrapped(argv: list[str]) -> list[str]:
+def unwrapped(argv: list[str]) -> list[str]:
     """*argv* without the assignments and the wrappers in front of the program."""
     while argv:
         name = argv[0].rpartition("/")[2]
@@ -220,7 +220,7 @@ def _unwrapped(argv: list[str]) -> list[str]:
 def _in_script(script: str) -> Iterator[MutatingCommand]:
     for inner in _SUBSTITUTIONS.findall(script):
         yield from _in_script(inner[0] or inner[1])
-    for words in _simple_commands(_SUBSTITUTIONS.sub("x", script)):
+    for words in simple_commands(_SUBSTITUTIONS.sub("x", script)):
         yield from _in_argv([word for word in words if word != ">"])
         for at, word in enumerate(words):
             target = words[at + 1] if at + 1 < len(words) else ""
@@ -228,7 +228,7 @@ def _in_script(script: str) -> Iterator[MutatingCommand]:
                 yield MutatingCommand(words=f"> {target}", risk=Risk.EDITS_FILES)
 
 
-def _simple_commands(script: str) -> Iterator[list[str]]:
+def simple_commands(script: str) -> Iterator[list[str]]:
     """The words of each simple command; every redirection of output is the word ``>`` before its target."""
     lexer = shlex.shlex(_tidied(script), posix=True, punctuation_chars=";&|()<>")
     lexer.commenters = ""

@@ -43,7 +43,7 @@ def fetch_file(path: str, keep: Keep) -> Command:
     return Command(script=_FILE, argv=argv, effect=Effect.READ, keep=keep, called=("fetch-file", path))
 
 
-def fetch_command(argv: tuple[str, ...], keep: Keep, *, limit: float, own_directory: bool) -> Command:
+def fetch_command(argv: tuple[str, ...], keep: Keep, *, limit: float, own_directory: bool, confined: bool) -> Command:
     """Run a program for at most *limit* seconds, and take as much of what it prints as is kept."""
     words = (*_part(keep), str(max(1, round(limit))), "yes" if own_directory else "no")
     return Command(
@@ -53,6 +53,7 @@ def fetch_command(argv: tuple[str, ...], keep: Keep, *, limit: float, own_direct
         timeout=limit + SPARE,
         keep=keep,
         foreign=True,
+        confined=confined and not own_directory,
         runs=(("", *argv),),
         called=("fetch-output", *argv),
     )
