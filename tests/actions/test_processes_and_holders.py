@@ -360,7 +360,9 @@ def test_a_job_that_holds_no_gpu_is_left_alone_for_a_while_after_its_start(stage
     assert {it.pid for it in state.leftover} == {fresh.pid, launcher.pid, rank}
     assert state.summary == "1 leftover process holds /dev/nvidia0, and 2 more of the job hold none"
     alone = drive(
-        gpu_jobs.probe(gpu_jobs.Args(patterns=(f"train_{stage.word}",), devices=("/dev/nvidiactl",), **ANYBODYS)),
+        gpu_jobs.probe(
+            gpu_jobs.Args(patterns=(f"train_{stage.word}",), devices=("/dev/nvidiactl",), spare_owned=False)
+        ),
         machine,
     )
     assert (alone.leftover, alone.summary) == ((), "no process is left over")

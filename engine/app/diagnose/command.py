@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from engine.actions import discover
 from engine.app.diagnose.conclusion import ORDER, Conclusion, concluded, lines_of
@@ -101,7 +102,8 @@ def _together(books: Mapping[str, Playbook]) -> Playbook:
     """A playbook with all probes and findings of *books*."""
     lines = [f"  - {{id: {prefix}, include: {book.name}}}" for prefix, book in books.items()]
     text = "\n".join(["name: diagnose", "about: The diagnoses of many playbooks at once.", "diagnose:", *lines, ""])
-    return load_playbook(text, str(library() / "diagnose.yaml"), discover(), open_included, read=read_beside)
+    beside = Path("playbooks") / "diagnose.yaml"  # whose neighbours hide the library's of the same name, as in `run`
+    return load_playbook(text, str(beside), discover(), open_included, read=read_beside)
 
 
 def _show(conclusions: list[Conclusion], output: str) -> None:
