@@ -192,7 +192,12 @@ def killed(ago: float) -> dict[str, Any]:
     return {"pid": 1, "name": "python3", "seconds": NOW - ago}
 
 
-def signalled(rank: int, enqueued: int, completed: int, words: str = "due to a collective timeout from  rank 6 and we will try our best") -> str:
+def signalled(
+    rank: int,
+    enqueued: int,
+    completed: int,
+    words: str = "due to a collective timeout from  rank 6 and we will try our best",
+) -> str:
     return (
         f"[rank{rank}]:[E9 05:20:03.1 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Received a dump signal {words} "
         f"to dump the debug info. Last enqueued NCCL work: {enqueued}, last completed NCCL work: {completed}.This is most likely caused by\n"
@@ -241,9 +246,17 @@ VICTIM, STEP = job(waited(0, 1580) + waited(1, 1580)), "step 1579: loss 2.1\n"
         # a dump signal is a report: that rank waited
         ({"a": job(SIGNALLED)}, {"a": ["timed_out"]}, []),
         ({"a": job(signalled(2, 166, 166))}, {"a": ["timed_out"]}, []),
-        ({"a": job("[rank2]:[E9 x] [Rank 2] Received a global timeout from another rank and will start to dump\n")}, {"a": ["timed_out"]}, []),
+        (
+            {"a": job("[rank2]:[E9 x] [Rank 2] Received a global timeout from another rank and will start to dump\n")},
+            {"a": ["timed_out"]},
+            [],
+        ),
         ({"a": VICTIM, "b": job(SIGNALLED)}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
-        ({"a": job(waits_alone(6, 1580) + waits_alone(7, 1580)), "b": job(SIGNALLED)}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
+        (
+            {"a": job(waits_alone(6, 1580) + waits_alone(7, 1580)), "b": job(SIGNALLED)},
+            {"a": ["timed_out"], "b": ["timed_out"]},
+            [],
+        ),
         ({"a": VICTIM, "b": job(signalled(2, 1590, 1579))}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
         ({"a": VICTIM, "b": job(signalled(2, 1590, 1570))}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
         ({"a": VICTIM, "b": job(SIGNALLED + FULL)}, {"a": ["timed_out"], "b": ["timed_out"]}, []),

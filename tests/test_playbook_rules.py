@@ -254,7 +254,9 @@ def test_jobs_whose_owner_lives_are_named_with_the_way_to_end_them():
     assert "owner: the service selfplay.service" in say(owned.say, seen)
     assert "-e spare_owned=false" in say(owned.say, seen)
     assert evaluate(owned.when, scope("stuck-node", seen.states, spare_owned=False)) is False
-    steps = [it for it in (*book("stuck-node").diagnose, *book("stuck-node").remediate) if it.id in ("jobs", "end_jobs")]
+    steps = [
+        it for it in (*book("stuck-node").diagnose, *book("stuck-node").remediate) if it.id in ("jobs", "end_jobs")
+    ]
     assert [render(it.args["spare_owned"], scope("stuck-node", {}, spare_owned=False)) for it in steps] == [False] * 2
 
 

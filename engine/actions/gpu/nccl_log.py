@@ -349,9 +349,7 @@ def missing_ranks(reporting: Set[int], seen: Set[int]) -> tuple[int, ...]:
 def _behind(ranks: Sequence[Rank]) -> Iterator[Rank]:
     """Ranks that had not reached the collective in which another of their group waits."""
     for rank in ranks:
-        others = [
-            each.waits_in for each in ranks if _may_be_same(each.group, rank.group) and each.waits_in is not None
-        ]
+        others = [each.waits_in for each in ranks if _may_be_same(each.group, rank.group) and each.waits_in is not None]
         if rank.reached is not None and others and rank.reached < max(others):
             yield rank
 
