@@ -1,8 +1,8 @@
 """Read from the logs of a job which ranks waited for others until NCCL's watchdog ended them, and how far each was.
 
 A rank that reports a timeout, its own or by the dump signal another's, has waited: it is a victim. Suspect is who
-reports nothing, or had reached fewer collectives of the same process group. PyTorch writes these lines on stderr, so the files are those in which the
-launcher keeps the output of each rank, or of all (torchrun --log-dir, slurm-JOB.out).
+reports nothing, or had reached fewer collectives of the same process group. PyTorch writes these lines on stderr, so
+the files are those in which the launcher keeps the output of each rank, or of all (torchrun --log-dir, slurm-JOB.out).
 """
 
 from __future__ import annotations
