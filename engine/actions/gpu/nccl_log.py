@@ -1,4 +1,4 @@
-"""Read from the logs of a job which ranks waited for others until NCCL's watchdog ended them, and how far each was.
+"""Read from the logs of a job which ranks waited for others until the watchdog of NCCL ended them, and how far each was.
 
 A rank that reports a timeout, its own or by the dump signal another's, has waited: it is a victim. Suspect is who
 reports nothing, or had reached fewer collectives of the same process group. PyTorch writes these lines on stderr, so
@@ -45,7 +45,7 @@ LINES: Mapping[str, str] = {
     "group": rf"\[PG (?P<group>[^\]]{{1,100}}?) ?Rank (?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
     "plain": rf"\[[Rr]ank ?(?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
 }
-"""What ProcessGroupNCCL writes (PyTorch 1.13 to 2.8): who waited; who was told that another did; a rank's counts,
+"""What ProcessGroupNCCL writes (PyTorch 1.13 to 2.8): who waited; who heard that another did; a rank's counts,
 with its group or without."""
 _ANY_RANK = re.compile(r"\[[Rr]ank ?(\d{1,6})\]|\bglobal rank: (\d{1,6})\b")
 _DEFAULT = "default_pg"
@@ -85,7 +85,7 @@ class Rank:
     timed_out: bool
     """Whether it waited until the watchdog ended it."""
     signalled: bool
-    """Whether it was told to dump what it knows, because a rank timed out."""
+    """Whether it was asked to dump what it knows, because a rank timed out."""
     op: str
     """The collective that it waited in; empty: it does not say."""
     waited: float
@@ -172,7 +172,7 @@ class State:
     )
     timed_out: tuple[int, ...] | Unknown = field(metadata={"about": "The ranks that waited for others in vain."})
     reporting: tuple[int, ...] | Unknown = field(
-        metadata={"about": "The ranks that report a timeout: `timed_out`, and those told to dump because of one."}
+        metadata={"about": "The ranks that report a timeout: `timed_out`, and those asked to dump because of one."}
     )
     silent: tuple[int, ...] | Unknown = field(
         metadata={"about": "The few ranks that are missing from the row of those that report: 0 beside 1 to 7."}
@@ -289,19 +289,14 @@ def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: 
 
 def _rank(rank: int, path: str, number: int, text: str) -> Rank:
     """A rank of which nothing is known yet."""
-    return Rank(
-        rank=rank,
-        group="",
-        timed_out=False,
-        signalled=False,
-        op="",
-        waited=0.0,
-        completed=None,
-        reached=None,
-        file=path,
-        line=number,
-        text=text,
-    )
+    nothing: dict[str, Any] = {
+        "timed_out": False,
+        "signalled": False,
+        "waited": 0.0,
+        "completed": None,
+        "reached": None,
+    }
+    return Rank(rank=rank, group="", op="", file=path, line=number, text=text, **nothing)
 
 
 def _group(written: str) -> str:
