@@ -1,4 +1,4 @@
-"""Read from the logs of a job which ranks waited for others until the watchdog of NCCL ended them, and how far each was.
+"""Read from the logs of a job which ranks waited for others until NCCL's watchdog ended them, and how far each was.
 
 A rank that reports a timeout, its own or by the dump signal another's, has waited: it is a victim. Suspect is who
 reports nothing, or had reached fewer collectives of the same process group. PyTorch writes these lines on stderr, so
@@ -23,8 +23,7 @@ LINE = 4_000
 KEPT = 50
 """Errors that are kept, the first."""
 DIGITS = 15
-MAX_ROW = 1024
-"""Ranks of one host that are counted."""
+MAX_ROW = 1024  # ranks of one host
 DEFAULT_TIMEOUT = 600.0
 """Seconds after which PyTorch ends a collective of NCCL; a dump signal does not say how long anybody waited."""
 EARLIER, LATER = 300.0, 30.0
@@ -289,14 +288,8 @@ def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: 
 
 def _rank(rank: int, path: str, number: int, text: str) -> Rank:
     """A rank of which nothing is known yet."""
-    nothing: dict[str, Any] = {
-        "timed_out": False,
-        "signalled": False,
-        "waited": 0.0,
-        "completed": None,
-        "reached": None,
-    }
-    return Rank(rank=rank, group="", op="", file=path, line=number, text=text, **nothing)
+    unknown: dict[str, Any] = {"waited": 0.0, "completed": None, "reached": None, "file": path, "line": number}
+    return Rank(rank=rank, group="", op="", timed_out=False, signalled=False, text=text, **unknown)
 
 
 def _group(written: str) -> str:
@@ -329,8 +322,7 @@ def _any_ranks(files: Sequence[LogFile], most: int) -> set[int]:
 def missing_ranks(reporting: Set[int], seen: Set[int]) -> tuple[int, ...]:
     """Return the ranks that did not report where nearly all others of this host did.
 
-    A host has a block of ranks that begins at a multiple of its size, a power of two. Where many are missing, their
-    launcher has ended them before they could report: then none is named.
+    Where many are missing, their launcher has ended them before they could report: then none is named.
     """
     if not reporting:
         return ()
