@@ -192,7 +192,26 @@ def killed(ago: float) -> dict[str, Any]:
     return {"pid": 1, "name": "python3", "seconds": NOW - ago}
 
 
+def signalled(
+    rank: int,
+    enqueued: int,
+    completed: int,
+    words: str = "due to a collective timeout from  rank 6 and we will try our best",
+) -> str:
+    return (
+        f"[rank{rank}]:[E9 05:20:03.1 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Received a dump signal {words} "
+        f"to dump the debug info. Last enqueued NCCL work: {enqueued}, last completed NCCL work: {completed}.This is most likely caused by\n"
+    )  # fmt: skip
+
+
+def waits_alone(rank: int, sequence: int) -> str:
+    """As PyTorch wrote it without the counts of the group."""
+    return waited(rank, sequence).splitlines()[0] + "\n"
+
+
 FULL = "OSError: [Errno 28] No space left on device: 'x.pt'\n"
+SIGNALLED, ROW = signalled(2, 1582, 1579), job("".join(waited(rank, 1580) for rank in range(1, 8)))
+COUNTS = "[rank2]:[E9 x] [PG ID 0 PG GUID 0(default_pg) Rank 2] last enqueued work: {}, last completed work: {}\n"
 VICTIM, STEP = job(waited(0, 1580) + waited(1, 1580)), "step 1579: loss 2.1\n"
 
 
@@ -224,6 +243,34 @@ VICTIM, STEP = job(waited(0, 1580) + waited(1, 1580)), "step 1579: loss 2.1\n"
         ({"a": VICTIM, "b": job(waited(2, 1580), oom_job=[killed(700)])}, {"b": ["machine_failed"]}, ["a"]),
         ({"a": VICTIM, "b": job(waited(2, 1580), oom_job=[killed(5)])}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
         ({"a": VICTIM, "b": job(waited(2, 1580), matches=[killed(5)])}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
+        # a dump signal is a report: that rank waited
+        ({"a": job(SIGNALLED)}, {"a": ["timed_out"]}, []),
+        ({"a": job(signalled(2, 166, 166))}, {"a": ["timed_out"]}, []),
+        (
+            {"a": job("[rank2]:[E9 x] [Rank 2] Received a global timeout from another rank and will start to dump\n")},
+            {"a": ["timed_out"]},
+            [],
+        ),
+        ({"a": VICTIM, "b": job(SIGNALLED)}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
+        (
+            {"a": job(waits_alone(6, 1580) + waits_alone(7, 1580)), "b": job(SIGNALLED)},
+            {"a": ["timed_out"], "b": ["timed_out"]},
+            [],
+        ),
+        ({"a": VICTIM, "b": job(signalled(2, 1590, 1579))}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
+        ({"a": VICTIM, "b": job(signalled(2, 1590, 1570))}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
+        ({"a": VICTIM, "b": job(SIGNALLED + FULL)}, {"a": ["timed_out"], "b": ["timed_out"]}, []),
+        ({"a": VICTIM, "b": job(FULL + SIGNALLED)}, {"b": ["failed_first"]}, ["a"]),
+        ({"a": VICTIM, "b": job(SIGNALLED), "c": job(STEP, 640)}, {"c": ["did_not_report"]}, ["a", "b"]),
+        ({"a": VICTIM, "b": job(signalled(2, 1579, 1579))}, {"b": ["behind"]}, ["a"]),
+        ({"a": job(waits_alone(6, 1580)), "b": job(signalled(2, 1579, 1579))}, {"b": ["behind"]}, ["a"]),
+        ({"a": job(SIGNALLED), "b": job(STEP, 640)}, {"b": ["did_not_report"]}, ["a"]),
+        ({"a": VICTIM, "b": job(COUNTS.format(1580, 1579))}, {"a": ["timed_out"]}, []),
+        ({"a": VICTIM, "b": job(COUNTS.format(1579, 1579))}, {"b": ["did_not_report"]}, ["a"]),
+        # the number that is missing from the row is the one that did not come
+        ({"a": ROW}, {"a": ["rank_silent"]}, []),
+        ({"a": ROW, "b": job("".join(waited(rank, 1580) for rank in range(8, 16)))}, {"a": ["rank_silent"]}, ["b"]),
+        ({"a": ROW, "b": job(waited(0, 1580))}, {"a": ["silent_elsewhere"], "b": ["timed_out"]}, []),
     ],
 )
 def test_the_cause_is_told_from_its_victims(hosts, wrong, waits):
@@ -244,6 +291,51 @@ def test_the_words_name_the_cause_its_error_and_its_victims():
     ahead = ends("nccl-timeout", {"a": VICTIM, "b": job(waited(2, 1570))})
     assert "had come to collective 1570, and those of a to 1580" in ahead["b"]["behind"].say
     assert ahead["a"]["victim"].say.endswith("for b")
+
+
+def test_a_rank_that_only_got_the_dump_signal_is_never_called_the_cause():
+    """Mutants: a report only where `timed_out`; `reached` not looked at."""
+    found = ends("nccl-timeout", {"a": VICTIM, "b": job(SIGNALLED), "c": job(STEP, 640)})
+    assert found["b"]["victim"].say.startswith("1 rank of this host only waited, in a collective 1580, for c")
+    alone = ends("nccl-timeout", {"a": ROW})["a"]["rank_silent"].say
+    assert alone.startswith("rank 0 is the one that did not come: 7 other ranks of this host waited 600 s in ALLREDUCE")
+
+
+@every_row(
+    ("reporting", "seen", "missing"),
+    [
+        ({1, 2, 3, 4, 5, 6, 7}, set(), (0,)),
+        ({8, 9, 10, 12, 13, 14, 15}, set(), (11,)),
+        ({9, 10, 11, 12, 13, 14, 15}, {8}, (8,)),
+        ({0, 1, 2, 3, 4, 5, 6}, {7}, (7,)),
+        ({0, 1, 2, 3, 4, 5}, set(), ()),  # a host of six
+        ({6, 7, 8, 9, 10, 11}, set(), ()),
+        ({0, 2, 4, 6}, set(), ()),  # a group of every second rank
+        ({5}, {0, 1, 2, 3, 4, 6, 7}, ()),  # the launcher ended the others before they could report
+        ({1, 2, 3}, set(), (0,)),
+        ({3}, set(), ()),
+        (set(), {0, 1}, ()),
+    ],
+)
+def test_the_number_that_is_missing_from_a_row_is_found(reporting, seen, missing):
+    assert nccl_log.missing_ranks(reporting, seen) == missing
+
+
+@every_row(
+    ("line", "reports"),
+    [
+        ("Received a global timeout from another rank and will start to dump the debug info.", True),
+        ("Received a timeout signal from this local rank and will start to dump the debug info.", True),
+        ("Received a dump signal from this local rank and will start to dump the debug info.", True),
+        ("Received a dump signal due to a collective timeout from this local rank and we will try our best", True),
+        ("Observed flight recorder dump signal from another rank via TCPStore.", True),
+        ("Received a dump signal from pipe", False),
+        ("ProcessGroupNCCL initialization options: size: 4, global rank: 2, TIMEOUT(ms): 600000", False),
+    ],
+)
+def test_a_dump_signal_is_read_in_each_of_its_wordings(line, reports):
+    state = job(f"(Worker pid=7) [rank2]:[E9 05:20:03.1 ProcessGroupNCCL.cpp:1746] [PG 0 Rank 2] {line}\n")["nccl"]
+    assert (state["reporting"], state["timed_out"]) == ([2] if reports else [], [])
 
 
 @every_row(

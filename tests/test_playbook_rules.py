@@ -184,20 +184,80 @@ def test_only_the_leader_has_anything_ended():
     assert evaluate(rule("stuck-node", "not_leader").when, scope("stuck-node", {"status": leader()})) is False
 
 
-@pytest.mark.parametrize(
-    ("before", "zombie_nodes", "asked"),
-    [(None, [], True), (jobs(1), [], False), (jobs(2), [], True), (None, ["gpu-01"], False)],
+def sampled(*busy: float | None, every: float = 10.0) -> dict[str, Any]:
+    """What `watched` saw: how busy the GPU was in each sample; None: nvidia-smi did not answer."""
+    samples: list[dict[str, Any]] = []
+    missed = []
+    for number, value in enumerate(busy):
+        if value is None:
+            missed.append({"at": number * every, "why": "hangs"})
+        samples.append(
+            {"$unknown": "hangs"} if value is None else {"gpus": [{"utilization": value}], "at": number * every}
+        )
+    known = len(busy) - len(missed)
+    return {"samples": samples, "asked": 61, "known": known, "unknown": missed, "seconds": 600.0, "absent": ""}
+
+
+TEN_MINUTES = sampled(*[0.0] * 61)
+BUSY_ONCE = sampled(*[0.0] * 30, 90.0)
+
+
+@every_row(
+    ("watched", "zombie_nodes", "earlier", "inputs", "ends"),
+    [
+        (TEN_MINUTES, [], None, {}, True),
+        (None, ["gpu-01"], None, {}, True),
+        (None, ["gpu-01"], None, {"watch": 0}, True),
+        (None, [], None, {"watch": 0}, False),  # one look
+        (None, [], jobs(1), {"watch": 0}, False),  # two looks
+        (sampled(0.0, 0.0), [], jobs(1), {}, None),  # and a sample 10 s later
+        (BUSY_ONCE, [], jobs(1), {}, False),  # a busy minute in between
+        (sampled(*[0.0] * 30, None, *[0.0] * 30), [], None, {}, None),  # a gap
+        (sampled(*[0.0] * 60), [], None, {}, None),  # ten seconds less
+        (None, ["gpu-02"], None, {"watch": 0}, False),
+        (None, ["gpu-01"], None, {"watch": 15}, None),  # the leader's ten minutes are not fifteen
+    ],
 )
-def test_idle_gpus_are_sampled_for_ten_minutes_where_nobody_remembers_them(before, zombie_nodes, asked):
+def test_only_ten_minutes_of_samples_or_the_leaders_own_report_end_anything(
+    watched, zombie_nodes, earlier, inputs, ends
+):
+    """Mutants: the record of an earlier run counted; `watch: 0` taken for enough; a gap passed over."""
     looks = {"status": leader(idle_detection_stats={"zombie_nodes": zombie_nodes}), "jobs": jobs(1)}
-    seen = replace(scope("stuck-node", looks), history=HistoryScope(past=Earlier(before), host="h"))  # type: ignore[arg-type]
+    looks["watched"] = watched or Unknown(why="skipped")
+    past = HistoryScope(past=Earlier(earlier), host="h")  # type: ignore[arg-type]
+    seen = replace(scope("stuck-node", looks, **inputs), history=past)
+    stuck = evaluate(rule("stuck-node", "stuck").when, seen)
+    assert isinstance(stuck, Unknown) if ends is None else stuck is ends
+    (step,) = (it for it in book("stuck-node").diagnose if it.id == "watched")
+    assert evaluate(step.when, seen) is (watched is not None or inputs.get("watch") == 15)
+    assert evaluate(rule("stuck-node", "one_look").when, seen) is (not ends and inputs.get("watch") == 0)
+
+
+@every_row(
+    ("seconds", "inputs", "long_known"),
+    [(9000.0, {}, True), (600.0, {}, True), (599.0, {}, False), (3.0, {"older_than": 0}, True)],
+)
+def test_the_leaders_report_is_not_about_jobs_that_are_younger_than_its_ten_minutes(seconds, inputs, long_known):
+    """Mutant: the list of zombies alone."""
+    now = jobs(1, 2, seconds=9000.0)
+    now["leftover"][1]["seconds"] = seconds
+    looks = {"status": leader(idle_detection_stats={"zombie_nodes": ["gpu-01"]}), "jobs": now}
     (watched,) = (it for it in book("stuck-node").diagnose if it.id == "watched")
-    assert seen.inputs["watch"] == 10
-    assert evaluate(watched.when, seen) is asked
-    stuck = evaluate(
-        rule("stuck-node", "stuck").when, replace(seen, states={**looks, "watched": Unknown(why="skipped")})
-    )
-    assert isinstance(stuck, Unknown) if asked else stuck is True
+    assert evaluate(watched.when, scope("stuck-node", looks, **inputs)) is not long_known
+
+
+def test_jobs_whose_owner_lives_are_named_with_the_way_to_end_them():
+    spared = {**jobs(), "owned": [{"pid": 7, "owner": "the service selfplay.service"}], "matches": [{"pid": 7}]}
+    seen = scope("stuck-node", {"status": leader(), "jobs": spared})
+    owned = rule("stuck-node", "owned")
+    assert evaluate(owned.when, seen) is True
+    assert "owner: the service selfplay.service" in say(owned.say, seen)
+    assert "-e spare_owned=false" in say(owned.say, seen)
+    assert evaluate(owned.when, scope("stuck-node", seen.states, spare_owned=False)) is False
+    steps = [
+        it for it in (*book("stuck-node").diagnose, *book("stuck-node").remediate) if it.id in ("jobs", "end_jobs")
+    ]
+    assert [render(it.args["spare_owned"], scope("stuck-node", {}, spare_owned=False)) for it in steps] == [False] * 2
 
 
 def test_the_neighbouring_documents_are_named_where_they_go_on():

@@ -50,6 +50,8 @@ def test_the_rank_that_came_least_far_is_named(tmp_path):
     lines = [WATCHDOG.format(rank=rank, number=number) for rank, number in ((0, 9020), (0, 9017), (7, 6088), (0, 9025))]
     assert said(tmp_path, *lines).endswith("of the ranks in this log 7 had come less far than the others, which waited")
     assert "less far" not in said(tmp_path, *lines[:2])
+    row = [WATCHDOG.format(rank=rank, number=31) for rank in (3, 1, 2, 5, 4, 7, 6)]
+    assert said(tmp_path, *row).endswith("; rank 0 is missing among those that waited: it did not come")
     plain = "dump signal due to a collective timeout from rank 13"
     assert said(tmp_path, plain).endswith(plain)
 
@@ -85,6 +87,16 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
     [
         (["step 3 of 250", "OSError: [Errno 122] Disk quota exceeded"], ["quota"]),
         (["RuntimeError: CUDA error: uncorrectable ECC error encountered", WATCHDOG.format(rank=0, number=1)], ["sick_memory"]),
+        (["terminate called after throwing an instance of 'c10::Error'", "  what():  CUDA error: uncorrectable NVLink error detected during the execution"], ["nvlink_failed"]),
+        (["RuntimeError: CUDA error: an error", WATCHDOG.format(rank=0, number=1), "cudaErrorNvlinkUncorrectable"], ["nvlink_failed"]),
+        (["CUDA_ERROR_NVLINK_UNCORRECTABLE: uncorrectable NVLink error detected during the execution"], ["nvlink_failed"]),
+        (["NCCL WARN Cuda failure 220 'uncorrectable NVLink error detected during the execution'"], ["nvlink_failed"]),
+        (["CUDA driver error: 220"], ["nvlink_failed"]),
+        (["RuntimeError: CUDA Runtime API error = 0220"], ["last_error"]),
+        (["torch.AcceleratorError: CUDA error 220 at model.cu:12"], ["nvlink_failed"]),
+        (["step 220: CUDA error: uncorrectable ECC error encountered"], ["sick_memory"]),
+        (["cudaErrorECCUncorrectable"], ["sick_memory"]),
+        (["step 219 | loss 2.20", "step 220 | loss 2.1"], ["silent_stop"]),
         (["CUDA error: an illegal memory access was encountered", "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."], ["program_fault"]),
         (["exits with return code = -7"], ["bus_error"]),
         (["[INFO] [launch.py:315:sigkill_handler] Killing subprocess 2726715"], ["silent_stop"]),
@@ -129,6 +141,14 @@ def found_in(*lines: str, age: float = 1200.0, working: bool = False, server: bo
 def test_one_cause_is_told_the_one_with_the_strongest_evidence(lines, cause):
     """Mutants: the order of the signatures; a cause without its condition."""
     assert found_in(*lines) == cause
+
+
+def test_a_failed_link_is_no_broken_memory():
+    """Mutant: the words of NVLink among those of ECC."""
+    assert found_in("CUDA error: uncorrectable NVLink error detected", server=True) == ["nvlink_failed"]
+    (rule,) = (it for it in book().findings if it.id == "nvlink_failed")
+    assert "runbook run nvlink " in rule.advise[0]
+    assert not any("row-remap" in it or "memory" in it for it in rule.advise)
 
 
 @every_row("line", ["ValueError: bad", "a quiet line", "Connection reset by peer"])

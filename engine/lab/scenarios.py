@@ -102,7 +102,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         ),
         "stuck-node": Scenario(
             hosts=(LEADER, "gpu-01=stuck", "gpu-02=selfplay", "gpu-03=miscounted", "gpu-04=unmeasured", _HEALTHY),
-            inputs={**_LEADING, "older_than": 0, "watch": 0, "lag": "6s"},
+            inputs={**_LEADING, "older_than": 0, "watch": 0.1, "lag": "6s"},
         ),
         "reset-node-jobs": Scenario(hosts=(LEADER, "gpu-01=miscounted", "gpu-02=selfplay", _HEALTHY), inputs=_LEADING),
         "cleanup-stuck-nodes": Scenario(

@@ -29,8 +29,8 @@ def asking(made: Practice, leader: str = "leader", port: int = 8770) -> tuple[st
 
 
 def at_once(made: Practice, leader: str = "leader", port: int = 8770) -> tuple[str, ...]:
-    """The same for `stuck-node`, where nobody waits ten minutes to see that GPUs are idle all the time."""
-    return (*asking(made, leader, port), "-e", "watch=0")
+    """The same for `stuck-node`, where the GPUs are watched for seconds instead of ten minutes."""
+    return (*asking(made, leader, port), "-e", "watch=0.05")
 
 
 def peers(made: Practice, leader: str = "leader") -> dict:
@@ -100,6 +100,22 @@ def test_a_stuck_node_is_freed_and_its_count_corrected_once_and_no_other_node_is
     assert again.writes() == []
 
 
+def test_one_look_and_a_second_one_end_nothing_and_the_leaders_own_report_does(practice):
+    """Mutants: `watch: 0` taken for enough; the record of the first run counted as ten minutes."""
+    made = practice("leader=leader+no_gpu", "gpu-01=stuck")
+    leading(made)
+    for _ in range(2):
+        said = made.run("stuck-node", "--yes", *asking(made), *QUICK, "-e", "watch=0", hosts="gpu-01")
+        assert said.finding("gpu-01", "one_look")["status"] == "present", said.out
+        assert (said.finding("gpu-01", "stuck")["status"], said.writes()) == ("absent", [])
+        assert selfplay(made, "gpu-01") == 2
+    leading(made, zombie_nodes=["gpu-01"])
+    said = made.run("stuck-node", "--yes", *asking(made), *QUICK, "-e", "watch=0", hosts="gpu-01")
+    assert said.host("gpu-01")["verdict"] == "resolved", said.out
+    assert said.step("gpu-01", "watched")["status"] == "skipped"
+    assert selfplay(made, "gpu-01") == 0
+
+
 @pytest.mark.soak
 def test_a_count_that_the_node_corrects_itself_is_left_alone(practice):
     made = practice("leader=leader+no_gpu", "gpu-01=stuck")
@@ -147,7 +163,8 @@ def looked(tmp_path_factory) -> dict[str, tuple[Practice, Said]]:
         "plan": ("stuck-node", *at_once(made), "-e", "older_than=0", "-e", "watch=0.1", "--dry-run"),
         "sick": ("stuck-node", *at_once(made, "sick"), "-e", "older_than=0", "--yes"),
         "down": ("stuck-node", *at_once(made, port=9), "-e", "older_than=0", "--yes"),
-        "other": ("stuck-node", *at_once(made, "other"), "--dry-run"),
+        "other": ("stuck-node", *at_once(made, "other"), "-e", "older_than=0", "--dry-run"),
+        "one look": ("stuck-node", *old, "-e", "watch=0"),
         "keep": ("stuck-node", *old, "-e", "keep=2"),
         "cooldown": ("stuck-node", *old, "-e", "cooldown=60", *record),
         "count": ("reset-node-jobs", *asking(made), "--yes"),
@@ -190,6 +207,13 @@ def test_jobs_that_have_just_begun_are_given_time(looked):
     said = looked["young"][1]
     assert verdicts(said) == ["unresolved", "healthy", "healthy"], said.out
     assert said.finding("gpu-01", "young")["status"] == "present"
+
+
+def test_one_look_is_told_as_what_it_is(looked):
+    said = looked["one look"][1]
+    assert verdicts(said) == ["unresolved", "healthy", "healthy"], said.out
+    assert "in this one look" in said.finding("gpu-01", "one_look")["say"]
+    assert said.finding("gpu-01", "stuck")["status"] == "absent"
 
 
 def test_a_plan_names_the_processes_and_the_correction_that_may_follow(looked):

@@ -1,14 +1,14 @@
 """Read from the logs of a job which ranks waited for others until NCCL's watchdog ended them, and how far each was.
 
-A rank that reports a timeout has waited: it is a victim. Suspect is who reports nothing, or had reached fewer
-collectives of the same process group. PyTorch writes these lines on stderr, so the files are those in which the
-launcher keeps the output of each rank, or of all (torchrun --log-dir, slurm-JOB.out).
+A rank that reports a timeout, its own or by the dump signal another's, has waited: it is a victim. Suspect is who
+reports nothing, or had reached fewer collectives of the same process group. PyTorch writes these lines on stderr, so
+the files are those in which the launcher keeps the output of each rank, or of all (torchrun --log-dir, slurm-JOB.out).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,9 @@ LINE = 4_000
 KEPT = 50
 """Errors that are kept, the first."""
 DIGITS = 15
+MAX_ROW = 1024  # ranks of one host
+DEFAULT_TIMEOUT = 600.0
+"""Seconds after which PyTorch ends a collective of NCCL; a dump signal does not say how long anybody waited."""
 EARLIER, LATER = 300.0, 30.0
 """Seconds by which the cause may have written its last line before the others began to wait, or after they gave up."""
 
@@ -33,10 +36,17 @@ _WAITED = (
 _COUNTS = r"[Ll]ast enqueued (?:NCCL )?work: (?P<enqueued>-?\d+), last completed (?:NCCL )?work: (?P<completed>-?\d+)"
 LINES: Mapping[str, str] = {
     "waited": _WAITED,
+    "signalled": (
+        r"\[[Rr]ank ?(?P<rank>\d+)\].{0,300}?(?:Received a (?:global |collective )?timeout (?:signal )?from"
+        r"|Received a dump signal (?:due to a (?:collective |global )?timeout|from (?:another|this local) rank)"
+        r"|Observed flight recorder dump signal from another rank)"
+    ),
     "group": rf"\[PG (?P<group>[^\]]{{1,100}}?) ?Rank (?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
     "plain": rf"\[[Rr]ank ?(?P<rank>\d+)\].{{0,600}}?{_COUNTS}",
 }
-"""What ProcessGroupNCCL writes (PyTorch 1.13 to 2.8): who waited; a rank's counts, with its group or without."""
+"""What ProcessGroupNCCL writes (PyTorch 1.13 to 2.8): who waited; who heard that another did; a rank's counts,
+with its group or without."""
+_ANY_RANK = re.compile(r"\[[Rr]ank ?(\d{1,6})\]|\bglobal rank: (\d{1,6})\b")
 _DEFAULT = "default_pg"
 _GLOBAL_NAME = re.compile(r"GUID (\w+)")
 
@@ -73,6 +83,8 @@ class Rank:
     """The process group: default_pg, its global name, or a number that only this rank gives it; empty: not said."""
     timed_out: bool
     """Whether it waited until the watchdog ended it."""
+    signalled: bool
+    """Whether it was asked to dump what it knows, because a rank timed out."""
     op: str
     """The collective that it waited in; empty: it does not say."""
     waited: float
@@ -87,7 +99,19 @@ class Rank:
     """The number of `text`, from the beginning of the file where all of it was read, else from its end: -1 is the last
     line."""
     text: str
-    """The line by which it says that it waited, else the first with its counts; at most 4000 characters."""
+    """The line by which it says that it waited, else its first; at most 4000 characters."""
+
+    @property
+    def reports(self) -> bool:
+        """Whether it reports a timeout, its own or another rank's."""
+        return self.timed_out or self.signalled
+
+    @property
+    def waits_in(self) -> int | None:
+        """The collective in which it waits for others; None: in none, or it does not say."""
+        if self.timed_out or self.reached is None or self.completed is None:
+            return self.reached if self.timed_out else None
+        return self.completed + 1 if self.reached > self.completed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +134,19 @@ class Standing:
     """What a host brings to a comparison with the others of its job."""
 
     reports: int
-    """How many ranks timed out."""
+    """How many ranks report a timeout, their own or another's."""
     errors: int
     """How many errors came before that."""
     group: str
     """The process group that timed out."""
     reached: int | None
     """The collective that the slowest rank of that group has reached."""
+    waits_in: int | None
+    """The collective in which ranks of that group wait, the first of several; null: in none."""
+    ranks: tuple[int, ...]
+    """Every rank that has a line of its own in the logs."""
+    silent: tuple[int, ...]
+    """Ranks that are missing from the row of those that report."""
     age: float | Unknown
     """Seconds since a log was last written to."""
     since: float | Unknown
@@ -140,6 +170,12 @@ class State:
         }
     )
     timed_out: tuple[int, ...] | Unknown = field(metadata={"about": "The ranks that waited for others in vain."})
+    reporting: tuple[int, ...] | Unknown = field(
+        metadata={"about": "The ranks that report a timeout: `timed_out`, and those asked to dump because of one."}
+    )
+    silent: tuple[int, ...] | Unknown = field(
+        metadata={"about": "The few ranks that are missing from the row of those that report: 0 beside 1 to 7."}
+    )
     behind: tuple[int, ...] | Unknown = field(
         metadata={
             "about": "Ranks that had reached fewer collectives than another rank of this host, of the same group."
@@ -168,15 +204,21 @@ def read_state(args: Args, reading: LogReading) -> State:
     errors = tuple(error for file in reading.files for error in _errors(file, search, args))[:KEPT]
     slow = next(iter(search.unknown(()).values()), "")
     doubt = blind(reading, args.files) or (Unknown(why=slow) if slow else None)
-    timed_out = [rank for rank in ranks if rank.timed_out]
+    reporting = [rank for rank in ranks if rank.reports]
+    seen = {rank.rank for rank in ranks} | _any_ranks(reading.files, args.lines)
+    silent = missing_ranks({rank.rank for rank in reporting}, seen)
     known: dict[str, Any] = {
         "ranks": ranks,
-        "timed_out": tuple(rank.rank for rank in timed_out),
-        "behind": tuple(rank.rank for rank in _behind(ranks, timed_out)),
-        "op": _operation(timed_out),
-        "waited": max((rank.waited for rank in timed_out), default=0.0),
+        "timed_out": tuple(rank.rank for rank in ranks if rank.timed_out),
+        "reporting": tuple(rank.rank for rank in reporting),
+        "silent": silent,
+        "behind": tuple(rank.rank for rank in _behind(ranks)),
+        "op": _operation(reporting),
+        "waited": max((rank.waited for rank in reporting), default=0.0),
         "errors": errors,
-        "standing": _standing(ranks, timed_out, errors, reading.files),
+        "standing": replace(
+            _standing(ranks, reading.files), errors=len(errors), ranks=tuple(sorted(seen)), silent=silent
+        ),
     }
     return State(
         files=tuple(file.path for file in reading.files),
@@ -194,8 +236,10 @@ def _ranks(files: Sequence[LogFile], search: SignatureSearch, most: int) -> dict
     for file in files:
         for number, line in file.numbered(most):
             text = line[:LINE].strip()
-            if "ork" not in text:
+            if "ork" not in text and "signal" not in text and "timeout" not in text:
                 continue  # of all these lines: work, Work, WorkNCCL
+            if signalled := search.search("signalled", text):
+                _note_signal(found, signalled, file.path, number, text)
             if waited := search.search("waited", text):
                 _note_wait(found, waited, file.path, number, text)
             elif counts := search.search("group", text) or search.search("plain", text):
@@ -221,6 +265,12 @@ def _note_wait(found: dict[int, Rank], match: SearchMatch, path: str, number: in
     )
 
 
+def _note_signal(found: dict[int, Rank], match: SearchMatch, path: str, number: int, text: str) -> None:
+    rank = _number(match.groupdict()["rank"])
+    if rank is not None:
+        found[rank] = replace(found.get(rank) or _rank(rank, path, number, text), signalled=True)
+
+
 def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: int, text: str) -> None:
     named = match.groupdict()
     rank, completed, enqueued = (_number(named[word]) for word in ("rank", "completed", "enqueued"))
@@ -238,18 +288,8 @@ def _note_counts(found: dict[int, Rank], match: SearchMatch, path: str, number: 
 
 def _rank(rank: int, path: str, number: int, text: str) -> Rank:
     """A rank of which nothing is known yet."""
-    return Rank(
-        rank=rank,
-        group="",
-        timed_out=False,
-        op="",
-        waited=0.0,
-        completed=None,
-        reached=None,
-        file=path,
-        line=number,
-        text=text,
-    )
+    unknown: dict[str, Any] = {"waited": 0.0, "completed": None, "reached": None, "file": path, "line": number}
+    return Rank(rank=rank, group="", op="", timed_out=False, signalled=False, text=text, **unknown)
 
 
 def _group(written: str) -> str:
@@ -263,22 +303,40 @@ def _number(text: str | None) -> int | None:
 
 
 def _errors(file: LogFile, search: SignatureSearch, args: Args) -> Iterator[JobError]:
-    """The errors in *file* before the first rank in it says that it waited."""
+    """The errors in *file* before the first rank in it reports a timeout."""
     for number, line in file.numbered(args.lines):
         text = line[:LINE].strip()
-        if "Watchdog caught" in text and search.search("waited", text):
+        if search.search("waited", text) or search.search("signalled", text):
             return
         for name in args.errors:
             if search.search(f"{name} error", text):
                 yield JobError(name=name, file=file.path, line=number, text=text)
 
 
-def _behind(ranks: Sequence[Rank], timed_out: Sequence[Rank]) -> Iterator[Rank]:
-    """Ranks that had reached less than another of their group, which has timed out."""
+def _any_ranks(files: Sequence[LogFile], most: int) -> set[int]:
+    """The numbers of all ranks that have a line of their own in *files*."""
+    lines = (line[:LINE] for file in files for _, line in file.numbered(most))
+    return {int(match[1] or match[2]) for line in lines for match in _ANY_RANK.finditer(line)}
+
+
+def missing_ranks(reporting: Set[int], seen: Set[int]) -> tuple[int, ...]:
+    """Return the ranks that did not report where nearly all others of this host did.
+
+    Where many are missing, their launcher has ended them before they could report: then none is named.
+    """
+    if not reporting:
+        return ()
+    first, last = min(reporting), max(reporting)
+    block = 1 << (last - first).bit_length()
+    begin = first - first % block if last < first - first % block + block else first
+    missing = (set(range(begin, last)[:MAX_ROW]) | seen) - reporting
+    return tuple(sorted(missing)) if 3 * len(missing) <= len(reporting) else ()
+
+
+def _behind(ranks: Sequence[Rank]) -> Iterator[Rank]:
+    """Ranks that had not reached the collective in which another of their group waits."""
     for rank in ranks:
-        others = [
-            each.reached for each in timed_out if _may_be_same(each.group, rank.group) and each.reached is not None
-        ]
+        others = [each.waits_in for each in ranks if _may_be_same(each.group, rank.group) and each.waits_in is not None]
         if rank.reached is not None and others and rank.reached < max(others):
             yield rank
 
@@ -288,27 +346,29 @@ def _may_be_same(one: str, other: str) -> bool:
     return one == other or not one or not other
 
 
-def _operation(timed_out: Sequence[Rank]) -> str:
+def _operation(reporting: Sequence[Rank]) -> str:
     words = [
-        f"{rank.op or 'a collective'} {'' if rank.reached is None else rank.reached}".strip() for rank in timed_out
+        f"{rank.op or 'a collective'} {'' if rank.waits_in is None else rank.waits_in}".strip() for rank in reporting
     ]
     return max(sorted(set(words)), key=words.count, default="")
 
 
-def _standing(
-    ranks: Sequence[Rank], timed_out: Sequence[Rank], errors: Sequence[JobError], files: Sequence[LogFile]
-) -> Standing:
-    """What the host brings to a comparison: of the group that most of its ranks have waited in."""
-    groups = [rank.group for rank in timed_out or ranks if rank.group]
+def _standing(ranks: Sequence[Rank], files: Sequence[LogFile]) -> Standing:
+    """What the ranks bring to a comparison: of the group that most of them have waited in."""
+    reporting = [rank for rank in ranks if rank.reports]
+    groups = [rank.group for rank in reporting or ranks if rank.group]
     group = max(sorted(set(groups)), key=groups.count, default="")
-    reached = [rank.reached for rank in ranks if _may_be_same(rank.group, group) and rank.reached is not None]
-    waited = max((rank.waited for rank in timed_out), default=0.0)
+    same = [rank for rank in ranks if _may_be_same(rank.group, group)]
+    waited = max((rank.waited or DEFAULT_TIMEOUT for rank in reporting), default=0.0)
     age = _age(files)
     return Standing(
-        reports=len(timed_out),
-        errors=len(errors),
+        reports=len(reporting),
+        errors=0,
         group=group,
-        reached=min(reached, default=None),
+        reached=min((rank.reached for rank in same if rank.reached is not None), default=None),
+        waits_in=min((rank.waits_in for rank in same if rank.waits_in is not None), default=None),
+        ranks=(),
+        silent=(),
         age=age,
         since=age if isinstance(age, Unknown) else age + waited + EARLIER,
         until=age if isinstance(age, Unknown) else age - LATER,
