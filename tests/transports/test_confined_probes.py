@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -27,6 +28,7 @@ def confined(text: str, *argv: str, **keys):
 
 def test_a_program_of_the_authors_writes_nothing(connection, tmp_path):
     """Mutants: connection.py that takes the plain session; confinement.sh that leaves out a mount, or remounts none."""
+    name = f"runbook-confined-{uuid4().hex}"
     texts = (
         f"python3 -c \"open('{tmp_path}/x', 'w')\"",
         f"awk 'BEGIN {{ print 1 > \"{tmp_path}/x\" }}'",
@@ -34,8 +36,8 @@ def test_a_program_of_the_authors_writes_nothing(connection, tmp_path):
         f"echo x >{tmp_path}/x",
         f"mkdir {tmp_path}/x",
         f"touch {tmp_path}",
-        "echo x >/var/tmp/runbook-confined-x",
-        "echo x >/run/runbook-confined-x",
+        f"echo x >/var/tmp/{name}",
+        f"echo x >/run/{name}",
     )
     before = os.stat(tmp_path)
     for text, done in zip(texts, connection.run(*map(confined, texts)), strict=True):
@@ -43,8 +45,8 @@ def test_a_program_of_the_authors_writes_nothing(connection, tmp_path):
         assert any(word in done.stderr for word in SAYS) or "not found" in done.stderr, (text, done)
     assert os.stat(tmp_path) == before
     assert os.listdir(tmp_path) == []
-    assert not Path("/var/tmp/runbook-confined-x").exists()
-    assert not Path("/run/runbook-confined-x").exists()
+    assert not Path(f"/var/tmp/{name}").exists()
+    assert not Path(f"/run/{name}").exists()
 
 
 def test_it_reads_as_ever_and_has_a_place_for_temporary_files(connection, tmp_path):

@@ -189,7 +189,7 @@ def test_so_are_the_programs_that_our_own_scripts_run(ground):
     assert isinstance(change, Change)
     file = HostFile(path="/f", target="/f", exists=True, folder=True, writable=True, user="root", digest="sha256:x")
     for command in (
-        fetch_command((given,), Keep(name="x", most=99), limit=5.0, own_directory=False),
+        fetch_command((given,), Keep(name="x", most=99), limit=5.0, own_directory=False, confined=False),
         replace_file(file, "text", (given, "{}"), backup=False),
         start_components(components, {}, "/none", 1, watch=0.0, grace=0.0, end_others=False),
         *change.commands,
