@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import yaml
 from engine.facts.gpu_jobs.classification import JobMatch, classify
 from engine.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
 from engine.facts.owners.owners import owners_of
+from engine.shell import script
 from engine.values.command import Completed
 from engine.values.types import Unknown
 from tests.facts.made_up_hosts import load, row, use, walk
@@ -114,3 +117,47 @@ def test_what_does_not_answer_makes_every_owner_unknown():
 )
 def test_only_a_state_that_is_known_as_an_end_is_one(state):
     assert played({"claims": True, "job": state})[1].kind == "allocated"
+
+
+def asked(folder: Path, programs: dict[str, str], *words: str) -> list[str]:
+    """What the script prints on a host with these programs."""
+    for name, text in programs.items():
+        (folder / name).write_text(f'#!/bin/sh\necho {name} >>"{folder}/calls"\n{text}\n')
+        (folder / name).chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", script("engine.facts.owners", "owners"), "sh", *words],
+        capture_output=True, text=True, env={**os.environ, "PATH": path}, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def test_who_gives_no_answer_is_asked_once(tmp_path):
+    """Mutants: owners.sh without `is_silent` of jobs; of units."""
+    silent = {"squeue": "exit 124", "systemctl": "exit 124"}
+    said = asked(tmp_path, silent, "job:1", "job:2", "job:3", "unit:a.service", "unit:b.service")
+    assert [line for line in said if line.startswith("failed")] == [
+        *(f"failed job:{number} squeue gave no answer within 10 s" for number in (1, 2, 3)),
+        *(f"failed unit:{name}.service systemctl gave no answer within 10 s" for name in "ab"),
+    ]
+    assert (tmp_path / "calls").read_text().split() == ["squeue", "systemctl"]
+    assert said[-1] == "asked"
+
+
+def test_no_name_of_a_container_can_say_anything_of_another_process(tmp_path):
+    """Mutant: owners.sh that prints what the engine says as it is."""
+    said = asked(tmp_path, {"docker": "printf 'running /x pod\\njob 7 GONE\\n'"}, f"box:{BOX}", "job:7")
+    assert f"box {BOX} running /x pod" in said
+    assert "job 7 GONE" not in said
+
+
+def test_a_job_is_gone_only_by_slurm_s_own_word(tmp_path):
+    """Mutants: any failure of squeue taken for an end; a list without the job; a state in other words."""
+    words = {
+        "1": "echo 1 RUNNING", "2": "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "3": ":",
+        "4": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "5": "echo 'what is this'",
+    }  # fmt: skip
+    cases = "".join(f"*' -j {number} '*) {text};;\n" for number, text in words.items())
+    said = asked(tmp_path, {"squeue": f'case " $* " in\n{cases}esac'}, *(f"job:{number}" for number in words))
+    assert [line for line in said if line.startswith("job ")] == ["job 1 RUNNING ", "job 2 GONE", "job 3 GONE"]
+    assert sum(line.startswith(("failed job:4", "failed job:5")) for line in said) == 2

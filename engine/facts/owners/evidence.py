@@ -71,7 +71,8 @@ def ask_owners(pids: Iterable[int], table: Table) -> Command:
         words |= dict.fromkeys(filter(None, (unit_question(row, outside), _box(row, outside), _job(row, outside))))
     if any(row.leader for row in rows):
         words["ttys"] = None
-    return replace(read_script(_QUERY, *words), private=True, valid_for=VALID, timeout=90.0)
+    ordered = sorted(words, key=lambda word: word.startswith("user:"))  # what users can make many of comes last
+    return replace(read_script(_QUERY, *ordered), private=True, valid_for=VALID, timeout=90.0)
 
 
 def unit_question(row: Row, outside: Row | None) -> str:

@@ -6,6 +6,8 @@ LC_ALL=C; export LC_ALL
 xargs=$(command -v xargs) || { echo 'xargs was not found' >&2; exit 3; }
 limited() { if command -v timeout >/dev/null; then timeout 10 "$@" </dev/null; else "$@" </dev/null; fi; }
 first_line() { printf '%s\n' "$1" | sed -n 's/[[:cntrl:]]//g; /./{p;q;}' | cut -c 1-200; }
+silent=' ' # who gave no answer once, and is not waited for again
+is_silent() { case $silent in *" $1 "*) return 0 ;; esac; return 1; }
 failed() { # argument, program, exit code, what it printed
     [ "$3" != 124 ] || { echo "failed $1 $2 gave no answer within 10 s"; return; }
     words=$(first_line "$4")
@@ -29,7 +31,8 @@ claimed() { # what processes have in their environment, as grep prints it: FILE:
         done
     fi
 }
-claims=$(claimed | sed -n 's|^/proc/\([0-9]*\)/environ:SLURM_JOB_\{0,1\}ID=\([0-9]*\)$|env \1 \2|p' | sort -u)
+claims=$(claimed | sed -n 's|^/proc/\([0-9]*\)/environ:SLURM_JOB_\{0,1\}ID=\([0-9]*\)$|env \1 \2|p' | sort -u |
+    awk 'many[$2]++ < 2') # nobody's environment fills the list
 [ -z "$claims" ] || printf '%s\n' "$claims"
 for job in $(printf '%s\n' "$claims" | cut -d ' ' -f 3 | sort -un); do
     case $jobs in *" $job "*) ;; *) jobs="$jobs$job " ;; esac
@@ -90,10 +93,12 @@ fi
 count=0
 for job in $jobs; do
     count=$((count + 1))
-    if [ "$count" -gt 32 ]; then echo "failed job:$job more than 32 jobs would have to be asked for"; continue; fi
+    if [ "$count" -gt 256 ]; then echo "failed job:$job more than 256 jobs would have to be asked for"; continue; fi
     command -v squeue >/dev/null || { echo "failed job:$job there is no squeue here to ask whether it still runs"; continue; }
+    if is_silent squeue; then failed "job:$job" squeue 124 ''; continue; fi
     code=0
     said=$(limited squeue -h -a -t all -j "$job" -o '%A %T' 2>&1) || code=$?
+    [ "$code" != 124 ] || silent="${silent}squeue "
     case $code:$said in
         0:*) # a job that has ended may be listed for some minutes, or not at all; those of an array have other numbers
             state=$(printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[A-Z_]+$/ { print $2 }' | sort -u | tr '\n' ' ')
@@ -105,13 +110,15 @@ for job in $jobs; do
 done
 ! of_slurm || echo slurm
 
-manager() { # arguments of systemctl before `show`; the unit; the argument that asks for it
-    unit=$1 argument=$2; shift 2
+manager() { # the unit, the argument that asks for it, whose manager; then arguments of systemctl before `show`
+    unit=$1 argument=$2 whose=$3; shift 3
+    if is_silent "$whose"; then failed "$argument" systemctl 124 ''; return; fi
     command -v systemctl >/dev/null || { echo "failed $argument there is no systemctl here to ask for it"; return; }
     code=0
     said=$(limited systemctl "$@" show -p ActiveState -- "$unit" 2>&1) || code=$?
+    [ "$code" != 124 ] || silent="$silent$whose "
     case $code:$said in
-        0:ActiveState=[a-z]*) echo "unit $argument ${said#ActiveState=}" ;;
+        0:ActiveState=[a-z]*) echo "unit $argument $(first_line "${said#ActiveState=}")" ;;
         *) failed "$argument" systemctl "$code" "$said" ;;
     esac
 }
@@ -119,29 +126,38 @@ box() { # a container, by whichever engine knows it
     why="no container engine here knows it"
     for engine in docker podman; do
         command -v $engine >/dev/null && [ -s "$(command -v $engine)" ] || continue
+        if is_silent $engine; then why="$engine gave no answer within 10 s"; continue; fi
         code=0
         said=$(limited $engine inspect --type container -f '{{.State.Status}} {{.Name}} {{index .Config.Labels "io.kubernetes.pod.name"}}' "$1" 2>&1) || code=$?
+        [ "$code" != 124 ] || silent="$silent$engine "
         case $code:$said in
-            0:[a-z]*) echo "box $1 $said"; return ;;
+            0:[a-z]*) echo "box $1 $(first_line "$said")"; return ;;
             *[Nn]'o such '*) ;;
             *) why=$(failed x $engine "$code" "$said"); why=${why#failed x } ;;
         esac
     done
-    if command -v crictl >/dev/null; then
+    if command -v crictl >/dev/null && ! is_silent crictl; then
         code=0
         said=$(limited crictl inspect -o go-template --template '{{.status.state}} {{.status.metadata.name}} {{index .status.labels "io.kubernetes.pod.name"}}' "$1" 2>&1) || code=$?
+        [ "$code" != 124 ] || silent="${silent}crictl "
         case $code:$said in
-            0:CONTAINER_*) echo "box $1 $said"; return ;;
+            0:CONTAINER_*) echo "box $1 $(first_line "$said")"; return ;;
             *[Nn]'ot found'*) ;;
             *) why=$(failed x crictl "$code" "$said"); why=${why#failed x } ;;
         esac
     fi
     echo "failed box:$1 $why"
 }
+users=0
 for one; do
     case $one in
-        unit:*) manager "${one#unit:}" "$one" ;;
-        user:*) rest=${one#user:}; manager "${rest#*:}" "$one" --user "--machine=${rest%%:*}@.host" ;;
+        user:*)
+            users=$((users + 1))
+            if [ "$users" -gt 64 ]; then echo "failed $one more than 64 services of users would have to be asked for"; continue; fi ;;
+    esac
+    case $one in
+        unit:*) manager "${one#unit:}" "$one" systemctl ;;
+        user:*) rest=${one#user:}; manager "${rest#*:}" "$one" "user:${rest%%:*}" --user "--machine=${rest%%:*}@.host" ;;
         box:*) box "${one#box:}" ;;
     esac
 done
