@@ -161,3 +161,36 @@ def test_a_job_is_gone_only_by_slurm_s_own_word(tmp_path):
     said = asked(tmp_path, {"squeue": f'case " $* " in\n{cases}esac'}, *(f"job:{number}" for number in words))
     assert [line for line in said if line.startswith("job ")] == ["job 1 RUNNING ", "job 2 GONE", "job 3 GONE"]
     assert sum(line.startswith(("failed job:4", "failed job:5")) for line in said) == 2
+
+
+def of_job(ages: dict[int, float], evidence: OwnerEvidence) -> JobMatch:
+    """A launcher (20) and its ranks, of which all hold a GPU, by how long each has run."""
+    rows = [
+        replace(made, process=replace(made.process, seconds=ages[made.process.pid]))
+        for made in (row(pid, 1 if pid == 20 else 20) for pid in ages)
+    ]
+    seen = walk(*rows, holds={pid: [0] for pid in ages if pid != 20})
+    keys = {it.process.key for it in seen.table.rows.values()}
+    closer = use(load(0, 0), seen, replace(evidence, keys=keys), starting=300)
+    return classify(tuple(it.process for it in rows), keys, closer)
+
+
+def test_what_owns_one_process_of_a_job_owns_all_and_an_unknown_one_hides_all():
+    """Mutant: `of_whole_job` that gives each process its own."""
+    old = {20: 7200.0, 21: 7200.0, 22: 7200.0}
+    running = OwnerEvidence(jobs_of={20: frozenset(["7"])}, jobs={"7": ("RUNNING",)})
+    assert [it.pid for it in of_job(old, running).owned] == [20, 21, 22]
+    silent = replace(running, jobs={"7": Unknown(why="no answer")})
+    assert [it.pid for it in of_job(old, silent).protected] == [20, 21, 22]
+    assert isinstance(of_job(old, silent).leftover, Unknown)
+    both = replace(
+        silent, jobs_of={20: frozenset(["7"]), 21: frozenset(["8"])}, jobs={**silent.jobs, "8": ("RUNNING",)}
+    )
+    assert [it.pid for it in of_job(old, both).owned] == [20, 21, 22]
+
+
+def test_a_rank_that_was_started_again_makes_its_whole_job_starting():
+    """Mutant: `_young` by the oldest holder."""
+    again = of_job({20: 7200.0, 21: 7200.0, 22: 30.0}, OwnerEvidence())
+    assert ([it.pid for it in again.starting], again.leftover) == ([20, 21, 22], ())
+    assert [it.pid for it in of_job({20: 7200.0, 21: 7200.0}, OwnerEvidence()).leftover] == [20, 21]
