@@ -200,7 +200,6 @@ def test_spare_busy_false_ends_what_is_at_work_too(practice, quick):
     assert said.code == 0
 
 
-@pytest.mark.soak
 def test_the_server_that_is_started_as_a_test_must_answer(practice):
     lab = practice("gpu-01=healthy")
     argv = ["python3", "-m", "http.server", "30000", "--bind", "127.0.0.1", "--directory", "/tmp/sglang"]
