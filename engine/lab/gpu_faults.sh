@@ -1,6 +1,10 @@
 # Sourced by the first process of a lab host, once its kernel log is there: faults of the GPU driver itself.
 has no_gpu || mv /run/lab/nvidia-bug-report.sh /run/lab/bin/nvidia-bug-report.sh
-said() { IFS=' .' read -r up rest </proc/uptime; echo "[$((up - $1)).$2] $3" >>/run/lab/kernel; } # seconds ago, digits
+said() { # how many seconds ago, digits, what; on a machine that was booted later than that, right after its boot
+    IFS=' .' read -r up rest </proc/uptime
+    at=$((up - $1)); [ $at -ge 3 ] || at=3
+    echo "[$at.$2] $3" >>/run/lab/kernel
+}
 # What root writes to the kernel's log stands in it with the time.
 if [ ! -e /dev/kmsg ] && mkfifo -m 644 /dev/kmsg 2>/dev/null; then
     while IFS= read -r line; do

@@ -1,10 +1,7 @@
 # Sourced by the first process of a lab host, after its jobs are there: what the driver logged about its GPUs.
 # $gpu1, $B and the functions are those of that process.
 NVRM_0='NVRM: Xid (PCI:0000:1a:00)' NVRM_1='NVRM: Xid (PCI:0000:3d:00)'
-logged() { # $1: how many seconds ago, $2: the message
-  read -r since_boot _ </proc/uptime
-  printf '[%5d.%06d] %s\n' $((${since_boot%.*} - $1)) 417093 "$2" >>/run/lab/kernel
-}
+logged() { said "$1" 417093 "$2"; }
 if has xid_reboot; then
   logged 300 'NVRM: GPU at PCI:0000:1a:00: GPU-1ab00000-0000-4000-8000-000000000000'
   logged 300 "$NVRM_0: 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."

@@ -51,6 +51,13 @@ BROKEN = {"inference_died", "orchestrator_died", "no_environment", "trainer_died
 NCCL = {"nccl_waits", "nccl_cause"}
 LOOPS = {"restart_loop", "unsaved", "broken_clone"}
 AT_WORK = {"busy", "selfplay"}
+LEFT = {"slurm_ended", "slurm_cancelled", "left_by_service", "left_by_container", "inside_container", "launched"}
+"""A process whose owner has gone, or whose launcher alone lives, and idles."""
+OWNED = {"slurm_allocated", "slurm_adopted", "idle_service", "idle_container", "idle_pod", "terminal_job", "notebook"}
+"""A process that idles, and whose owner lives."""
+SERVERS = {"idle_server", "idle_engine"}
+LISTED = (LEFT | OWNED | {"slurm_silent", "strange_container"}) - {"launched", "terminal_job", "notebook"}
+"""Those of them that nvidia-smi lists with memory, and two processes whose owner cannot be known."""
 STUCK_DRIVER = {"driver_hang", "lock_held"}
 """nvidia-smi hangs in the driver."""
 SICK = {"xid_reboot", "xid_reset", "gpu_lost", "remap_failed"}
@@ -80,7 +87,9 @@ INCLUDED = {f"gpu_{finding}": faults for finding, faults in HEALTH.items()}
 WHAT: dict[str, dict[str, set[str]]] = {
     "zombie-gpu": {
         **INCLUDED,
-        "held": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application"},
+        "held": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application", *LEFT},
+        "owned": OWNED,
+        "serving": SERVERS,
         "in_use": AT_WORK,
         "wedged": {"resettable", "wedged", "xid_reset"},
         "elsewhere": {"elsewhere", "pod"},
@@ -177,7 +186,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "no_toolkit": {"no_toolkit"},
         "not_watched": FAULTS,
         "no_room": {"docker_full"},
-        "gpu_memory_taken": {"leftovers", "stuck"},
+        "gpu_memory_taken": {"leftovers", "stuck", *LISTED},
         "gpu_in_use": {*AT_WORK, "elsewhere", "wedged", "pod"},
         "gpu_used_by_unseen": {"elsewhere", "pod"},
         "disk_errors": {"disk_errors", "nfs_hang"},
@@ -191,7 +200,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
         "gpu_wedged": {"wedged", "resettable", "xid_reset"},
         "gpu_used_by_unseen": {"elsewhere", "pod"},
         **INCLUDED,
-        "gpu_leftovers": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application"},
+        "gpu_leftovers": {"leftovers", "nameless", "respawner", "stubborn", "stuck", "xid_application", *LEFT},
         "killed": {"died_of_memory", "oom"},
         "disk_errors": {"disk_errors", "nfs_hang"},
         "network_fault": {"ib_down"},
@@ -300,7 +309,7 @@ def _unsettled(said: Said, fault: str) -> str:
 
 def _of_this_machine(name: str) -> dict[str, set[str]]:
     late = name == "training-crash" and booted_after_silent_stop()
-    return {"booted_since": {"silent_stop"}} if late else {}
+    return {"booted_since": {"silent_stop"}, "silent_stop": set()} if late else {}
 
 
 OF_A_JOB = {"reallocate-gpus", "try-server"}
