@@ -33,7 +33,7 @@ MANY = ("--parallel", "32")
 QUICK = {
     "pipeline-hang": ("--scratch",),
     "gpu-hang": MANY,
-    "zombie-gpu": ("-e", "older_than=0s"),  # the jobs of a lab are seconds old
+    **dict.fromkeys(("zombie-gpu", "monitor"), ("-e", "older_than=0s")),  # the jobs of a lab are seconds old
     # an engine at work may grow for some seconds
     "training-crash": (*MANY, "-e", "samples=6", "-e", "every=1s"),
     "gpu-throttle": (*MANY, "-e", "samples=2", "-e", "every=5s"),
@@ -229,6 +229,7 @@ WHAT: dict[str, dict[str, set[str]]] = {
 }
 
 
+BOOTED_LATE = booted_after_silent_stop()
 AT_ONCE = 5
 """Playbooks that look at the hosts at the same time: each waits for the host that does not answer."""
 PARALLEL = "12"
@@ -308,7 +309,7 @@ def _unsettled(said: Said, fault: str) -> str:
 
 
 def _of_this_machine(name: str) -> dict[str, set[str]]:
-    late = name == "training-crash" and booted_after_silent_stop()
+    late = name == "training-crash" and BOOTED_LATE
     return {"booted_since": {"silent_stop"}, "silent_stop": set()} if late else {}
 
 
