@@ -8,8 +8,11 @@ import socket
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from engine import transports
@@ -64,6 +67,20 @@ def own_server(tmp_path_factory):
     process.wait()
 
 
+@pytest.fixture(scope="session")
+def mock_server(tmp_path_factory):
+    """mock-ssh-server, as a host."""
+    key = tmp_path_factory.mktemp("mock-server") / "key"
+    paramiko.RSAKey.generate(2048).write_private_key_file(str(key))
+    words = (sys.executable, "-m", "tests.transports.mock_server", "somebody", str(key))
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        port = int(process.stdout.readline())
+        yield Host(
+            name="mock", addresses=(Address(host="127.0.0.1", port=port),), user="somebody", key=str(key), host_keys=HostKeys.IGNORE,
+        )  # fmt: skip
+        process.stdin.close()
+
+
 @pytest.fixture
 def relayed():
     """Starts relays whose line can be cut, and ends them."""
@@ -72,21 +89,22 @@ def relayed():
 
 
 TWICE = ("test_shared_lane", "test_client_death")
-"""Their tests hold on this machine in `make test`, and over the lab's own server in `make soak`: they mostly wait."""
+"""Their tests hold on this machine in `make test`, and over SSH without sshd in `make soak`: they mostly wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave what is tried twice to `make soak`."""
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
-        if item.path.stem in TWICE and params.get("host") == "own server":
+        if item.path.stem in TWICE and params.get("host") == "mock-ssh-server":
             item.add_marker("soak")
 
 
 @pytest.fixture(
     params=[
         "local",
-        "own server",
+        "mock-ssh-server",
+        pytest.param("own server", marks=pytest.mark.soak),
         pytest.param("ssh", marks=pytest.mark.real("sshd", "root")),
         pytest.param("busybox", marks=[pytest.mark.real("sshd", "busybox", "lab"), pytest.mark.soak]),
     ]
@@ -96,6 +114,8 @@ def host(request):
         return request.getfixturevalue("busybox").host()
     if request.param == "local":
         return Host(name="here", transport="local")
+    if request.param == "mock-ssh-server":
+        return request.getfixturevalue("mock_server")
     if request.param == "own server":
         return request.getfixturevalue("own_server")
     return request.getfixturevalue("sshd").host()
@@ -120,6 +140,14 @@ def account():
     for name in made:
         Path(f"/etc/sudoers.d/{name}").unlink(missing_ok=True)
         subprocess.run(["userdel", "-rf", name], capture_output=True, check=False)
+
+
+@pytest.fixture(params=["mock-ssh-server", pytest.param("sshd", marks=pytest.mark.real("sshd", "root"))])
+def door(request):
+    """Makes hosts of an inventory of one SSH server: ``door(key=...)``."""
+    if request.param == "mock-ssh-server":
+        return partial(replace, request.getfixturevalue("mock_server"))
+    return request.getfixturevalue("sshd").host
 
 
 @pytest.fixture

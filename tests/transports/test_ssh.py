@@ -1,4 +1,4 @@
-"""Getting in: addresses, keys, host keys, users, and shells of every kind."""
+"""Getting in over sshd: keepalives, host keys, users, and shells of every kind."""
 
 from __future__ import annotations
 
@@ -18,58 +18,12 @@ from engine.sessions import shell as sessions_shell
 from engine.transports.ssh import keepalive
 from engine.values.inventory import Address, HostKeys
 from tests.real_processes import gone
-from tests.sshd import free_port, make_key, start_sshd
+from tests.sshd import start_sshd
 from tests.transports.commands import change, look, script
 from tests.transports.ssh_login import connected, refusal
 from tests.waiting import appears
 
 pytestmark = pytest.mark.real("sshd", "root")
-
-
-def test_the_next_address_is_tried_when_one_does_not_answer(sshd, interrupt, monkeypatch):
-    asked = socket.getaddrinfo
-
-    def resolved(name, *args, **keys):
-        if str(name).endswith(".invalid"):
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return asked(name, *args, **keys)
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    nobody = Address(host="127.0.0.9", port=free_port("127.0.0.9"))
-    there = Address(host=sshd.address, port=sshd.port)
-    connection = connected(sshd.host(addresses=(nobody, there)), interrupt)
-    assert connection.run(look("echo", "in"))[0].stdout == "in\n"
-    connection.close()
-    text = refusal(sshd.host(addresses=(nobody, Address(host="no-such-host.invalid"))), interrupt)
-    assert f"{nobody}: connection refused" in text
-    assert "no-such-host.invalid: the name cannot be resolved" in text
-
-
-def test_a_refused_login_is_final_and_says_who(sshd, interrupt, tmp_path):
-    other = make_key(tmp_path / "other")
-    there = Address(host=sshd.address, port=sshd.port)
-    text = refusal(sshd.host(addresses=(there, there), key=str(other)), interrupt)
-    assert text.count("login as root") == 1
-
-
-def test_an_encrypted_key_without_an_agent_is_named(sshd, interrupt, tmp_path, monkeypatch):
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    locked = make_key(tmp_path / "locked", passphrase="secret words")
-    assert "is encrypted" in refusal(sshd.host(key=str(locked)), interrupt)
-
-
-def test_a_server_without_a_banner_costs_one_connect_timeout(interrupt, sshd):
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        taken: list = []
-        threading.Thread(target=lambda: taken.append(mute.accept()), daemon=True).start()
-        port = mute.getsockname()[1]
-        text = refusal(sshd.host(addresses=(Address(host="127.0.0.1", port=port),)), interrupt, connect_timeout=2)
-        assert "banner" in text
-        mute.setblocking(False)
-        with pytest.raises(BlockingIOError):  # nobody has come a second time
-            mute.accept()
-        for line, _ in taken:
-            line.close()
 
 
 def test_a_server_that_never_opens_a_channel_is_given_up(sshd, interrupt, monkeypatch):
