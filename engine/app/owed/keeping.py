@@ -193,7 +193,7 @@ class RunRecords:
     def _earlier(self, cleanup: OwedCleanup) -> Record | None:
         """The record of *cleanup*, where a run made it with which this one goes on."""
         others = self._others.get(cleanup.host, ())
-        return next((it for it in others if it.run == cleanup.run and it.run in self._facts.chain), None)
+        return next((made for made in others if made.run == cleanup.run and made.run in self._facts.chain), None)
 
     def _names(self) -> Sequence[str]:
         try:
