@@ -65,6 +65,7 @@ NONE = "done: nothing was changed"
 BOTH = "not done: stop, last"
 ENDS = {
     "a probe of the plan": (worked_on(0), ["nothing", "nothing"], [REASON, NONE, BOTH]),
+    "the step's own probe": (worked_on(CHANGE - 1), ["nothing", "nothing"], [REASON, NONE, BOTH]),
     "before the change": (worked_on(CHANGE), ["nothing", "nothing"], [REASON, NONE, BOTH]),
     "in the change": (
         worked_on(CHANGE, was_sent=True), ["part", "nothing"],
