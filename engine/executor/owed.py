@@ -75,11 +75,9 @@ class OwedRecord:
 
     def ended(self, result: StepResult) -> None:
         """Strike the step of *result* where it has ended well; with the last one, the record and the notes."""
-        if self._earlier and result.status in (
-            Status.OK,
-            Status.CHANGED,
-        ):  # one that was skipped has cleaned nothing up
-            self._earlier.ended(result, self._as_owed(result.id))
+        cleaned_up = result.status in (Status.OK, Status.CHANGED)  # not where it was skipped
+        if self._earlier and cleaned_up and (taken := self._as_owed(result.id)):
+            self._earlier.ended(result, taken)
         if not self._kept or self._site.owed is None or result.status not in DONE:
             return
         left = tuple(step for step in self._kept.steps if step.id != result.id)

@@ -429,11 +429,16 @@ def test_clean_up_that_resume_has_done_is_owed_no_more(scene, secret):
     assert scene.log.count("noted") == 1
 
 
-def test_only_clean_up_that_is_the_same_is_struck_by_resume(scene):
-    """Mutant: owed.py `_same` always true."""
+OTHER = {"other arguments": ("echo noted", "echo jotted"), "no clean-up": ("note\n    always: true\n", "note\n")}
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_only_clean_up_that_is_the_same_is_struck_by_resume(scene, change):
+    """Mutants: owed.py `_same` always true; `OwedRecord.ended` with a step that is no clean-up any more."""
     (scene.folder / "flip.yaml").write_text(FLIP + TWO)
     scene.killed()
-    text = (FLIP + TWO).replace("echo noted", "echo jotted")
+    text = (FLIP + TWO).replace(*OTHER[change])
+    assert text != FLIP + TWO
     (scene.folder / "flip.yaml").write_text(text)
     more = ("--yes", "--changed-playbook", "--output", "json")
     said = runbook("resume", "last", "-i", "hosts.yaml", *more, cwd=scene.folder)
