@@ -197,6 +197,10 @@ class OwedRecords(Protocol):
         """What earlier runs owe *host*, in a run that is there to do it; else nothing."""
         ...
 
+    def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
+        """What the runs with which this one goes on owe *host*; else nothing."""
+        ...
+
     def is_open(self, cleanup: OwedCleanup) -> bool:
         """Whether the record of it is still there: another run may have settled it meanwhile."""
         ...

@@ -56,6 +56,8 @@ class Order:
     origin: RunOrigin | None = None
     earlier: Mapping[str, tuple[EarlierChange, ...]] = field(default_factory=dict)
     """What the runs that this one goes on with have sent to each host."""
+    chain: tuple[str, ...] = ()
+    """The ids of those runs, the first one first."""
     repeats: frozenset[str] = frozenset()
     """The steps that are sent again although nobody knows whether those runs have done them."""
     past: Callable[[str, str], RecordedPast] | None = field(default=None, repr=False)
@@ -108,6 +110,7 @@ def run_facts(order: Order, mask: Masking) -> RunFacts:
         inventory=tuple(str(Path(source).absolute()) for source in order.inventory.sources),
         hosts=order.origin.hosts if order.origin else {},
         secret_places=order.origin.secret_places if order.origin else (),
+        chain=order.chain,
     )
 
 

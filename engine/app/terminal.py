@@ -20,6 +20,10 @@ TAKEN_WITHIN = 1.0
 """Seconds that stderr may take to accept a line."""
 
 
+def _ignore(_number: int, _frame: object) -> None:
+    """Do nothing; programs that are started inherit no handler, as they would SIG_IGN, and can still be ended."""
+
+
 class Terminal:
     """The person, as far as stdin, stderr and signals lead to them."""
 
@@ -80,7 +84,10 @@ class Terminal:
         self._aside = aside
 
     def can_stop(self, stop: Cancellation) -> None:
-        """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently."""
+        """From now on SIGINT, SIGTERM and SIGHUP ask the run to end, each time more urgently.
+
+        One that is ignored does nothing: `nohup` wants that of SIGHUP, a script of SIGINT for what it starts with `&`.
+        """
 
         def asked(number: int, _frame: object) -> None:
             if self._asking:
@@ -96,4 +103,5 @@ class Terminal:
             self.say(f"{name}: {words}")
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, asked)
+            ignored = signal.getsignal(number) in (signal.SIG_IGN, _ignore)
+            signal.signal(number, _ignore if ignored else asked)

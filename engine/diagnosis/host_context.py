@@ -80,6 +80,8 @@ class HostContext:
     """What earlier runs, with which this one goes on, have sent to the host."""
     repeats: frozenset[str] = frozenset()
     """The steps that are sent again although nobody knows whether an earlier run has done them."""
+    why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
+    """Why the work on the host is to end, in words; empty while it is not."""
     keeps_copies: bool = False
     """Whether the host keeps copies of the files that are changed, so that the run can be undone; needs a record."""
     files: KeptFiles | None = field(default=None, repr=False)

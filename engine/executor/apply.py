@@ -13,7 +13,7 @@ from engine.values.command import Command, Completed
 from engine.values.kept_file import Keep, KeptFile, NotKept
 from engine.values.plan import Change
 from engine.values.playbook import Step
-from engine.values.result import SentCommand, Status
+from engine.values.result import Sent, SentCommand, Status
 from engine.values.types import seconds
 
 
@@ -30,6 +30,13 @@ class SendResult:
     """Files of the record that came from the host."""
     lost: str = ""
     """Why the host cannot be asked any more; empty while it can."""
+
+    @property
+    def extent(self) -> Sent:
+        """How much of the change was sent."""
+        if self.status is Status.CHANGED:
+            return Sent.ALL
+        return Sent.PART if self.sent else Sent.NOTHING
 
     def ends(self, status: Status, why: str) -> None:
         """Note the first thing that went wrong."""

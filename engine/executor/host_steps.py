@@ -23,7 +23,7 @@ from engine.executor.owed import OwedRecord, OwedSettlement, owed_in
 from engine.executor.recheck import confirmed_result, patient
 from engine.executor.restart import may_have_begun, not_back, objection, settle_in, wait_until_back
 from engine.executor.revalidation import Revalidation
-from engine.executor.step_ends import as_planned, held_back, not_changed, owing, pending, plain_result
+from engine.executor.step_ends import as_planned, cut_off, held_back, not_changed, owing, plain_result
 from engine.executor.undoing import change_started
 from engine.executor.verification import verify
 from engine.facts.system.host_lock import LockBusy
@@ -31,7 +31,7 @@ from engine.values.earlier_change import equal_items
 from engine.values.event import StepFinished, StepStarted
 from engine.values.plan import Blocked, Change, Finding, NoChange, PlannedStep, Presence, Restart, Skip
 from engine.values.playbook import Step, written_step
-from engine.values.result import Fault, HostPlan, Status, StepResult
+from engine.values.result import Fault, HostPlan, Sent, Status, StepResult
 from engine.values.types import Json
 
 
@@ -141,19 +141,20 @@ class _Run:
         try:
             result = self._take(step, planned, plain)
         except Cancelled as error:
-            self.lost = self.lost or str(error)
-            status = Status.OWED if step.always else Status.CANCELLED
-            result = replace(plain, status=status, why=pending(str(error)) if step.always else str(error))
+            self._asked_to_end(error)
+            result = cut_off(step, plain, Status.CANCELLED, str(error))
         except TransportError as error:
             self.lost, self.dead = str(error), True
-            status = Status.OWED if step.always else Status.UNREACHABLE
-            result = replace(plain, status=status, why=pending(str(error)), fault=Fault.PROBE)
-            result = result if step.always else replace(result, why=str(error))
+            result = replace(cut_off(step, plain, Status.UNREACHABLE, str(error)), fault=Fault.PROBE)
         except Exception as error:  # a fault of ours: what was sent may have been done, and the rest is not begun
             status = Status.UNKNOWN if self.sending else Status.FAILED
             why = f"internal error: {type(error).__name__}: {error}"
             result = replace(plain, status=status, why=why, fault=Fault.COMMAND)
         return replace(result, seconds=round(self.site.clock.now() - began, 3))
+
+    def _asked_to_end(self, error: Cancelled) -> None:
+        """Send nothing more but what is owed; the reason is who asked, not the command at which that was noticed."""
+        self.lost = self.lost or self.site.why_ended() or str(error)
 
     def _take(self, step: Step, planned: PlannedStep, plain: StepResult) -> StepResult:
         if ended := self._held_back(step, planned, plain):
@@ -326,7 +327,7 @@ class _Run:
         if done.sent and not change.only_reads:
             self.wrote = self.site.changes.made = True
             self.watch.changed()
-        plain = replace(due.plain, commands=(*due.plain.commands, *done.commands), kept=done.kept)
+        plain = replace(due.plain, commands=(*due.plain.commands, *done.commands), kept=done.kept, sent=done.extent)
         if change.restart and may_have_begun(done):
             return self._through_restart(step, change.restart, replace(due, plain=plain))
         self.dead = self.dead or bool(done.lost)
@@ -342,6 +343,7 @@ class _Run:
 
     def _through_restart(self, step: Step, restart: Restart, due: _Due) -> StepResult:
         """Wait until the host is back in another boot, and inspect it there."""
+        due = replace(due, plain=replace(due.plain, sent=Sent.PART))  # no answer of the command says that it is done
         try:
             found = wait_until_back(self.site, restart, step.every)
             why = settle_in(self.site, step, self.lock, self.owed) if found is None else ""
@@ -358,7 +360,7 @@ class _Run:
         return self._second_look(step, due)
 
     def _second_look(self, step: Step, due: _Due) -> StepResult:
-        plain, change = due.plain, due.change
+        plain, change = replace(due.plain, sent=Sent.ALL), due.change
         step = patient(step, change)
         request = ProbeRequest(step=step, args=self.args)
         try:
@@ -368,7 +370,7 @@ class _Run:
             why = f"done, but the host could not be probed again: {error}"
             return replace(plain, status=Status.UNKNOWN, why=why, fault=Fault.PROBE)
         except Cancelled as error:
-            self.lost = self.lost or str(error)
+            self._asked_to_end(error)
             return replace(plain, status=Status.CANCELLED, why=f"done, but not probed again: {error}")
 
     def _planned(self, step: Step) -> PlannedStep:
@@ -390,7 +392,7 @@ class _Run:
         try:
             self.watch.recheck(tuple(finding.id for finding in self.site.playbook.findings), last=True)
         except (TransportError, Cancelled) as error:
-            self.lost = str(error)
+            self.lost = (self.site.why_ended() if isinstance(error, Cancelled) else "") or str(error)
             self.watch.forget(f"the host could not be probed after the change: {error}")
         except Exception as error:  # a fault of ours: what was done stays reported, and nothing is called healthy
             self.lost = f"internal error: {type(error).__name__}: {error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from engine.errors import Cancelled, ConfigError, TransportError
 from engine.facts.system.owed_note import make_note, remove_note, why_not
 from engine.lang.arguments import build
 from engine.protocols import OwedRecords
+from engine.values.earlier_change import item_text
 from engine.values.owed import NotePlace, NotRecorded, OwedCleanup, OwedStep
 from engine.values.plan import Change, PlannedStep, Skip
 from engine.values.playbook import Step, written_step
@@ -25,6 +26,8 @@ class OwedRecord:
 
     def __init__(self, site: HostContext, plan: HostPlan) -> None:
         self._site, self._plan = site, plan
+        earlier = site.owed.gone_on_with(site.host.name) if site.owed is not None else ()
+        self._earlier = OwedSettlement(site, site.owed, earlier) if site.owed is not None and earlier else None
         self._kept: OwedCleanup | None = None
         self._noted: list[NotePlace] = []
         self._untold = ""
@@ -72,6 +75,9 @@ class OwedRecord:
 
     def ended(self, result: StepResult) -> None:
         """Strike the step of *result* where it has ended well; with the last one, the record and the notes."""
+        cleaned_up = result.status in (Status.OK, Status.CHANGED)  # not where it was skipped
+        if self._earlier and cleaned_up and (taken := self._as_owed(result.id)):
+            self._earlier.ended(result, taken)
         if not self._kept or self._site.owed is None or result.status not in DONE:
             return
         left = tuple(step for step in self._kept.steps if step.id != result.id)
@@ -89,6 +95,11 @@ class OwedRecord:
         """Nothing more is done: where the host was not changed after all, nothing is owed."""
         if self._kept and self._kept.steps and not wrote:
             self._drop(self._kept)
+
+    def _as_owed(self, step: str) -> OwedStep | None:
+        """The `always` step of this run's plan, as a record would have it."""
+        steps = owed_steps(self._site, self._plan, ())
+        return next((owed_step for owed_step in steps if owed_step.id == step), None)
 
     def _note(self, cleanup: OwedCleanup) -> None:
         for place in cleanup.notes:
@@ -138,9 +149,9 @@ class OwedRecord:
 class OwedSettlement:
     """What earlier runs owe one host, in a run that is there to do it; struck while the host is locked."""
 
-    def __init__(self, site: HostContext, records: OwedRecords) -> None:
+    def __init__(self, site: HostContext, records: OwedRecords, cleanups: Iterable[OwedCleanup]) -> None:
         self._site, self._records = site, records
-        self._open = list(records.settled_here(site.host.name))
+        self._open = list(cleanups)
 
     def keep(self, step: str, ended: Collection[str]) -> str:
         """Why *step* must not be taken after all; nothing where it is still owed."""
@@ -156,12 +167,15 @@ class OwedSettlement:
     def note_again(self) -> None:
         """Nothing: the earlier runs are over, and no boot keeps their notes."""
 
-    def ended(self, result: StepResult) -> None:
-        """Strike the step of *result* where it has ended well; with the last one of a run, its notes and its record."""
+    def ended(self, result: StepResult, taken: OwedStep | None = None) -> None:
+        """Strike the step of *result* where it has ended well; with the last one of a run, its notes and its record.
+
+        *taken*: what it did, where the plan is a new one: an owed step that would do something else stays.
+        """
         if result.status not in DONE:
             return
         for number, cleanup in enumerate(self._open):
-            left = tuple(step for step in cleanup.steps if step.id != result.id)
+            left = tuple(step for step in cleanup.steps if step.id != result.id or (taken and not _same(step, taken)))
             if len(left) < len(cleanup.steps):
                 self._open[number] = replace(cleanup, steps=left)
                 if left:
@@ -182,9 +196,15 @@ class OwedSettlement:
 
 def owed_in(site: HostContext, plan: HostPlan) -> OwedRecord | OwedSettlement:
     """The owed clean-ups of a run on the host of *site*: those that it records, or those that it is there to settle."""
-    if site.owed is not None and site.owed.settled_here(site.host.name):
-        return OwedSettlement(site, site.owed)
+    if site.owed is not None and (settled := site.owed.settled_here(site.host.name)):
+        return OwedSettlement(site, site.owed, settled)
     return OwedRecord(site, plan)
+
+
+def _same(owed: OwedStep, taken: OwedStep) -> bool:
+    """Whether *taken* does what is *owed*; one whose arguments are not recorded in full may be another."""
+    where = (owed.action, owed.on, owed.become) == (taken.action, taken.on, taken.become)
+    return where and not owed.withheld and item_text(owed.args) == item_text(taken.args)
 
 
 def owed_steps(site: HostContext, plan: HostPlan, ended: Collection[str]) -> tuple[OwedStep, ...]:

@@ -8,7 +8,7 @@ from engine.diagnosis.earlier_runs import changed_earlier
 from engine.diagnosis.host_context import HostContext
 from engine.values.plan import Blocked, NoChange, PlannedStep, Skip
 from engine.values.playbook import Step
-from engine.values.result import Status, StepResult
+from engine.values.result import Sent, Status, StepResult
 
 
 def plain_result(site: HostContext, step: Step, planned: PlannedStep) -> StepResult:
@@ -25,6 +25,13 @@ def as_planned(planned: PlannedStep) -> Skip | Blocked:
 def pending(why: str) -> str:
     """The words of an `always` step that could not run."""
     return f"pending: this `always` step could not run: {why}"
+
+
+def cut_off(step: Step, plain: StepResult, status: Status, why: str) -> StepResult:
+    """The result of *step*, which was ended before its change was sent: owed, if it is always taken."""
+    if step.always:
+        return replace(plain, status=Status.OWED, why=pending(why), sent=Sent.NOTHING)
+    return replace(plain, status=status, why=why, sent=Sent.NOTHING)
 
 
 def not_changed(step: Step, decision: NoChange | Skip | Blocked, plain: StepResult) -> StepResult:
@@ -53,4 +60,4 @@ def owing(planned: PlannedStep, plain: StepResult, lost: str) -> StepResult:
     """A step that is always taken, on a host that cannot be asked: owed, if it would have done anything."""
     if isinstance(planned.decision, Skip):
         return replace(plain, status=Status.SKIPPED, why=planned.decision.why)
-    return replace(plain, status=Status.OWED, why=pending(lost))
+    return replace(plain, status=Status.OWED, why=pending(lost), sent=Sent.NOTHING)

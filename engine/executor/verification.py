@@ -14,7 +14,7 @@ from engine.executor.dependencies import comes_after
 from engine.executor.step_ends import held_back
 from engine.protocols import Fails, Holds
 from engine.values.playbook import Phase, Step, written_id
-from engine.values.result import Fault, HostPlan, SentCommand, Status, StepResult
+from engine.values.result import Fault, HostPlan, Sent, SentCommand, Status, StepResult
 from engine.values.types import plural, seconds
 
 
@@ -28,8 +28,8 @@ def verify(
         try:
             result = _verify(site, step, plan, plain, earlier, wrote, lost)
         except Cancelled as error:
-            lost = str(error)
-            result = replace(plain, status=Status.CANCELLED, why=lost)
+            lost = site.why_ended() or str(error)
+            result = replace(plain, status=Status.CANCELLED, why=str(error), sent=Sent.NOTHING)
         except TransportError as error:
             lost = str(error)
             result = replace(plain, status=Status.UNKNOWN, why=lost, fault=Fault.PROBE)

@@ -14,7 +14,7 @@ from engine.diagnosis.probe_types import PartialSamples
 from engine.diagnosis.shared_probes import no_other_hosts
 from engine.errors import Cancelled, ConnectionLost, TransportError
 from engine.executor import Consent, execute
-from engine.executor.cancellation import Cancellation
+from engine.executor.cancellation import Cancellation, HostCancellation
 from engine.fleet.change_limits import ChangeLimits
 from engine.fleet.host_guards import HostClock, Renewable, Spent, UntilDeadline, WithoutTurn
 from engine.planner import make_plan
@@ -26,7 +26,7 @@ from engine.values.inventory import Host
 from engine.values.owed import Owed
 from engine.values.plan import Finding
 from engine.values.playbook import Phase, Playbook
-from engine.values.result import HostPlan, HostResult, Status, StepResult, Verdict
+from engine.values.result import HostPlan, HostResult, Sent, Status, StepResult, Verdict
 from engine.values.types import Json
 
 Cut = dict[str, PartialSamples]
@@ -162,7 +162,12 @@ class HostWork:
             lock_wait=self.wait_lock,
             owed=self.owed,
             cut=lambda it: cut.update({it.step: it}),
+            why_ended=lambda: self._why_ended(own),
         )
+
+    def _why_ended(self, own: HostCancellation) -> str:
+        """Why the work on a host is to end: the run's reason, or the host's own deadline; empty while it is not."""
+        return self.stop.why if self.stop.level() else own.why if own.passed else ""
 
     @contextmanager
     def _connected(self, host: Host, spent: Spent = ((), 0.0)) -> Iterator[Renewable]:
@@ -178,7 +183,7 @@ class HostWork:
         try:
             line.renew()
         except TransportError as error:
-            if why := self.stop.why if self.stop.level() else own.why if own.passed else "":
+            if why := self._why_ended(own):
                 raise Cancelled(f"{why} while it was waited for the host to come back") from error
             raise
 
@@ -280,12 +285,13 @@ class HostWork:
             planned = work(cut, began)
             return replace(planned, result=replace(planned.result, owed=self.owing(host.name)))
         except TransportError as error:
-            over = self.stop.why if self.stop.level() else own.why if own.passed else ""
+            over = self._why_ended(own)
             kind = (Verdict.CANCELLED, Status.CANCELLED) if over else (Verdict.UNREACHABLE, Status.UNREACHABLE)
             because = f": {error}" if self.stop.level() else ""
             ended = (*kind, f"{over} while the host was being connected to{because}" if over else str(error))
         except Cancelled as error:
-            ended = (Verdict.CANCELLED, Status.CANCELLED, str(error) or self.stop.why)
+            noticed = str(error) if error.sent or not self.stop.level() else ""  # else at what: it was not sent
+            ended = (Verdict.CANCELLED, Status.CANCELLED, noticed or self.stop.why)
         except Exception as error:
             ended = (Verdict.FAILED, Status.FAILED, f"internal error: {type(error).__name__}: {error}")
         finally:
@@ -330,7 +336,8 @@ def all_steps(
 ) -> tuple[StepResult, ...]:
     """Every step of *playbook* with the same end: no step goes unreported; those *cut* short say what they had seen."""
     steps = (*playbook.diagnose, *playbook.remediate, *playbook.verify)
-    plain = [StepResult.of(step, status, why) for step in steps]
+    sent = Sent.UNSAID if status is Status.FAILED else Sent.NOTHING  # a fault of ours may have come after a change
+    plain = [replace(StepResult.of(step, status, why), sent=sent) for step in steps]
     return tuple(
         replace(result, why=f"{why}; {cut[result.id].why}", state=cut[result.id].state) if result.id in cut else result
         for result in plain

@@ -30,7 +30,7 @@ from engine.values.event import (
     StepStarted,
 )
 from engine.values.playbook import Phase, place_in_each, written_id
-from engine.values.result import HostPlan, HostResult, Mode, Status, StepResult, Verdict
+from engine.values.result import HostPlan, HostResult, Mode, Sent, Status, StepResult, Verdict
 from engine.values.run_origin import ProcessIdentity
 
 RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4,16}")
@@ -200,16 +200,21 @@ def earlier_changes(runs: Sequence[RecordedRun]) -> Mapping[str, tuple[EarlierCh
     found: dict[str, dict[tuple[str, str], EarlierChange]] = {}
     for recorded in runs:
         begun: dict[tuple[str, str], ChangeStarted] = {}
+        before: dict[str, dict[tuple[str, str], EarlierChange]] = {}
         plans: dict[str, HostPlan] = {}
         for event in recorded.events:
             if isinstance(event, HostPlanned):
                 plans[event.plan.host] = event.plan
             elif isinstance(event, ChangeStarted):
                 begun[event.host, event.step] = event
+                before[event.host] = dict(found.get(event.host, {}))
                 _supersede(found, recorded.run, event, plans.get(event.host))
                 _note(found, recorded.run, event, done=False)
             elif isinstance(event, StepFinished) and (started := begun.pop((event.host, event.result.id), None)):
-                _end(found, recorded.run, started, event.result)
+                if _was_not_sent(event.result):
+                    found[event.host] = before[event.host]  # the last word is that of an earlier run
+                else:
+                    _end(found, recorded.run, started, event.result)
     return {host: tuple(changes.values()) for host, changes in found.items()}
 
 
@@ -253,8 +258,13 @@ def _note(found: Changes, run: str, event: ChangeStarted, *, done: bool) -> None
     found.setdefault(event.host, {})[_key(event)] = change
 
 
+def _was_not_sent(result: StepResult) -> bool:
+    """Whether nothing was sent of a change that was recorded as begun."""
+    return result.sent is Sent.NOTHING or result.status is Status.BLOCKED
+
+
 def _end(found: Changes, run: str, started: ChangeStarted, result: StepResult) -> None:
-    """Take note of how a change ended; one that is known not to have been sent, or to have failed, is none."""
+    """Take note of how a change ended that was sent; one that is known to have failed is none."""
     if result.status is Status.CHANGED:
         _note(found, run, started, done=True)
     elif result.status in (Status.UNKNOWN, Status.CANCELLED, Status.UNREACHABLE):

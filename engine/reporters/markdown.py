@@ -16,7 +16,7 @@ from engine.values.types import plural, seconds
 from engine.wording.evidence import inside, short
 from engine.wording.exit_codes import exit_line
 from engine.wording.grouping import together
-from engine.wording.host_lines import by_name, is_exec, output_lines, owed_lines
+from engine.wording.host_lines import by_name, extent_notes, is_exec, output_lines, owed_lines
 from engine.wording.limits import limit_lines
 from engine.wording.summary import Cause, causes
 
@@ -60,7 +60,7 @@ def lines_of(result: RunResult) -> list[str]:
         _causes(causes(result.hosts)),
         _steps("Changed", result.hosts, lambda it: it.status is Status.CHANGED),
         _steps("Would change", result.hosts, lambda it: it.status is Status.WOULD_CHANGE),
-        _steps("Not done, or failed", result.hosts, lambda it: it.status in BAD),
+        _steps("Not done, cut off, or failed", result.hosts, lambda it: it.status in BAD),
         _outputs(result.hosts),
         _findings(result.hosts),
         _owed(result.hosts),
@@ -122,6 +122,7 @@ def _status(step: StepResult) -> str:
         notes += [code(word, cell=True) for word in [step.condition] if word]
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
     notes += ["failure ignored"] if step.ignored else []
+    notes += extent_notes(step)
     return ", ".join(notes)
 
 

@@ -12,7 +12,7 @@
 LC_ALL=C
 export LC_ALL
 umask 077
-verb=$1 name=${2-} run=${3-} words=${4-} place='' doubts='' used=''
+verb=$1 name=${2-} run=${3-} words=${4-} place='' doubts='' used='' empty=''
 newline=$(printf '\nx') && newline=${newline%x}
 
 lock_used() { # directory, directory in it: sets used to when one was last changed: seconds, `?` where that is not seen
@@ -22,9 +22,12 @@ lock_used() { # directory, directory in it: sets used to when one was last chang
 }
 
 lock_in() { # directory, directory in it: goes to the place for locks there, and makes it; the first must be there
-    [ -d "$1" ] || { doubts="$doubts; there is no directory $1"; return 1; }
+    if [ ! -d "$1" ]; then # only the first place that could be taken is
+        [ -n "$empty" ] || doubts="$doubts; there is no directory $1"
+        return 1
+    fi
     if [ "$verb" = list ]; then # changes nothing
-        [ -d "$1/$2/$safe_realm" ] || return 1
+        [ -d "$1/$2/$safe_realm" ] || { empty=yes; return 1; }
         if safe_enter "$1/$2/$safe_realm" && [ "$shared" = no ]; then place=$(pwd -P) && return 0; fi
         doubts="$doubts; $1/$2: $why"
         return 1

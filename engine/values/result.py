@@ -47,6 +47,15 @@ class Fault(StrEnum):
     GOAL = "goal"  # everything was done, and the second probe still sees the fault
 
 
+class Sent(StrEnum):
+    """How much of a step's change was sent to the host."""
+
+    UNSAID = ""  # there was no change to send; of a cancelled step in the record of an older version: not known
+    NOTHING = "nothing"
+    PART = "part"  # it may be half done, or done
+    ALL = "all"  # every command was answered as it should be
+
+
 class Verdict(StrEnum):
     """Of a host; the first that applies, in this order."""
 
@@ -176,6 +185,7 @@ class StepResult:
     """An earlier run, with which this one goes on, has changed what the step is about."""
     verified: bool = False
     """A second probe agreed (changed), or the probe itself answered (ok)."""
+    sent: Sent = Sent.UNSAID
     seconds: float = 0.0
     risk: Risk | None = None
     diff: str | None = None

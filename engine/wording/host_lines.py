@@ -10,7 +10,7 @@ from typing import TypeVar
 from engine.values.owed import NotedIn
 from engine.values.plan import Finding, Presence
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostPlan, HostResult, SentCommand, Status, StepResult, Verdict, Victim
+from engine.values.result import HostPlan, HostResult, Sent, SentCommand, Status, StepResult, Verdict, Victim
 from engine.wording.evidence import evidence_lines, short
 
 K = TypeVar("K")
@@ -93,21 +93,56 @@ def _other_steps(host: HostResult, failed: Sequence[StepResult]) -> Iterator[str
 def cancelled_lines(host: HostResult) -> list[str]:
     """Why the run was ended here, what was found, what was done, what nobody knows, what was not done, what is next."""
     changes = [step for step in host.steps if step.phase is not Phase.DIAGNOSE]
-    steps = grouped((step.status, step.id) for step in changes)
-    done, failed = (", ".join(steps.get(status, ())) for status in (Status.CHANGED, Status.FAILED))
-    doubtful = ", ".join((*steps.get(Status.UNKNOWN, ()), *steps.get(Status.OWED, ())))
-    left = ", ".join((*steps.get(Status.CANCELLED, ()), *steps.get(Status.BLOCKED, ())))
+    groups = {key: ", ".join(ids) for key, ids in grouped((_end(step), step.id) for step in changes).items()}
+    touched = any(_end(step) in TOUCHED or (step.status is Status.FAILED and step.sent in SOME) for step in changes)
     lines = [
         host.error or "",
         *map(_finding_line, driving(host)),
         *sampled_lines(host, [step for step in host.steps if step.status is Status.CANCELLED]),
-        f"done: {done}" if done else "" if doubtful else "done: nothing was changed",
-        f"failed: {failed}" if failed else "",
-        f"not known, perhaps done, or half: {doubtful}" if doubtful else "",
-        f"not done: {left}" if left else "",
+        "" if touched else "done: nothing was changed",
+        *(f"{end}: {groups[end]}" for end in ENDS if end in groups),
         f"next: {NEXT_AFTER_CANCEL}",
     ]
     return [line for line in lines if line]
+
+
+DONE, UNPROBED, FAILED, DOUBTFUL, LEFT = ENDS = (
+    "done",
+    "done, and not probed again",
+    "failed",
+    "not known, perhaps done, or half",
+    "not done",
+)
+"""Groups of the steps of a host on which the run was ended."""
+TOUCHED = (DONE, UNPROBED, DOUBTFUL)
+SOME = (Sent.PART, Sent.ALL)
+
+
+def _end(step: StepResult) -> str:
+    """The group of a step of a host on which the run was ended; empty: there was nothing to do."""
+    match step.status:
+        case Status.CHANGED:
+            return DONE
+        case Status.FAILED:
+            return FAILED
+        case Status.UNKNOWN | Status.CANCELLED if step.sent is Sent.ALL:
+            return UNPROBED
+        case Status.CANCELLED if step.sent is Sent.NOTHING:
+            return LEFT
+        case Status.UNKNOWN | Status.CANCELLED:
+            return DOUBTFUL
+        case Status.BLOCKED | Status.DRIFTED | Status.OWED:
+            return LEFT
+    return ""
+
+
+CANCELLED_AFTER = {Sent.NOTHING: "not sent", Sent.PART: "perhaps half done", Sent.ALL: "done, and not probed again"}
+
+
+def extent_notes(step: StepResult) -> list[str]:
+    """How far the change of a cancelled step had come, in words."""
+    cancelled = step.status is Status.CANCELLED and step.phase is Phase.REMEDIATE and step.sent is not Sent.UNSAID
+    return [CANCELLED_AFTER[step.sent]] if cancelled else []
 
 
 def driving(host: HostResult) -> list[Finding]:
@@ -283,6 +318,7 @@ def step_line(step: StepResult) -> str:
     notes = [str(step.risk)] if step.risk and step.status is Status.WOULD_CHANGE else []
     notes += [step.condition] if step.condition and step.status in (Status.WOULD_CHANGE, Status.SKIPPED) else []
     notes += ["failure ignored"] if step.ignored else []
+    notes += extent_notes(step)
     notes += ["not verified"] if step.status is Status.CHANGED and not step.verified else []
     said = by_name(step)
     why = "" if said and notes and notes[0].startswith(said) else said

@@ -351,7 +351,7 @@ def test_json_is_one_document_and_nothing_else(inventory, tmp_path):
     assert said.document["format"] == 1
     assert set(said.host("here")["steps"][0]) == {
         "id", "name", "phase", "action", "status", "why", "condition", "ignored", "changed_earlier", "verified", "seconds", "risk", "diff",
-        "planned", "victims", "state", "commands", "kept",
+        "sent", "planned", "victims", "state", "commands", "kept",
     }  # fmt: skip
 
 

@@ -402,3 +402,47 @@ def test_a_password_is_read_once_for_settling_and_running(scene):
     said = scene.run("--settle", "--become-password-file", str(pipe))
     assert said.code == 0, said.err
     assert scene.log == ["changed", "restored", "changed", "restored"]
+
+
+TWO = """\
+  - id: note
+    always: true
+    command: {do: {params: *file, script: 'echo noted >>"$1.log"'}}
+"""
+
+
+@pytest.mark.parametrize("secret", [(), ("-e", "token=s3cr3t-0f-Ours")], ids=["plain", "with a secret input"])
+def test_clean_up_that_resume_has_done_is_owed_no_more(scene, secret):
+    """Also one that no probe can check.
+
+    Mutants: owed.py `OwedRecord.ended` without `_earlier`; keeping.py `gone_on_with` without secrets, `drop` that
+    keeps what the host said, or that drops the run's own; resume_command.py without the chain.
+    """
+    (scene.folder / "flip.yaml").write_text(FLIP + TWO)
+    scene.killed(*secret)
+    assert (len(scene.records()), len(scene.notes())) == (1, 1)
+    said = runbook("resume", "last", "-i", "hosts.yaml", "--yes", *secret, "--output", "json", cwd=scene.folder)
+    assert said.code == 0, said.out
+    assert said.host("here")["owed"] == []
+    assert (scene.records(), scene.notes()) == ([], [])
+    assert "nothing is owed" in scene.settle("--yes").out
+    assert scene.log.count("noted") == 1
+
+
+OTHER = {"other arguments": ("echo noted", "echo jotted"), "no clean-up": ("note\n    always: true\n", "note\n")}
+
+
+@pytest.mark.parametrize("change", OTHER)
+def test_only_clean_up_that_is_the_same_is_struck_by_resume(scene, change):
+    """Mutants: owed.py `_same` always true; `OwedRecord.ended` with a step that is no clean-up any more."""
+    (scene.folder / "flip.yaml").write_text(FLIP + TWO)
+    scene.killed()
+    text = (FLIP + TWO).replace(*OTHER[change])
+    assert text != FLIP + TWO
+    (scene.folder / "flip.yaml").write_text(text)
+    more = ("--yes", "--changed-playbook", "--output", "json")
+    said = runbook("resume", "last", "-i", "hosts.yaml", *more, cwd=scene.folder)
+    assert (said.code, said.step("here", "note")["status"]) == (0, "changed"), said.out
+    (left,) = said.host("here")["owed"]
+    assert [words.partition(":")[0] for words in left["steps"]] == ["note"]
+    assert [owed_step["id"] for owed_step in scene.record()["steps"]] == ["note"]

@@ -380,6 +380,9 @@ class Owed:
     def settled_here(self, host):
         return self.owed
 
+    def gone_on_with(self, host):
+        return ()
+
     def is_open(self, cleanup):
         return True
 

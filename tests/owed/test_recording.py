@@ -62,6 +62,9 @@ class Records:
     def settled_here(self, host):
         return ()
 
+    def gone_on_with(self, host):
+        return ()
+
 
 def scene(*, here=(), leader=(), why="", **decisions):
     book = load_playbook(BOOK, "toy.yaml", discover())

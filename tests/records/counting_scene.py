@@ -13,6 +13,7 @@ from engine.records.journal import Journal
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import read_run
 from engine.values.event import ChangeStarted, HostFinished, RunFinished, StepFinished
+from engine.values.result import StepResult
 from tests.program import PROGRAM, Said, runbook
 from tests.waiting import until
 
@@ -87,14 +88,14 @@ def records() -> Path:
     return Path(os.environ["XDG_STATE_HOME"], "runbook", "runs")
 
 
-def as_if_killed_in(scene: Scene, step: str) -> str:
-    """A run that recorded the beginning of *step* on every host, and then nothing more of it."""
+def as_if_killed_in(scene: Scene, step: str, end: StepResult | None = None) -> str:
+    """A run that recorded the beginning of *step* on every host, perhaps its *end*, and then nothing more of it."""
     assert scene.run(*scene.begin, "--parallel", "1").code == 0
-    return cut_in(step)
+    return cut_in(step, end)
 
 
-def cut_in(step: str) -> str:
-    """The one recorded run, as if it had been killed in *step*."""
+def cut_in(step: str, end: StepResult | None = None) -> str:
+    """The one recorded run, as if it had been killed in *step*, or after this *end* of it."""
     (path,) = records().glob("*.jsonl")
     recorded = read_run(PrivateFolder(records()), path.stem)
     path.unlink()
@@ -111,5 +112,7 @@ def cut_in(step: str) -> str:
         if isinstance(event, ChangeStarted) and event.step == step:
             over.add(host)
         made.on(event)
+        if end and isinstance(event, ChangeStarted) and event.step == step:
+            made.on(StepFinished(host=host, result=end))
     made.close()
     return path.stem

@@ -10,7 +10,7 @@ from engine.records.process_identity import this_process
 from engine.values.event import ChangeStarted, Event, HostFinished, HostStarted, RunFinished, RunStarted, StepFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostResult, Mode, RunResult, Status, StepResult, Verdict
+from engine.values.result import HostResult, Mode, RunResult, Sent, Status, StepResult, Verdict
 from engine.values.run_origin import ProcessIdentity, RunOrigin
 
 GONE = ProcessIdentity(machine="ops", boot="b", pid=1, start=2)
@@ -37,12 +37,12 @@ def change(step: str, host: str = "a", *, verifiable: bool = False, item: object
     )  # fmt: skip
 
 
-def step(name: str, status: Status = Status.CHANGED) -> StepResult:
-    return StepResult(id=name, phase=Phase.REMEDIATE, action="command", status=status)
+def step(name: str, status: Status = Status.CHANGED, sent: Sent = Sent.UNSAID) -> StepResult:
+    return StepResult(id=name, phase=Phase.REMEDIATE, action="command", status=status, sent=sent)
 
 
-def ended(name: str, host: str = "a", status: Status = Status.CHANGED) -> StepFinished:
-    return StepFinished(host=host, result=step(name, status))
+def ended(name: str, host: str = "a", status: Status = Status.CHANGED, sent: Sent = Sent.UNSAID) -> StepFinished:
+    return StepFinished(host=host, result=step(name, status, sent))
 
 
 def host_end(

@@ -16,7 +16,7 @@ from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RunState, earlier_changes, read_run, resumable
 from engine.values.event import HostStarted
 from engine.values.plan import Presence
-from engine.values.result import Mode, Status, Verdict
+from engine.values.result import Mode, Sent, Status, Verdict
 from tests.records.recorded import RUN, change, ended, finding, finished, host_end, journal, started, whole
 from tests.tables import every_row
 
@@ -69,6 +69,29 @@ def test_what_was_changed_or_is_in_doubt_is_known_and_what_was_not_sent_is_not(t
         ("each", {"name": "q"}, False, False),
         ("flying", None, False, True),
     ]
+
+
+UNSENT = ((Status.CANCELLED, Sent.NOTHING), (Status.UNREACHABLE, Sent.NOTHING), (Status.FAILED, Sent.NOTHING), (Status.BLOCKED, Sent.UNSAID))  # fmt: skip
+
+
+@every_row("end", dict(enumerate(UNSENT)))
+def test_a_change_that_was_not_sent_is_none_and_leaves_what_an_earlier_run_sent_as_it_was(tmp_path, end):
+    """Mutants: ``_was_not_sent`` always false; ``before`` that is forgotten, or made after ``_note``."""
+    later, status, sent = "20260102T000000Z-0001", *UNSENT[end]
+    unsent = [event for name in ("x", "y") for event in (change(name), ended(name, status=status, sent=sent))]
+    first = recorded(tmp_path, started(), change("x"))
+    second = recorded(tmp_path, started(run=later, resumes=RUN), *unsent, run=later)
+    assert [(it.step, it.run, it.done) for it in earlier_changes([first, second])["a"]] == [("x", RUN, False)]
+
+
+def test_a_cancelled_change_that_was_sent_or_of_which_an_older_record_says_nothing_is_in_doubt(tmp_path):
+    """Mutant: ``_was_not_sent`` for whatever was cancelled."""
+    ends = {"part": Sent.PART, "all": Sent.ALL, "old": Sent.UNSAID}
+    events = [
+        it for name, sent in ends.items() for it in (change(name), ended(name, status=Status.CANCELLED, sent=sent))
+    ]
+    run = recorded(tmp_path, started(), *events)
+    assert [(it.step, it.done) for it in earlier_changes([run])["a"]] == [(name, False) for name in ends]
 
 
 def test_of_several_runs_the_last_word_on_a_change_counts(tmp_path):

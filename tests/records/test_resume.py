@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from engine.values.playbook import Phase
+from engine.values.result import Sent, Status, StepResult
 from tests.program import PROGRAM, runbook
 from tests.records.counting_scene import HOSTS, PLAYBOOK, STEPS, Scene, as_if_killed_in, records
 
@@ -63,6 +65,22 @@ def test_a_change_in_flight_that_no_probe_can_check_is_not_repeated_blindly(scen
     assert "--assume-done count" in step["why"]
     planned = scene.run("resume", run, "--dry-run")
     assert scene.blocked(planned).keys() == set(HOSTS)
+
+
+@pytest.mark.parametrize("sent", ["nothing", "part", ""])
+def test_only_a_cancelled_change_that_may_be_half_done_is_asked_about(scene, sent):
+    """One that was not sent is done now; of one in the record of an older version nobody knows.
+
+    Mutant: ``_was_not_sent`` always false, or for whatever was cancelled.
+    """
+    end = StepResult(id="count", phase=Phase.REMEDIATE, action="command", status=Status.CANCELLED, sent=Sent(sent))
+    run = as_if_killed_in(scene, "count", end)
+    before = scene.counts()["h0"]["count"]
+    said = scene.run("resume", run, "--yes")
+    asked = {} if sent == "nothing" else {host: ["count"] for host in HOSTS}
+    assert scene.blocked(said) == asked, said.out
+    assert said.code == bool(asked)
+    assert scene.counts()["h0"]["count"] == before + (not asked)
 
 
 def test_repeat_sends_it_again_and_assume_done_does_not(scene):

@@ -10,7 +10,7 @@ from engine.reporters.console.recap import SHOWN_GROUPS
 from engine.values.event import HostFinished
 from engine.values.plan import Finding, Presence, Risk
 from engine.values.playbook import Phase, Severity
-from engine.values.result import HostPlan, SentCommand, Status, StepResult, Verdict, Victim
+from engine.values.result import HostPlan, Sent, SentCommand, Status, StepResult, Verdict, Victim
 from engine.values.verbosity import Verbosity
 from engine.wording.evidence import evidence_lines
 from engine.wording.host_lines import SHOWN_NEW
@@ -30,7 +30,7 @@ def test_an_interrupted_host_is_told_in_four_lines():
     """Mutants: each step with the same reason; a step that may have been done among those that were not."""
     why = "asked to stop; this probe was ended on the host: a script of runbook's own"
     probes = [step(Status.CANCELLED, why, id=it, phase=Phase.DIAGNOSE) for it in ("kernel", "gpus")]
-    later = [step(Status.CANCELLED, why, id=it) for it in ("stop", "reset")]
+    later = [step(Status.CANCELLED, why, id=it, sent=Sent.NOTHING) for it in ("stop", "reset")]
     next_one = "  next: run it again: hosts are probed again, and what was done is not repeated"
     assert said(host(1, Verdict.CANCELLED, *probes, *later, error=why))[1:6] == [
         "gpu-01: cancelled", f"  {why}", "  done: nothing was changed", "  not done: stop, reset", next_one,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -14,7 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.facts.system.host_lock import LockBusy, LockHeld, LockUnavailable, ask_lock, ask_unlock, read_lock
+from engine.facts.system.host_lock import (
+    LockBusy,
+    LockHeld,
+    LockUnavailable,
+    ask_lock,
+    ask_locks,
+    ask_unlock,
+    read_lock,
+)
 from engine.values.command import Command, Completed, Effect
 from tests.shell.another_user import SHELLS, STRANGER, directory, exchange_before, give, swapping
 from tests.shell.own_run import Room
@@ -332,3 +341,35 @@ def test_nothing_outside_of_the_directory_of_locks_is_made_or_changed(room, tmp_
             outside.append(it)
     assert outside == []
     assert room.entries() == []
+
+
+@pytest.mark.parametrize("there", ["/run", "neither"])
+def test_a_place_that_is_not_there_is_no_doubt_behind_one_that_holds_no_lock(room, there):
+    """As /run/user/UID behind the home of who logs in: here, /var/run behind /run.
+
+    Mutants: lock.sh ``lock_in`` without ``empty``; with ``empty`` before any place was seen.
+    """
+    paths = {"/run": ("/run", "/no-such"), "neither": ("/not-here", "/no-such")}[there]
+    command = ask_locks()
+    script = command.script.replace(
+        "lock_in /run runbook || lock_in /var/run", f"lock_in {paths[0]} runbook || lock_in {paths[1]}"
+    )
+    assert script != command.script
+    done = subprocess.run(
+        room.argv(replace(command, script=script)), capture_output=True, text=True, timeout=60, cwd="/"
+    )
+    if there == "/run":
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    else:
+        assert done.returncode == 4
+        assert "there is no directory /not-here; there is no directory /no-such" in done.stderr
+
+
+def test_who_logs_in_without_a_runtime_directory_has_no_lock():
+    """The home of another user than root, who has no /run/user/UID.  Mutant: lock.sh ``lock_in`` without ``empty``."""
+    user = next(it for it in pwd.getpwall() if it.pw_uid and len(it.pw_dir) > 1 and Path(it.pw_dir).is_dir() and not Path(f"/run/user/{it.pw_uid}").exists())  # fmt: skip
+    by = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    command = ask_locks()
+    argv = [*by, "env", "-u", "RUNBOOK_LOCK_PLACES", "dash", "-c", command.script, "sh", *command.argv]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd="/")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -90,6 +90,7 @@ def _resume(chain: Chain, undone: Mapping[str, str], options: Options, person: P
         keeps_owed=True,
         origin=replace(origin_now, resumes=recorded.run, tags=origin.tags, skip_tags=origin.skip_tags),
         earlier=earlier,
+        chain=tuple(recorded_run.run for recorded_run in chain),
         repeats=frozenset(options["repeat"]),
     )
     count = f"{plural(len(chosen.hosts), 'host')} of {_all(chain)}"

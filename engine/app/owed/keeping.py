@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from engine.app.owed.record import Damaged, Record, file_name, parsed, without_secrets
+from engine.app.owed.record import Damaged, Record, decoded, file_name, inputs_in, parsed, without_secrets
 from engine.facts.system.owed_note import HostNote
 from engine.records.private_folder import LARGEST, PrivateFolder, Unsafe, state_directory
 from engine.records.process_identity import lives, this_process
 from engine.secrets.masking import Masking
-from engine.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup
+from engine.values.owed import NotedIn, NotRecorded, Owed, OwedCleanup, OwedStep
 from engine.values.run_origin import SecretPlace
 from engine.values.types import Json
 
@@ -33,6 +33,8 @@ class RunFacts:
     hosts: Mapping[str, str] = field(default_factory=dict)
     """A digest of what the inventory says of each host, by its name."""
     secret_places: tuple[SecretPlace, ...] = ()
+    chain: tuple[str, ...] = ()
+    """The ids of the runs with which this one goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ class RunRecords:
 
     def keep(self, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
         """See ``engine.protocols.OwedRecords``."""
+        if earlier := self._earlier(cleanup):
+            return self._left(earlier, cleanup)
         steps = tuple(without_secrets(owed_step, self._facts.secrets, self._mask) for owed_step in cleanup.steps)
         known = self._facts.hosts
         record = Record(
@@ -100,24 +104,44 @@ class RunRecords:
             notes=cleanup.notes,
             maker=self._maker,
         )
-        if self._folder is None:
-            return NotRecorded(why=self._why)
-        text = record.text()
-        if len(text) > LARGEST // 2:
-            return NotRecorded(why=f"its record would be larger than {LARGEST // 2048} KiB")
-        try:
-            self._folder.write(record.name, text)
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            return NotRecorded(why=f"{self._folder.path}: {why.lower() if not isinstance(error, Unsafe) else why}")
+        if why := self._unwritten(record):
+            return NotRecorded(why=why)
         with self._lock:
             self._kept[cleanup.host] = record
         return replace(record.cleanup, steps=steps)
 
+    def _left(self, earlier: Record, cleanup: OwedCleanup) -> OwedCleanup | NotRecorded:
+        """Leave in the record of an *earlier* run what *cleanup* has left of it."""
+        ids = {owed_step.id for owed_step in cleanup.steps}
+        left = replace(earlier, steps=tuple(owed_step for owed_step in earlier.steps if owed_step.id in ids))
+        if why := self._unwritten(left):
+            return NotRecorded(why=why)
+        with self._lock:
+            others = self._others[cleanup.host]
+            self._others[cleanup.host] = tuple(left if record is earlier else record for record in others)
+        return cleanup
+
+    def _unwritten(self, record: Record) -> str:
+        """Write *record*; why that cannot be, or nothing."""
+        if self._folder is None:
+            return self._why
+        text = record.text()
+        if len(text) > LARGEST // 2:
+            return f"its record would be larger than {LARGEST // 2048} KiB"
+        try:
+            self._folder.write(record.name, text)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            return f"{self._folder.path}: {why.lower() if not isinstance(error, Unsafe) else why}"
+        return ""
+
     def drop(self, cleanup: OwedCleanup) -> None:
         """See ``engine.protocols.OwedRecords``."""
         with self._lock:
-            self._kept.pop(cleanup.host, None)
+            if self._earlier(cleanup):
+                self._heard.get(cleanup.host, {}).pop(cleanup.run, None)
+            else:
+                self._kept.pop(cleanup.host, None)
         if self._folder:
             with suppress(OSError):  # what cannot be removed is found needless when it is settled
                 self._folder.remove(file_name(cleanup.run, cleanup.host))
@@ -125,6 +149,18 @@ class RunRecords:
     def settled_here(self, host: str) -> tuple[OwedCleanup, ...]:
         """See ``engine.protocols.OwedRecords``."""
         return ()
+
+    def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
+        """See ``engine.protocols.OwedRecords``."""
+        records = (record for record in self._others.get(host, ()) if record.run in self._facts.chain)
+        return tuple(replace(record.cleanup, steps=tuple(map(self._with_secrets, record.steps))) for record in records)
+
+    def _with_secrets(self, step: OwedStep) -> OwedStep:
+        """*step* with the secret inputs of this run in its arguments, as a plan has them."""
+        if inputs_in(step.args) - self._facts.secrets.keys():
+            return replace(step, withheld="its secret inputs are not those of this run")
+        args = {name: decoded(value, self._facts.secrets) for name, value in step.args.items()}
+        return replace(step, args=args)
 
     def is_open(self, cleanup: OwedCleanup) -> bool:
         """See ``engine.protocols.OwedRecords``."""
@@ -154,13 +190,18 @@ class RunRecords:
                 found[run] = owed
         return tuple(sorted(found.values(), key=lambda it: (it.since, it.run)))
 
+    def _earlier(self, cleanup: OwedCleanup) -> Record | None:
+        """The record of *cleanup*, where a run made it with which this one goes on."""
+        others = self._others.get(cleanup.host, ())
+        return next((made for made in others if made.run == cleanup.run and made.run in self._facts.chain), None)
+
     def _names(self) -> Sequence[str]:
         try:
             return self._folder.names() if self._folder else ()
         except OSError:
             return ()
 
-    def _left_by_others(self) -> Mapping[str, tuple[Record, ...]]:
+    def _left_by_others(self) -> dict[str, tuple[Record, ...]]:
         found: dict[str, tuple[Record, ...]] = {}
         for record in all_records(self._folder)[0] if self._folder else ():
             if not lives(record.maker):

@@ -65,6 +65,10 @@ class SettledRecords:
             if name == host
         )
 
+    def gone_on_with(self, host: str) -> tuple[OwedCleanup, ...]:
+        """See ``engine.protocols.OwedRecords``."""
+        return ()
+
     def is_open(self, cleanup: OwedCleanup) -> bool:
         """See ``engine.protocols.OwedRecords``."""
         try:

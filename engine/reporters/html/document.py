@@ -18,7 +18,7 @@ from engine.values.types import seconds
 from engine.wording.evidence import evidence_lines, inside
 from engine.wording.exit_codes import exit_line
 from engine.wording.grouping import together
-from engine.wording.host_lines import ADVISED, by_name, owed_lines
+from engine.wording.host_lines import ADVISED, by_name, extent_notes, owed_lines
 from engine.wording.limits import limit_lines
 from engine.wording.summary import causes, rank
 
@@ -230,6 +230,7 @@ def _notes(step: StepResult) -> list[str]:
     notes = [step.action]
     notes += [str(step.risk)] if step.risk else []
     notes += ["failure ignored"] if step.ignored else []
+    notes += extent_notes(step)
     return [*notes, "not verified"] if step.status == "changed" and not step.verified else notes
 
 
