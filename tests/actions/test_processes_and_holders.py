@@ -92,7 +92,7 @@ def test_who_makes_himself_too_slow_to_search_is_left_alone_and_named_and_the_jo
 def test_everybody_who_matches_is_ended_and_a_second_look_finds_nobody(machine, stage):
     jobs = [stage.job() for _ in range(2)]
     other = stage.job(name="somebody else")
-    args = kill(stage)
+    args = kill(stage, only="all")
     before = drive(pkill.probe(args), machine)
     change = pkill.decide(args, before)
     assert isinstance(change, Change)
@@ -432,7 +432,7 @@ def test_beside_a_job_at_work_one_who_cannot_be_searched_may_be_left_over(stage,
 def test_holders_are_ended_without_fuser_and_the_one_at_work_is_not(stage, gpus):
     machine = gpus(0, 90)
     dead, busy = stage.job("/dev/nvidia0"), stage.job("/dev/nvidia1")
-    args = fuser.Args(paths=("/dev/nvidia*",), only="leftover", grace=GRACE, **ANYBODYS)
+    args = fuser.Args(paths=("/dev/nvidia*",), grace=GRACE, **ANYBODYS)
     before = drive(fuser.probe(args), machine)
     change = fuser.decide(args, before)
     assert isinstance(change, Change)
@@ -441,7 +441,7 @@ def test_holders_are_ended_without_fuser_and_the_one_at_work_is_not(stage, gpus)
     assert dead.wait() == -9
     assert busy.poll() is None
     assert fuser.settled(args, before, drive(fuser.probe(args), machine))
-    everybody = fuser.Args(paths=("/dev/nvidia*",), grace=GRACE, **ANYBODYS)
+    everybody = fuser.Args(paths=("/dev/nvidia*",), only="all", grace=GRACE, **ANYBODYS)
     asked = len(machine.sent)
     state = drive(fuser.probe(everybody), machine)
     assert len(machine.sent) == asked + 2, "who is at work does not matter, so the GPUs are not asked"
@@ -562,10 +562,10 @@ def test_each_is_an_action_whose_words_are_there():
 
 
 def test_by_hand_is_what_a_person_would_paste(stage):
-    lines = pkill.by_hand(pkill.Args(patterns=("a b", "it's"), **ANYBODYS))
+    lines = pkill.by_hand(pkill.Args(patterns=("a b", "it's"), only="all", **ANYBODYS))
     assert lines[:2] == ("pgrep -af -- 'a b'", "pgrep -af -- 'it'\"'\"'s'")
     assert lines[2:] == ("kill -s TERM PID...", "sleep 10; kill -s KILL PID...")
-    assert pkill.by_hand(pkill.Args(patterns=("a",), signal="KILL", **ANYBODYS))[1:] == ("kill -s KILL PID...",), (
+    assert pkill.by_hand(pkill.Args(patterns=("a",), signal="KILL", only="all", **ANYBODYS))[1:] == ("kill -s KILL PID...",), (
         "nothing is worse"
     )
     subprocess.run(["sh", "-n", "-c", "\n".join(lines)], check=True)

@@ -48,7 +48,11 @@ class EndJobArguments(EndArguments, JobArguments):
     """Which of the processes that match are ended, and how."""
 
     only: Literal["leftover", "all"] = field(
-        default="all", metadata={"about": "leftover: spare every process whose job keeps a GPU busy."}
+        default="leftover",
+        metadata={
+            "about": "leftover: spare every process that is at work, has just started, or listens on a port; all: only "
+            "those with an owner are spared (`spare_owned`)."
+        },
     )
     allow: tuple[str, ...] = field(
         default=(), metadata={"about": "Protected programs, by name, that may be ended all the same."}
