@@ -565,9 +565,9 @@ def test_by_hand_is_what_a_person_would_paste(stage):
     lines = pkill.by_hand(pkill.Args(patterns=("a b", "it's"), only="all", **ANYBODYS))
     assert lines[:2] == ("pgrep -af -- 'a b'", "pgrep -af -- 'it'\"'\"'s'")
     assert lines[2:] == ("kill -s TERM PID...", "sleep 10; kill -s KILL PID...")
-    assert pkill.by_hand(pkill.Args(patterns=("a",), signal="KILL", only="all", **ANYBODYS))[1:] == ("kill -s KILL PID...",), (
-        "nothing is worse"
-    )
+    assert pkill.by_hand(pkill.Args(patterns=("a",), signal="KILL", only="all", **ANYBODYS))[1:] == (
+        "kill -s KILL PID...",
+    ), "nothing is worse"
     subprocess.run(["sh", "-n", "-c", "\n".join(lines)], check=True)
     assert isinstance(Command(argv=lines, effect=Effect.READ), Command)
 

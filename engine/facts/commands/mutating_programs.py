@@ -31,6 +31,10 @@ _PLAIN: dict[str, Risk] = {
     **dict.fromkeys(_KILLS.split(), Risk.KILLS_PROCESSES),
     **dict.fromkeys(_HARDWARE.split(), Risk.RESETS_HARDWARE),
     **dict.fromkeys(_REBOOTS.split(), Risk.REBOOTS),
+    "ipcrm": Risk.DELETES_DATA,
+    "wrmsr": Risk.RESETS_HARDWARE,
+    **dict.fromkeys(("fsfreeze", "renice"), Risk.RESTARTS_SERVICES),
+    **dict.fromkeys(("at", "batch", "systemd-run"), Risk.UNKNOWN),
 }
 _SERVICE = (
     "start stop restart reload try-restart reload-or-restart enable disable mask unmask daemon-reload kill isolate "
@@ -62,14 +66,35 @@ _VERBS: dict[str, tuple[str, Risk]] = {
     "dnf": ("install remove erase update upgrade clean reinstall", Risk.EDITS_FILES),
     "apk": ("add del update upgrade fix", Risk.EDITS_FILES),
     "tmux": ("kill-server kill-session kill-window kill-pane send-keys new new-session", Risk.KILLS_PROCESSES),
+    "timedatectl": ("set-time set-timezone set-local-rtc set-ntp ntp-servers revert", Risk.EDITS_FILES),
+    "hostnamectl": (
+        "set-hostname hostname set-icon-name icon-name set-chassis chassis set-deployment set-location",
+        Risk.EDITS_FILES,
+    ),
+    "localectl": ("set-locale set-keymap set-x11-keymap", Risk.EDITS_FILES),
+    "loginctl": (
+        "terminate-session terminate-user terminate-seat kill-session kill-user lock-session lock-sessions "
+        "unlock-session unlock-sessions enable-linger disable-linger activate attach flush-devices",
+        Risk.KILLS_PROCESSES,
+    ),
+    "machinectl": ("start stop poweroff reboot terminate kill remove clone rename enable", Risk.KILLS_PROCESSES),
+    "busctl": ("call set-property emit", Risk.UNKNOWN),
+    "crictl": ("rm rmi rmp stop stopp start run runp create pull update", Risk.DELETES_DATA),
+    "ray": ("stop start up down submit", Risk.KILLS_PROCESSES),
+    "dcgmi": ("config policy profile", Risk.RESETS_HARDWARE),
     "ip": ("add del delete set flush replace change", Risk.RESTARTS_SERVICES),
 }  # fmt: skip
 _OPTIONS: dict[str, tuple[str, Risk]] = {
     "nvidia-smi": (
         r"--gpu-reset.*|-r|-pm|--persistence-mode.*|-c|--compute-mode.*|-mig|--multi-instance-gpu.*|-pl|--power-limit.*"
-        r"|-e|--ecc-config.*|-ac|-rac|-lgc|-rgc|-lmc|-rmc|-am|-caa|-p|--reset-ecc-errors.*|-gom|-dm|-dci|-dgi|-cgi|-cci",
+        r"|-e|--ecc-config.*|-ac|-rac|-lgc|-rgc|-lmc|-rmc|-am|-caa|-p|--reset-ecc-errors.*|-gom|-dm|-dci|-dgi|-cgi|-cci|-f|--filename.*",
         Risk.RESETS_HARDWARE,
     ),
+    "date": (r"-[a-zA-Z]*s.*|--set.*|[0-9]{10,12}(\.[0-9]+)?", Risk.EDITS_FILES),
+    "hostname": (r"[^-].*|-F.*|-b|--file.*|--boot", Risk.EDITS_FILES),
+    "hwclock": (r"-[a-zA-Z]*[wsa]|--(systohc|hctosys|set|adjust|setepoch|systz|update-drift).*", Risk.EDITS_FILES),
+    "blockdev": (r"--(set|flushbufs|rereadpt).*", Risk.RESETS_HARDWARE),
+    "wget": (r"--(post|body)-.*|--method=(?!GET|HEAD).*", Risk.EDITS_FILES),
     "fuser": (r"-[a-zA-Z]*k[a-zA-Z]*|--kill", Risk.KILLS_PROCESSES),
     "sed": (r"-[nErsuz]*i.*|--in-place.*", Risk.EDITS_FILES),
     "perl": (r"-[a-z]*i.*", Risk.EDITS_FILES),
@@ -89,17 +114,24 @@ _OPTIONS: dict[str, tuple[str, Risk]] = {
     "iptables": (r"-[ADIRFXPNZE]|--(append|delete|insert|replace|flush|policy).*", Risk.RESTARTS_SERVICES),
 }
 _SENDS = re.compile(r"(?:-X|--request[= ]?)\s*(?:POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
+_DATABASES = ("psql", "mysql", "mariadb", "sqlite3", "redis-cli", "mongosh", "clickhouse-client")
+_CHANGES_DATA = re.compile(
+    r"(?:^|[\s;'\"(])(?:insert|update|delete|drop|truncate|alter|create|replace|grant|revoke|vacuum|"
+    r"set|del|flushall|flushdb|shutdown)\b",
+    re.IGNORECASE,
+)
 
+_QUOTES = " ;'\"(\n\t"
 _SHELLS = ("sh", "bash", "dash", "ash", "zsh", "ksh")
 _WRAPPERS: dict[str, str] = {
     "sudo": "ugCpThUr", "doas": "u", "env": "uSC", "timeout": "ks", "nice": "n", "ionice": "cnp", "stdbuf": "ioe",
-    "time": "fo", "exec": "a", "xargs": "IiLlnPdEas", "nsenter": "t",
+    "time": "fo", "exec": "a", "xargs": "IiLlnPdEas", "nsenter": "t", "ssh": "BbcDEeFIiJLlmOopQRSWw",
     **dict.fromkeys(("nohup", "setsid", "command", "builtin", "busybox", "chroot", "unshare", "taskset"), ""),
     **dict.fromkeys(("!", "{", "if", "then", "else", "elif", "do", "while", "until"), ""),
 }  # fmt: skip
 """Programs (and words of the shell) that run another one, with their options that take a value."""
 
-_OPERAND_FIRST = frozenset({"timeout", "chroot", "taskset"})
+_OPERAND_FIRST = frozenset({"timeout", "chroot", "taskset", "ssh"})
 _SEPARATORS = re.compile(r"[;&|()\n]+")
 _SUBSTITUTIONS = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _HARMLESS = re.compile(r"/dev/(?:null|stdout|stderr|fd/\d+)|&?\d+|&-|-")
@@ -115,6 +147,9 @@ def mutating_command(argv: Sequence[str], script: str = "") -> MutatingCommand |
 def _in_argv(argv: list[str]) -> Iterator[MutatingCommand]:
     argv = list(unwrapped(argv))
     if not argv:
+        return
+    if len(argv) == 1 and " " in argv[0]:  # what ssh hands to a shell
+        yield from _in_script(argv[0])
         return
     program, rest = argv[0].rpartition("/")[2], argv[1:]
     if program in _SHELLS:
@@ -155,6 +190,8 @@ def _by_option(program: str, rest: list[str]) -> Iterator[MutatingCommand]:
         yield from (
             MutatingCommand(words=f"{program} {word}", risk=risk) for word in rest if re.fullmatch(pattern, word)
         )
+    if program in _DATABASES and (found := _CHANGES_DATA.search(" ".join(rest))):
+        yield MutatingCommand(words=f"{program} {found[0].strip(_QUOTES)}", risk=Risk.DELETES_DATA)
     if program == "curl" and _SENDS.search(" ".join(rest)):
         yield MutatingCommand(words="curl -X", risk=Risk.UNKNOWN)
 
