@@ -25,10 +25,11 @@ def up_text(directory: str, faults: Sequence[str], embedded: bool, playbook: str
     """Start the lab, with the hosts on which *playbook* is practised where none are asked for."""
     if playbook and playbook not in {*lab.SCENARIOS, OF_ALL}:
         raise ConfigError(f"there is no lab for {playbook!r} (only for: {', '.join(sorted({*lab.SCENARIOS, OF_ALL}))})")
-    scene = lab.SCENARIOS.get(playbook, lab.Scenario(hosts=()))
+    scene = lab.SCENARIOS.get(playbook or OF_ALL, lab.Scenario(hosts=()))
+    hosts = scene.hosts if playbook else ()
     with lab.held(_directory(directory)):
         before = [host.name for host in lab.status(_directory(directory)) if host.lives]
-        it = lab.up(_options(directory, faults or scene.hosts, embedded))
+        it = lab.up(_options(directory, faults or hosts, embedded))
     given = _as_options(lab.inputs_of(scene, it.hosts))
     rows = [
         f"  {host.name:14} {host.address:18} {', '.join(host.faults) or 'healthy'}" for host in lab.status(it.directory)

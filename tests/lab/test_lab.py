@@ -127,6 +127,7 @@ def test_a_lab_that_takes_the_place_of_another_says_whom_it_ends(tmp_path):
     where = ("--dir", str(tmp_path / "lab"))
     try:
         first = runbook("lab", "up", *where, "--host", "one=healthy")
+        assert "-e older_than=0s" in first.out, "or what it prints would call each new process starting"
         assert first.out.startswith("1 host up:"), first.err
         second = runbook("lab", "up", *where, "--host", "two=healthy")
         assert second.out.startswith(f"ended one (the lab in {tmp_path / 'lab'}; --dir DIR keeps two labs separate)\n")
