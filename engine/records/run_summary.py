@@ -17,9 +17,8 @@ class RunSummary:
     """What the index keeps of the run *run*; one value that is not as it has to be does not lose the others."""
 
     def __init__(self, run: str) -> None:
-        began = f"{run[:4]}-{run[4:6]}-{run[6:8]}T{run[9:11]}:{run[11:13]}:{run[13:15]}.000Z"
         self.row: dict[str, str | int | float] = {
-            "started": began, "playbook": "", "mode": "", "ended": 0, "hosts": 0, "seconds": 0.0,
+            "started": time_in_id(run), "playbook": "", "mode": "", "ended": 0, "hosts": 0, "seconds": 0.0,
         }  # fmt: skip
         self.totals: dict[str, int] = {}
         self.hosts: list[tuple[str, str, float, str, int, int]] = []
@@ -148,6 +147,11 @@ class _Fields:
             return value
         self.odd.append(name)
         return 1
+
+
+def time_in_id(run: str) -> str:
+    """When *run* began, by its id: ISO 8601, UTC, to the second."""
+    return f"{run[:4]}-{run[4:6]}-{run[6:8]}T{run[9:11]}:{run[11:13]}:{run[13:15]}.000Z"
 
 
 def stored_text(text: str) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.errors import ConfigError, Problem
-from engine.records.index import Index, RunQuery
+from engine.records.index import Index, RunQuery, RunRow
+from engine.records.ledger import Ledger
 from engine.records.private_folder import PrivateFolder
-from engine.records.recorded_run import RecordedRun, read_run
+from engine.records.recorded_run import RUN, RecordedRun, read_run
+from engine.records.run_summary import time_in_id
+from engine.records.verification import by_run, missing
 from engine.values.result import Verdict
 
 LAST = "last"
@@ -17,20 +22,58 @@ def named_run(folder: PrivateFolder, text: str) -> str:
     """The id of the run that *text* names.  Raises ConfigError where there is none, or more than one."""
     if not text:
         raise ConfigError("the name of a recorded run is empty: write an id, the beginning of one, or `last`")
-    index = Index(folder)
-    try:
-        runs = [run.run for run in index.runs(RunQuery(limit=1 if text == LAST else 0))]
-    finally:
-        index.close()
-    found = (
-        runs if text == LAST else [run for run in runs if run == text] or [run for run in runs if run.startswith(text)]
-    )
+    if text == LAST:
+        newest = latest_run(folder)
+        found = [newest] if newest else []
+    else:
+        runs = [row.run for row in _rows(folder)]
+        found = [run for run in runs if run == text] or [run for run in runs if run.startswith(text)]
     if len(found) == 1:
         return found[0]
     if not found:
         hint = f"write an id, its beginning, or `last`; `runbook history` lists them; the records are in {folder.path}"
         raise ConfigError(Problem(message=f"no recorded run is called {text!r}", hint=hint))
     raise ConfigError(f"{len(found)} recorded runs begin with {text!r}: {', '.join(found[:5])}")
+
+
+def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda row: True) -> str:
+    """The id of the newest run that is *asked* for; empty where there is none.
+
+    What cannot be read may be what was asked for.  Raises ConfigError where a record as new as that one is damaged, or
+    is gone although nobody pruned it.
+    """
+    try:
+        noted = by_run(Ledger(folder).entries()[0])
+    except OSError as error:
+        raise ConfigError(_unsure("the ledger", f"cannot be read ({error.strerror or error})")) from error
+    rows = _rows(folder)
+    newest = next((row for row in rows if asked(row)), None)
+    begun = newest.started[:_SECONDS] if newest else ""
+    for run in missing(noted, {row.run for row in rows}):
+        if RUN.fullmatch(run) and time_in_id(run)[:_SECONDS] >= begun:
+            raise ConfigError(_unsure(f"the record of run {run}", "is gone, and was not pruned"))
+    for row in rows:
+        if row.fault and row is not newest and row.started[:_SECONDS] >= begun:
+            raise ConfigError(_unsure(f"the record of run {row.run}", f"is damaged ({row.fault})"))
+    return newest.run if newest else ""
+
+
+_SECONDS = len("2026-01-31T00:00:00")
+"""Characters of a time: an id, which is all that is known of some runs, has no more of it."""
+
+
+def _unsure(what: str, why: str) -> Problem:
+    message = f"`{LAST}` is not certain: {what} {why}, and may be of a later run"
+    return Problem(message=message, hint="name a run by its id; `runbook history list` and `verify` say more")
+
+
+def _rows(folder: PrivateFolder) -> list[RunRow]:
+    """All recorded runs, the newest first."""
+    index = Index(folder)
+    try:
+        return index.runs(RunQuery())
+    finally:
+        index.close()
 
 
 def load_run(folder: PrivateFolder, text: str) -> RecordedRun:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.app.history.finding_runs import LAST, load_run
+from engine.app.history.finding_runs import LAST, latest_run, load_run
 from engine.app.history.recording import hosts_in_records, records_folder
 from engine.app.history.run_origin import changed_since, origin_of
 from engine.app.history.undo_steps import HostUndo, undo_steps
@@ -16,7 +16,6 @@ from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.errors import ConfigError, Problem
 from engine.fleet import Assignment
 from engine.inventory.host_patterns import select
-from engine.records.index import Index, RunQuery
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RecordedRun, RunState
 from engine.text.name_ranges import fold
@@ -68,15 +67,11 @@ def undo(run: str, options: Options, person: Person) -> int:
 
 def _last(folder: PrivateFolder) -> str:
     """The last run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
-    index = Index(folder)
-    try:
-        found = [run.run for run in index.runs(RunQuery()) if run.mode == Mode.RUN and run.command != NAME]
-    finally:
-        index.close()
+    found = latest_run(folder, lambda run: run.mode == Mode.RUN and run.command != NAME)
     if not found:
         hint = f"`runbook history` lists the recorded runs; they are in {folder.path}"
         raise ConfigError(Problem(message="no recorded run has changed hosts", hint=hint))
-    return found[0]
+    return found
 
 
 def _checked(recorded: RecordedRun) -> RunOrigin:
