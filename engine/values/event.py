@@ -99,6 +99,8 @@ class ChangeStarted(Timed):
     """The user as whom it is sent; empty: who logged in."""
     boot_id: str = ""
     """Of a reboot: the boot that it is to end, so that a later run sees whether it has."""
+    because_of: tuple[str, ...] = ()
+    """The steps one of which had to change something before (`if_changed`)."""
     undo: Undo | None = None
     """How it can be undone; None: it was not recorded."""
     diff: str = field(default="", repr=False, metadata={"private": True})
@@ -119,6 +121,7 @@ class ChangeStarted(Timed):
             verifiable=change.verifiable,
             on=step.on,
             become=step.become,
+            because_of=step.if_changed,
             boot_id=change.restart.boot_id if change.restart else "",
             diff=change.diff,
         )

@@ -48,7 +48,7 @@ class UndoStep:
     say: str
     """What it does, for people."""
     if_restored: bool = False
-    """Whether it is only taken after the part before it has changed something."""
+    """Whether it is only taken once a file is back: the part before it, or those of the steps that it came after."""
     kind: Literal["step"] = "step"
 
 

@@ -62,10 +62,59 @@ def test_a_service_is_set_to_the_opposite_of_what_was_done(unit, given, back):
     assert undo.stays == ()
 
 
-def test_a_restart_is_said_to_stay():
-    undo = of_service(UP, state="restarted")
+@every_row("state", ["restarted", "reloaded"])
+def test_a_restart_is_done_again_once_its_file_is_restored(state):
+    """Mutants: ``service.undo`` that leaves it; a step that does not wait for the file."""
+    undo = of_service(replace(UP, can_reload=True), state=state)
+    (part,) = undo.parts
+    assert (part.args["name"], part.args["state"], part.if_restored, undo.stays) == ("a.service", state, True, ())
+    build(service.Args, part.args)
+
+
+def test_what_runs_containers_is_left_to_a_person():
+    undo = of_service(replace(UP, id="docker.service"), state="restarted")
     assert undo.parts == ()
-    assert "counts after its next one" in undo.stays[0]
+    assert "may end containers" in undo.stays[0]
+
+
+RESTART = Undo(parts=(UndoStep(action="service", args={"name": "a", "state": "restarted"}, say="r", if_restored=True),))
+WRITTEN = Undo(parts=(UndoFile(path="/x", before="a" * 64, after="b" * 64),))
+WRITTEN_AGAIN = Undo(parts=(UndoFile(path="/x", before="b" * 64, after="c" * 64),))
+
+
+@every_row(
+    ("because_of", "changes", "order", "waits_for"),
+    [
+        (("write",), [("write", WRITTEN)], ["undo_write_1", "undo_restart_2"], ("undo_write_1",)),
+        (
+            ("write", "more"),
+            [("write", WRITTEN), ("more", WRITTEN_AGAIN)],
+            ["undo_more_1", "undo_restart_2"],
+            ("undo_more_1",),
+        ),
+        (
+            ("write",),
+            [("write", WRITTEN), ("other", WRITTEN_AGAIN)],
+            ["undo_other_1", "undo_restart_2"],
+            ("undo_other_1",),
+        ),
+        (("write",), [("write", Undo(stays=("no",)))], [], None),
+        (("another",), [("write", WRITTEN)], ["undo_write_1"], None),
+        ((), [("write", WRITTEN)], ["undo_write_1"], None),
+    ],
+)
+def test_what_was_restarted_because_of_a_file_follows_that_file(because_of, changes, order, waits_for):
+    """Mutants: no `because_of` in the record; ``_add_later`` before the files; a file of two steps known by one."""
+    events = [replace(change(name), undo=undo) for name, undo in changes]
+    events.append(replace(change("restart"), undo=RESTART, because_of=because_of))
+    run = RecordedRun(run=RUN, started=started(run=RUN), events=(started(run=RUN), *events), state=RunState.FINISHED)
+    ((_, own),) = undo_steps(run, {"a"}).items()
+    assert [step.id for step in own.steps] == order
+    if waits_for is None:
+        assert any("is not taken back" in stay.why for stay in own.stays if stay.step == "restart")
+    else:
+        assert own.steps[-1].if_changed == waits_for
+        assert not [stay for stay in own.stays if stay.step == "restart"]
 
 
 def test_what_was_enabled_otherwise_is_not_guessed():
@@ -98,7 +147,8 @@ def test_what_docker_cannot_take_back_stays():
     undo = of_container(replace(IT, memory=0), do="update", memory="2GiB")
     assert undo.parts == ()
     assert "cannot remove one" in undo.stays[0]
-    assert of_container(IT, do="restart").parts == ()
+    (again,) = of_container(IT, do="restart").parts
+    assert (again.args, again.if_restored) == ({"name": IT.id, "do": "restart"}, True)
     (start,) = of_container(IT, do="stop").parts
     assert start.args == {"name": IT.id, "do": "start"}
 

@@ -193,10 +193,13 @@ def without(state: State, keys: frozenset[str]) -> State:
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:
-    """A stop by a start, an update by the earlier settings; a restart, and a limit that there was not, stay."""
+    """A stop by a start, an update by the earlier settings, a restart by another; a limit that there was not stays."""
     (it,) = state.found
     if args.do == "restart":
-        return Undo(stays=(f"{it} was restarted, which cannot be taken back",))
+        again = UndoStep(
+            action="container", args={"name": it.id, "do": "restart"}, say=f"restart {it} again", if_restored=True
+        )
+        return Undo(parts=(again,))
     if args.do == "stop" and it.auto_remove:
         return Undo(stays=(f"{it} is removed once it has stopped (--rm)",))
     if args.do in ("stop", "start"):

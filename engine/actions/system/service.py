@@ -7,7 +7,7 @@ names them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -36,6 +36,8 @@ NO_SYSTEMD = "systemd does not run this host (no /run/systemd/system)"
 
 _DONE = {"started": "started", "stopped": "stopped", "restarted": "restarted", "reloaded": "reloaded", "": "done"}
 _REVERSE = {"stop": "start", "start": "stop", "disable": "enable", "enable": "disable"}
+_RUNS_CONTAINERS = ("docker.service", "containerd.service", "crio.service", "kubelet.service")
+"""Units whose restart with other settings may end the containers that they run."""
 _VERBS = {"started": "start", "stopped": "stop", "restarted": "restart", "reloaded": "reload"}
 
 
@@ -212,14 +214,13 @@ def refused(command: Command, completed: Completed) -> str:
 
 
 def undo(args: Args, state: State, change: Change) -> Undo:
-    """A start by a stop, an enable by a disable, and the other way round; a restart and a reload stay."""
+    """A start by a stop, an enable by a disable, and the other way round; a restart by another with the old file."""
     unit = state.unit
     if isinstance(unit, Unknown):
         return Undo(stays=(unit.why,))
     verbs = set(_verbs(args, unit))
-    again = sorted(verbs & {"restart", "reload"})
-    stays = [f"{unit.id} stays as its {verb} has left it: what is restored counts after its next one" for verb in again]
     back: dict[str, Json] = {"name": unit.id, "allow": list(args.allow)}
+    again, stays = _again(unit, back, args.state if verbs & {"restart", "reload"} else "")
     if {"start", "stop"} & verbs:
         back["state"] = "stopped" if "start" in verbs else "started"
     if ("enable" in verbs and unit.enabled in ("disabled", "")) or ("disable" in verbs and unit.enabled == "enabled"):
@@ -227,9 +228,21 @@ def undo(args: Args, state: State, change: Change) -> Undo:
     elif {"enable", "disable"} & verbs:
         stays.append(f"{unit.id} was {unit.enabled} at boot")
     if not {"state", "enabled"} & back.keys():
-        return Undo(stays=tuple(stays))
+        return Undo(parts=again, stays=tuple(stays))
     words = " and ".join(word for word in ("stop", "start", "disable", "enable") if _REVERSE[word] in verbs)
-    return Undo(parts=(UndoStep(action="service", args=back, say=f"{words} {unit.id}"),), stays=tuple(stays))
+    return Undo(parts=(UndoStep(action="service", args=back, say=f"{words} {unit.id}"), *again), stays=tuple(stays))
+
+
+def _again(unit: Unit, name: Mapping[str, Json], state: str) -> tuple[tuple[UndoStep, ...], list[str]]:
+    """Do once more what gives *unit* its earlier files, or why that is left to a person."""
+    if not state:
+        return (), []
+    verb = _VERBS[state]
+    if unit.id in _RUNS_CONTAINERS:
+        words = f"{unit.id} stays as its {verb} has left it: what is restored counts after its next one"
+        return (), [f"{words}, which may end containers"]
+    step = UndoStep(action="service", args={**name, "state": state}, say=f"{verb} {unit.id} again", if_restored=True)
+    return (step,), []
 
 
 def holds(args: Args, state: State) -> Holds | Fails:

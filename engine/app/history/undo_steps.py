@@ -47,6 +47,8 @@ class _Reversal:
     event: ChangeStarted
     part: UndoFile | UndoStep
     wrote: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """The earlier steps that have changed the same file."""
 
 
 def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, HostUndo]:
@@ -65,11 +67,39 @@ def undo_steps(recorded: RecordedRun, hosts: Collection[str]) -> Mapping[str, Ho
         if why := _not_possible(event, hosts):
             own.stays.append(_stays(event, why))
             continue
+        own.stays += [_stays(event, _NOTHING_IS_BACK) for part in _later_parts(event) if not event.because_of]
         _add(reversals.setdefault(event.host, []), event, own)
     for host, changes in reversals.items():
+        own, restored = found[host], dict[str, list[str]]()
         for parts in reversed(changes):
-            _add_steps(found[host].steps, parts, recorded.run, hides=hides)
+            _add_steps(own.steps, parts, recorded.run, restored, hides=hides)
+        for parts in changes:
+            for reversal in parts:
+                _add_later(own, reversal, restored)
     return found
+
+
+_NOTHING_IS_BACK = "a restart or a reload is not taken back, and no file is restored that it was for"
+
+
+def _later_parts(event: ChangeStarted) -> list[UndoStep]:
+    """What is done again once the files are back that the steps changed before *event*."""
+    parts = event.undo.parts if event.undo else ()
+    files = any(isinstance(part, UndoFile) for part in parts)
+    return [part for part in parts if isinstance(part, UndoStep) and part.if_restored and not files]
+
+
+def _add_later(own: HostUndo, reversal: _Reversal, restored: Mapping[str, list[str]]) -> None:
+    """Do again, once what it came after is restored, what *reversal* says: the service then runs with the old file."""
+    event, part = reversal.event, reversal.part
+    if not event.because_of or part not in _later_parts(event) or not isinstance(part, UndoStep):
+        return
+    for_files = tuple(dict.fromkeys(step for each in event.because_of for step in restored.get(each, ())))
+    if for_files:
+        step = _step(own.steps, reversal, part.action, part.say, part.args)
+        own.steps.append(replace(step, if_changed=for_files))
+    else:
+        own.stays.append(_stays(event, _NOTHING_IS_BACK))
 
 
 def sent(recorded: RecordedRun) -> tuple[ChangeStarted, ...]:
@@ -112,7 +142,8 @@ def _add(changes: list[list[_Reversal]], event: ChangeStarted, own: HostUndo) ->
         if earlier and part.before not in (*earlier.wrote, _before(earlier)):
             own.stays.append(_stays(earlier.event, f"something else has changed {part.path} before {event.step} did"))
             earlier = None
-        made.append(_Reversal(event=event, part=_merged(earlier, part), wrote=_wrote(earlier, part)))
+        also = (earlier.event.step, *earlier.also) if earlier else ()
+        made.append(_Reversal(event=event, part=_merged(earlier, part), wrote=_wrote(earlier, part), also=also))
     changes.append(made)
 
 
@@ -148,32 +179,39 @@ def _merged(earlier: _Reversal | None, file: UndoFile) -> UndoFile:
     )
 
 
-def _add_steps(steps: list[Step], parts: list[_Reversal], run: str, *, hides: bool) -> None:
-    restored = ""
+def _add_steps(
+    steps: list[Step], parts: list[_Reversal], run: str, restored: dict[str, list[str]], *, hides: bool
+) -> None:
+    """Add the steps of *parts*, and to *restored* those that restore a file, by the steps that have changed it."""
+    before = ""
     for reversal in parts:
-        number = len(steps) + 1
-        step_id = f"undo_{re.sub('[^0-9A-Za-z]+', '_', reversal.event.step).strip('_')}_{number}"
         part = reversal.part
         if isinstance(part, UndoFile):
-            action, name = "restore_file", f"Restore {part.path}"
+            args = _arguments(reversal, part, run, hides=hides)
+            step = _step(steps, reversal, "restore_file", f"Restore {part.path}", args)
+            for changed in (reversal.event.step, *reversal.also):
+                restored.setdefault(changed, []).append(step.id)
+            before = step.id
+        elif part in _later_parts(reversal.event):
+            continue
         else:
-            action, name = part.action, part.say
-        args: Mapping[str, Json] = (
-            _arguments(reversal, part, run, hides=hides) if isinstance(part, UndoFile) else part.args
-        )
-        steps.append(
-            Step(
-                id=step_id,
-                phase=Phase.REMEDIATE,
-                action=action,
-                name=name,
-                args={key: _raw(value) for key, value in args.items()},
-                on=reversal.event.on,
-                become=reversal.event.become,
-                if_changed=(restored,) if isinstance(part, UndoStep) and part.if_restored and restored else (),
-            )
-        )
-        restored = step_id if isinstance(part, UndoFile) else restored
+            step = _step(steps, reversal, part.action, part.say, part.args)
+            step = replace(step, if_changed=(before,) if part.if_restored and before else ())
+        steps.append(step)
+
+
+def _step(steps: list[Step], reversal: _Reversal, action: str, name: str, args: Mapping[str, Json]) -> Step:
+    """The step that follows *steps*."""
+    event = reversal.event
+    return Step(
+        id=f"undo_{re.sub('[^0-9A-Za-z]+', '_', event.step).strip('_')}_{len(steps) + 1}",
+        phase=Phase.REMEDIATE,
+        action=action,
+        name=name,
+        args={key: _raw(value) for key, value in args.items()},
+        on=event.on,
+        become=event.become,
+    )
 
 
 def _arguments(it: _Reversal, file: UndoFile, run: str, *, hides: bool) -> dict[str, Json]:
