@@ -297,9 +297,20 @@ resume_options = shared(
     changing_options,
     fleet_options,
 )
+expires_option = click.option(
+    "--expires", metavar="DURATION", default="24h", show_default=True, help="How long the plan may be applied."
+)
 undo_options = shared(
     hosts_option,
     click.option("--dry-run", "plan_only", is_flag=True, help="Probe and show what would be undone; change nothing."),
+    click.option(
+        "--plan",
+        metavar="FILE",
+        type=FILE,
+        default="",
+        help="Save what would be undone, to be approved and applied (`runbook approve`, `apply`); change nothing.",
+    ),
+    expires_option,
     changed_inventory_option,
     changing_options,
     fleet_options,

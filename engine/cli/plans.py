@@ -12,6 +12,7 @@ from engine.cli.options import (
     changing_options,
     choice_options,
     connection_options,
+    expires_option,
     fleet_options,
     hosts_option,
     input_options,
@@ -37,13 +38,7 @@ signers_option = click.option(
 @click.command(context_settings=CONTEXT, short_help="Write the plans of a dry run to a file, to apply it later.")
 @playbook_argument
 @click.option("-o", "--out", metavar="FILE", type=FILE, required=True, help="Write the plan to this file (mode 600).")
-@click.option(
-    "--expires",
-    metavar="DURATION",
-    default="24h",
-    show_default=True,
-    help="How long the plan may be applied.",
-)
+@expires_option
 @hosts_option
 @input_options
 @choice_options

@@ -21,7 +21,7 @@ Row = TypeVar("Row")
 Kind = TypeVar("Kind")
 
 NAME = "index.sqlite"
-FORMAT = 5
+FORMAT = 6
 
 LATEST = 253402300799.0
 """Seconds since the epoch: the end of the year 9999."""
@@ -33,7 +33,7 @@ _TABLES = """
 CREATE TABLE runs (
     run TEXT PRIMARY KEY, size INTEGER, changed INTEGER, started TEXT, seconds REAL, playbook TEXT, mode TEXT,
     command TEXT, person TEXT, reason TEXT, inventory TEXT, resumes TEXT, undoes TEXT, exit_code INTEGER, ended INTEGER,
-    process TEXT, hosts INTEGER, totals TEXT, fault TEXT
+    process TEXT, hosts INTEGER, totals TEXT, fault TEXT, sent INTEGER
 );
 CREATE TABLE hosts (run TEXT, host TEXT, verdict TEXT, seconds REAL, error TEXT, changes INTEGER, files INTEGER);
 CREATE TABLE findings (run TEXT, host TEXT, finding TEXT, severity TEXT, status TEXT);
@@ -97,6 +97,8 @@ class RunRow:
     exit_code: int | None
     state: RunState
     hosts: int
+    sent: int = 0
+    """Changes that were sent, or may have been."""
     totals: Mapping[str, int] = field(default_factory=dict)
     fault: str = ""
     """Why its journal is not believed; empty where it is."""
@@ -352,6 +354,7 @@ def _run_row(row: Mapping[str, Any], folder: PrivateFolder) -> RunRow:
         exit_code=None if row["exit_code"] is None else _typed(row["exit_code"], int),
         state=state,
         hosts=_typed(row["hosts"], int),
+        sent=_typed(row["sent"], int),
         totals={verdict: _typed(number, int) for verdict, number in totals.items()},
         fault=_typed(row["fault"], str),
     )

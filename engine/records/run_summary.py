@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from engine.values.plan import Risk
+from engine.values.result import Sent, Status
 from engine.values.run_origin import ProcessIdentity
 
 LARGEST = 2**63
@@ -19,6 +21,7 @@ class RunSummary:
     def __init__(self, run: str) -> None:
         self.row: dict[str, str | int | float] = {
             "started": time_in_id(run), "playbook": "", "mode": "", "ended": 0, "hosts": 0, "seconds": 0.0,
+            "sent": 0,
         }  # fmt: skip
         self.totals: dict[str, int] = {}
         self.hosts: list[tuple[str, str, float, str, int, int]] = []
@@ -26,6 +29,8 @@ class RunSummary:
         self.unfinished: dict[str, None] = {}
         """The hosts that began and have no end, in their order."""
         self.begun, self.fault = False, ""
+        self._sent: set[tuple[str, str]] = set()
+        """The changes (host, step) that were sent, or may have been."""
 
     def take(self, number: int, value: object) -> None:
         """Take note of line *number*, as JSON has it."""
@@ -35,11 +40,16 @@ class RunSummary:
         match event.get("kind"):
             case "run_started":
                 self._start(fields)
+            case "change_started" if fields.text("risk") != Risk.READS:
+                self._sent.add((fields.text("host"), fields.text("step")))
+            case "step_finished":
+                self._step(fields.text("host"), fields.part("result"))
             case "host_finished":
                 self._host(fields.part("result"))
             case "run_finished":
                 result = fields.part("result")
                 self.row |= {"exit_code": result.whole("exit_code"), "seconds": result.number("seconds"), "ended": 1}
+        self.row["sent"] = len(self._sent)
         if fields.odd:
             self.note(f"line {number}: {', '.join(map(repr, fields.odd))} is missing, or not of its type")
 
@@ -77,6 +87,12 @@ class RunSummary:
                 "undoes": origin.text("undoes", optional=True),
                 "process": json.dumps(kept),
             }
+
+    def _step(self, host: str, result: _Fields) -> None:
+        """Strike a change that was not sent after all."""
+        nothing = result.text("sent", optional=True) == Sent.NOTHING
+        if nothing or result.text("status") in (Status.BLOCKED, Status.SKIPPED):
+            self._sent.discard((host, result.text("id")))
 
     def _host(self, result: _Fields) -> None:
         host, verdict = result.text("host"), result.text("verdict")

@@ -7,15 +7,18 @@ from dataclasses import replace
 
 from engine.app.history.finding_runs import LAST, latest_run, load_run
 from engine.app.history.recording import hosts_in_records, records_folder
-from engine.app.history.run_origin import changed_since, origin_of
+from engine.app.history.run_origin import changed_since, digest_of, origin_of
 from engine.app.history.undo_steps import HostUndo, undo_steps
 from engine.app.history.undone import limits_of_undo
 from engine.app.inventory_files.host_sources import inventory_again
+from engine.app.order import Order
 from engine.app.run_command import Options, Person, order_for, perform, with_secrets_resolved
 from engine.app.secret_masking import SecretMasking, secrets_on_command_line
+from engine.codec import to_json
 from engine.errors import ConfigError, Problem
 from engine.fleet import Assignment
 from engine.inventory.host_patterns import select
+from engine.records.index import RunRow
 from engine.records.private_folder import PrivateFolder
 from engine.records.recorded_run import RecordedRun, RunState
 from engine.text.name_ranges import fold
@@ -31,46 +34,76 @@ STAYS = 1
 
 
 def undo(run: str, options: Options, person: Person) -> int:
-    """Take back the changes of the run that *run* names.  Returns the exit code."""
+    """Take back the changes of the run that *run* names, or save what that would do.  Returns the exit code."""
     with SecretMasking(lambda: secrets_on_command_line("", options)) as hiding:
-        folder = records_folder(options["records"])
-        recorded = load_run(folder, _last(folder) if run == LAST else run)
-        origin = _checked(recorded)
-        inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
-        hosts = _hosts(recorded, inventory, options)
-        found = undo_steps(recorded, {host.name for host in inventory.hosts})
-        named = {name: it for name, it in found.items() if name in hosts}
-        _list(named, person)
-        steps = {name: it for name, it in named.items() if it.steps}
-        if not steps:
-            return _nothing_to_do(recorded, named, person)
-        _refuse_others(recorded, steps, inventory, options)
-        selection = _selection(steps, inventory)
-        if not selection.hosts:
-            raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
-        every = tuple(step for host in selection.hosts for step in steps[host.name].steps)
-        changes = not options["plan_only"]
-        limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
-        playbook = Playbook(name=NAME, remediate=every, limits=limits)
-        assignments = {
-            name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={})
-            for name, it in steps.items()
-        }
-        order = order_for(playbook, {}, {**options, "force": False}, person, inventory=inventory, selection=selection)
-        order = with_secrets_resolved(order, hiding, changes=changes)
-        origin_now = replace(origin_of(order, NAME, reason=options["reason"]), undoes=recorded.run)
-        order = replace(order, assignments=assignments, origin=origin_now)
-        count = plural(len(selection.hosts), "host")
-        person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
+        planning = bool(options["plan"])
+        if planning and (options["plan_only"] or options["yes"]):
+            raise ConfigError("--plan FILE only saves what would be undone: leave out --dry-run and --yes")
+        order = undo_order(run, options, person, approved=planning)
+        if isinstance(order, int):
+            return order
+        if planning:
+            from engine.app.plans.plan_command import save_plan
+
+            undone = order.origin.undoes if order.origin else run
+            return save_plan(order, undone, {**options, "out": options["plan"]}, person, hiding)
+        order = with_secrets_resolved(order, hiding, changes=not options["plan_only"])
         return perform(order, options, person, hiding, stops_before=options["plan_only"])
 
 
-def _last(folder: PrivateFolder) -> str:
-    """The last run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
-    found = latest_run(folder, lambda run: run.mode == Mode.RUN and run.command != NAME)
+def undo_order(run: str, options: Options, person: Person, *, approved: bool) -> Order | int:
+    """What takes back the changes of *run*; an exit code where that is nothing.  Raises ConfigError.
+
+    *approved*: it is done by a saved plan only, so that the limit `approvals` can be kept.
+    """
+    folder = records_folder(options["records"])
+    recorded = load_run(folder, _last(folder, person) if run == LAST else run)
+    origin = _checked(recorded)
+    inventory = inventory_again(options["inventory"], origin.inventory, origin.hosts)
+    hosts = _hosts(recorded, inventory, options)
+    found = undo_steps(recorded, {host.name for host in inventory.hosts})
+    named = {name: it for name, it in found.items() if name in hosts}
+    _list(named, person)
+    steps = {name: it for name, it in named.items() if it.steps}
+    if not steps:
+        return _nothing_to_do(recorded, named, person)
+    _refuse_others(recorded, steps, inventory, options)
+    selection = _selection(steps, inventory)
+    if not selection.hosts:
+        raise ConfigError(f"no host of run {recorded.run} that was changed is in the inventory any more")
+    every = tuple(step for host in selection.hosts for step in steps[host.name].steps)
+    changes = not options["plan_only"] and not approved
+    limits = limits_of_undo(recorded, lambda it: load_run(folder, it), person.say, changes=changes)
+    own = {host.name: [to_json(step) for step in steps[host.name].steps] for host in selection.hosts}
+    playbook = Playbook(
+        name=NAME, remediate=every, limits=limits, digest=digest_of({"run": recorded.run, "steps": own})
+    )
+    assignments = {
+        name: Assignment(playbook=replace(playbook, remediate=tuple(it.steps)), parts={}) for name, it in steps.items()
+    }
+    order = order_for(playbook, {}, {**options, "force": False}, person, inventory=inventory, selection=selection)
+    origin_now = replace(origin_of(order, NAME, reason=options["reason"]), undoes=recorded.run)
+    count = plural(len(selection.hosts), "host")
+    person.say(f"run {recorded.run} of {recorded.started.playbook}: {count} with changes that can be undone")
+    return replace(order, assignments=assignments, origin=origin_now)
+
+
+def _last(folder: PrivateFolder, person: Person) -> str:
+    """The newest run that may have changed hosts, and is no undo: that one twice is once.  Raises ConfigError."""
+    passed: list[RunRow] = []
+
+    def may_have_changed(run: RunRow) -> bool:
+        passed.append(run)
+        return run.mode == Mode.RUN and run.sent > 0 and not run.undoes
+
+    found = latest_run(folder, may_have_changed)
     if not found:
         hint = f"`runbook history` lists the recorded runs; they are in {folder.path}"
         raise ConfigError(Problem(message="no recorded run has changed hosts", hint=hint))
+    newer = passed[:-1]
+    if newer:
+        what = "changed nothing, or is an undo" if len(newer) == 1 else "changed nothing, or are undos"
+        person.say(f"`{LAST}` is run {found}: {plural(len(newer), 'newer run')} {what}")
     return found
 
 

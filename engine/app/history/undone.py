@@ -62,8 +62,8 @@ def limits_of_undo(
 ) -> Limits:
     """What an undo of *recorded* keeps to of the limits of its playbook, as that stands now.  Raises ConfigError.
 
-    *load* reads the run that an undo has undone: its limits hold for an undo of the undo, too.  *changes*: the undo is
-    no dry run.
+    *load* reads the run that an undo has undone: its limits hold for an undo of the undo, too.  *changes*: the undo
+    changes hosts without a saved plan.
     """
     passed = set[str]()
     while (origin := recorded.started.origin) and origin.undoes and recorded.run not in passed:
@@ -81,14 +81,15 @@ def limits_of_undo(
         return Limits(confirm_from=next(iter(Risk)))
     if limits.approvals and changes:
         raise ConfigError(_unapproved(recorded, limits.approvals))
-    return Limits(confirm_from=limits.confirm_from)
+    return Limits(confirm_from=limits.confirm_from, approvals=limits.approvals)
 
 
 def _unapproved(recorded: RecordedRun, count: int) -> Problem:
     name = recorded.started.playbook
-    message = f"{name} changes nothing without {plural(count, 'approval')} (limits.approvals), and an undo has none"
+    message = f"{name} changes nothing without {plural(count, 'approval')} (limits.approvals), and so does an undo"
+    run = recorded.run
     hint = (
-        "--dry-run shows what would be undone; write that as a playbook with `limits: {approvals: "
-        f"{count}}}`, and have its plan approved (`runbook plan`, `runbook approve`, `runbook apply`)"
+        f"save what it would do: `runbook undo {run} --plan undo.json`, have it approved: `runbook approve undo.json`, "
+        "and apply it: `runbook apply undo.json`; --dry-run only shows it"
     )
     return Problem(message=message, hint=hint)

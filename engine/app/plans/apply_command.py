@@ -14,7 +14,8 @@ from typing import Any
 from engine import __version__
 from engine.app.history.recording import recording_of
 from engine.app.history.run_origin import origin_of
-from engine.app.input_files import values_given
+from engine.app.history.undo_command import undo_order
+from engine.app.input_files import GivenInputs, values_given
 from engine.app.inventory_files.host_sources import ONLY_ADDRESSES
 from engine.app.order import Order
 from engine.app.outputs import outputs_for, verbosity_of
@@ -59,7 +60,7 @@ def apply_plan(path: str, options: Options, person: Person) -> int:
     content = read_plan(path, trusted=True)
     plan = _Plan(path=path, content=content, saved=parsed(content, path))
     whole = _options(plan.saved, options)
-    name = _playbook_of(plan.saved)
+    name = "" if plan.saved.undoes else _playbook_of(plan.saved)
     with SecretMasking(lambda: secrets_on_command_line(name, whole)) as hiding:
         return _apply(plan, name, whole, person, hiding)
 
@@ -87,13 +88,14 @@ def _playbook_of(saved: SavedPlan) -> str:
 def _apply(plan: _Plan, name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
     saved = plan.saved
     problems = _unusable(plan, options, person)
-    missing = missing_inputs(saved, frozenset(values_given(options["inputs"], options["inputs_file"])))
-    problems += missing
-    sources = read_sources(name, options, problems) if not missing else None
-    if sources:
-        mask = Masking((*sources.inventory.secrets, *secrets_of(sources.playbook)))
-        problems += changes(saved, sources, lambda value: masked({"value": value}, mask)["value"])
-    order = _order(saved, sources, options, person, problems)
+    order = _order_of_undo(saved, options, person, problems) if saved.undoes else None
+    if order is None:
+        missing = missing_inputs(saved, frozenset(values_given(options["inputs"], options["inputs_file"])))
+        problems += missing
+        sources = read_sources(name, options, problems) if not missing else None
+        if sources:
+            problems += _changes(saved, sources)
+        order = _order(saved, sources, options, person, problems)
     _refuse_other_limits(saved, order)
     consent: Consent | None = Consent.SHOWN if options["yes"] else Consent.NONE
     if options["check"]:
@@ -115,6 +117,27 @@ def _order(
 ) -> Order:
     order = order_from(sources, options, person, problems)
     return replace(order, keeps_owed=True, planned_in=saved.run)
+
+
+def _changes(saved: SavedPlan, sources: Sources) -> list[Problem]:
+    mask = Masking((*sources.inventory.secrets, *secrets_of(sources.playbook)))
+    return changes(saved, sources, lambda value: masked({"value": value}, mask)["value"])
+
+
+def _order_of_undo(saved: SavedPlan, options: Options, person: Person, problems: list[Problem]) -> Order:
+    """The undo that *saved* shows, from the record as it is now.  Raises ConfigError."""
+    given = {**options, "changed_inventory": True}  # the inventory has to be that of the plan
+    order = undo_order(saved.undoes, given, person, approved=True)
+    if isinstance(order, int):
+        raise ConfigError(*problems, Problem(message=f"nothing of run {saved.undoes} can be undone any more"))
+    sources = Sources(
+        name=saved.undoes, playbook=order.playbook, inventory=order.inventory, inputs={}, given=GivenInputs(),
+        selection=order.selection,
+    )  # fmt: skip
+    problems += _changes(saved, sources)
+    if problems:
+        raise ConfigError(*problems)
+    return replace(order, planned_in=saved.run)
 
 
 def _refuse_other_limits(saved: SavedPlan, order: Order) -> None:
@@ -188,7 +211,8 @@ def _carry_out(
     stop = Cancellation()
     outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
     kept = Recorder()
-    order = replace(order, origin=replace(origin_of(order, "apply", reason=options["reason"]), applies=saved.plan))
+    origin = origin_of(order, "apply", reason=options["reason"])
+    order = replace(order, origin=replace(origin, applies=saved.plan, undoes=saved.undoes))
     changing = consent is Consent.SHOWN
     run = Run(order, (outputs, kept), stop, lambda it: recording_of(it, options, person.say, changing=changing))
     hiding.learn(run.secrets)

@@ -138,6 +138,8 @@ class SavedPlan:
     inputs: BoundInputs
     options: Mapping[str, Json]
     """The options of the command line that decide what is done where."""
+    undoes: str = ""
+    """The recorded run whose changes it takes back; empty: it is the plan of a playbook."""
     run: Mapping[str, Json]
     """What expressions saw of the run that made the plan."""
     approvals: int = 0

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from engine import __version__
 from engine.app.history.recording import recording_of
+from engine.app.order import Order
 from engine.app.outputs import outputs_for, verbosity_of
 from engine.app.plans.binding import bound_inputs, bound_inventory, bound_playbook
 from engine.app.plans.document import Maker, SavedPlan, parsed
@@ -30,6 +31,8 @@ from engine.values.result import HostPlan, HostResult, RunResult, Status
 from engine.values.types import Json, plural
 from engine.values.units import time_span
 
+OF_UNDO = {"tags": (), "skip_tags": (), "force": False, "include_not_ready": True}
+"""What the options of ``plan`` are that ``undo`` does not have."""
 NEVER = {"plan_only": True, "only": None, "settle": False, "yes": False, "wait_lock": ""}
 """What the other options of ``run`` are in a plan."""
 
@@ -60,19 +63,31 @@ def make_plan_file(name: str, options: Options, person: Person) -> int:
 def _make(name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
     problems: list[Problem] = []
     try:
-        lives = time_span(options["expires"])
+        time_span(options["expires"])
     except ConfigError as error:
         problems.append(Problem(message=f"--expires: {error}"))
     sources = read_sources(name, options, problems)
     if sources and not sources.playbook.remediate:
         problems.append(Problem(message=f"{sources.playbook.name} changes nothing: there is nothing to apply"))
     order = order_from(sources, options, person, problems)
+    order = replace(order, origin=origin_of_playbook(order, options, "plan"))
+    return save_plan(order, name, options, person, hiding)
+
+
+def save_plan(order: Order, name: str, options: Options, person: Person, hiding: SecretMasking) -> int:
+    """Probe every host of *order*, show what would be done, and write it to a file.  Returns the exit code.
+
+    *name* is what the playbook, or the run that is undone, was called by.  Raises ConfigError.
+    """
+    try:
+        lives = time_span(options["expires"])
+    except ConfigError as error:
+        raise ConfigError(f"--expires: {error}") from error
     out = opened_plan(options["out"])
     order = with_secrets_resolved(order, hiding, changes=False)
     stop = Cancellation()
     outputs = outputs_for(options["output"], sys.stdout, options["report"], person.say, stop, verbosity_of(options))
     kept = Recorder()
-    order = replace(order, origin=origin_of_playbook(order, options, "plan"))
     run = Run(order, (outputs, kept), stop, lambda it: recording_of(it, options, person.say, changing=False))
     hiding.learn(run.secrets)
     person.speak_through(outputs.aside)
@@ -115,8 +130,10 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
     order, facts = run.order, run.facts()
     assert kept.result
     recorded: dict[str, Json] = {
-        option: list(value) if isinstance(value := options[option], tuple) else value for option in RECORDED
+        option: list(value) if isinstance(value := options.get(option, OF_UNDO.get(option)), tuple) else value
+        for option in RECORDED
     }
+    undoes = order.origin.undoes if order.origin else ""
     from_env = tuple(each.name for each in order.playbook.inputs if each.env and each.name in facts.given)
     now = datetime.now(UTC)
     return SavedPlan(
@@ -128,6 +145,7 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
         inventory=bound_inventory(facts.inventory, order.inventory.digest, order.selection.hosts, run.masked_value),
         inputs=bound_inputs(facts.inputs, facts.secrets, facts.given, from_env, secrets.token_bytes(16)),
         options={**recorded, **_hosts(run, options)},
+        undoes=undoes,
         run={key: run.fleet.run[key] for key in sorted(run.fleet.run)},
         approvals=order.playbook.limits.approvals,
         hosts=tuple(saved_host(plan) for plan in kept.plans.values()),
@@ -136,9 +154,9 @@ def _saved(run: Run, kept: Recorder, name: str, options: Options, lives: timedel
 
 
 def _hosts(run: Run, options: Options) -> dict[str, Json]:
-    """The pattern of the hosts; those of a recorded run by their names, as ``@last`` will be another run."""
+    """The pattern of the hosts; those of a recorded run, or an undo, by name: ``@last`` will be another run."""
     pattern = options["hosts"] or run.order.playbook.hosts
-    if "@" not in pattern:
+    if pattern and "@" not in pattern:
         return {"hosts": pattern}
     return {"hosts": ",".join(host.name for host in run.order.selection.hosts), "include_not_ready": True}
 
