@@ -420,6 +420,32 @@ def test_the_manager_nearest_to_the_host_says_what_a_process_is_in(cgroup, first
     assert (process.unit, process.container) == (unit, container)
 
 
+@every_row(
+    ("text", "cgroup"),
+    [
+        ("0::/user.slice/user-1000.slice/session-7.scope", "/user.slice/user-1000.slice/session-7.scope"),
+        ("0::/lxc.payload.web", "/lxc.payload.web"),
+        ("0::/", ""),
+        ("9:pids:/\n4:memory:/box/18a6b6472f0f5955e8a72dd37b4a89a5\n1:name=systemd:/a.service", "/a.service"),
+        ("9:pids:/user.slice/b.scope\n1:name=systemd:/a.service\n0::/c.scope", "/a.service"),
+        (f"9:pids:/a.service\n8:cpu:/docker/{HEX}\n1:name=systemd:/b.service", f"/docker/{HEX}"),
+        ("9:pids:/lxc/web\n1:name=systemd:/system.slice/a.service", "/lxc/web"),
+        ("0::/x y.service", "/x_y.service"),
+        (f"0::/{'a' * 997}.scope", f"/{'a' * 499}/.../{'a' * 494}.scope"),
+        (f"0::/lxc.payload.web/{'a/' * 600}b.service", f"/lxc.payload.web/{'a/' * 241}a/.../{'/a' * 245}/b.service"),
+    ],
+)
+def test_a_group_is_told_by_the_controller_that_says_most_and_never_without_its_beginning(text, cgroup, stage):
+    """Mutants: process_table_open.sh with the end of a long path only; without scopes; the first line of any kind."""
+    job = stage.job()
+    place = stage.folder / f"cgroup-{job.pid}"
+    place.write_text(f"{text}\n")
+    asked = ask_processes().script.replace('f = d "/cgroup"', f'f = "{stage.folder}/cgroup-" substr(d, 7)')
+    assert "cgroup-" in asked
+    seen = read_processes(Machine().run(Command(script=asked, effect=Effect.READ))[0])
+    assert seen.rows[job.pid].cgroup == cgroup
+
+
 @every_row(("uptime", "age"), [("50.00", 10.0), ("39.99", 0.0), ("31.00", 0.0), ("29.00", None), ("-", None)])
 def test_what_was_started_while_the_table_was_read_is_new(uptime, age):
     """Mutants: ``_rows`` where a negative age is always unknown; where it never is."""
