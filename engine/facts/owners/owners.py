@@ -65,7 +65,7 @@ def owned(process: Process, owner: Owner) -> Process:
     return replace(process, owner=owner.name, ownership=owner.kind)
 
 
-def _owner(row: Row, table: Table, logins: Mapping[str, list[Row]], evidence: OwnerEvidence) -> Owner:
+def _owner(row: Row, table: Table, logins: Mapping[str, Row], evidence: OwnerEvidence) -> Owner:
     """The first owner of *row* that lives; else one that is unknown; else what is known of those that have gone."""
     answers = [
         answer
@@ -194,23 +194,22 @@ def _session(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
     return None
 
 
-def _detached(row: Row, table: Table, logins: Mapping[str, list[Row]]) -> Owner | None:
+def _detached(row: Row, table: Table, logins: Mapping[str, Row]) -> Owner | None:
     """The login that *row* has left (setsid, nohup, disown), if somebody is still logged in there."""
-    others = logins.get(login_in(row.cgroup, _first_group(table)), [])
-    login = next((other for other in others if other is not row), None)
+    login = logins.get(login_in(row.cgroup, _first_group(table)))
     if login is None:
         return None
     program = next(iter(programs(login)), "a shell")
     return Owner(kind="session", name=f"session of {row.process.user}, by {program} (pid {login.process.pid})")
 
 
-def _logins(table: Table) -> dict[str, list[Row]]:
-    """The scopes of logins in which a person still is, each with the processes that show it."""
-    found: dict[str, list[Row]] = {}
+def _logins(table: Table) -> dict[str, Row]:
+    """The scopes of logins in which a person still is, each with the first process that shows it."""
+    found: dict[str, Row] = {}
     for row in table.rows.values():
         scope = login_in(row.cgroup, _first_group(table))
         if scope and not row.defunct and (interactive(row) or _of_login(daemon(row))):
-            found.setdefault(scope, []).append(row)
+            found.setdefault(scope, row)
     return found
 
 
