@@ -13,56 +13,94 @@ import yaml
 from engine.facts.gpu_jobs.classification import JobMatch, classify
 from engine.facts.owners.evidence import OwnerEvidence, ask_owners, read_owners
 from engine.facts.owners.owners import owners_of
+from engine.facts.processes.control_groups import container_in, unit_in
 from engine.shell import script
 from engine.values.command import Completed
 from engine.values.types import Unknown
 from tests.facts.made_up_hosts import load, row, use, walk
+from tests.real_processes import each, shell
 from tests.tables import every_row
 
 SITUATIONS = yaml.safe_load((Path(__file__).parent / "owner_situations.yaml").read_text())["situations"]
 BOX = "ab" * 6
+SCOPE = "/user.slice/user-1000.slice/session-7.scope"
+USER_SERVICE = "/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service"
 GROUPS = {
     "service": "/system.slice/ollama.service",
-    "user service": "/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service",
+    "user service": USER_SERVICE,
     "ssh": "/system.slice/ssh.service",
     "container": f"/system.slice/docker-{BOX * 5}abab.scope",
     "pod": f"/kubepods.slice/kubepods-pod8f.slice/cri-containerd-{BOX * 5}abab.scope",
     "job": "/slurm/uid_1000/job_4711/step_0",
+    "lxc": "/lxc.payload.web",
+    "service in lxc": "/lxc.payload.web/system.slice/vllm.service",
+    "service in old lxc": "/lxc/web/ns/system.slice/vllm.service",
+    "service in proxmox": "/lxc.payload/101/system.slice/vllm.service",
+    "docker in lxc": f"/lxc.payload.web/system.slice/docker-{BOX * 5}abab.scope",
+    "job in lxc": "/lxc.payload.job_4711/init.scope",
+    "service of a user in lxc": "/lxc.payload.web" + USER_SERVICE,
+    "service in a container": f"/system.slice/docker-{BOX * 5}abab.scope/system.slice/vllm.service",
+    "nspawn": "/machine.slice/machine-web.scope/payload/system.slice/vllm.service",
+    "nspawn service": "/machine.slice/systemd-nspawn@web.service/payload/system.slice/vllm.service",
+    "service in a scope": "/system.slice/box.scope/system.slice/vllm.service",
+    "service in garden": "/garden/7f/system.slice/vllm.service",
+    "too long": f"/a/{'x' * 480}/.../{'x' * 400}/system.slice/vllm.service",
+    "too long and no service": f"/a/{'x' * 480}/.../{'x' * 490}",
+    "login": SCOPE,
+    "below login": f"{SCOPE}/app",
+    "login in lxc": f"/lxc.payload.web{SCOPE}",
 }
-UNITS = {"service": "ollama.service", "user service": "vllm.service", "ssh": "ssh.service"}
+STATES = ("unit:ollama.service", "user:1000:vllm.service", "unit:machine-web.scope", "unit:systemd-nspawn@web.service",
+          "unit:box.scope")  # fmt: skip
+"""What the host's managers are asked; of `vllm.service`, which they do not know, they say what systemctl says then."""
+PEOPLE = {
+    "sshd": {"argv": ("sshd: u@notty",), "name": "sshd"},
+    "bash": {"argv": ("-bash",), "name": "bash"},
+    "login": {"argv": ("/bin/login", "-f"), "name": "login"},
+    "gdm": {"argv": ("gdm-session-worker",), "name": "gdm-session-wor"},
+    "defunct sshd": {"argv": (), "name": "sshd", "state": "Z"},
+    "script": {"argv": ("bash", "run.sh"), "name": "bash"},
+    "cron": {"argv": ("/usr/sbin/CRON", "-f"), "name": "cron"},
+}
 
 
 def played(given: dict):
     """The process of a situation as a second look classifies it: the name of the list that it is in, and its owner."""
-    group, inside = given.get("group", ""), given.get("inside", False)
-    parent = {"launcher": 5, "shell": 6, "notebook": 7, "tmux": 8, "sshd": 9, "manager": 4}.get(
-        given.get("under", ""), 1
+    cgroup = GROUPS.get(given.get("group", ""), "")
+    first = {"no": "", "at its top": cgroup, "in a group": given.get("first", "")}[given.get("inside", "no")]
+    above = {"launcher": 5, "shell": 6, "notebook": 7, "tmux": 8, "sshd": 9, "manager": 4, "slurmstepd": 11}
+    made = row(10, above.get(given.get("under", ""), 1), terminal=bool(given.get("terminal")))
+    process = replace(
+        made.process,
+        seconds=given.get("age", 7200.0),
+        container=container_in(cgroup, first),
+        unit=unit_in(cgroup, first),
     )
-    made = row(10, parent, terminal=bool(given.get("terminal")))
-    container = {"container": BOX, "pod": BOX, "job": "job_4711"}.get(group, "")
-    process = replace(made.process, seconds=given.get("age", 7200.0), container=container, unit=UNITS.get(group, ""))
     leader = {"living": 6, "pid 1": 1, None: 0}[given.get("terminal")]
-    made = replace(made, process=process, cgroup=GROUPS.get(group, ""), leader=leader)
+    made = replace(made, process=process, cgroup=cgroup, leader=leader)
     others = (
         row(4, argv=("/lib/systemd/systemd", "--user"), name="systemd"),
         row(5, argv=("python", "torchrun")),
         row(6, argv=("-bash",), terminal=True, name="bash"),
-        row(7, argv=("python", "/opt/venv/bin/jupyter-lab")),
+        row(7, argv=given.get("argv", ("python", "/opt/venv/bin/jupyter-lab"))),
         row(8, argv=("tmux", "new"), name="tmux: server"),
         row(9, argv=("sshd: u@notty",), name="sshd"),
+        row(11, argv=("slurmstepd: [4711.0]",), name="slurmstepd"),
     )
+    login = row(12, **PEOPLE[given.get("beside", "script")])
+    others = (*others, replace(login, cgroup=given.get("beside_in", SCOPE), threads=1))
     seen = walk(*others, made, holds={10: [0]})
-    if inside:
-        first = replace(seen.table.rows[1], process=replace(seen.table.rows[1].process, container=container))
-        seen = replace(seen, table=replace(seen.table, rows={**seen.table.rows, 1: first}))
+    one = seen.table.rows[1]
+    one = replace(one, cgroup=first, process=replace(one.process, container=container_in(first, first)))
+    seen = replace(seen, table=replace(seen.table, rows={**seen.table.rows, 1: one}))
     keys = {it.process.key for it in seen.table.rows.values()}
     answer = Unknown(why="it gave no answer") if given.get("silent") else None
     evidence = OwnerEvidence(
         keys=keys,
         jobs_of={10: frozenset(["4711"])} if given.get("claims") else {},
         jobs={"4711": answer or tuple(given.get("job", "").split())},
-        units={f"unit:{UNITS.get(group)}": answer or given.get("state", "active"),
-               "user:1000:vllm.service": answer or given.get("state", "active")},
+        units={"unit:vllm.service": "inactive"}
+        | dict.fromkeys(STATES, answer or given.get("state", "active")),
         containers={BOX: answer or (given.get("state", "running"), "/vllm")},
         ports={given.get("port_of", 10): (8000,)} if given.get("listens") else {},
         dark={10: "it may not be inspected"} if given.get("dark") else {},
@@ -119,14 +157,14 @@ def test_only_a_state_that_is_known_as_an_end_is_one(state):
     assert played({"claims": True, "job": state})[1].kind == "allocated"
 
 
-def asked(folder: Path, programs: dict[str, str], *words: str) -> list[str]:
+def asked(folder: Path, programs: dict[str, str], *words: str, shell=("sh",)) -> list[str]:
     """What the script prints on a host with these programs."""
     for name, text in programs.items():
         (folder / name).write_text(f'#!/bin/sh\necho {name} >>"{folder}/calls"\n{text}\n')
         (folder / name).chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-c", script("engine.facts.owners", "owners"), "sh", *words],
+        [*shell, "-c", script("engine.facts.owners", "owners"), "sh", *words],
         capture_output=True, text=True, env={**os.environ, "PATH": path}, timeout=60, check=True,
     )  # fmt: skip
     return done.stdout.splitlines()
@@ -151,16 +189,103 @@ def test_no_name_of_a_container_can_say_anything_of_another_process(tmp_path):
     assert "job 7 GONE" not in said
 
 
-def test_a_job_is_gone_only_by_slurm_s_own_word(tmp_path):
-    """Mutants: any failure of squeue taken for an end; a list without the job; a state in other words."""
-    words = {
-        "1": "echo 1 RUNNING", "2": "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "3": ":",
-        "4": "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "5": "echo 'what is this'",
-    }  # fmt: skip
-    cases = "".join(f"*' -j {number} '*) {text};;\n" for number, text in words.items())
-    said = asked(tmp_path, {"squeue": f'case " $* " in\n{cases}esac'}, *(f"job:{number}" for number in words))
-    assert [line for line in said if line.startswith("job ")] == ["job 1 RUNNING ", "job 2 GONE", "job 3 GONE"]
-    assert sum(line.startswith(("failed job:4", "failed job:5")) for line in said) == 2
+NO_JOB = "slurm_load_jobs error: Invalid job id specified"
+NO_SLURM = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+
+
+@every_row(
+    ("text", "code", "states"),
+    [
+        ("7 7 RUNNING", 0, "RUNNING"),
+        ("7 7 COMPLETED", 0, "COMPLETED"),
+        ("7 5_2 FAILED", 0, "FAILED"),  # a task of an array, by its own number
+        ("9 7_1 COMPLETED\n10 7_2 RUNNING\n7 7_[3-9%2] PENDING", 0, "COMPLETED PENDING RUNNING"),
+        ("9 7_1 COMPLETED", 0, "COMPLETED"),
+        ("7 7+0 COMPLETED\n8 7+1 COMPLETED", 0, "COMPLETED"),  # the parts of a heterogeneous job
+        (NO_JOB, 1, "GONE"),
+        (f"squeue: error: {NO_JOB}", 1, "GONE"),
+        (f"{NO_JOB}\n\n{NO_JOB}", 1, "GONE"),
+        ("", 0, None),
+        ("", 1, None),
+        (NO_JOB, 0, None),
+        (NO_SLURM, 1, None),
+        (f"{NO_SLURM}\n{NO_JOB}", 1, None),
+        (f"{NO_JOB}\n{NO_SLURM}", 1, None),
+        (f"7 7 RUNNING\n{NO_JOB}", 1, None),
+        (f"7 7 COMPLETED\n{NO_SLURM}", 0, None),
+        ("7 7 COMPLETED", 1, None),
+        ("what is this", 0, None),
+        ("it is said: Invalid job id specified", 1, None),
+        ("JOBID NAME STATE\n7 7 COMPLETED", 0, None),
+        ("8 8 COMPLETED", 0, None),  # another job's
+        ("8 8 COMPLETED\n7 7 COMPLETED", 0, None),
+        ("70 70_1 COMPLETED", 0, None),
+        ("7 7 COMPLETED by user", 0, None),
+    ],
+)
+def test_a_job_has_ended_only_by_the_whole_of_slurm_s_answer(text, code, states, tmp_path):
+    """Mutants: of squeue's lines those that fit only; another job's; GONE without the exit code; a part of the line."""
+    (tmp_path / "text").write_text(text)
+    said = asked(tmp_path, {"squeue": f'cat "{tmp_path}/text" >&{2 if code else 1}; exit {code}'}, "job:7")
+    assert [line.split() for line in said if line.startswith("job ")] == (
+        [["job", "7", *states.split()]] if states else []
+    )
+    assert any(line.startswith("failed job:7 squeue ") for line in said) == (states is None)
+
+
+HEAD = "PID      JOBID    STEPID   LOCALID GLOBALID\n"
+NO_STEPS = "No job steps exist on this node.\n"
+
+
+@every_row(
+    ("text", "code", "listed"),
+    [
+        (HEAD, 0, []),
+        (f"{HEAD}10       7        batch    0       0       \n-1       7        extern   -       -\n", 0, ["10 7"]),
+        (f"{HEAD}10       7        0+1      1       9\n11       8        4294967291 -       -\n", 0, ["10 7", "11 8"]),
+        (f"{HEAD}{NO_STEPS}", 1, []),
+        (NO_STEPS, 1, []),
+        (f"scontrol: error: {NO_STEPS}", 1, []),
+        ("", 0, None),
+        ("", 1, None),
+        (NO_STEPS, 0, None),
+        (f"{HEAD}{NO_STEPS}", 0, None),
+        ("slurm has been replaced here, see the wiki\n", 0, None),
+        ("10       7        batch    0       0\n", 0, None),
+        (f"{HEAD}10       7        batch    0       0\nscontrol: error: Unable to connect to slurmstepd\n", 0, None),
+        (f"scontrol: error: Unable to read the spool directory\n{HEAD}{NO_STEPS}", 1, None),
+        (f"{HEAD}{NO_STEPS}slurmd is not answering\n", 1, None),
+        (f"{HEAD}10       7        batch    0       0\n{NO_STEPS}", 1, None),
+        (HEAD, 1, None),
+    ],
+)
+def test_slurm_has_no_jobs_here_only_by_the_whole_of_its_table(text, code, listed, tmp_path):
+    """Mutants: any text with exit code 0 taken for the table; a line that is no row of it left out."""
+    (tmp_path / "text").write_text(text)
+    said = asked(tmp_path, {"scontrol": f'cat "{tmp_path}/text"; exit {code}', "squeue": "exit 1"}, "pid:999999999")
+    failed = [line for line in said if line.startswith("failed slurmd ")]
+    assert (len(failed), failed[:1]) == ((1, failed[:1]) if listed is None else (0, []))
+    if listed is not None:
+        assert [line.removeprefix("listed ") for line in said if line.startswith("listed ")] == listed
+        jobs = [line.split()[1] for line in said if line.startswith("failed job:")]
+        assert jobs == [f"job:{row.split()[1]}" for row in listed], "each is asked for"
+
+
+@pytest.mark.parametrize("name", each(["dash", "bash", "busybox", "only busybox"]))
+def test_every_shell_reads_the_answers_of_slurm_alike(name, tmp_path):
+    """Mutant: owners.sh with what only one awk knows."""
+    programs = {
+        "scontrol": f"printf '{HEAD}10 7 batch 0 0\\n'",
+        "squeue": f"case \" $* \" in *' -j 7 '*) echo 7 7 RUNNING ;; *) echo '{NO_JOB}' >&2; exit 1 ;; esac",
+    }
+    started = shell(name, tmp_path)
+    folder = tmp_path / "busybox-only" if name == "only busybox" else tmp_path
+    said = asked(folder, programs, "pid:999999999", "job:8", shell=started)
+    assert [line.rstrip() for line in said if line.startswith(("listed", "job", "failed"))] == [
+        "listed 10 7",
+        "job 8 GONE",
+        "job 7 RUNNING",
+    ]
 
 
 def of_job(ages: dict[int, float], evidence: OwnerEvidence) -> JobMatch:

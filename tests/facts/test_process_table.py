@@ -11,7 +11,7 @@ import pytest
 
 from engine.actions.processes import processes
 from engine.errors import ProbeError
-from engine.facts.processes.table import _unit, ask_processes, read_processes, table_of
+from engine.facts.processes.table import ask_processes, read_processes, table_of
 from engine.facts.processes.table_script import BUDGET, CROWD, CROWDED, SHARE
 from engine.values.command import Command, Completed, Effect
 from engine.values.types import Unknown
@@ -279,7 +279,7 @@ def test_of_each_process_of_a_crowd_less_is_read_and_of_the_others_as_much_as_be
 @pytest.mark.real("root")
 def test_more_processes_than_can_be_told_leave_out_those_of_that_user_only(stage):
     """Users that say little are reported whole; made up, because no machine starts 100000 processes for a test."""
-    budget = ask_processes().script.replace(f"budget={BUDGET}", "budget=20000")
+    budget = ask_processes().script.replace(f"budget={BUDGET}", "budget=10000")
     nobody = str(somebody())
     stage.start([sys.executable, "-c", LONG, "400", nobody, stage.word])
     other = stage.job()
@@ -368,19 +368,82 @@ def test_a_thousand_processes_are_listed_in_half_a_second(stage):
     assert spent < 1.5, "half a second on a quick machine"
 
 
+HEX, INNER = "0123456789ab" + "c" * 52, "ba9876543210" + "d" * 52
+
+
 @every_row(
-    ("cgroup", "unit"),
+    ("cgroup", "first", "unit", "container"),
     [
-        ("/system.slice/jupyter.service", "jupyter.service"),
-        ("/user.slice/user-1000.slice/user@1000.service/app.slice/lab.service", "lab.service"),
-        ("/user.slice/user-1000.slice/user@1000.service/app.slice", ""),
-        ("/system.slice/docker-0123.scope", ""),
-        ("-", ""),
+        ("/system.slice/jupyter.service", "/init.scope", "jupyter.service", ""),
+        ("/system.slice/system-vllm.slice/vllm@1.service/worker", "", "vllm@1.service", ""),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice/lab.service", "", "lab.service", ""),
+        ("/user.slice/user-1000.slice/user@1000.service/app.slice", "", "", ""),
+        ("/user.slice/user-1000.slice/session-7.scope", "", "", ""),
+        ("/system.slice/docker-0123.scope", "", "", ""),
+        ("/../../system.slice/a.service", "", "a.service", ""),
+        ("", "", "", ""),
+        # a service that is a manager itself: its units are none of ours
+        (
+            "/machine.slice/systemd-nspawn@web.service/payload/system.slice/a.service",
+            "",
+            "systemd-nspawn@web.service",
+            "",
+        ),
+        ("/machine.slice/machine-web.scope/payload/system.slice/a.service", "", "", "machine-web.scope"),
+        ("/machine.slice/machine-web.scope", "", "", "machine-web.scope"),
+        ("/lxc.payload.web", "", "", "lxc/web"),
+        ("/lxc.monitor.web", "", "", "lxc/web"),
+        ("/lxc.payload/101/system.slice/a.service", "", "", "lxc/101"),
+        ("/lxc/web/system.slice/a.service", "", "", "lxc/web"),
+        ("/system.slice/lxc.service", "", "lxc.service", ""),
+        (f"/system.slice/docker-{HEX}.scope/system.slice/a.service", "", "", HEX[:12]),
+        (f"/system.slice/docker-{HEX}.scope/docker/{INNER}", "", "", HEX[:12]),
+        (f"/machine.slice/machine-libpod_pod_{HEX}.slice/libpod-{INNER}.scope", "", "", INNER[:12]),
+        (f"/libpod_parent/{HEX}/libpod-{INNER}", "", "", INNER[:12]),
+        (f"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/{HEX}", "", "", "job_7"),
+        ("/garden/7f/system.slice/a.service", "", "", "garden/7f"),
+        ("/gpu_users/alice", "", "", ""),
+        # from within
+        ("/lxc.payload.web/system.slice/a.service", "/lxc.payload.web/init.scope", "a.service", "lxc/web"),
+        (f"/lxc.payload.web/system.slice/docker-{HEX}.scope", "/lxc.payload.web/init.scope", "", HEX[:12]),
+        (f"/docker/{HEX}", f"/docker/{HEX}", "", HEX[:12]),
+        (f"/docker/{HEX}/docker/{INNER}", f"/docker/{HEX}", "", INNER[:12]),
+        ("/system.slice/runner.service", "/system.slice/runner.service", "", ""),
+        ("/system.slice/runner.service/a.service", "/system.slice/runner.service", "a.service", ""),
+        ("/system.slice/runner.service2/a", "/system.slice/runner.service", "", ""),
     ],
 )
-def test_the_service_that_a_process_runs_in_is_the_innermost_that_is_no_manager(cgroup, unit):
-    """Mutants: `_unit` with the outermost; with a user's own manager."""
-    assert _unit(cgroup) == unit
+def test_the_manager_nearest_to_the_host_says_what_a_process_is_in(cgroup, first, unit, container):
+    """Mutants: the innermost unit; the innermost container; a user's own manager; without pid 1's own group."""
+    lines = ["self 30 30 0 100.0 -", f"p 1 S 0 0 0 1 5 0 {first or '-'} init", "p 30 S 1 30 0 1 9 0 - sh", "a 30 sh"]
+    process = table_of([*lines, f"p 31 S 1 31 0 1 9 0 {cgroup or '-'} a"]).rows[31].process
+    assert (process.unit, process.container) == (unit, container)
+
+
+@every_row(
+    ("text", "cgroup"),
+    [
+        ("0::/user.slice/user-1000.slice/session-7.scope", "/user.slice/user-1000.slice/session-7.scope"),
+        ("0::/lxc.payload.web", "/lxc.payload.web"),
+        ("0::/", ""),
+        ("9:pids:/\n4:memory:/box/18a6b6472f0f5955e8a72dd37b4a89a5\n1:name=systemd:/a.service", "/a.service"),
+        ("9:pids:/user.slice/b.scope\n1:name=systemd:/a.service\n0::/c.scope", "/a.service"),
+        (f"9:pids:/a.service\n8:cpu:/docker/{HEX}\n1:name=systemd:/b.service", f"/docker/{HEX}"),
+        ("9:pids:/lxc/web\n1:name=systemd:/system.slice/a.service", "/lxc/web"),
+        ("0::/x y.service", "/x_y.service"),
+        (f"0::/{'a' * 997}.scope", f"/{'a' * 499}/.../{'a' * 494}.scope"),
+        (f"0::/lxc.payload.web/{'a/' * 600}b.service", f"/lxc.payload.web/{'a/' * 241}a/.../{'/a' * 245}/b.service"),
+    ],
+)
+def test_a_group_is_told_by_the_controller_that_says_most_and_never_without_its_beginning(text, cgroup, stage):
+    """Mutants: process_table_open.sh with the end of a long path only; without scopes; the first line of any kind."""
+    job = stage.job()
+    place = stage.folder / f"cgroup-{job.pid}"
+    place.write_text(f"{text}\n")
+    asked = ask_processes().script.replace('f = d "/cgroup"', f'f = "{stage.folder}/cgroup-" substr(d, 7)')
+    assert "cgroup-" in asked
+    seen = read_processes(Machine().run(Command(script=asked, effect=Effect.READ))[0])
+    assert seen.rows[job.pid].cgroup == cgroup
 
 
 @every_row(("uptime", "age"), [("50.00", 10.0), ("39.99", 0.0), ("31.00", 0.0), ("29.00", None), ("-", None)])

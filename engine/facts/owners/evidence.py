@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from engine.facts.processes.control_groups import CUT, LXC
 from engine.facts.processes.table import VALID, Row, Table, lines_of
 from engine.shell import script
 from engine.values.command import Command, Completed, read_script
@@ -24,7 +25,8 @@ _STOPPED_UNIT = ("inactive", "failed")
 _STOPPED_CONTAINER = ("exited", "dead", "CONTAINER_EXITED", "stopped")
 
 _USER_UNIT = re.compile(r"/user@([0-9]+)\.service/")
-_UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.service")
+_UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\@-]{1,247}\.(?:service|scope)")
+_ENGINE_ID = re.compile(r"[0-9a-f]{12}")
 
 _LAUNCHERS = re.compile(
     r"(sshd?|dropbear|crond?|cronie|anacron|atd|slurmd|docker|containerd|crio|cri-o|kubelet|podman|xinetd|inetd|"
@@ -68,18 +70,21 @@ def ask_owners(pids: Iterable[int], table: Table) -> Command:
     words: dict[str, None] = {f"pid:{row.process.pid}": None for row in rows}
     outside = table.rows.get(1)
     for row in rows:
-        words |= dict.fromkeys(filter(None, (unit_question(row, outside), _box(row, outside), _job(row, outside))))
+        words |= dict.fromkeys(filter(None, (unit_question(row), container_question(row, outside), _job(row, outside))))
     if any(row.leader for row in rows):
         words["ttys"] = None
     ordered = sorted(words, key=lambda word: word.startswith("user:"))  # what users can make many of comes last
     return replace(read_script(_QUERY, *ordered), private=True, valid_for=VALID, timeout=90.0)
 
 
-def unit_question(row: Row, outside: Row | None) -> str:
+def unit_question(row: Row) -> str:
     """How the host is asked for the service that *row* is in; empty: it is in none of its own."""
     unit = row.process.unit
-    if not unit or _LAUNCHERS.fullmatch(unit) or (outside and outside.process.unit == unit and outside is not row):
-        return ""
+    return "" if not unit or _LAUNCHERS.fullmatch(unit) else _of_manager(unit, row)
+
+
+def _of_manager(unit: str, row: Row) -> str:
+    """How the manager that has made the *unit* of *row* is asked for it; empty: no manager calls one so."""
     if not _UNIT_NAME.fullmatch(unit):
         return ""
     user = _USER_UNIT.search(row.cgroup)
@@ -102,9 +107,17 @@ def job_of(row: Row, outside: Row | None) -> str:
     return box.removeprefix("job_")
 
 
-def _box(row: Row, outside: Row | None) -> str:
+def container_question(row: Row, outside: Row | None) -> str:
+    """How the host is asked for the container that *row* is in; empty: nothing here can be asked for it."""
     box = container_of(row, outside)
-    return f"box:{box}" if box else ""
+    return f"box:{box}" if _ENGINE_ID.fullmatch(box) else _of_manager(box, row)
+
+
+def container_name(box: str) -> str:
+    """The container *box* in words."""
+    if box == CUT:
+        return "a container, perhaps: the path of its control group is too long to be read"
+    return f"container {box.removeprefix(LXC)}{' (LXC)' if box.startswith(LXC) else ''}"
 
 
 def _job(row: Row, outside: Row | None) -> str:

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from engine.facts.owners.evidence import (
     OwnerEvidence,
+    container_name,
     container_of,
+    container_question,
     ended_job,
     job_of,
     stopped_container,
@@ -20,7 +22,8 @@ from engine.facts.owners.evidence import (
     unit_question,
 )
 from engine.facts.owners.model import Kind, Owner
-from engine.facts.processes.protected import daemon, interactive
+from engine.facts.processes.control_groups import login_in
+from engine.facts.processes.protected import daemon, interactive, programs, script_of
 from engine.facts.processes.table import Process, Row, Table
 from engine.values.types import Unknown, long_ago
 
@@ -30,13 +33,18 @@ _INITS = frozenset(("init", "tini", "dumb-init", "docker-init", "catatonit", "sy
 _OF_PEOPLE = ("a remote access service", "a terminal that others may be using", "a client program, not a job")
 """Protected programs through which a person works: what they have started is of a session."""
 
+_OF_LOGINS = (*_OF_PEOPLE, "a desktop")
+"""Those whose scope is one of a login that lives; ``login`` is a part of the system like any other."""
 
-_NOTEBOOK = re.compile(r"jupyter|jupyterlab|jupyterhub|code-server|marimo")
+_NOTEBOOK = re.compile(r"jupyter|code-server|marimo")
+_NOTEBOOK_MODULES = ("notebook", "nbclassic")
+"""Names that are a notebook server's only where an interpreter runs them: ``python -m notebook``."""
 
 
 def owners_of(pids: Iterable[int], table: Table, evidence: OwnerEvidence) -> dict[int, Owner]:
     """The owner of each of *pids*."""
-    return {pid: _owner(table.rows[pid], table, evidence) for pid in pids if pid in table.rows}
+    logins = _logins(table)
+    return {pid: _owner(table.rows[pid], table, logins, evidence) for pid in pids if pid in table.rows}
 
 
 def of_whole_job(owners: Mapping[int, Owner], family: Iterable[int], pid: int) -> Owner:
@@ -57,18 +65,18 @@ def owned(process: Process, owner: Owner) -> Process:
     return replace(process, owner=owner.name, ownership=owner.kind)
 
 
-def _owner(row: Row, table: Table, evidence: OwnerEvidence) -> Owner:
+def _owner(row: Row, table: Table, logins: Mapping[str, Row], evidence: OwnerEvidence) -> Owner:
     """The first owner of *row* that lives; else one that is unknown; else what is known of those that have gone."""
     answers = [
         answer
         for answer in (_job(row, table, evidence), _container(row, table, evidence), _service(row, table, evidence))
         if answer
     ]
-    session = _session(row, table, evidence)
+    session = _session(row, table, evidence) or _detached(row, table, logins)
     living = next((owner for owner in (*answers, session) if owner and owner.lives), None)
     if living:
         return living
-    if doubt := next((owner for owner in answers if owner.kind == "unknown"), _doubt(row, evidence)):
+    if doubt := next((owner for owner in answers if owner.kind == "unknown"), _doubt(row, table, evidence)):
         return doubt
     left = f"; {answers[0].name}" if answers else ""
     if launcher := _launcher(row, table):
@@ -76,7 +84,7 @@ def _owner(row: Row, table: Table, evidence: OwnerEvidence) -> Owner:
     return Owner(kind="orphan", name=answers[0].name if answers else "none: what started it has gone")
 
 
-def _doubt(row: Row, evidence: OwnerEvidence) -> Owner | None:
+def _doubt(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
     """Why the owner of *row* is unknown, where no job, service or container stands for it."""
     process = row.process
     if evidence.failed:
@@ -87,6 +95,9 @@ def _doubt(row: Row, evidence: OwnerEvidence) -> Owner | None:
         return _unknown(why)
     if evidence.slurmd and process.pid not in evidence.jobs_of:
         return _unknown(f"whether Slurm has a job here: {evidence.slurmd}")
+    for above in _ancestors(row, table):  # Slurm says that it has no job here also where it cannot read its own notes
+        if not above.defunct and "slurmstepd" in programs(above):
+            return _unknown(f"slurmstepd (pid {above.process.pid}) has started it, so that some job of Slurm's lives")
     return None
 
 
@@ -125,21 +136,30 @@ def _container(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
         return None
     of_pod = "kubepods" in row.cgroup
     kind: Kind = "allocated" if of_pod else "container"
-    answer = evidence.containers.get(box, Unknown(why="it was not asked for"))
-    called = f"{'kubernetes pod, ' if of_pod else ''}container {box}"
+    called = f"{'kubernetes pod, ' if of_pod else ''}{container_name(box)}"
+    answer = _answer_of(container_question(row, table.rows.get(1)), box, evidence)
     if isinstance(answer, Unknown):
         return _unknown(f"{called}: {answer.why}")
     state, name, pod = (*answer, "", "")[:3]
     called = f"kubernetes pod {pod}" if pod else called + (f" ({name.lstrip('/')})" if name else "")
     state = state.removeprefix("CONTAINER_").lower()
-    if stopped_container(answer[0]):
+    if stopped_container(answer[0]) or stopped_unit(answer[0]):
         return Owner(kind="orphan", name=f"{called}, which does not run any more ({state})")
     return Owner(kind="allocated" if pod else kind, name=f"{called} ({state})")
 
 
+def _answer_of(question: str, box: str, evidence: OwnerEvidence) -> tuple[str, ...] | Unknown:
+    """What was said of the container *box*: its state, and more where an engine was asked."""
+    not_asked = Unknown(why="it was not asked for" if question else "no engine here was asked")
+    if not question or question.startswith("box:"):
+        return evidence.containers.get(box, not_asked)
+    state = evidence.units.get(question, not_asked)
+    return state if isinstance(state, Unknown) else (state,)
+
+
 def _service(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
     """The systemd service that *row* is in, but one that starts what is not its own."""
-    question = unit_question(row, table.rows.get(1))
+    question = unit_question(row)
     if not question or container_of(row, table.rows.get(1)):
         return None
     state = evidence.units.get(question, Unknown(why="it was not asked for"))
@@ -174,13 +194,43 @@ def _session(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
     return None
 
 
+def _detached(row: Row, table: Table, logins: Mapping[str, Row]) -> Owner | None:
+    """The login that *row* has left (setsid, nohup, disown), if somebody is still logged in there."""
+    login = logins.get(login_in(row.cgroup, _first_group(table)))
+    if login is None:
+        return None
+    program = next(iter(programs(login)), "a shell")
+    return Owner(kind="session", name=f"session of {row.process.user}, by {program} (pid {login.process.pid})")
+
+
+def _logins(table: Table) -> dict[str, Row]:
+    """The scopes of logins in which a person still is, each with the first process that shows it."""
+    found: dict[str, Row] = {}
+    for row in table.rows.values():
+        scope = login_in(row.cgroup, _first_group(table))
+        if scope and not row.defunct and (interactive(row) or _of_login(daemon(row))):
+            found.setdefault(scope, row)
+    return found
+
+
+def _of_login(why: str) -> bool:
+    """Whether what protects a program says that a person works through it, or has come in by it."""
+    program, _, kind = why.partition(" is ")
+    return kind in _OF_LOGINS or program == "login"
+
+
+def _first_group(table: Table) -> str:
+    return table.rows[1].cgroup if 1 in table.rows else ""
+
+
 def _notebook(row: Row) -> str:
     """The notebook server, or editor with kernels, that *row* calls itself; a lie spares only what the liar started."""
-    for word in row.argv[:3]:
+    script = script_of(row)
+    for word in (*row.argv[:3], *script):
         name = word.rpartition("/")[2]
         if _NOTEBOOK.match(name) or "/.vscode-server/" in word or "/.cursor-server/" in word:
             return name
-    return ""
+    return next((name for name in script if name in _NOTEBOOK_MODULES), "")
 
 
 def _terminal(tty: int) -> str:

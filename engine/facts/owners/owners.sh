@@ -11,6 +11,7 @@ is_silent() { case $silent in *" $1 "*) return 0 ;; esac; return 1; }
 failed() { # argument, program, exit code, what it printed
     [ "$3" != 124 ] || { echo "failed $1 $2 gave no answer within 10 s"; return; }
     words=$(first_line "$4")
+    [ "$3" != 0 ] || { echo "failed $1 $2 answered ${words:-nothing}, which is not what it was asked for"; return; }
     echo "failed $1 $2 failed (exit code $3)${words:+: $words}"
 }
 pids='' jobs=' '
@@ -81,14 +82,23 @@ case " $* " in *' ttys '*) terminals ;; esac
 if command -v scontrol >/dev/null && [ -n "$pids" ]; then
     code=0
     said=$(limited scontrol listpids 2>&1) || code=$?
-    if [ "$code" = 0 ]; then
-        printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && $1 > 1 { print "listed", $1, $2 }'
-        for job in $(printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && $1 > 1 { print $2 }' | sort -u); do
-            case $jobs in *" $job "*) ;; *) jobs="$jobs$job " ;; esac
-        done
-    else
-        case $said in *'No job steps exist'* | *'No steps'*) ;; *) failed slurmd 'scontrol listpids' "$code" "$said" ;; esac
-    fi
+    # the whole answer is its table, or that there is none; `whole` says that it was
+    listed=$(printf '%s\n' "$said" | awk -v code="$code" '
+        NF == 0 || bad { next }
+        $1 == "PID" && $2 == "JOBID" && $3 == "STEPID" { head = 1; next }
+        code == 0 && NF == 5 && $1 ~ /^-?[0-9]+$/ && $2 ~ /^[0-9]+$/ && $4 $5 ~ /^[-0-9]+$/ { if ($1 > 1) print "listed", $1, $2; next }
+        code != 0 && /^(scontrol: error: )?No job steps exist on this node\.?$/ { none = 1; next }
+        { bad = 1 }
+        END { if (!bad && (code == 0 ? head : none)) print "whole" }')
+    case $listed in
+        *whole)
+            listed=${listed%whole}
+            printf '%s' "$listed"
+            for job in $(printf '%s' "$listed" | cut -d ' ' -f 3 | sort -u); do
+                case $jobs in *" $job "*) ;; *) jobs="$jobs$job " ;; esac
+            done ;;
+        *) failed slurmd 'scontrol listpids' "$code" "$(printf '%s\n' "$said" | sed '/^PID  *JOBID /d')" ;;
+    esac
 fi
 count=0
 for job in $jobs; do
@@ -97,15 +107,17 @@ for job in $jobs; do
     command -v squeue >/dev/null || { echo "failed job:$job there is no squeue here to ask whether it still runs"; continue; }
     if is_silent squeue; then failed "job:$job" squeue 124 ''; continue; fi
     code=0
-    said=$(limited squeue -h -a -t all -j "$job" -o '%A %T' 2>&1) || code=$?
+    said=$(limited squeue -h -a -t all -j "$job" -o '%A %i %T' 2>&1) || code=$?
     [ "$code" != 124 ] || silent="${silent}squeue "
-    case $code:$said in
-        0:*) # a job that has ended may be listed for some minutes, or not at all; those of an array have other numbers
-            state=$(printf '%s\n' "$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^[A-Z_]+$/ { print $2 }' | sort -u | tr '\n' ' ')
-            [ -n "$state" ] || [ -z "$said" ] || { failed "job:$job" squeue 0 "$said"; continue; }
-            echo "job $job ${state:-GONE}" ;;
-        *'Invalid job id'*) echo "job $job GONE" ;;
-        *) failed "job:$job" squeue "$code" "$said" ;;
+    # every line is one of this job (%A), of a task of this array (`N_4`) or of a part of this job (`N+1`): `squeue(1)`, %i
+    state=$(printf '%s\n' "$said" | awk -v job="$job" -v code="$code" '
+        NF == 0 { next }
+        code == 0 && NF == 3 && $1 ~ /^[0-9]+$/ && $3 ~ /^[A-Z_]+$/ && ($1 == job || index($2, job "_") == 1 || index($2, job "+") == 1) { print $3; next }
+        code != 0 && /^(squeue: error: )?(slurm_load_jobs error: )?Invalid job id specified$/ { print "GONE"; next }
+        { print "?" }' | sort -u | tr '\n' ' ')
+    case $state in
+        '' | *'?'*) failed "job:$job" squeue "$code" "$said" ;;
+        *) echo "job $job $state" ;;
     esac
 done
 ! of_slurm || echo slurm

@@ -3,7 +3,9 @@ nl='
 '
 IFS=' ' read -r me rest </proc/self/stat || { echo '/proc cannot be read' >&2; exit 3; }
 IFS=' ' read -r up rest </proc/uptime || up=-
-walk() { printf '%s\n' /proc/[0-9]* | awk '{
+walk() { printf '%s\n' /proc/[0-9]* | awk '
+BEGIN { id = "[0-9a-f]"; while (length(id) < 512) id = id id }  # of a container: 64 digits
+{
     d = $0
     f = d "/stat"; s = ""; n = 0
     while ((getline l < f) > 0) s = n++ ? s "\001" l : l
@@ -15,12 +17,14 @@ walk() { printf '%s\n' /proc/[0-9]* | awk '{
     f = d "/status"
     while ((getline l < f) > 0) if (l ~ /^Uid:/) { split(l, w); u = w[2] ? w[2] : w[3]; break }
     close(f)
-    f = d "/cgroup"
-    while ((getline l < f) > 0)
-        if (c == "-" && l ~ /\.service/ || l ~ /job_[0-9]|[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]/) {
-            c = substr(l, index(l, "/")); gsub(/ /, "_", c)
-            if (length(c) > 250) c = substr(c, length(c) - 249)
+    f = d "/cgroup"; best = 0
+    while ((getline l < f) > 0) {  # version 1 has a line for each controller: a container or a job tells most
+        g = l ~ /\/job_[0-9]|\/lxc[.\/]|\/machine-/ || l ~ id ? 3 : l ~ /\.service/ ? 2 : l ~ /\.scope/
+        if (g > best || g == 3) {
+            best = g; c = substr(l, index(l, "/")); gsub(/ /, "_", c)
+            if (length(c) > 1000) c = substr(c, 1, 500) "/.../" substr(c, length(c) - 499)
         }
+    }
     close(f)
     used[u]
     a = index(s, "(")

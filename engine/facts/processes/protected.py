@@ -60,20 +60,37 @@ def programs(row: Row) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in (first.rpartition("/")[2].lstrip("-"), row.name) if word))
 
 
-def _script(row: Row) -> tuple[str, ...]:
-    """The program that an interpreter runs, as it is called: ``python3 /usr/bin/pip install ...`` is pip."""
+_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs", "-r", "--require", "--import", "--loader")
+"""Options of Python and of Node whose value may be a word of its own."""
+
+
+def script_of(row: Row) -> tuple[str, ...]:
+    """The program that an interpreter runs, as it is called: ``python3 -u /usr/bin/pip install ...`` is pip.
+
+    Of a module (``python -m pip.__main__``, ``-um pip``, ``-mpip``) the package; nothing of a text (``-c``, ``-e``).
+    """
     first = row.argv[0].rpartition("/")[2] if row.argv else ""
-    if not re.fullmatch(r"python[0-9.]*|perl|ruby|node", first) or len(row.argv) < 2:
+    if not re.fullmatch(r"python[0-9.]*|pypy[0-9.]*|perl|ruby|node", first):
         return ()
-    if row.argv[1] == "-m" and len(row.argv) > 2:
-        return (row.argv[2].partition(".")[0],)
-    return () if row.argv[1].startswith("-") else (row.argv[1].rpartition("/")[2],)
+    waiting = list(row.argv[1:])
+    while waiting:
+        word = waiting.pop(0)
+        if module := re.fullmatch(r"-[bBdEiIOPqsSuvx]*m(.*)", word, re.DOTALL):
+            name = module[1] or next(iter(waiting), "")
+            return (name.partition(".")[0],) if name else ()
+        if re.fullmatch(r"-[bBdEiIOPqsSuvx]*[ce].*|-", word, re.DOTALL):
+            return ()
+        if not word.startswith("-"):
+            return (word.rpartition("/")[2],)
+        if word in _WITH_VALUE:
+            waiting = waiting[1:]
+    return ()
 
 
 def daemon(row: Row, allow: Collection[str] = ()) -> str:
     """Why its program is spared; empty: it is not, or *allow* names it."""
     if row.names is None:
-        called: tuple[str, ...] = (*programs(row), *(name for name in _script(row) if name in _INTERPRETED))
+        called: tuple[str, ...] = (*programs(row), *(name for name in script_of(row) if name in _INTERPRETED))
     else:
         called = () if isinstance(row.names, Unknown) else row.names
     for program in called:

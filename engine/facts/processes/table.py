@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from engine.errors import ProbeError
+from engine.facts.processes.control_groups import container_in, unit_in
 from engine.facts.processes.executables import Executable, programs_of
 from engine.facts.processes.table_script import PROCESSES
 from engine.secrets.detection import masked_argv
@@ -22,8 +23,6 @@ TICKS = 100
 WHILE_READ = 10.0
 """Seconds that the table may take to be read: what was started meanwhile is new, whatever the uptime was before."""
 
-_UNIT = re.compile(r"/([^/]{1,200}\.service)(?:/|$)")
-_CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])|/job_(\d+)")
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "tcsh", "csh"))
 _PASSAGES = ("sudo", "su", "runuser", "setpriv", "setsid", "env", "busybox", "sftp-server")
 _SERVERS = ("sshd", "sshd-session", "sshd-auth", "dropbear")
@@ -50,9 +49,9 @@ class Process:
     devices: tuple[str, ...] = ()
     """The device nodes (or files asked for) that it has open."""
     container: str = ""
-    """The container's id (12 digits) or the Slurm job (``job_123``), where the host can tell."""
+    """The container's id (12 digits), its name (``lxc/web``, ``machine-web.scope``) or the Slurm job (``job_123``)."""
     unit: str = ""
-    """The systemd service that it runs in, where the host can tell."""
+    """The service of this host's systemd, or of a user's, that it runs in, where the host can tell."""
     listed: bool | Unknown = False
     """Whether nvidia-smi lists it."""
     gpus: tuple[str, ...] = ()
@@ -89,7 +88,7 @@ class Row:
     tty: int = 0
     """The number of that terminal, as the kernel has it (tty_nr of proc(5))."""
     cgroup: str = ""
-    """The end of its path among the control groups, where it names a service, a container or a job."""
+    """Its path among the control groups, where that names a service, a container, a job or a login."""
     read: bool = True
     """Whether its arguments could be read."""
     uid: str = "0"
@@ -262,8 +261,10 @@ def _rows(
     cut: frozenset[str],
     uptime: float,
 ) -> Iterator[tuple[int, Row]]:
-    for line in reported:
-        pid, state, ppid, group, terminal, threads, start, uid, cgroup, name = line.split(" ", 9)
+    split = [line.split(" ", 9) for line in reported]
+    first = next((cgroup for pid, *_, cgroup, _ in split if pid == "1"), "-").removeprefix("-")
+    for pid, state, ppid, group, terminal, threads, start, uid, shown_cgroup, name in split:
+        cgroup = shown_cgroup.removeprefix("-")
         leader, _, tty = terminal.partition(".")
         argv = tuple(arguments.get(pid, ()))
         name = name.replace("\x01", "\n")
@@ -279,8 +280,8 @@ def _rows(
             seconds=round(age, 2)
             if age >= 0
             else Unknown(why="the host's uptime is unknown, or not that of the kernel"),
-            container=_container(cgroup),
-            unit=_unit(cgroup),
+            container=container_in(cgroup, first),
+            unit=unit_in(cgroup, first),
         )
         read = bool(argv) or state in "ZXx" or pid not in stuck
         yield (
@@ -294,7 +295,7 @@ def _rows(
                 threads=int(threads),
                 leader=int(leader),
                 tty=int(tty or 0),
-                cgroup="" if cgroup == "-" else cgroup,
+                cgroup=cgroup,
                 read=read,
                 cut=pid in cut,
                 uid=uid,
@@ -329,20 +330,6 @@ def _under_root_s_server(row: Row, rows: Mapping[int, Row]) -> bool:
     """Whether a server of root's has started it: anybody may start an sshd of his own."""
     parent = rows.get(row.process.ppid)
     return parent is not None and parent.uid == "0" and _is_server(parent)
-
-
-def _container(cgroup: str) -> str:
-    found = _CONTAINER.findall(cgroup)
-    if not found:
-        return ""
-    container, job = found[-1]
-    return container[:12] if container else f"job_{job}"
-
-
-def _unit(cgroup: str) -> str:
-    """The innermost service; a user's own manager (``user@1000.service``) alone is none."""
-    found = [name for name in _UNIT.findall(cgroup) if not name.startswith("user@")]
-    return found[-1] if found else ""
 
 
 def _above(rows: Mapping[int, Row], pid: int) -> tuple[int, ...]:

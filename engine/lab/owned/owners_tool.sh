@@ -10,8 +10,11 @@ case ${0##*/} in
     read -r first <$state/slurm-jobs
     [ "$first" != silent ] || { echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1; }
     [ -n "$job" ] || { cat $state/slurm-jobs; exit 0; }
-    grep "^$job " $state/slurm-jobs || { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; } ;;
-  scontrol) echo 'scontrol: error: No job steps exist on this node.' >&2; exit 1 ;;
+    found=$(grep "^$job " $state/slurm-jobs) || { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; }
+    echo "$job $found" ;; # as `%A %i %T`
+  scontrol)
+    [ "${1-}" = listpids ] || exit 1
+    echo 'PID      JOBID    STEPID LOCALID GLOBALID'; echo 'No job steps exist on this node.' >&2; exit 1 ;;
   systemctl)
     for it; do unit=$it; done
     active=$(sed -n "s/^$unit //p" $state/units 2>/dev/null)
