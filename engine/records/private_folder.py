@@ -180,9 +180,10 @@ class PrivateFolder:
             if there.st_uid != os.geteuid():
                 raise Unsafe("it belongs to another user")
             if there.st_mode & 0o077:  # it may be there for others, too: only its user can decide that it is not
+                mode = f"{stat.S_IMODE(there.st_mode):o}"
                 raise Unsafe(
-                    f"other users can enter it (mode {stat.S_IMODE(there.st_mode):o}): name a directory for this alone, "
-                    f"or make it one: chmod go= {shlex.quote(str(self.path))}"
+                    f"other users can enter it (mode {mode}): name a directory for this alone, or make it one: "
+                    f"chmod go= {shlex.quote(str(self.path))}"
                 )
             number = os.open(".", _LISTED, dir_fd=way)
         finally:
