@@ -101,7 +101,7 @@ def _own_directory(given: dict[str, Any], row: Row) -> dict[str, Any]:
     if "tmp_path" not in given:
         return given
     own = given["tmp_path"] / f"row{row.number}"
-    own.mkdir()
+    own.mkdir(mode=0o700)
     return {**given, "tmp_path": own}
 
 

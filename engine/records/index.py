@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from engine.errors import ConfigError
 from engine.records.chain import links
 from engine.records.journal import ENDING
 from engine.records.private_folder import Entry, PrivateFolder, Unsafe
@@ -125,11 +126,15 @@ class Index:
     """Queries over the journals in *folder*; what is new there is read first."""
 
     def __init__(self, folder: PrivateFolder) -> None:
+        """Raises ConfigError where the journals cannot be read."""
         self._folder = folder
         try:
             self._base = self._kept()
         except (sqlite3.Error, OSError):
-            self._base = self._anew()
+            try:
+                self._base = self._anew()
+            except OSError as error:
+                raise ConfigError(f"{folder.path}: {error.strerror or error}") from error
 
     def runs(self, query: RunQuery) -> list[RunRow]:
         """The runs that *query* asks for, the newest first."""

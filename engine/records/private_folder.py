@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -178,8 +179,12 @@ class PrivateFolder:
             there = os.fstat(way)
             if there.st_uid != os.geteuid():
                 raise Unsafe("it belongs to another user")
-            if there.st_mode & 0o077:
-                os.chmod(".", 0o700, dir_fd=way)
+            if there.st_mode & 0o077:  # it may be there for others, too: only its user can decide that it is not
+                mode = f"{stat.S_IMODE(there.st_mode):o}"
+                raise Unsafe(
+                    f"other users can enter it (mode {mode}): name a directory for this alone, or make it one: "
+                    f"chmod go= {shlex.quote(str(self.path))}"
+                )
             number = os.open(".", _LISTED, dir_fd=way)
         finally:
             os.close(way)

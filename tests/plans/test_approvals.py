@@ -12,6 +12,7 @@ from engine.app.plans.approve_command import approve_plan
 from engine.app.terminal import Terminal
 from tests.plans.scene import ME, Scene, alive, asked, ended, resealed
 from tests.sshd import make_key
+from tests.tables import every_row
 
 pytestmark = pytest.mark.real("ssh")
 
@@ -221,6 +222,37 @@ def test_one_key_of_two_names_is_one_approval():
     one = Approval(file="1", principals=("carol",), key="SHA256:x")
     good, refused = counted([one, Approval(file="2", principals=("dave",), key="SHA256:x")], frozenset({"root"}))
     assert (good, [it.file for it in refused]) == ([one], ["2"])
+
+
+@pytest.mark.parametrize("lines", [
+    pytest.param('bob@x {0}\n{1}@x {0}\n', id="below"),
+    pytest.param('bob@x {0}\n"carol@x,{1}@x" namespaces="runbook-plan" {0} a comment\n', id="quoted"),
+    pytest.param('bob@x {0}\n{1} valid-before="20200101" {0}\n', id="over"),
+])  # fmt: skip
+def test_a_key_is_of_everybody_under_whose_name_it_stands(scene, keys, lines):
+    """Mutants: ``_checked`` with the principals of ssh-keygen alone; ``_names_of_key`` without quotes."""
+    assert scene.plan().code == 0
+    path = scene.folder / "allowed_signers"
+    path.write_text(lines.format(public(keys["own"]), ME))
+    approve(scene, keys["own"])
+    done = scene.apply()
+    assert (done.code, done.out) == (2, ""), done.err
+    assert "made the plan or applies it: another person has to approve it" in done.err
+    path.write_text(f"bob@x {public(keys['own'])}\n*@x {public(keys['own'])}\n")
+    assert "a pattern does not say who approved" in scene.apply().err
+    path.write_text(f"bob@x {public(keys['own'])}\n# {ME} {public(keys['own'])}\n{ME} {public(keys['carol'])}\n")
+    done = scene.apply()
+    assert done.code == 0, done.err
+
+
+@every_row("other", ["bob@y", "BOB@x", "bob", "Bob", "carol@x,bob@z"])
+def test_two_names_of_one_person_are_one_approval(other):
+    """Mutant: ``counted`` that compares whole principals."""
+    one = Approval(file="1", principals=("bob@x",), key="SHA256:x")
+    two = Approval(file="2", principals=tuple(other.split(",")), key="SHA256:y")
+    assert [len(each) for each in counted([one, two], frozenset({"root"}))] == [1, 1]
+    assert [len(each) for each in counted([two], frozenset({"BOB"}))] == [0, 1]
+    assert [len(each) for each in counted([one, two], frozenset({"bobby"}))] == [1, 1]
 
 
 def test_an_approval_is_asked_for_and_shows_what_is_signed(scene, keys):

@@ -163,9 +163,9 @@ def test_a_run_that_cannot_be_recorded_changes_nothing(scene, tmp_path):
 def test_a_disk_that_fills_up_stops_the_run_before_its_next_change(scene, tmp_path):
     """A real file system of 64 KiB.  Mutant: ``_change`` in host_steps.py that sends what could not be recorded."""
     place = tmp_path / "small"
-    place.mkdir()
+    place.mkdir(mode=0o700)
     inner = [*PROGRAM, *scene.begin, "-i", "hosts.yaml", "--output", "json", "--records", str(place)]
-    mounted = f'mount -t tmpfs -o size=64k tmpfs {place} && head -c 40000 /dev/zero >{place}/filler; exec "$@"'
+    mounted = f'mount -t tmpfs -o size=64k,mode=700 tmpfs {place} && head -c 40000 /dev/zero >{place}/filler; exec "$@"'
     argv = ["unshare", "--mount", "sh", "-c", mounted, "sh", *inner]
     done = subprocess.run(argv, cwd=scene.folder, capture_output=True, text=True, timeout=120)
     document = json.loads(done.stdout)

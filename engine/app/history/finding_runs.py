@@ -43,7 +43,7 @@ def latest_run(folder: PrivateFolder, asked: Callable[[RunRow], bool] = lambda r
     is gone although nobody pruned it.
     """
     try:
-        noted = by_run(Ledger(folder).entries()[0])
+        noted = by_run(Ledger(folder).entries()[0])  # before the journals: a run may begin in between
     except OSError as error:
         raise ConfigError(_unsure("the ledger", f"cannot be read ({error.strerror or error})")) from error
     rows = _rows(folder)

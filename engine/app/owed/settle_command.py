@@ -107,7 +107,8 @@ def _folder() -> PrivateFolder:
 
 def _tell_damaged(damaged: Sequence[Unreadable], person: Person) -> None:
     for broken in damaged:
-        person.say(f"{broken.file} is not believed: {broken.why} (`rm` removes it)")
+        hint = "" if Path(broken.file).is_dir() else " (`rm` removes it)"
+        person.say(f"{broken.file} is not believed: {broken.why}{hint}")
 
 
 def _without_living(records: Sequence[Record], person: Person) -> tuple[Record, ...]:

@@ -8,8 +8,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from engine.app.plans.plan_file import read_signature, read_signers
@@ -29,7 +31,7 @@ class Approval:
 
     file: str
     principals: tuple[str, ...]
-    """Whose key it is; the first is the one that it was checked for."""
+    """Every name under which its key stands; the first is the one that it was checked for."""
     key: str
     """The fingerprint."""
 
@@ -91,7 +93,7 @@ def checked(content: bytes, files: Sequence[str], signers: Path) -> tuple[list[A
             except ConfigError as error:  # anybody who can write beside the plan must not keep others from applying it
                 refused.append(Refused(file=file, why=str(error)))
                 continue
-            found = _checked(content, str(own), str(known), str(signers))
+            found = _checked(content, str(own), allowed, str(known), str(signers))
             if isinstance(found, str):
                 refused.append(Refused(file=file, why=found))
             else:
@@ -104,11 +106,10 @@ def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[li
     good: list[Approval] = []
     refused: list[Refused] = []
     for approval in approvals:
-        own = {_person(name) for name in approval.principals} & {name.casefold() for name in excluded}
-        if own:
+        if same_person(approval.principals, excluded):
             why = f"{', '.join(approval.principals)} made the plan or applies it: another person has to approve it"
             refused.append(Refused(file=approval.file, why=why))
-        elif any(approval.key == other.key or set(approval.principals) & set(other.principals) for other in good):
+        elif any(approval.key == other.key or same_person(approval.principals, other.principals) for other in good):
             refused.append(
                 Refused(file=approval.file, why=f"{approval.principals[0]} has approved it already: that counts once")
             )
@@ -117,25 +118,59 @@ def counted(approvals: Sequence[Approval], excluded: frozenset[str]) -> tuple[li
     return good, refused
 
 
-def _person(principal: str) -> str:
-    """The user name of a principal: ``alice`` of ``alice@example.com``."""
-    return principal.partition("@")[0].casefold()
+def same_person(names: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether one of *names* and one of *others* are of one person, principals and user names alike."""
+    return bool(set(map(_person, names)) & set(map(_person, others)))
 
 
-def _checked(content: bytes, file: str, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
+def _person(name: str) -> str:
+    """The user name of a principal: ``alice`` of ``Alice@example.com``."""
+    return name.partition("@")[0].casefold()
+
+
+def _checked(content: bytes, file: str, allowed: bytes, known: str, shown: str) -> tuple[tuple[str, ...], str] | str:
     """Whose signature *file* is, and by which key; or why it does not count."""
     found = _ask(("find-principals", "-s", file, "-f", known), b"")
     principals = tuple(found.stdout.decode(errors="replace").split())
     if found.returncode or not principals:
         why = _last_line(found.stderr)
         return f"no signature, or its key is not in {shown} (a line there says whose it is: NAME@HOST KEY): {why}"
-    if vague := next((principal for principal in principals if set(principal) & set("*?!")), ""):
-        return f"its key belongs to {vague} in {shown}: a pattern does not say who approved; name the person there"
+    if vague := _vague(principals):
+        return f"its key belongs to {vague} in {shown}: {_PATTERN}"
     done = _ask(("verify", "-s", file, "-f", known, "-I", principals[0], "-n", NAMESPACE), content)
     key = re.search(r"\bSHA256:[A-Za-z0-9+/]{43}", done.stdout.decode(errors="replace"))
     if done.returncode or key is None:
         return f"not a good signature of this plan by {principals[0]}: {_last_line(done.stderr)}"
-    return principals, key.group()
+    names = tuple(dict.fromkeys((*principals, *_names_of_key(key.group(), allowed))))
+    if vague := _vague(names):
+        return f"its key belongs to {vague} in {shown}, too: {_PATTERN}"
+    return names, key.group()
+
+
+_PATTERN = "a pattern does not say who approved; name the person there"
+
+
+def _vague(principals: Iterable[str]) -> str:
+    """The first of *principals* that is a pattern; empty: none is."""
+    return next((principal for principal in principals if set(principal) & set("*?!")), "")
+
+
+def _names_of_key(key: str, allowed: bytes) -> Iterator[str]:
+    """Every principal of the lines of *allowed* with the key of that fingerprint: ssh-keygen names the first line's."""
+    for line in allowed.decode(errors="replace").splitlines():
+        words = line.split()
+        if words and not line.lstrip().startswith("#") and key in map(_fingerprint, words):
+            quoted = re.match(r'\s*"([^"]*)"', line)
+            yield from re.split(r"[,\s]+", quoted[1].strip() if quoted else words[0])
+
+
+def _fingerprint(word: str) -> str:
+    """The fingerprint of the key that *word* is in base64; empty where it is none."""
+    try:
+        digest = sha256(b64decode(word, validate=True)).digest()
+    except ValueError:
+        return ""
+    return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
 
 
 def _ask(words: Sequence[str], content: bytes) -> subprocess.CompletedProcess[bytes]:

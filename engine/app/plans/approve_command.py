@@ -6,7 +6,7 @@ import os
 import sys
 from datetime import UTC, datetime
 
-from engine.app.plans.approvals import default_key, sign
+from engine.app.plans.approvals import default_key, same_person, sign
 from engine.app.plans.document import parsed
 from engine.app.plans.plan_command import opened_plan, publish, this_user
 from engine.app.plans.plan_file import read_plan
@@ -36,10 +36,10 @@ def approve_plan(path: str, options: Options, person: Person) -> int:
         if not person.confirms("\nApprove this plan?"):
             person.say("declined: nothing was signed")
             return DECLINED
-    if own := sorted(this.names & saved.made.names):
+    if same_person(this.names, saved.made.names):
         person.say(
-            f"you are {own[0]}, who made this plan: apply counts the approval only if the key is another "
-            "user's in allowed_signers"
+            f"you are {this.sudo_user or this.user}, who made this plan: apply counts the approval only if the key is "
+            "another user's in allowed_signers"
         )
     key = os.path.expanduser(options["key"]) if options["key"] else default_key()
     out = options["out"] or f"{os.path.expanduser(path)}.{this.sudo_user or this.user}.sig"
