@@ -348,12 +348,39 @@ def test_an_undo_of_what_needs_approvals_is_refused_and_says_what_to_do(scene):
     refused = scene.undo(run)
     assert (refused.code, refused.out, scene.file.read_text()) == (2, "", "new\n")
     assert (
-        "changes changes nothing without 2 approvals (limits.approvals), and an undo has none (--dry-run shows what would "
-        "be undone; write that as a playbook with `limits: {approvals: 2}`, and have its plan approved (`runbook plan`, "
-        "`runbook approve`, `runbook apply`))"
+        "changes changes nothing without 2 approvals (limits.approvals), and so does an undo (save what it would do: "
+        f"`runbook undo {run} --plan undo.json`, have it approved: `runbook approve undo.json`"
     ) in refused.err
     shown = scene.undo(run, "--dry-run")
     assert (shown.code, status(shown), scene.file.read_text()) == (0, ["would_change"], "new\n")
+
+
+def test_the_last_run_is_the_newest_that_changed_something_and_is_named(scene):
+    """Mutants: ``_last`` without ``sent``; a summary that does not strike what was not sent, or counts what only reads."""
+    scene.file.write_text("old\n")
+    run = scene.run(WRITE)
+    scene.run(WRITE)  # there is nothing to do any more
+    scene.run(WRITE, "--only", "diagnose")
+    scene.run(HEAD + "  - {id: say, note: {text: done}}\n")
+    words = ("exec", "here", "--read", "--", "true")
+    assert runbook(*words, cwd=scene.folder).code == 0
+    runbook("run", "changes.yaml", "--hosts", "here", "--dry-run", cwd=scene.folder)
+    said = scene.undo("last")
+    assert (said.code, scene.file.read_text()) == (0, "old\n"), said.err
+    assert f"`last` is run {run}: " in said.err
+    assert "newer runs changed nothing, or are undos" in said.err
+    again = scene.undo("last")
+    assert f"`last` is run {run}: " in again.err
+    assert status(again) == ["ok"]
+
+
+def test_a_plan_of_an_undo_takes_no_yes(scene):
+    scene.file.write_text("old\n")
+    run = scene.run(WRITE)
+    for word in ("--yes", "--dry-run"):
+        refused = scene.undo(run, "--plan", "undo.json", word)
+        assert (refused.code, "leave out --dry-run and --yes" in refused.err) == (2, True)
+    assert not (scene.folder / "undo.json").exists()
 
 
 def test_what_cannot_be_undone_is_listed_with_its_reason(scene):

@@ -109,8 +109,9 @@ def _about(saved: SavedPlan) -> list[str]:
         may = f"cannot be applied a second time: {use}" if use else may
     except ConfigError as error:
         may = f"can be applied until {saved.expires_at}: whether it was applied is not known ({error})"
+    source = f"the record of run {saved.undoes}, which it undoes" if saved.undoes else saved.playbook.path
     return [
-        f"plan {saved.plan[:8]}, made by {saved.made} at {saved.made.at} from {saved.playbook.path}",
+        f"plan {saved.plan[:8]}, made by {saved.made} at {saved.made.at} from {source}",
         may,
     ]
 
