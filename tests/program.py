@@ -17,6 +17,7 @@ from engine.actions import discover
 from engine.lang.loader import load_playbook
 from engine.values.playbook import Step
 from tests import forked_program
+from tests.waiting import LIMIT
 
 PROGRAM = (sys.executable, "-m", "engine")
 
@@ -52,7 +53,7 @@ class Said:
         ]
 
 
-def runbook(*argv: str, cwd: Path | None = None, timeout: float = 120, **env: str) -> Said:
+def runbook(*argv: str, cwd: Path | None = None, timeout: float = 2 * LIMIT, **env: str) -> Said:
     """Run the program without a terminal."""
     whole = {**os.environ, **env}
     server = _server()

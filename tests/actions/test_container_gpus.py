@@ -115,7 +115,6 @@ echo "GPU 0: NVIDIA H100 (UUID: {UUID})"\\n' >/bin/nvidia-smi; busybox chmod 755
 
 
 @pytest.mark.real("docker")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("shell", ["dash", pytest.param("bash", marks=pytest.mark.soak)])
 def test_a_real_control_group_that_refuses_the_device_is_seen_and_only_containers_with_gpus_are_asked(engine, shell):
     """Mutants: every running container asked; the pids of the container instead of the host's."""

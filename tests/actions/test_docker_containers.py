@@ -17,7 +17,7 @@ from tests.probe_driver import drive
 from tests.tables import every_row
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker")]
 DIES = ("tail", "/dev/zero")
 
 

@@ -20,7 +20,7 @@ from engine.values.types import Duration, Unknown
 from tests.probe_driver import drive
 from tests.real_processes import Machine, each
 
-pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker")]
 ALL = {"older_than": Duration(0), "keep_dead": 0, "images": "unused"}
 
 

@@ -88,7 +88,6 @@ def test_what_docker_was_asked_before_its_restart_is_unknown():
 
 
 @pytest.mark.real("docker")
-@pytest.mark.timeout(300)
 def test_a_real_restart_is_told_from_a_stop():
     """Mutants: containers that one ``docker stop`` ended at one moment taken for a restart's."""
     with engine_of_its_own() as engine:

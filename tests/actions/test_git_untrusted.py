@@ -362,7 +362,6 @@ def test_who_exchanges_a_tree_for_a_link_right_before_each_step_has_nothing_run_
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("name", "mode"), [("look", 0o755), ("look", 0o1777), ("update", 0o755), ("clone", 0o1777)],
     ids=["look-their own directory", "look-a shared directory", "update-their own directory", "clone-a shared directory"],

@@ -56,7 +56,7 @@ def test_what_leaks_is_named_and_what_rests_is_not(shell, leaking):
     assert it.after - it.before == it.grown >= 2 * MIB
     assert it.per_minute == pytest.approx(it.grown * 60 / state.seconds, rel=0.01)
     assert state.samples == 4
-    assert 0.8 < state.seconds < 60
+    assert state.seconds > 0.8
     assert isinstance(growth.holds(made, state), Fails)
 
 

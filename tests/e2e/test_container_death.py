@@ -11,7 +11,7 @@ import pytest
 from tests.program import runbook
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker")]
 
 OOM = ("tail", "/dev/zero")
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.program import runbook
 
-pytestmark = pytest.mark.timeout(300)
-
 PLANT = r"""
 mkdir -p /mnt && mount -t tmpfs -o size=20m none /mnt && mkdir /mnt/runs && echo keep >/mnt/notes
 for it in 1 2 3 '4 with a space'; do

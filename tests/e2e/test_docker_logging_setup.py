@@ -15,7 +15,7 @@ import pytest
 from tests.program import PROGRAM, Said, look, runbook
 from tests.systemd_host import boot
 
-pytestmark = [pytest.mark.real("docker", "systemd"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker", "systemd")]
 
 UNIT = """[Unit]
 DefaultDependencies=no

@@ -6,7 +6,7 @@ import pytest
 
 from tests.program import runbook
 
-pytestmark = [pytest.mark.real("docker"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker")]
 
 
 @pytest.fixture

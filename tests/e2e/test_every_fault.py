@@ -19,7 +19,6 @@ from tests.program import Practice, Said
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.real("lab", "sshd", "git", "curl", "docker", "busybox"),
-    pytest.mark.timeout(600),
 ]
 
 TOGETHER = {

@@ -7,7 +7,7 @@ import pytest
 from engine import lab
 from tests.program import Practice
 
-pytestmark = [pytest.mark.real("lab", "sshd"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.real("lab", "sshd")]
 
 
 @pytest.fixture(scope="module")

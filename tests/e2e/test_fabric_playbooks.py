@@ -10,7 +10,7 @@ import pytest
 from engine import lab
 from tests.program import Practice, Said
 
-pytestmark = [pytest.mark.real("lab", "sshd"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.real("lab", "sshd")]
 SINCE = float(Path("/proc/uptime").read_text().split()[0]) / 2
 """Seconds for which the kernel's log of this machine, which is the hosts', is there, however short it has been up."""
 LOGS = ("-e", f"logs={json.dumps(['/run/lab/workspace/nccl/*.log'])}", "-e", f"since={SINCE:.0f}s")

@@ -19,7 +19,7 @@ from tests.e2e.marked_processes import setenv, still_marked
 from tests.program import PROGRAM, Said, runbook
 from tests.sshd import start_sshd
 
-pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 
 MOMENTS = int(os.environ.get("RUNBOOK_TEST_KILLS", "3"))
 SEED = int(os.environ.get("RUNBOOK_TEST_SEED", "0")) or random.SystemRandom().randrange(10**6)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.program import runbook
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.real("lab", "sshd")]
+pytestmark = [pytest.mark.real("lab", "sshd")]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from engine.facts.kernel.modules import unload
 from tests.program import Practice, Said
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real("lab", "sshd"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.real("lab", "sshd")]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.real("lab", "sshd")]
+pytestmark = [pytest.mark.real("lab", "sshd")]
 
 
 def resets(lab, host: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from engine import lab
 from tests.program import Practice, scene
 
-pytestmark = [pytest.mark.real("docker", "lab", "sshd"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker", "lab", "sshd")]
 
 HOSTS = (
     "lost=lost_gpu+at_work",

@@ -12,7 +12,7 @@ from engine import lab
 from engine.lab.docker_engine import group_of
 from tests.program import Practice
 
-pytestmark = [pytest.mark.real("docker", "lab", "sshd", "git"), pytest.mark.soak, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("docker", "lab", "sshd", "git"), pytest.mark.soak]
 
 DEATHS = {
     "memory": ("died_of_memory+at_work", "out_of_memory"),

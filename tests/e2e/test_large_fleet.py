@@ -19,7 +19,7 @@ from tests.e2e.marked_processes import still_marked
 from tests.program import runbook
 from tests.sshd import PLAIN_USER, free_port, sshd_fleet, with_plain_user
 
-pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real("sshd", "root"), pytest.mark.soak]
 
 COUNT = int(os.environ.get("RUNBOOK_TEST_FLEET", "100"))
 DOWN, SILENT, HANGING, CUT = 10, 5, 5, 5

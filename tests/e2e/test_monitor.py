@@ -261,7 +261,6 @@ def test_live_a_host_that_hangs_keeps_nobody_waiting(three):
 
 
 @pytest.mark.real("docker")
-@pytest.mark.timeout(300)
 def test_containers_that_died_lately_or_start_again_and_again_are_told(engine, tmp_path):
     """Mutants: table.py ``_containers`` telling of those that ended well; the finding without its ``died_within``."""
     (tmp_path / "hosts.yaml").write_text("hosts:\n  here: {transport: local}\n")

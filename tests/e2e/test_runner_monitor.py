@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "playbooks/files/runner-monitor.sh"
 NO_SYSTEMD = pytest.mark.skipif(Path("/run/systemd/system").exists(), reason="systemd runs this machine")
 SHELLS = [("dash",), ("bash", "--posix"), pytest.param(("busybox", "sh"), marks=pytest.mark.real("busybox"))]
-pytestmark = pytest.mark.timeout(100)
 
 
 def argv(place, *more):

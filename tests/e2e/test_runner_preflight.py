@@ -11,8 +11,6 @@ import pytest
 from tests.program import runbook
 from tests.unprivileged import ordinary_user
 
-pytestmark = pytest.mark.timeout(200)
-
 ROOMY = (
     "-e",
     "disk_free=1MiB",

@@ -6,7 +6,7 @@ import pytest
 
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real("lab", "sshd"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("lab", "sshd")]
 
 
 @pytest.mark.real("fuse")

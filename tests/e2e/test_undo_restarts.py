@@ -12,7 +12,7 @@ import pytest
 from tests.program import PROGRAM, Said
 from tests.systemd_host import boot
 
-pytestmark = [pytest.mark.real("systemd"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("systemd")]
 
 UNIT = """[Unit]
 DefaultDependencies=no

@@ -36,7 +36,7 @@ from tests.real_processes import Machine, shell
 from tests.shell.another_user import SHELLS, STRANGER, TRIES, directory, exchange_before, give, listing, often, swapping
 from tests.waiting import appears, until
 
-pytestmark = [pytest.mark.real("root", "setpriv"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real("root", "setpriv")]
 
 NOBODY = 65534
 """A user that every host has a name for."""

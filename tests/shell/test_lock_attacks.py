@@ -185,7 +185,6 @@ def test_whoever_exchanges_directories_right_before_each_step_gets_no_lock_of_ro
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 def test_whoever_exchanges_directories_gets_no_lock_of_roots_in_200_tries(room, ground):
     roots = directory(ground / "roots")
     yard = directory(ground / "yard", 0o1777)

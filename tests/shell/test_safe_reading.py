@@ -209,7 +209,6 @@ def test_whoever_exchanges_the_directory_right_before_each_step_shows_us_nothing
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
 def test_whoever_exchanges_the_directory_meanwhile_shows_us_nothing_of_roots_in_200_tries(ground, roots):
     """Mutants: view.sh going to a directory by its whole path; ``view_permitted`` returning at once."""
     folder = give(directory(ground / "folder"))

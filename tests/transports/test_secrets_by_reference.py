@@ -235,7 +235,6 @@ def looked_at_and_undone(folder: Path, name: str, code: int) -> dict[str, str]:
     return said
 
 
-@pytest.mark.timeout(580)
 @pytest.mark.soak
 def test_no_sink_and_no_list_of_processes_has_a_secret_and_the_commands_get_them(site):
     """Mutants: run.py without ``hiding``, or without ``secret_values.masked`` among its secrets; guards.py ``Redacting``

@@ -298,7 +298,6 @@ def spied_on() -> Iterator[Spy]:
     spy.stop()
 
 
-@pytest.mark.timeout(580)  # five whole runs
 def test_none_of_twelve_secrets_is_shown_recorded_or_in_a_list_of_processes(site):
     """Mutants: run.py without ``secrets_of``, without ``_secret_inputs`` or without *shared*; masking.py ``_fields``
     without ``without_private``; config_patch.py ``_diff`` without ``masked_config``; processes/table.py with the bare argv.
@@ -355,7 +354,6 @@ NEUTRAL = """\
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(580)  # eight whole runs
 @pytest.mark.soak
 def test_none_of_them_is_in_a_plan_that_is_applied_nor_in_what_is_resumed_or_undone(site):
     """Mutants: undo_steps.py without ``_hiding``; restore_file.py ``_diff`` that shows what was masked."""
