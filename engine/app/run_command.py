@@ -239,6 +239,9 @@ def exec_command(pattern: str, argv: Sequence[str], options: Options, person: Pe
 def _exec_command(pattern: str, argv: Sequence[str], options: Options, person: Person, hiding: SecretMasking) -> int:
     if not argv[0]:
         raise ConfigError("no command: the first word after -- is empty")
+    if len(argv) == 1 and " " in argv[0].strip() and "/" not in argv[0].split()[0]:
+        hint = f"leave the quotes out, or let a shell read it: -- sh -c {shlex.quote(argv[0])}"
+        raise ConfigError(Problem(message=f"{argv[0]!r} is one word, the name of a program", hint=hint))
     inventory = inventory_for(options, pattern)
     limit = _times(options)["timeout"]
     if options["read"]:

@@ -181,6 +181,11 @@ def test_exec_passes_every_argument_unchanged_and_returns_what_the_program_says(
     (command,) = said.step("here", "exec")["commands"][-1:]
     assert command["stdout"] == "".join(f"{it}\0" for it in AWKWARD)
     assert runbook("exec", "here", *way, "-i", str(inventory), "--yes", "--", "false").code == 1
+    quoted = runbook("exec", "here", *way, "-i", str(inventory), "--yes", "--", "ps axo pid")
+    assert (quoted.code, "leave the quotes out, or let a shell read it: -- sh -c 'ps axo pid'" in quoted.err) == (
+        2,
+        True,
+    )
 
 
 def test_an_empty_target_or_command_is_an_error_and_not_everything(inventory, tmp_path):
