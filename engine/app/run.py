@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import socket
 import threading
@@ -26,6 +25,7 @@ from engine.executor import Consent
 from engine.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from engine.guards import Redacting
 from engine.protocols import Connection, Emit, Reporter
+from engine.records.process_identity import process_user
 from engine.secrets.masking import masked, masking
 from engine.secrets.names import MASK
 from engine.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
@@ -288,7 +288,7 @@ class Run:
             "playbook": order.playbook.name,
             "started_at": self.started.isoformat(timespec="milliseconds"),  # owed clean-ups are ordered by it
         }
-        facts["by"] = f"{getpass.getuser()}@{socket.gethostname()}"
+        facts["by"] = f"{process_user()}@{socket.gethostname()}"
         past = order.past(self.id, order.origin.resumes if order.origin else "") if order.past else None
         return Fleet(
             playbook=_with_timeout(order.playbook, order.timeout),

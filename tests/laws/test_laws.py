@@ -927,6 +927,19 @@ def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault
     assert other.status is Status.OK
 
 
+def test_an_error_of_ours_is_no_answer_of_a_host():
+    """Mutant: probing.py that takes a ``RunbookError`` for a parser's."""
+
+    def broken(args):
+        yield from probe(args)
+        raise ReadOnlyViolation("ours")
+
+    host = ToyHost(procs={4: (1, "zombie")})
+    odd = {**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)}
+    with pytest.raises(ReadOnlyViolation, match="ours"):
+        make_plan(replace(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
+
+
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():
     """Mutants: findings.py making every finding unknown when one probe is."""
     host = ToyHost(procs={4: (1, "zombie")}, blind=True)
