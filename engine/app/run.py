@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from engine import transports
 from engine.actions import discover
 from engine.app.history.remembering import change_limits_of, pool_of
+from engine.app.open_files import provide_files
 from engine.app.order import Order, Record, hidden_inputs, no_record, run_facts, secret_values_of_inputs
 from engine.app.owed.keeping import RunFacts, RunRecords
 from engine.app.owed.noticing import NoticingConnection
@@ -67,6 +68,8 @@ class Run:
     def __init__(
         self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
     ) -> None:
+        """Raises ConfigError where this process may not open as many files as the run needs."""
+        provide_files(min(order.parallel, len(order.selection.hosts)))
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
