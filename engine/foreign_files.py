@@ -15,17 +15,20 @@ MOST_LINKS = 40
 MOVE_IT = "keep it in a directory that only you can write to"
 
 
-def refuse_foreign(path: Path, hint: str = "") -> Path:
+def refuse_foreign(path: Path, hint: str = "", *, new: bool = False) -> Path:
     """*path* itself.  Raises ConfigError where another user owns it, or can write to it or to what it lies in.
 
     The way to it counts, with its links: a directory there may be sticky, such as /tmp; the one that *path* lies in may
     not.  The user who runs this by sudo is no other user.  *hint* says what to do, if not to name the path.
+    *new*: the file is to be made, so that the end of the way may not be there.
     """
     sudo = os.environ.get("SUDO_UID", "")
     ours = {0, os.geteuid(), int(sudo) if os.geteuid() == 0 and sudo.isdecimal() else 0}
     close = (path.absolute(), path.absolute().parent, path.resolve(), path.resolve().parent)
     try:
         for each in dict.fromkeys(part for way in _ways(path.absolute()) for part in (way, *way.parents)):
+            if new and not os.path.lexists(each):
+                continue
             there = each.lstat()
             sticky = there.st_mode & stat.S_ISVTX
             if there.st_uid not in ours:

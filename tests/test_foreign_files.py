@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import pytest
 
-from engine.app.input_files import DEFAULT_INVENTORY, find_playbook, inventory_paths, open_included, read_beside
+from engine.actions import discover
+from engine.app import completion, input_files
+from engine.app.input_files import (
+    DEFAULT_INVENTORY,
+    find_playbook,
+    inventory_paths,
+    known_playbooks,
+    open_included,
+    read_beside,
+)
 from engine.app.show_commands import list_text
 from engine.errors import ConfigError
 from engine.foreign_files import refuse_foreign
+from tests.tables import every_row
 
 MALLORY = 4242
 TEXT = "name: zombie-gpu\n"
@@ -134,3 +145,21 @@ def test_whoever_uses_sudo_is_no_other_user(here, monkeypatch):
     os.chown(here / "zombie-gpu.yaml", MALLORY, MALLORY)
     monkeypatch.setenv("SUDO_UID", str(MALLORY))
     assert find_playbook("zombie-gpu.yaml")
+
+
+def complete():
+    return completion._tree({"playbook": "zombie-gpu"})
+
+
+@pytest.mark.real("root")
+@every_row("read", [list_text, lambda: known_playbooks(discover()), complete])
+def test_another_users_playbooks_are_not_even_read(here, monkeypatch, read):
+    """Mutants: ``known_playbooks``, ``list_text`` or ``_tree`` of completion.py without ``find_playbook``."""
+    os.chown("playbooks/zombie-gpu.yaml", MALLORY, MALLORY)
+    opened = []
+    real = input_files.read_text
+    monkeypatch.setattr(input_files, "read_text", lambda path, *rest: opened.append(str(path)) or real(path, *rest))
+    with suppress(ConfigError):
+        read()
+    assert [path for path in opened if path.startswith("playbooks/")] == []
+    assert opened or read is complete

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import yaml
 
@@ -87,3 +89,45 @@ def test_check_says_where_no_playbook_is(tmp_path):
     (tmp_path / "empty").mkdir()
     assert "no playbook in empty" in runbook("check", "empty", cwd=tmp_path).err
     assert "there is no directory ./playbooks here" in runbook("check", cwd=tmp_path).err
+
+
+STRANGER = 4242
+
+
+@pytest.mark.real("root")
+@every_row("name", ["inventory", "playbooks", ".github"])
+@every_row("kind", ["link", "dangling link", "directory"])
+def test_nothing_is_written_where_another_user_leads(tmp_path, name, kind):
+    """Mutants: ``init_text`` and ``_write`` without ``refuse_foreign``; ``new`` that skips links that lead nowhere."""
+    home, theirs = tmp_path / "home", tmp_path / "theirs"
+    home.mkdir()
+    if kind == "link":
+        theirs.mkdir()
+    if kind == "directory":
+        (home / name).mkdir()
+    else:
+        (home / name).symlink_to(theirs)
+    os.chown(home / name, STRANGER, STRANGER, follow_symlinks=False)
+    commands = [("init",), ("init", str(home)), *([("new", "bar")] if name == "playbooks" else [])]
+    for command in commands:
+        said = runbook(*command, cwd=home)
+        assert (said.code, "belongs to the user 4242" in said.err) == (2, True), said.out + said.err
+        assert "in a directory that only you can write to" in said.err
+    assert [it for it in tmp_path.rglob("*") if it.is_file()] == []
+
+
+def test_nothing_is_written_where_others_can_write(tmp_path):
+    """Mutant: ``refuse_foreign`` with ``new`` that looks at what is there only."""
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks").chmod(0o777)
+    for command in (("init",), ("new", "bar")):
+        said = runbook(*command, cwd=tmp_path)
+        assert (said.code, "other users can write to " in said.err) == (2, True), said.err
+    assert not list((tmp_path / "playbooks").iterdir())
+
+
+def test_a_directory_for_all_may_hold_what_is_new_in_it(tmp_path):
+    """As /tmp is.  Mutant: ``refuse_foreign`` that refuses a sticky directory which the file does not lie in."""
+    tmp_path.chmod(0o1777)
+    assert runbook("new", "bar", cwd=tmp_path).code == 0
+    assert (tmp_path / "playbooks" / "bar.yaml").is_file()

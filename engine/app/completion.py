@@ -82,12 +82,13 @@ def _tree(given: Given) -> Mapping[str, Any]:
 
     The parser stops at an option whose value is being completed; then it is the first word that is a playbook.
     """
-    from engine.app.input_files import playbook_files, read_text
+    from engine.app.input_files import find_playbook, playbook_files, read_text
     from engine.lang.yaml_source import parse_playbook
 
     words = [given.get("playbook") or "", *os.environ.get("COMP_WORDS", "").split()]
-    known = {playbook_file.stem: playbook_file for playbook_file in playbook_files()}
-    path = next(known.get(word) or Path(word) for word in words if word in known or word.endswith((".yaml", ".yml")))
+    known = {playbook_file.stem for playbook_file in playbook_files()}
+    named = next(word for word in words if word in known or word.endswith((".yaml", ".yml")))
+    path = find_playbook(named) if named in known else Path(named)
     tree: Any = parse_playbook(read_text(path), str(path)).value
     return tree if isinstance(tree, Mapping) else {}
 

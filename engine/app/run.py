@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import socket
 import threading
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from engine import transports
 from engine.actions import discover
 from engine.app.history.remembering import change_limits_of, pool_of
+from engine.app.open_files import provide_files
 from engine.app.order import Order, Record, hidden_inputs, no_record, run_facts, secret_values_of_inputs
 from engine.app.owed.keeping import RunFacts, RunRecords
 from engine.app.owed.noticing import NoticingConnection
@@ -26,6 +26,7 @@ from engine.executor import Consent
 from engine.fleet import Bounds, Cancellation, Fleet, Planned, waits
 from engine.guards import Redacting
 from engine.protocols import Connection, Emit, Reporter
+from engine.records.process_identity import process_user
 from engine.secrets.masking import masked, masking
 from engine.secrets.names import MASK
 from engine.values.event import Answered, Asked, ChangeStarted, Event, HostFinished, RunFinished, RunStarted
@@ -67,6 +68,8 @@ class Run:
     def __init__(
         self, order: Order, reporters: Sequence[Reporter], stop: Cancellation, record: Record = no_record
     ) -> None:
+        """Raises ConfigError where this process may not open as many files as the run needs."""
+        provide_files(min(order.parallel, len(order.selection.hosts)))
         self.order, self.stop = order, stop
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -288,7 +291,7 @@ class Run:
             "playbook": order.playbook.name,
             "started_at": self.started.isoformat(timespec="milliseconds"),  # owed clean-ups are ordered by it
         }
-        facts["by"] = f"{getpass.getuser()}@{socket.gethostname()}"
+        facts["by"] = f"{process_user()}@{socket.gethostname()}"
         past = order.past(self.id, order.origin.resumes if order.origin else "") if order.past else None
         return Fleet(
             playbook=_with_timeout(order.playbook, order.timeout),

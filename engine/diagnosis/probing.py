@@ -9,7 +9,7 @@ from typing import Any
 from engine.diagnosis.host_context import HostContext
 from engine.diagnosis.items import with_environment
 from engine.diagnosis.probe_types import ProbeAnswer, ProbeFailure, ProbeRequest, ProbeResult
-from engine.errors import ConfigError, NotInTime, ProbeError, ReadOnlyViolation, TransportError
+from engine.errors import ConfigError, NotInTime, ProbeError, ReadOnlyViolation, RunbookError, TransportError
 from engine.guards import ReadOnly
 from engine.lang.arguments import build
 from engine.lang.secret_uses import with_secrets
@@ -79,7 +79,9 @@ class _Driven:
             self.asked, self.outcome = (), ProbeFailure(why=f"{error} (the limit was its `{self._limit}`)")
         except ProbeError as error:
             self.asked, self.outcome = (), ProbeFailure(why=str(error))
-        except (ValueError, ArithmeticError, RecursionError) as error:  # an answer that no parser was written for
+        except Exception as error:  # an answer that no parser was written for: a host may send anything
+            if reply is None or isinstance(error, RunbookError):  # a mistake of ours: nothing was answered so far
+                raise
             self.asked, self.outcome = (), ProbeFailure(why=f"the host's answer cannot be parsed: {_short(error)}")
         else:
             self._single = isinstance(asked, Command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 
 from engine.values.run_origin import ProcessIdentity
@@ -11,6 +12,15 @@ from engine.values.run_origin import ProcessIdentity
 def this_process() -> ProcessIdentity:
     """The identity of this process."""
     return ProcessIdentity(machine=socket.gethostname(), boot=_boot(), pid=os.getpid(), start=_start(os.getpid()))
+
+
+def process_user() -> str:
+    """The user whom this process runs as, by the operating system: a variable such as ``$LOGNAME`` may name anybody."""
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"uid {number}"
 
 
 def lives(process: ProcessIdentity) -> bool:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 
-_STEERS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and newline, DEL, C1
-    "\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"  # what turns, breaks or hides text
-    "\ud800-\udfff]"  # bytes that were no text
+_ODD = re.compile(r"[^\t\n\x20-\x7e]+")
+_HIDDEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
 )
+"""Letters and marks that show nothing: fillers, a joiner, and selectors of variants without that of emoji."""
 _KEEPS_JSON = {number: f"\\u{number:04x}" for number in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
 def printable(text: str) -> str:
-    r"""*text* with what steers a terminal written out (ESC becomes ``\x1b``); tabs and newlines stay."""
-    return _STEERS.sub(_written_out, text)
+    r"""*text* with what steers a terminal or cannot be seen written out (ESC becomes ``\x1b``); tabs and newlines stay.
+
+    It goes by the categories of Unicode: controls, formats (what turns, joins or hides text), halves of pairs, private
+    and unassigned characters, and ends of lines and paragraphs.
+    """
+    return _ODD.sub(_seen, text)
 
 
 def printable_line(text: str, indent: str = "    ") -> str:
@@ -38,6 +43,16 @@ def json_text(value: object, encoding: str | None) -> str:
     return text.translate(_KEEPS_JSON)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    number = ord(found.group())
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+def _seen(found: re.Match[str]) -> str:
+    part = found.group()
+    if part.isprintable() and not _HIDDEN.search(part):
+        return part
+    return "".join(map(_written_out, part))
+
+
+def _written_out(char: str) -> str:
+    """*char*, or its number where nobody could see it: ``isprintable`` goes by these categories, and by blanks."""
+    if (char.isprintable() and not _HIDDEN.match(char)) or unicodedata.category(char) == "Zs":
+        return char
+    number = ord(char)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

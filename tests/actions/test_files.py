@@ -209,3 +209,10 @@ def test_a_mistake_is_refused(values):
 
 def test_globs_stay_globs_by_hand():
     assert files.by_hand(build(files.Args, {"paths": ["~/a b/*.pt"]})) == ("ls -ldt -- ~/'a b/'*.pt",)
+
+
+@every_row("text", ["", "missing /a\x01\n", "now\x01\n10 5 81a4 /a\x01\n", "garbage", "\x01\n\x01\n"])
+def test_an_answer_without_a_beginning_is_none(text):
+    """Mutant: ``read_files`` that gives no listing at all, of which there is no last one."""
+    with pytest.raises(ProbeError, match=r"no beginning|time is not known"):
+        read_files(Completed(exit_code=0, stdout=text))

@@ -904,19 +904,40 @@ def test_a_fault_of_ours_after_the_change_loses_no_result_and_calls_nothing_heal
     assert verdict(made, outcome.steps, outcome.findings) is Verdict.UNKNOWN
 
 
-@every_row("fault", [ZeroDivisionError("odd"), ValueError("odd"), RecursionError("odd")])
+@every_row(
+    "fault",
+    [
+        *(made("odd") for made in (ZeroDivisionError, ValueError, RecursionError, IndexError, KeyError, TypeError)),
+        *(made("odd") for made in (AttributeError, AssertionError, MemoryError, OSError, UnboundLocalError)),
+    ],
+)
 def test_law_6_an_answer_that_no_parser_was_written_for_is_an_unknown_look(fault):
-    """Mutants: probing.py without those three; then one host's odd answer is an internal error."""
+    """Mutants: probing.py with some of these only; then one host's odd answer loses those of all its other probes."""
 
     def broken(args):
+        yield from probe(args)
         raise fault
-        yield
+
+    host = ToyHost(procs={4: (1, "zombie")})
+    odd = {**ACTIONS, "odd": replace(ACTIONS["procs"], probe=broken)}
+    looks = (replace(look_at("zombie"), id="odd", action="odd"), look_at("zombie"))
+    _, seen = make_plan(replace(site(book(diagnose=looks), host), actions=odd))
+    result, other = seen.results
+    assert (result.status, "the host's answer cannot be parsed" in result.why) == (Status.FAILED, True)
+    assert other.status is Status.OK
+
+
+def test_an_error_of_ours_is_no_answer_of_a_host():
+    """Mutant: probing.py that takes a ``RunbookError`` for a parser's."""
+
+    def broken(args):
+        yield from probe(args)
+        raise ReadOnlyViolation("ours")
 
     host = ToyHost(procs={4: (1, "zombie")})
     odd = {**ACTIONS, "procs": replace(ACTIONS["procs"], probe=broken)}
-    _, seen = make_plan(replace(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
-    (result,) = seen.results
-    assert (result.status, "the host's answer cannot be parsed" in result.why) == (Status.FAILED, True)
+    with pytest.raises(ReadOnlyViolation, match="ours"):
+        make_plan(replace(site(book(diagnose=(look_at("zombie"),)), host), actions=odd))
 
 
 def test_law_6_a_finding_that_does_not_touch_the_blind_look_is_known():

@@ -218,6 +218,11 @@ def test_the_id_of_a_plan_is_no_path(name):
         (lambda tree: tree["result"].update(exit_code=False), "$.result.exit_code has another type"),
         (lambda tree: tree.update(approvals=-1), "approvals is -1"),
         (lambda tree: tree.update(approvals="0"), "$.approvals has another type"),
+        (lambda tree: tree["inventory"].update(paths=["/x", "/y", "/x"]), "inventory.paths names '/x' twice"),
+        (
+            lambda tree: tree["inventory"].update(paths=[f"/{number}" for number in range(1001)]),
+            "inventory.paths has 1001 files, and may have 1000",
+        ),
         (lambda tree: tree["playbook"].update(path="/x\0"), "playbook.path names no file"),
         (lambda tree: tree["made"].update(user=["alice"]), "$.made.user has another type"),
         (lambda tree: tree["made"].pop("user"), "required field missing @ $.made.user"),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from engine.transports import ssh
 from engine.transports.ssh import private_keys
+from engine.transports.ssh.agent import Agent
 from engine.values.inventory import Address, Host, HostKeys
 from tests.real_processes import gone, shows_up
 from tests.sshd import free_port, make_key, start_sshd
@@ -64,6 +68,89 @@ def test_an_agent_full_of_keys_does_not_use_up_the_tries_of_the_one_that_is_name
     agent(locked, "secret words")
     says_in(connected(sshd.host(key=str(locked)), interrupt))
     assert "login as root was refused" in refusal(sshd.host(key=""), interrupt)
+
+
+@pytest.fixture
+def mute(home, tmp_path, monkeypatch):
+    """An agent that takes connections and never answers; what it was asked."""
+    sock, asked, over = tmp_path / "mute", [], threading.Event()
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(sock))
+    server.listen(8)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(sock))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                asked.append(server.accept()[0])
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield asked
+    over.set()
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+    for each in asked:
+        each.close()
+
+
+def test_an_agent_that_does_not_answer_is_not_asked_where_a_key_needs_none(mute, sshd, interrupt, tmp_path):
+    """Mutant: ``authenticate`` or ``locked`` that asks first."""
+    key = make_key(tmp_path / "key")
+    admitted(sshd, key)
+    says_in(connected(sshd.host(key=str(key)), interrupt))
+    assert ssh.locked([sshd.host(key=str(key))]) == ()
+    assert mute == []
+
+
+def test_an_agent_that_does_not_answer_is_named_and_is_not_waited_for(mute, sshd, interrupt, tmp_path):
+    """Mutants: ``Agent`` without a limit (then this never ends); one whose fault is not said."""
+    says = f"the agent at SSH_AUTH_SOCK ({os.environ['SSH_AUTH_SOCK']}) does not answer within 1 s"
+    text = refusal(sshd.host(key=""), interrupt, connect_timeout=1)
+    assert f"login as root was refused (no key was offered: {says})" in text
+    assert len(mute) == 1
+    text = refusal(sshd.host(key=str(make_key(tmp_path / "stranger"))), interrupt, connect_timeout=1)
+    assert f"was refused ({says})" in text
+    text = refusal(
+        sshd.host(key=str(make_key(tmp_path / "locked", passphrase="secret words"))), interrupt, connect_timeout=1
+    )
+    assert "no agent holds it" in text
+    assert says in text
+
+
+def test_an_agent_that_is_gone_is_named(home, sshd, interrupt, tmp_path, monkeypatch):
+    """Mutant: ``Agent.held`` that passes over what the connection to it says."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "gone"))
+    text = refusal(sshd.host(key=""), interrupt)
+    says = f"the agent at SSH_AUTH_SOCK ({tmp_path}/gone) does not answer (no such file or directory)"
+    assert f"(no key was offered: {says})" in text
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    assert "agent" not in refusal(sshd.host(key=""), interrupt)
+
+
+def test_an_agent_that_hangs_before_it_signs_is_named(agent, sshd, interrupt, tmp_path, monkeypatch):
+    """Mutants: ``Agent`` whose limit ends with the list of its keys; ``_offer_all`` that blames the host."""
+    key = make_key(tmp_path / "key")
+    admitted(sshd, key)
+    agent(key)
+    real = Agent._send_message
+
+    def hanging(self, msg):
+        if len(bytes(msg)) > 1:  # no question for the list
+            self._conn.close()
+            self._conn, other = socket.socketpair()
+            self._conn.settimeout(self._within)
+            theirs.append(other)
+        return real(self, msg)
+
+    theirs = []
+    monkeypatch.setattr(Agent, "_send_message", hanging)
+    text = refusal(sshd.host(key=""), interrupt, connect_timeout=1)
+    for other in theirs:
+        other.close()
+    assert "login as root was refused (the agent at SSH_AUTH_SOCK" in text
+    assert "does not answer within 1 s" in text
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])

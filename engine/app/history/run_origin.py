@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import socket
@@ -16,7 +15,7 @@ from engine.app.secret_sources.choice import Choice
 from engine.codec import to_json
 from engine.errors import Problem
 from engine.lang.secret_uses import secret_uses
-from engine.records.process_identity import this_process
+from engine.records.process_identity import process_user, this_process
 from engine.values.inventory import Host, Inventory
 from engine.values.playbook import Playbook, SecretReference, SecretSource
 from engine.values.run_origin import RunOrigin, SecretPlace
@@ -32,7 +31,7 @@ def origin_of(
     default = {each.name: each.default for each in playbook.inputs}
     return RunOrigin(
         command=command,
-        by=f"{getpass.getuser()}@{socket.gethostname()}",
+        by=f"{process_user()}@{socket.gethostname()}",
         sudo_user=os.environ.get("SUDO_USER", ""),
         client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
         reason=reason,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.app.input_files import ENDINGS, library
 from engine.errors import ConfigError, Problem
+from engine.foreign_files import refuse_foreign
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 """What a playbook may be called: it is a word of a command line, and the name of a file."""
@@ -18,6 +19,8 @@ FILES = {
 }
 """What ``init`` writes, each with the text that it has."""
 
+ELSEWHERE = "write it in a directory that only you can write to"
+
 
 def init_text(folder: str) -> str:
     """Write an inventory, a first playbook and a check for CI to *folder*; what to do next, in words.
@@ -28,6 +31,8 @@ def init_text(folder: str) -> str:
     if there:
         words = f"{folder}: {', '.join(there)} {'is' if len(there) == 1 else 'are'} there already; nothing was written"
         raise ConfigError(Problem(message=words, hint="runbook new NAME adds a playbook"))
+    for name in FILES:
+        refuse_foreign(Path(folder) / name, ELSEWHERE, new=True)
     for name, source in FILES.items():
         _write(Path(folder) / name, _text(source).replace("NAME", "stuck-training"))
     lines = [f"wrote {Path(folder) / name}" for name in FILES]
@@ -66,8 +71,10 @@ def _text(name: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Write a new file.  Raises ConfigError where that cannot be done; what another has put there stays."""
+    refuse_foreign(path, ELSEWHERE, new=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        refuse_foreign(path, ELSEWHERE, new=True)  # in a directory such as /tmp, somebody else may have made it
         with path.open("x") as file:
             file.write(text)
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shlex
 import socket
@@ -26,6 +25,7 @@ from engine.app.secret_masking import SecretMasking, secrets_on_command_line
 from engine.app.whole_report import WholeReport, can_be_replaced
 from engine.errors import ConfigError, Problem
 from engine.fleet import Cancellation
+from engine.records.process_identity import process_user
 from engine.values.event import Event, HostPlanned, RunFinished
 from engine.values.result import HostPlan, HostResult, RunResult, Status
 from engine.values.types import Json, plural
@@ -187,12 +187,8 @@ def _next(saved: SavedPlan, out: str) -> list[str]:
 
 def this_user(now: datetime) -> Maker:
     """The user who started the program, as the operating system knows them: no variable but sudo's can change that."""
-    number = os.geteuid()
-    try:
-        user = pwd.getpwuid(number).pw_name
-    except KeyError:
-        user = str(number)
-    sudo_user = os.environ.get("SUDO_USER", "") if number == 0 else ""
+    user = process_user()
+    sudo_user = os.environ.get("SUDO_USER", "") if os.geteuid() == 0 else ""
     return Maker(user=user, sudo_user=sudo_user if sudo_user != user else "", host=socket.gethostname(), at=iso(now))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ FLAGS = ("force", "include_not_ready")
 TEXTS = (
     "timeout", "deadline", "host_deadline", "max_unavailable", "stop_after", "batches", "pause_between", "order",
 )  # fmt: skip
+MOST_INVENTORIES = 1000
+"""Files of an inventory that a plan may name, each of them once: all are read again."""
 RECORDED = (*LISTS, *FLAGS, *TEXTS)
 """The options that decide what is done where; beside them the hosts."""
 
@@ -45,8 +48,15 @@ def faults(saved: SavedPlan, tree: Mapping[str, Json]) -> Iterator[str]:
     yield from (f"inputs.secrets.{name} is no digest" for name, it in saved.inputs.secrets.items() if not it.isascii())
     yield from _of_options(saved.options)
     places = {"playbook.path": saved.playbook.path, "playbook.given": saved.playbook.given}
+    if len(saved.inventory.paths) > MOST_INVENTORIES:
+        yield f"inventory.paths has {len(saved.inventory.paths)} files, and may have {MOST_INVENTORIES}"
+    yield from (f"inventory.paths names {path!r} twice" for path in _doubles(saved.inventory.paths))
     places |= {f"inventory.paths[{number}]": it for number, it in enumerate(saved.inventory.paths)}
     yield from (f"{name} names no file" for name, it in places.items() if _UNPRINTABLE.search(it))
+
+
+def _doubles(paths: Sequence[str]) -> list[str]:
+    return [path for path, count in Counter(paths).items() if count > 1]
 
 
 def _of_options(options: Mapping[str, Json]) -> Iterator[str]:

@@ -101,6 +101,8 @@ def read_files(done: Completed) -> FilesFound:
             unreadable[rest] = None
         elif listings and (file := _file(record, now)):
             listings[-1][file.path] = file
+    if not listings:
+        raise ProbeError("the host's list of the files has no beginning")
     if any(len(part.encode("utf-8", "replace")) >= MOST - 100 for part in done.stdout.split(f"{end}now ")):
         raise ProbeError("there are more files than can be listed: narrow the patterns")
     return FilesFound(listings=tuple(map(_listing, listings)), missing=tuple(missing), unreadable=tuple(unreadable))

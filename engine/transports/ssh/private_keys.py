@@ -6,7 +6,7 @@ import os
 import struct
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from paramiko.pkey import UnknownKeyType
 
 from engine.errors import Unreachable
 from engine.protocols import ConnectOptions
+from engine.transports.ssh.agent import Agent
 from engine.transports.ssh.error_translation import NextAddress
 from engine.transports.ssh.ssh_config import ssh_config
 from engine.values.inventory import Host
@@ -51,16 +52,15 @@ class Login:
 
     def authenticate(self, transport: paramiko.Transport) -> None:
         """Offer one key after the other.  Raises Unreachable when none is accepted, NextAddress when none answers."""
-        agent = _agent()
+        agent = Agent(self._options.connect_timeout)
         try:
-            self._offer_all(transport, agent.get_keys() if agent else ())
+            self._offer_all(transport, agent)
         finally:
-            if agent:
-                agent.close()
+            agent.close()
 
-    def _offer_all(self, transport: paramiko.Transport, held: Sequence[paramiko.AgentKey]) -> None:
+    def _offer_all(self, transport: paramiko.Transport, agent: Agent) -> None:
         offered: set[bytes] = set()
-        for key in (*self._from_files(held), *held[: STRANGERS + len(self._files)]):
+        for key in self._keys(agent):
             if key.asbytes() in offered:
                 continue
             offered.add(key.asbytes())
@@ -71,6 +71,8 @@ class Login:
                     raise NextAddress(f"the server does not answer whether {self._user} may log in") from error
                 continue
             except (paramiko.SSHException, EOFError) as error:
+                if agent.fault:
+                    raise Unreachable(self._refused(agent.fault)) from error
                 if not transport.is_active():
                     raise Unreachable(self._refused(f"the host hung up after {len(offered)} keys")) from error
                 continue
@@ -78,6 +80,8 @@ class Login:
                 return
             self._notes.append(f"a key was accepted, but the host requires more authentication: {' or '.join(left)}")
             break
+        if agent.fault:
+            self._notes.append(agent.fault if offered else f"no key was offered: {agent.fault}")
         raise Unreachable(self._refused())
 
     def _refused(self, *more: str) -> str:
@@ -85,12 +89,17 @@ class Login:
         notes = "; ".join((*more, *self._notes))
         return f"login as {self._user}{key} was refused" + (f" ({notes})" if notes else "")
 
-    def _from_files(self, held: Sequence[paramiko.AgentKey]) -> Iterator[paramiko.PKey]:
+    def _keys(self, agent: Agent) -> Iterator[paramiko.PKey]:
+        """What is offered, in order; the agent is asked once a key needs it, or none of the files has done."""
+        yield from self._from_files(agent)
+        yield from agent.held()[: STRANGERS + len(self._files)]
+
+    def _from_files(self, agent: Agent) -> Iterator[paramiko.PKey]:
         for path in self._files:
             try:
                 yield _loaded(path, self._options.passphrases.get(path, ""))
             except _Locked as locked:
-                mine = [key for key in held if key.asbytes() == locked.public]
+                mine = [key for key in agent.held() if key.asbytes() == locked.public]
                 yield from mine
                 if not mine and path in self._options.passphrases:
                     self._notes.append(f"the passphrase given for {path} does not open it")
@@ -109,13 +118,11 @@ def locked(hosts: Iterable[Host]) -> tuple[str, ...]:
     except Unreachable:
         return ()  # it is said when a host is connected to
     paths = dict.fromkeys(path for host in hosts for path in _named_by(host, config))
-    agent = _agent()
+    agent = Agent(ConnectOptions().connect_timeout)
     try:
-        public = {key.asbytes() for key in agent.get_keys()} if agent else set()
+        return tuple(path for path in paths if _is_locked(path, agent))
     finally:
-        if agent:
-            agent.close()
-    return tuple(path for path in paths if _is_locked(path, public))
+        agent.close()
 
 
 def _named_by(host: Host, config: paramiko.SSHConfig) -> list[str]:
@@ -129,23 +136,14 @@ def _named_by(host: Host, config: paramiko.SSHConfig) -> list[str]:
     return [*map(_expanded, own), *(_named_by(host.via, config) if host.via else ())]
 
 
-def _is_locked(path: str, held: set[bytes]) -> bool:
+def _is_locked(path: str, agent: Agent) -> bool:
     try:
         _loaded(path, "")
     except _Locked as found:
-        return found.public not in held
+        return found.public not in {key.asbytes() for key in agent.held()}
     except (OSError, ValueError):
         return False
     return False
-
-
-def _agent() -> paramiko.Agent | None:
-    if not os.environ.get("SSH_AUTH_SOCK"):
-        return None
-    try:
-        return paramiko.Agent()
-    except (paramiko.SSHException, OSError):
-        return None
 
 
 def _expanded(path: str) -> str:
