@@ -14,6 +14,10 @@ class ShellRefused(Exception):
     """
 
 
+class NoAnswer(ShellRefused):
+    """The host has not answered in time, so that it is not known what it would have said."""
+
+
 class Channel(Protocol):
     """A program on the host, by its three streams.  Every method raises ConnectionLost when the line is gone."""
 

@@ -15,9 +15,9 @@ is_reached() ( # whether its path leads to that mount: another one may hide it, 
     exec 9<"$point" || exit 1
     while read -r key value; do [ "$key" != mnt_id: ] || exit "$((value != number))"; done </proc/self/fdinfo/9
 )
-fail_if_reached() { ! is_reached 2>/dev/null || { printf '\nconfined %s no %s cannot be made read-only\n' "$name" "$point"; return 1; }; }
+fail_if_reached() { ! is_reached 2>/dev/null || { printf '%s cannot be made read-only' "$point"; return 1; }; }
 each_writable() { # command: for each mount that can be written: its number, point, options and type; fails where that does
-    table=$(cat /proc/self/mountinfo) && [ -n "$table" ] || { printf '\nconfined %s no its mounts are not known\n' "$name"; return 1; }
+    table=$(cat /proc/self/mountinfo) && [ -n "$table" ] || { printf 'its mounts are not known'; return 1; }
     printf '%s\n' "$table" | while read -r number parent device root point options type; do
         type=${type#*- }; type=${type%% *}
         case $point in /dev | /dev/* | /proc | /proc/*) continue ;; esac
@@ -35,7 +35,11 @@ each_writable() { # command: for each mount that can be written: its number, poi
 name=$0
 # What others mount, or remove, shows here, too; nothing that is mounted here shows there.
 mount --make-rslave / 2>/dev/null || { printf '\nconfined %s no mount --make-rslave is refused\n' "$name"; exit 1; }
-each_writable remount && each_writable fail_if_reached || exit 1
+tries=1
+until why=$(each_writable remount && each_writable fail_if_reached); do # others may mount something meanwhile
+    [ "$tries" -lt 4 ] || { printf '\nconfined %s no %s\n' "$name" "$why"; exit 1; }
+    tries=$((tries + 1))
+done
 # Programs that need a temporary file have a directory of their own; /tmp stays as it is, for logs lie there.
 for place in /media /srv /mnt /opt /var/opt; do
     [ -d "$place" ] && [ ! -L "$place" ] && [ -z "$(ls -A "$place" 2>/dev/null)" ] || continue

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from engine.errors import Cancelled, ConnectionLost, Unreachable
 from engine.protocols import Interrupt, Password
-from engine.sessions.channel import Opener, ShellRefused
+from engine.sessions.channel import NoAnswer, Opener, ShellRefused
 from engine.sessions.command_run import CommandRun, require_open_connection
 from engine.sessions.programs import batch, needed
 from engine.sessions.session import Check, ConfinedSession, GroupKiller, SharedGroup, ShellSession
@@ -74,6 +74,9 @@ class SessionConnection:
             else:
                 with _nothing_sent():
                     session = self._probe_session(first, user)
+                if isinstance(session, NoAnswer):
+                    done += [Completed(exit_code=None, refused=f"to keep it from writing: {session}") for _ in together]
+                    continue
                 believed = self._unconfined.get(user, "")
                 answers = zip(together, self._run_batch(together, session, user), strict=False)
                 done += [replace(it, unconfined=believed) if command.confined else it for command, it in answers]
@@ -143,11 +146,17 @@ class SessionConnection:
             self._unconfined[user] = "only root can be kept from writing"
         return session
 
-    def _probe_session(self, command: Command, user: str) -> ShellSession:
-        """The session for *command*: the plain one where it need not, or cannot, be confined (``_unconfined``)."""
+    def _probe_session(self, command: Command, user: str) -> ShellSession | NoAnswer:
+        """The session for *command*: the plain one where it need not, or cannot, be confined (``_unconfined``).
+
+        A host that has not answered in time has not said that it cannot.
+        """
         if command.confined and user not in self._unconfined:
             try:
                 return self._session(user, command, confined=True)
+            except NoAnswer as silence:
+                require_open_connection(self._opener)
+                return silence
             except ShellRefused as error:
                 require_open_connection(self._opener)
                 self._unconfined[user] = str(error)

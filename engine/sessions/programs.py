@@ -90,7 +90,8 @@ def greeting(session: str, *, alone: bool = False) -> str:
 
 def confine(session: str) -> str:
     """The text that has the shell of that session go on, as a fresh one, where no file system can be written."""
-    return f"runbook_name={session} runbook_confinement={shlex.quote(_CONFINEMENT)}\n{_CONFINE}"
+    text = f"runbook_name={session} runbook_confinement={shlex.quote(_CONFINEMENT)}\n{_CONFINE}"
+    return f"{{ {text}\n}}\n"  # as a whole: what is not read yet when a shell is replaced, the next one would take
 
 
 def killer() -> str:

@@ -10,7 +10,7 @@ from secrets import token_hex
 
 from engine.errors import ConnectionLost
 from engine.protocols import Trial
-from engine.sessions.channel import Channel, Opener, ShellRefused
+from engine.sessions.channel import Channel, NoAnswer, Opener, ShellRefused
 from engine.sessions.framed_output import UNREAD, Stream
 from engine.sessions.programs import EXEC, LINE_BY_LINE, enter, enter_with_password
 
@@ -126,5 +126,6 @@ class UserShell:
             return kind(words)
         words = f"; it says: {(said or reported)[-1]}" if said or reported else ""
         if not self.ended:
+            kind = kind if self._told else NoAnswer
             return kind(f"no shell answers within {self._patience:.0f} s (--shell-timeout gives it longer){words}")
         return kind(f"the account's login shell, or a ForceCommand, runs no commands of ours{words}")

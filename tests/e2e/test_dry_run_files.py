@@ -50,10 +50,9 @@ def test_programs_of_the_authors_leave_no_file(tmp_path):
     assert "believed" not in runbook("run", *where, "--dry-run", cwd=tmp_path).out
     runbook("run", *where, "--yes", cwd=tmp_path)
     assert list(place.iterdir()) == []
-    runbook(
-        "exec", "here", "--read", "-i", "hosts.yaml", "--", "python3", "-c", f"open('{place}/x', 'w')", cwd=tmp_path
-    )
-    assert list(place.iterdir()) == []
+    text = f"open('{place}/x', 'w')"
+    said = runbook("exec", "here", "--read", "-i", "hosts.yaml", "--", "python3", "-c", text, cwd=tmp_path)
+    assert list(place.iterdir()) == [], said.out + said.err
 
 
 def test_check_names_programs_that_it_cannot_judge_in_one_line(tmp_path):

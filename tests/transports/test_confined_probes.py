@@ -11,11 +11,16 @@ from uuid import uuid4
 import pytest
 
 from engine.errors import Cancelled
+from engine.protocols import ConnectOptions
 from engine.sessions.programs import confine, greeting
+from engine.transports import local
+from engine.values.command import Completed
+from engine.values.inventory import Host
 from tests.real_processes import each, gone, shell, shows_up
 from tests.transports.client_process import killed, started
 from tests.transports.commands import change, look, script
 from tests.transports.ssh_login import connected
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.real("root", "lab")
 
@@ -182,25 +187,65 @@ def test_every_shell_enters_it(name, tmp_path):
         subprocess.run(["umount", odd], check=True)
 
 
-def test_a_mount_that_stays_writable_is_no_confinement(tmp_path, interrupt):
-    """Mutant: confinement.sh that does not look again at what it has remounted."""
-    from engine.protocols import ConnectOptions
-    from engine.transports import local
-    from engine.values.inventory import Host
+@pytest.mark.real("busybox")
+def test_nothing_of_the_text_is_left_to_the_shell_within(tmp_path):
+    """Mutant: a ``confine`` that is not one command, of which a shell may have read a part when it is replaced."""
+    words = shell("busybox", tmp_path)
+    for more in range(0, 1024, 128):  # it reads 1023 bytes at once
+        text = f": {'x' * more}\n{greeting('here')}{confine('here')}"
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            process.stdin.write(text)
+            process.stdin.flush()
+            assert next(line for line in process.stdout if line.startswith("confined")) == "confined here yes\n"
+            said, _ = process.communicate("echo over\n", timeout=LIMIT)
+        assert said == "over\n", more
 
-    tools = Path("/usr/local/lib/runbook-test-confined")
-    tools.mkdir()
-    (tools / "mount").write_text('#!/bin/sh\ncase $* in *remount*/*) exit 0 ;; esac\nexec /bin/mount "$@"\n')
-    (tools / "mount").chmod(0o755)
-    path = os.environ["PATH"]
-    os.environ["PATH"] = f"{tools}:{path}"
-    try:
-        there = local.connect(Host(name="here"), ConnectOptions(), interrupt)
-        (done,) = there.run(confined(f"echo x >{tmp_path}/x"))
-        there.close()
-    finally:
-        os.environ["PATH"] = path
-        (tools / "mount").unlink()
-        tools.rmdir()
+
+@pytest.fixture
+def instead(tmp_path, interrupt):
+    """What a confined write says where another program stands before `mount` or `unshare` in PATH."""
+    tools = Path("/usr/local/lib/runbook-test-confined")  # which root believes
+
+    def written(name: str, text: str, **options) -> Completed:
+        tools.mkdir()
+        (tools / name).write_text(f"#!/bin/sh\n{text}")
+        (tools / name).chmod(0o755)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = f"{tools}:{path}"
+        try:
+            there = local.connect(Host(name="here"), ConnectOptions(**options), interrupt)
+            (done,) = there.run(confined(f"echo x >{tmp_path}/x"))
+            there.close()
+        finally:
+            os.environ["PATH"] = path
+            (tools / name).unlink()
+            tools.rmdir()
+        return done
+
+    return written
+
+
+def test_a_mount_that_stays_writable_is_no_confinement(instead, tmp_path):
+    """Mutant: confinement.sh that does not look again at what it has remounted."""
+    done = instead("mount", 'case $* in *remount*/*) exit 0 ;; esac\nexec /bin/mount "$@"\n')
     assert "cannot be made read-only" in done.unconfined
     assert (tmp_path / "x").exists()
+
+
+def test_a_mount_that_turns_up_meanwhile_is_made_read_only_too(instead, tmp_path):
+    """Mutant: confinement.sh with a single try."""
+    seen = tmp_path / "seen"
+    first = f'case $* in *remount*"{tmp_path.parts[1]}"* | *remount*" /") [ -e {seen} ] || {{ : >{seen}; exit 0; }} ;; esac\n'
+    done = instead("mount", f'{first}exec /bin/mount "$@"\n')
+    assert seen.exists()
+    assert (done.unconfined, (tmp_path / "x").exists()) == ("", False)
+
+
+def test_a_host_that_does_not_say_in_time_whether_it_can_is_not_believed(instead, tmp_path):
+    """Mutant: connection.py that takes the plain session after any refusal."""
+    done = instead("unshare", "exec sleep 60\n", shell_within=1.0)
+    assert done.exit_code is None
+    assert "to keep it from writing: no shell answers within 1 s" in done.refused
+    assert not (tmp_path / "x").exists()
