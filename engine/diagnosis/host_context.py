@@ -81,7 +81,7 @@ class HostContext:
     repeats: frozenset[str] = frozenset()
     """The steps that are sent again although nobody knows whether an earlier run has done them."""
     why_ended: Callable[[], str] = field(default=lambda: "", repr=False)
-    """Why the work on the host is to end, in words; empty while it is not."""
+    """Reason to end the work on the host, in words; empty: none."""
     keeps_copies: bool = False
     """Whether the host keeps copies of the files that are changed, so that the run can be undone; needs a record."""
     files: KeptFiles | None = field(default=None, repr=False)

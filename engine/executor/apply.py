@@ -33,7 +33,7 @@ class SendResult:
 
     @property
     def extent(self) -> Sent:
-        """How much of the change was sent."""
+        """Part of the change that was sent."""
         if self.status is Status.CHANGED:
             return Sent.ALL
         return Sent.PART if self.sent else Sent.NOTHING

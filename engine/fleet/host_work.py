@@ -166,7 +166,7 @@ class HostWork:
         )
 
     def _why_ended(self, own: HostCancellation) -> str:
-        """Why the work on a host is to end: the run's reason, or the host's own deadline; empty while it is not."""
+        """Reason to end the work on a host: the run's, or the host's own deadline; empty: none."""
         return self.stop.why if self.stop.level() else own.why if own.passed else ""
 
     @contextmanager

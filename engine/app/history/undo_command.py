@@ -52,7 +52,7 @@ def undo(run: str, options: Options, person: Person) -> int:
 
 
 def undo_order(run: str, options: Options, person: Person, *, approved: bool) -> Order | int:
-    """What takes back the changes of *run*; an exit code where that is nothing.  Raises ConfigError.
+    """Return the order that takes back the changes of *run*; an exit code where there is none.  Raises ConfigError.
 
     *approved*: it is done by a saved plan only, so that the limit `approvals` can be kept.
     """

@@ -83,7 +83,7 @@ _NOTHING_IS_BACK = "a restart or a reload is not taken back, and no file is rest
 
 
 def _later_parts(event: ChangeStarted) -> list[UndoStep]:
-    """What is done again once the files are back that the steps changed before *event*."""
+    """Parts of *event* that are done again once the files of the steps before it are back."""
     parts = event.undo.parts if event.undo else ()
     files = any(isinstance(part, UndoFile) for part in parts)
     return [part for part in parts if isinstance(part, UndoStep) and part.if_restored and not files]

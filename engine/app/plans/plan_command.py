@@ -32,7 +32,7 @@ from engine.values.types import Json, plural
 from engine.values.units import time_span
 
 OF_UNDO = {"tags": (), "skip_tags": (), "force": False, "include_not_ready": True}
-"""What the options of ``plan`` are that ``undo`` does not have."""
+"""Values of the options of ``plan`` that ``undo`` does not have."""
 NEVER = {"plan_only": True, "only": None, "settle": False, "yes": False, "wait_lock": ""}
 """What the other options of ``run`` are in a plan."""
 

@@ -84,7 +84,7 @@ def unit_question(row: Row) -> str:
 
 
 def _of_manager(unit: str, row: Row) -> str:
-    """How the manager that has made the *unit* of *row* is asked for it; empty: no manager calls one so."""
+    """Question to the manager that has made the *unit* of *row*; empty: no manager calls one so."""
     if not _UNIT_NAME.fullmatch(unit):
         return ""
     user = _USER_UNIT.search(row.cgroup)
@@ -108,7 +108,7 @@ def job_of(row: Row, outside: Row | None) -> str:
 
 
 def container_question(row: Row, outside: Row | None) -> str:
-    """How the host is asked for the container that *row* is in; empty: nothing here can be asked for it."""
+    """Question to the host about the container that *row* is in; empty: nothing here can be asked."""
     box = container_of(row, outside)
     return f"box:{box}" if _ENGINE_ID.fullmatch(box) else _of_manager(box, row)
 

@@ -34,7 +34,7 @@ _OF_PEOPLE = ("a remote access service", "a terminal that others may be using", 
 """Protected programs through which a person works: what they have started is of a session."""
 
 _OF_LOGINS = (*_OF_PEOPLE, "a desktop")
-"""Those whose scope is one of a login that lives; ``login`` is a part of the system like any other."""
+"""Kinds of programs whose scope is that of a living login; ``login`` itself is a part of the system like any other."""
 
 _NOTEBOOK = re.compile(r"jupyter|code-server|marimo")
 _NOTEBOOK_MODULES = ("notebook", "nbclassic")
@@ -149,7 +149,7 @@ def _container(row: Row, table: Table, evidence: OwnerEvidence) -> Owner | None:
 
 
 def _answer_of(question: str, box: str, evidence: OwnerEvidence) -> tuple[str, ...] | Unknown:
-    """What was said of the container *box*: its state, and more where an engine was asked."""
+    """Answer about the container *box*: its state, and more where an engine was asked."""
     not_asked = Unknown(why="it was not asked for" if question else "no engine here was asked")
     if not question or question.startswith("box:"):
         return evidence.containers.get(box, not_asked)
